@@ -1,0 +1,1 @@
+"""SHELL: the commands; the composition root of every process."""

@@ -1,0 +1,1 @@
+"""SHELL: an HTTP API server over the in-memory cluster."""

@@ -1,0 +1,1 @@
+"""Kubernetes objects as frozen values: parse and dump, quantities, selectors. No I/O."""

@@ -1,0 +1,1 @@
+"""Public: builders, fixtures, the virtual clock and invariants for users who test their own policies."""
