@@ -1,0 +1,63 @@
+"""The virtual clock and the heap of what is due: the one source of time in a simulated history.
+
+Nothing here runs by itself: a driver calls `advance`, so the same seed gives the same order of events everywhere.
+Processes with event loops of their own are `situate.testing.processes`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(order=True, slots=True)
+class Due:
+    """Something that happens at `when` seconds; entries of equal time run in the order in which they were added."""
+
+    when: float
+    number: int
+    call: Callable[[], None] | None = field(compare=False)
+
+    def cancel(self) -> None:
+        """It will not happen. Harmless when it already has."""
+        self.call = None
+
+
+class Timeline:
+    """Virtual seconds since the start of a history, and what is to happen when."""
+
+    def __init__(self, start: float = 0.0) -> None:
+        self.now = start
+        self._heap: list[Due] = []
+        self._added = 0
+
+    def at(self, when: float, call: Callable[[], None]) -> Due:
+        """Runs `call` at `when`, or at once if that is past."""
+        self._added += 1
+        due = Due(max(when, self.now), self._added, call)
+        heapq.heappush(self._heap, due)
+        return due
+
+    def after(self, seconds: float, call: Callable[[], None]) -> Due:
+        """Runs `call` that many seconds from now."""
+        return self.at(self.now + seconds, call)
+
+    def next_due(self) -> float | None:
+        """When the next thing happens; None when nothing is planned."""
+        while self._heap and self._heap[0].call is None:
+            heapq.heappop(self._heap)
+        return self._heap[0].when if self._heap else None
+
+    def advance(self, until: float) -> bool:
+        """Moves on to the next thing due no later than `until` and runs it; with none left, to `until` and False."""
+        when = self.next_due()
+        if when is None or when > until:
+            self.now = max(self.now, until)
+            return False
+        due = heapq.heappop(self._heap)
+        self.now = max(self.now, due.when)
+        call, due.call = due.call, None
+        if call is not None:
+            call()
+        return True

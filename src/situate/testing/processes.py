@@ -1,0 +1,221 @@
+"""Processes on virtual time: each with an asyncio loop of its own, all on one `Timeline`.
+
+A paused process keeps its memory and gets no time, as after SIGSTOP: when it goes on, its timers are all late.
+A killed process gets no time again, not even for its `finally` blocks, as after SIGKILL. A loop never waits for the
+outside: there are no sockets and no threads, so a history is a function of its seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import sys
+from asyncio import base_events
+from asyncio.events import _set_running_loop  # asyncio lists it for those who write loops
+from collections.abc import Callable, Coroutine
+from typing import Any, Self
+
+from situate.sim.timeline import Timeline
+
+_MOST_TURNS_AT_ONE_INSTANT = 100_000
+
+
+class Stuck(Exception):
+    """The processes do not come to rest at one instant, or nothing is due although something is awaited."""
+
+
+class _NoSelector:
+    """Stands where a loop keeps its selector: there is nothing outside to wait for."""
+
+    def select(self, timeout: float | None = None) -> list[Any]:  # noqa: ARG002 - the signature is asyncio's
+        return []
+
+
+class VirtualLoop(base_events.BaseEventLoop):
+    """An asyncio loop whose clock is a `Timeline` and that runs only when it is given a turn."""
+
+    # asyncio keeps the queues of a loop private; these are the two that `BaseEventLoop` has had since Python 3.4.
+    _ready: Any
+    _scheduled: Any
+    _run_once: Callable[[], None]
+
+    def __init__(self, timeline: Timeline) -> None:
+        super().__init__()
+        self._timeline = timeline
+        self._selector = _NoSelector()
+        self._clock_resolution = 1e-9
+
+    def time(self) -> float:
+        return self._timeline.now
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """There are no sockets whose events could be processed."""
+
+    def _write_to_self(self) -> None:
+        """`call_soon_threadsafe` needs no waking: the driver sees the callback on its next round."""
+
+    def next_due(self) -> float | None:
+        """When this loop wants a turn: now if a callback is ready, None if nothing is planned.
+
+        A cancelled timer may be named; the turn it asks for does nothing.
+        """
+        if self._ready:
+            return self._timeline.now
+        return self._scheduled[0].when() if self._scheduled else None
+
+    def turn(self) -> None:
+        """Runs the callbacks that are ready or due now."""
+        _set_running_loop(self)
+        try:
+            self._run_once()
+        finally:
+            _set_running_loop(None)
+
+
+class ProcessState(enum.Enum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    KILLED = "killed"
+    ENDED = "ended"
+
+
+class Process:
+    """One process: a loop of its own and the coroutine that it runs."""
+
+    def __init__(self, name: str, timeline: Timeline, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.name = name
+        self.loop = VirtualLoop(timeline)
+        self.state = ProcessState.RUNNING
+        self.complaints: list[dict[str, Any]] = []
+        """What asyncio's exception handler was told: each is a defect of the code under test."""
+        self.loop.set_exception_handler(lambda _, context: self.complaints.append(context))
+        self._task = self.loop.create_task(main(), name=name)
+
+    def turn(self) -> None:
+        """Gives the process what is ready now, and notices its end."""
+        self.loop.turn()
+        if self._task.done():
+            self.state = ProcessState.ENDED
+
+    def pause(self) -> None:
+        if self.state is ProcessState.RUNNING:
+            self.state = ProcessState.PAUSED
+
+    def resume(self) -> None:
+        if self.state is ProcessState.PAUSED:
+            self.state = ProcessState.RUNNING
+
+    def kill(self) -> None:
+        """No turn ever again; what it awaited is forgotten when the world is closed."""
+        if self.state is not ProcessState.ENDED:
+            self.state = ProcessState.KILLED
+
+    def failure(self) -> BaseException | None:
+        """What ended the process, or None while it runs and after an orderly end."""
+        if not self._task.done() or self._task.cancelled():
+            return None
+        return self._task.exception()
+
+    def close(self) -> None:
+        """Unwinds what is left. Its transport must refuse by now: nothing may reach the cluster from here."""
+        self.loop.set_exception_handler(lambda _, __: None)
+        for _ in range(100):
+            tasks = asyncio.all_tasks(self.loop)
+            if not tasks:
+                break
+            for task in tasks:
+                task.cancel()
+            self.loop.turn()
+        self.failure()
+        self.loop.close()
+
+
+class World:
+    """Several processes and a timeline, driven in turn: processes in the order in which they were started."""
+
+    def __init__(self, timeline: Timeline | None = None) -> None:
+        self.timeline = timeline or Timeline()
+        self.processes: list[Process] = []
+
+    @property
+    def now(self) -> float:
+        return self.timeline.now
+
+    def start(self, name: str, main: Callable[[], Coroutine[Any, Any, None]]) -> Process:
+        """A new process. Several may bear one name, as after a restart."""
+        process = Process(name, self.timeline, main)
+        self.processes.append(process)
+        return process
+
+    def run_until(self, when: float, *, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Lets time pass until `when`, or until `stop()` holds after a turn; says whether it did.
+
+        Raises `Stuck` when the processes keep each other busy without time passing.
+        """
+        hooks = sys.get_asyncgen_hooks()
+        turns, instant = 0, self.now
+        try:
+            while True:
+                if self.now > instant:
+                    turns, instant = 0, self.now
+                if self._turn_of_each():
+                    turns += 1
+                    if turns > _MOST_TURNS_AT_ONE_INSTANT:
+                        raise Stuck(f"the processes do not come to rest at {instant:.3f} s: {self._busy()}")
+                    if stop():
+                        return True
+                    continue
+                if not self._advance(when):
+                    return stop()
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, None]], *, at_most_s: float = 3600.0) -> None:
+        """Runs one coroutine to its end beside the other processes, and raises what it raises."""
+        process = self.start("main", main)
+        self.run_until(self.now + at_most_s, stop=lambda: process.state is ProcessState.ENDED)
+        if process.state is not ProcessState.ENDED:
+            raise Stuck(f"still running after {at_most_s} virtual seconds")
+        self.processes.remove(process)
+        failure = process.failure()
+        process.close()
+        if failure is not None:
+            raise failure
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Unwinds every process; the virtual clock stands still meanwhile."""
+        for process in self.processes:
+            process.close()
+        self.processes.clear()
+
+    def _turn_of_each(self) -> bool:
+        turned = False
+        for process in tuple(self.processes):
+            if process.state is ProcessState.RUNNING:
+                due = process.loop.next_due()
+                if due is not None and due <= self.now:
+                    process.turn()
+                    turned = True
+        return turned
+
+    def _advance(self, until: float) -> bool:
+        wanted = [
+            due
+            for process in self.processes
+            if process.state is ProcessState.RUNNING and (due := process.loop.next_due()) is not None
+        ]
+        next_turn = min(wanted, default=None)
+        planned = self.timeline.next_due()
+        if next_turn is not None and next_turn <= until and (planned is None or next_turn < planned):
+            self.timeline.advance(next_turn)
+            return True
+        return self.timeline.advance(until)
+
+    def _busy(self) -> str:
+        return ", ".join(p.name for p in self.processes if p.state is ProcessState.RUNNING) or "none is running"

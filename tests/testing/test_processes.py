@@ -1,0 +1,120 @@
+"""Processes on virtual time: what a pause, a kill and a deadlock look like from inside and outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from situate.testing.processes import ProcessState, Stuck, World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with World() as world:
+        yield world
+
+
+def test_sleeping_takes_virtual_time_only(world: World) -> None:
+    woken: list[float] = []
+
+    async def main() -> None:
+        await asyncio.sleep(30)
+        woken.append(asyncio.get_running_loop().time())
+
+    world.run(main)
+
+    assert woken == [30.0]
+
+
+def test_processes_and_timeline_meet_in_order_of_time(world: World) -> None:
+    story: list[tuple[float, str]] = []
+
+    async def ticking(name: str, period: float) -> None:
+        for _ in range(3):
+            await asyncio.sleep(period)
+            story.append((world.now, name))
+
+    world.start("a", lambda: ticking("a", 2))
+    world.start("b", lambda: ticking("b", 3))
+    world.timeline.at(4, lambda: story.append((world.now, "heap")))
+    world.run_until(100)
+
+    assert story == [(2, "a"), (3, "b"), (4, "heap"), (4, "a"), (6, "a"), (6, "b"), (9, "b")]
+    assert world.now == 100
+
+
+def test_a_paused_process_finds_its_timers_late(world: World) -> None:
+    seen: list[float] = []
+
+    async def ticking() -> None:
+        for _ in range(3):
+            await asyncio.sleep(1)
+            seen.append(world.now)
+
+    process = world.start("p", ticking)
+    world.timeline.at(1.5, process.pause)
+    world.timeline.at(10, process.resume)
+    world.run_until(20)
+
+    assert seen == [1.0, 10.0, 11.0]
+
+
+def test_a_killed_process_runs_no_finally_while_the_world_goes_on(world: World) -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        try:
+            await asyncio.sleep(5)
+        finally:
+            seen.append("cleaned up")
+
+    process = world.start("p", main)
+    world.timeline.at(1, process.kill)
+    world.run_until(100)
+    assert seen == []
+    assert process.state is ProcessState.KILLED
+
+    world.close()
+    assert seen == ["cleaned up"]
+
+
+def test_an_answer_from_the_heap_wakes_the_one_who_waits(world: World) -> None:
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[int] = loop.create_future()
+        world.timeline.after(0.2, lambda: loop.call_soon_threadsafe(answer.set_result, 7))
+        assert await asyncio.wait_for(answer, 1) == 7
+        assert world.now == pytest.approx(0.2)
+
+    world.run(main)
+
+
+def test_what_ends_a_process_is_kept(world: World) -> None:
+
+    async def main() -> None:
+        raise ValueError("broken")
+
+    process = world.start("p", main)
+    world.run_until(1)
+
+    assert process.state is ProcessState.ENDED
+    assert isinstance(process.failure(), ValueError)
+
+
+def test_processes_that_never_rest_are_reported(world: World) -> None:
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def again() -> None:
+            loop.call_soon(again)
+
+        again()
+        await asyncio.Event().wait()
+
+    world.start("spinning", main)
+    with pytest.raises(Stuck, match="spinning"):
+        world.run_until(1)
