@@ -1,0 +1,23 @@
+"""Go's spelling of values in error texts: quoted strings, numbers, JSON types."""
+
+from __future__ import annotations
+
+_ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+
+
+def quote(text: str) -> str:
+    """The text as Go's `%q` prints it."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_quoted(char) for char in text) + '"'
+
+
+def _quoted(char: str) -> str:
+    code = ord(char)
+    if code in _ESCAPES:
+        return _ESCAPES[code]
+    if char.isprintable():
+        return char
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

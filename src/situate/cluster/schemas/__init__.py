@@ -1,0 +1,1 @@
+"""Type information of Kubernetes' built-in kinds and of custom resources."""

@@ -1,0 +1,1 @@
+"""What the API server requires of built-in objects beyond their types."""
