@@ -1,0 +1,104 @@
+"""Reads YAML text into plain data, with the line of everything that is wrong with it.
+
+Refuses what PyYAML lets pass in silence: a key given twice, of which the first would be lost, and a key that cannot be
+looked up. Tags other than YAML's own are refused, so no text can construct anything but plain data; nested aliases are
+bounded. Reading files is left to the shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+from situate.objects.settings import Mistake, shown
+
+_MOST_NODES = 200_000
+"""Aliases multiply; a text that unfolds into more nodes than this is an attack or an accident."""
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that notes double keys instead of keeping the last."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.mistakes: list[Mistake] = []
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: dict[Hashable, int] = {}
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = self.construct_object(key_node, deep=True)
+            line = key_node.start_mark.line + 1
+            if not isinstance(key, Hashable):
+                self.mistakes.append(Mistake(f"line {line}", shown(key), "text as a key"))
+            elif key in seen:
+                hint = f"it stands in line {seen[key]} already; remove one of them"
+                self.mistakes.append(Mistake(f"line {line}", f"key {shown(key)}", "each key once", hint))
+            else:
+                seen[key] = line
+        if self.mistakes:
+            return {}
+        return super().construct_mapping(node, deep)
+
+
+def load_yaml(text: str) -> tuple[object, tuple[Mistake, ...]]:
+    """The data of a single document (None for an empty one), or None and what is wrong with the text.
+
+    The paths of mistakes are lines, `line 3`. JSON is YAML, so it is read too.
+    """
+    documents, mistakes = load_yaml_documents(text)
+    if mistakes:
+        return None, mistakes
+    if len(documents) > 1:
+        return None, (Mistake("", f"{len(documents)} documents", "one document", "remove the lines '---'"),)
+    return (documents[0] if documents else None), ()
+
+
+def load_yaml_documents(text: str) -> tuple[list[object], tuple[Mistake, ...]]:
+    """All documents of a text that are not empty."""
+    documents: list[object] = []
+    try:
+        loader = _Loader(text)
+        while loader.check_node():
+            node = loader.get_node()
+            if node is None:
+                continue
+            if _unfolded(node, {}, _MOST_NODES) > _MOST_NODES:
+                return [], (Mistake("", "aliases within aliases", f"at most {_MOST_NODES} values when unfolded"),)
+            data = loader.construct_document(node)
+            if data is not None:
+                documents.append(data)
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        where = f"line {mark.line + 1}" if mark is not None else ""
+        found = " ".join(str(each) for each in (problem.context, problem.problem) if each)
+        return [], (Mistake(where, found, "YAML"),)
+    except yaml.reader.ReaderError as problem:
+        return [], (Mistake("", f"character {problem.character!r} at {problem.position}", "printable text"),)
+    except RecursionError:
+        return [], (Mistake("", "too many levels", "YAML of at most some hundred levels"),)
+    except (ValueError, OverflowError) as problem:  # 2001-99-99 looks like a date and is none
+        return [], (Mistake("", str(problem), "YAML", "quote values that only look like dates or numbers"),)
+    if loader.mistakes:
+        return [], tuple(loader.mistakes)
+    return documents, ()
+
+
+def _unfolded(node: yaml.Node, sizes: dict[int, int], most: int) -> int:
+    """How many nodes there are when every alias is written out; counts no further than a little over `most`."""
+    known = sizes.get(id(node))
+    if known is not None:
+        return known
+    sizes[id(node)] = 1  # an alias to an enclosing node must not count for ever
+    size = 1
+    if isinstance(node, yaml.MappingNode | yaml.SequenceNode):
+        for child in node.value:
+            for each in child if isinstance(child, tuple) else (child,):
+                size += _unfolded(each, sizes, most)
+                if size > most:
+                    break
+    sizes[id(node)] = size
+    return size

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from situate.objects.yaml_text import load_yaml, load_yaml_documents
+
+
+def test_reads_one_document() -> None:
+    assert load_yaml("a: [1, {b: c}]\n") == ({"a": [1, {"b": "c"}]}, ())
+    assert load_yaml("") == (None, ())
+    assert load_yaml('{"a": 1}') == ({"a": 1}, ())
+    assert load_yaml("base: &b {x: 1}\nuse: {<<: *b, y: 2}") == ({"base": {"x": 1}, "use": {"x": 1, "y": 2}}, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 'line 3: found key "a", allowed: each key once; it stands in line 1 already'),
+        ("l:\n- {a: 1, a: 2}\n", 'line 2: found key "a"'),
+        ("a: [1", "line 1: found while parsing a flow sequence"),
+        ("a: b: c", "line 1: found mapping values are not allowed here"),
+        ("\tx: 1", "line 1: found while scanning for the next token"),
+        ("? [a]\n: 1", "line 1: found"),
+        ("a: !!python/object:os.system {}", "could not determine a constructor"),
+        ("a: 2001-99-99", "quote values that only look like dates"),
+        ("a: \x01", "printable text"),
+        ("a: 1\n---\nb: 2", "the document: found 2 documents, allowed: one document"),
+        ("[" * 5000, "too many levels"),
+    ],
+)
+def test_says_where_the_text_is_wrong(text: str, sentence: str) -> None:
+    data, found = load_yaml(text)
+    assert data is None
+    assert sentence in str(found[0])
+
+
+def test_refuses_aliases_that_multiply() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    _, found = load_yaml("\n".join(lines))
+    assert "at most 200000 values" in str(found[0])
+
+
+def test_reads_many_documents_and_leaves_out_empty_ones() -> None:
+    assert load_yaml_documents("---\na: 1\n---\n---\n# only a comment\n---\nb: 2\n") == ([{"a": 1}, {"b": 2}], ())
+
+
+@given(st.text(alphabet="abc:{}[]&*!-? \n#'\"|<1\t", max_size=40))
+def test_no_text_raises(text: str) -> None:
+    data, found = load_yaml(text)
+    assert data is None or not found
