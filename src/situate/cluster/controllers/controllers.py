@@ -1,0 +1,47 @@
+"""What a controller is, and the view of the cluster that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from situate.cluster.controllers.actions import Outcome, Reader, Refusal, Rng
+from situate.cluster.controllers.changes import Change, Key
+from situate.cluster.controllers.groups import PodIndex
+from situate.cluster.controllers.settings import MachinerySettings
+
+
+class Cluster:
+    """The store as controllers read it, with the index of pods; the index is up to date before anyone observes."""
+
+    def __init__(self, reader: Reader, settings: MachinerySettings, rng: Rng) -> None:
+        self.reader = reader
+        self.settings = settings
+        self.rng = rng
+        self.pods = PodIndex()
+
+
+class Controller(Protocol):
+    """A state machine over keys of its own kind of object.
+
+    What it keeps in memory is a shortcut only: it can be rebuilt by observing every object once as created.
+    """
+
+    name: str
+    """As `MachinerySettings.disabled` names it."""
+    user: str
+    """In whose name it writes."""
+    manager: str
+    """Its field manager and the source of its Events."""
+
+    def observe(self, change: Change, now: float) -> Iterable[Key]:
+        """Take in a change; the keys that have to be looked at again."""
+        ...
+
+    def reconcile(self, key: Key, now: float) -> Outcome:
+        """What to write for this key; nothing if all is as it should be."""
+        ...
+
+    def refused(self, key: Key, refusal: Refusal) -> None:
+        """An action for this key was refused; the key will be looked at again."""
+        ...
