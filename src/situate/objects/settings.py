@@ -203,7 +203,7 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
         found.append(Mistake(path, shown(value), describe(info), str(problem)))
         return _WRONG
     if isinstance(made, Checked):
-        found.extend(replace(each, path=_below(path, each.path)) for each in made.mistakes())
+        found.extend(replace(each, path=f"{path}.{each.path}" if path else each.path) for each in made.mistakes())
     return made if len(found) == before else _WRONG
 
 

@@ -1,0 +1,235 @@
+"""The `vpod:` section of the configuration file: one entry a StatefulSet, and the environment that Knative reads.
+
+Field names and defaults are those of the reference's configuration table. Reading the file is left to
+`situate.runtime.configuration`; what the values mean to the `decide` functions, to `situate.vpod.model`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from situate.objects.settings import ALLOWED, Duration, Mistake, NamespaceName, ObjectName, PositiveDuration, shown
+
+INT32_MAX = 2**31 - 1
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
+PositiveCount = Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Percentage = Annotated[
+    str, msgspec.Meta(pattern=r"^(100|[0-9]{1,2})%$", extra={ALLOWED: 'a percentage from "0%" to "100%"'})
+]
+FieldPath = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", extra={ALLOWED: "field names joined by dots: spec.replicas"}
+    ),
+]
+
+KIND_LABEL = "kafka.eventing.knative.dev/metadata.kind"
+"""Says on a ConsumerGroup which kind of source it serves; compared in lower case."""
+
+KINDS_OF_STATEFULSETS: Mapping[str, str] = {
+    "kafka-source-dispatcher": "kafkasource",
+    "kafka-broker-dispatcher": "trigger",
+    "kafka-channel-dispatcher": "kafkachannel",
+}
+"""Which of Knative's StatefulSets runs the consumers of which kind of source."""
+
+
+class ScaleCacheSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    refresh_period: Duration = 300.0
+
+
+class DrainSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Scale-down in two phases: move first, then cut."""
+
+    enabled: bool = True
+    settle: Duration = 10.0
+    timeout: PositiveDuration = 600.0
+    surge: Count = 0
+
+
+class PackSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    order: Literal["own", "lowest"] = "own"
+
+
+class RebalanceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    enabled: bool = False
+    interval: PositiveDuration = 300.0
+    max_moves_per_v_pod: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] = msgspec.field(
+        default=1, name="maxMovesPerVPod"
+    )
+    max_moves: PositiveCount | Percentage = "5%"
+    """Vreplicas a round, or a percentage of all that are placed."""
+
+
+class QuotaSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    namespace_max_share: Share | None = None
+    """The largest part of all capacity that the vpods of one namespace may take; null: no limit."""
+
+
+class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which custom resources are vpods, and where in them the numbers stand.
+
+    For `ConsumerGroup` and `KafkaSource` of Knative the kind alone says it all. Any other kind names its API and paths.
+    """
+
+    kind: Annotated[str, msgspec.Meta(min_length=1)]
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    """The plural name in the URL."""
+    vreplicas_path: FieldPath | None = None
+    default_vreplicas: Count = 1
+    """Wanted where the path is absent."""
+    placements_path: FieldPath | None = None
+    max_vreplicas_path: FieldPath | None = None
+    """Caps what is wanted; null: nothing does."""
+    namespace: NamespaceName | None = None
+    """null: every namespace."""
+    label_selector: str = ""
+    source_kind: str | None = None
+    """Only ConsumerGroups whose kind label has this value, in lower case; null: the one of Knative's StatefulSet."""
+    workers: bool = True
+    """Whether a Consumer is kept for each placement of a ConsumerGroup; other kinds have no workers."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        known = KNOWN_SOURCES.get(self.kind)
+        for name, value in _address(self).items():
+            if not value and known is None:
+                yield Mistake(name, "", f"needed for the kind {shown(self.kind)}", "only Knative's kinds are known")
+
+    def completed(self, statefulset_name: str) -> SourceSettings:
+        """With everything filled in that the kind and the StatefulSet imply."""
+        known = KNOWN_SOURCES.get(self.kind)
+        if known is None:
+            return self
+        implied = {name: value for name, value in _address(known, python=True).items() if value}
+        given = {name: value for name, value in _address(self, python=True).items() if value}
+        source_kind = self.source_kind or KINDS_OF_STATEFULSETS.get(statefulset_name)
+        return msgspec.structs.replace(
+            self,
+            **{**implied, **given},
+            max_vreplicas_path=self.max_vreplicas_path or known.max_vreplicas_path,
+            source_kind=source_kind if self.kind == "ConsumerGroup" else self.source_kind,
+        )
+
+
+def _address(source: SourceSettings, *, python: bool = False) -> dict[str, Any]:
+    """What says where a kind is served and where its numbers stand, by the names of the file or of the code."""
+    fields = ("group", "version", "resource", "vreplicas_path", "placements_path")
+    written = {each.name: each.encode_name for each in msgspec.structs.fields(SourceSettings)}
+    return {name if python else written[name]: getattr(source, name) for name in fields}
+
+
+KNOWN_SOURCES: Mapping[str, SourceSettings] = {
+    "ConsumerGroup": SourceSettings(
+        kind="ConsumerGroup",
+        group="internal.kafka.eventing.knative.dev",
+        version="v1alpha1",
+        resource="consumergroups",
+        vreplicas_path="spec.replicas",
+        placements_path="status.placements",
+    ),
+    "KafkaSource": SourceSettings(
+        kind="KafkaSource",
+        group="sources.knative.dev",
+        version="v1beta1",
+        resource="kafkasources",
+        vreplicas_path="spec.consumers",
+        placements_path="status.placements",
+        max_vreplicas_path="status.maxAllowedVReplicas",
+    ),
+}
+
+
+class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One entry: a StatefulSet and the vpods that live on its pods."""
+
+    stateful_set_namespace: NamespaceName
+    stateful_set_name: ObjectName
+    pod_capacity: PositiveCount
+    sources: tuple[SourceSettings, ...] = (SourceSettings(kind="ConsumerGroup"),)
+    min_replicas: Count = 0
+    refresh_period: PositiveDuration = 100.0
+    retry_period: Duration = 0.0
+    """0 means 1 s."""
+    scale_cache_config: ScaleCacheSettings = ScaleCacheSettings()
+    policy: Literal["spread", "pack", "policy"] = "spread"
+    profile: Literal["safe", "reference"] = "safe"
+    scheduler_config: ObjectName | None = None
+    descheduler_config: ObjectName | None = None
+    max_replicas: PositiveCount | None = None
+    max_scale_up_step: PositiveCount | None = None
+    scale_down_stabilization: Duration = 300.0
+    pod_grace: Duration = 60.0
+    require_ready: bool = False
+    drain: DrainSettings = DrainSettings()
+    shrink: Literal["auto", "ordinal", "spread"] = "auto"
+    topology: Literal["none", "zone", "node"] = "none"
+    topology_required: bool = False
+    pack: PackSettings = PackSettings()
+    rescale: Literal["keep", "replace"] = "keep"
+    rebalance: RebalanceSettings = RebalanceSettings()
+    quota: QuotaSettings = QuotaSettings()
+    fairness: Literal["none", "maxmin"] = "none"
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.max_replicas is not None and self.max_replicas < self.min_replicas:
+            yield Mistake("maxReplicas", str(self.max_replicas), f"at least minReplicas, which is {self.min_replicas}")
+        if self.topology_required and self.topology == "none":
+            yield Mistake("topologyRequired", "true", "false where topology is none", "set topology to zone or node")
+        for path, name in (("schedulerConfig", self.scheduler_config), ("deschedulerConfig", self.descheduler_config)):
+            if name is not None and self.policy != "policy":
+                yield Mistake(path, shown(name), "not set unless policy is policy", "set policy: policy to use it")
+        if not self.sources:
+            yield Mistake("sources", "[]", "at least one kind", "leave the key out for Knative's ConsumerGroups")
+        for index, source in enumerate(self.sources):
+            if source.kind == "ConsumerGroup" and not (
+                source.source_kind or source.label_selector or self.stateful_set_name in KINDS_OF_STATEFULSETS
+            ):
+                yield Mistake(
+                    f"sources[{index}].sourceKind",
+                    "",
+                    f"the value of the label {KIND_LABEL} of its ConsumerGroups, in lower case",
+                    f"only the StatefulSets {', '.join(KINDS_OF_STATEFULSETS)} imply one",
+                )
+
+    def completed_sources(self) -> tuple[SourceSettings, ...]:
+        """The sources with everything filled in that their kinds and the StatefulSet's name imply."""
+        return tuple(source.completed(self.stateful_set_name) for source in self.sources)
+
+
+_ENVIRONMENT = {
+    "POD_CAPACITY": "podCapacity",
+    "DISPATCHERS_MIN_REPLICAS": "minReplicas",
+    "AUTOSCALER_REFRESH_PERIOD": "refreshPeriod",
+}
+_POLICY_ENVIRONMENT = {"SCHEDULER_CONFIG": "schedulerConfig", "DESCHEDULER_CONFIG": "deschedulerConfig"}
+
+
+def with_environment(entries: object, environment: Mapping[str, str]) -> tuple[object, tuple[Mistake, ...]]:
+    """The section as written, overridden by the variables that Knative's controller reads.
+
+    The numbers apply to every entry, the names of the ConfigMaps to those with `policy: policy`.
+    """
+    if not isinstance(entries, list):
+        return entries, ()
+    mistakes = [
+        Mistake(f"environment {name}", shown(environment[name]), "a whole number without sign")
+        for name in _ENVIRONMENT
+        if name in environment and not re.fullmatch(r"[0-9]{1,10}", environment[name])
+    ]
+    if mistakes:
+        return entries, tuple(mistakes)
+    numbers = {key: int(environment[name]) for name, key in _ENVIRONMENT.items() if name in environment}
+    names = {key: environment[name] for name, key in _POLICY_ENVIRONMENT.items() if name in environment}
+    overridden = [
+        {**entry, **numbers, **(names if entry.get("policy") == "policy" else {})} if isinstance(entry, dict) else entry
+        for entry in entries
+    ]
+    return overridden, ()

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from situate.objects.settings import parse_section
+from situate.vpod.configuration import StatefulSetSettings, with_environment
+
+ENTRY: dict[str, Any] = {
+    "statefulSetNamespace": "knative-eventing",
+    "statefulSetName": "kafka-source-dispatcher",
+    "podCapacity": 20,
+}
+
+
+def parsed(**fields: object) -> StatefulSetSettings:
+    value, mistakes = parse_section(ENTRY | fields, StatefulSetSettings, "vpod[0]")
+    assert not mistakes
+    assert value is not None
+    return value
+
+
+def mistakes(**fields: object) -> list[str]:
+    return [str(each) for each in parse_section(ENTRY | fields, StatefulSetSettings, "vpod[0]")[1]]
+
+
+def test_the_defaults_are_those_of_the_reference() -> None:
+    entry = parsed()
+
+    assert (entry.policy, entry.profile, entry.shrink, entry.topology) == ("spread", "safe", "auto", "none")
+    assert (entry.refresh_period, entry.retry_period, entry.scale_cache_config.refresh_period) == (100.0, 0.0, 300.0)
+    assert (entry.pod_grace, entry.scale_down_stabilization) == (60.0, 300.0)
+    assert (entry.drain.enabled, entry.drain.settle, entry.drain.timeout, entry.drain.surge) == (True, 10, 600, 0)
+    assert (entry.rebalance.enabled, entry.rebalance.interval, entry.rebalance.max_moves_per_v_pod) == (False, 300, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        pytest.param(
+            {"podCapacity": 0}, "vpod[0].podCapacity: found 0, allowed: an integer of at least 1", id="D17: capacity 0"
+        ),
+        pytest.param({"podCapacty": 3}, "did you mean podCapacity?", id="a typing error"),
+        pytest.param({"refreshPeriod": 100_000_000_000}, "Go's nanoseconds; write 100s", id="Go's nanoseconds"),
+        pytest.param({"policy": "binpack"}, "one of pack, policy, spread", id="an unknown policy"),
+        pytest.param({"minReplicas": 5, "maxReplicas": 3}, "at least minReplicas, which is 5", id="crossed limits"),
+        pytest.param({"topologyRequired": True}, "set topology to zone or node", id="required without a topology"),
+        pytest.param({"schedulerConfig": "x"}, "set policy: policy", id="a policy's name without that policy"),
+        pytest.param({"rebalance": {"maxMoves": "101%"}}, "a percentage", id="a percentage above 100"),
+        pytest.param({"statefulSetName": "mine"}, "vpod[0].sources[0].sourceKind: missing", id="no kind implied"),
+        pytest.param({"sources": [{"kind": "Report"}]}, "only Knative's kinds are known", id="an unknown kind alone"),
+    ],
+)
+@pytest.mark.rule("vpod:D17", "vpod:B12")
+def test_a_mistake_is_named_with_what_is_allowed(fields: dict[str, object], sentence: str) -> None:
+    assert any(sentence in mistake for mistake in mistakes(**fields)), mistakes(**fields)
+
+
+def test_the_kind_alone_completes_a_source_of_knative() -> None:
+    (source,) = parsed().completed_sources()
+
+    assert (source.group, source.version, source.resource) == (
+        "internal.kafka.eventing.knative.dev",
+        "v1alpha1",
+        "consumergroups",
+    )
+    assert (source.vreplicas_path, source.placements_path) == ("spec.replicas", "status.placements")
+    assert source.source_kind == "kafkasource"
+
+
+def test_any_custom_resource_is_described_by_its_paths() -> None:
+    report = {
+        "kind": "Report",
+        "group": "batch.example.com",
+        "version": "v1",
+        "resource": "reports",
+        "vreplicasPath": "spec.parallelism",
+        "placementsPath": "status.placements",
+    }
+    (source,) = parsed(statefulSetName="reporters", sources=[report]).completed_sources()
+
+    assert source.vreplicas_path == "spec.parallelism"
+    assert source.source_kind is None
+
+
+def test_the_environment_overrides_every_entry() -> None:
+    entries = [dict(ENTRY), ENTRY | {"policy": "policy"}]
+    environment = {"POD_CAPACITY": "7", "AUTOSCALER_REFRESH_PERIOD": "5", "SCHEDULER_CONFIG": "mine"}
+
+    overridden, mistakes = with_environment(entries, environment)
+
+    assert mistakes == ()
+    assert overridden == [
+        ENTRY | {"podCapacity": 7, "refreshPeriod": 5},
+        ENTRY | {"policy": "policy", "podCapacity": 7, "refreshPeriod": 5, "schedulerConfig": "mine"},
+    ]
+
+
+def test_a_bad_variable_is_named_and_nothing_is_overridden() -> None:
+    overridden, mistakes = with_environment([ENTRY], {"POD_CAPACITY": "many", "DISPATCHERS_MIN_REPLICAS": "2"})
+
+    assert overridden == [ENTRY]
+    assert [str(each) for each in mistakes] == [
+        'environment POD_CAPACITY: found "many", allowed: a whole number without sign'
+    ]
