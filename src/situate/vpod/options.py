@@ -1,0 +1,149 @@
+"""The settings that deciding functions read, validated once. Reading them from YAML is left to `configuration`.
+
+All durations are seconds. Every field may change while running (B15): a changed `Options` is handed to
+`State.reconfigure`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class PolicyName(StrEnum):
+    SPREAD = "spread"
+    PACK = "pack"
+    POLICY = "policy"
+
+
+class Profile(StrEnum):
+    SAFE = "safe"
+    REFERENCE = "reference"
+
+
+class ReferenceVersion(StrEnum):
+    """What the reference profile answers like; the safe profile ignores it."""
+
+    MAIN = "main"
+    V0_43_1 = "v0.43.1"
+
+
+class Shrink(StrEnum):
+    AUTO = "auto"
+    ORDINAL = "ordinal"
+    SPREAD = "spread"
+
+
+class Topology(StrEnum):
+    NONE = "none"
+    ZONE = "zone"
+    NODE = "node"
+
+
+class PackOrder(StrEnum):
+    OWN = "own"
+    LOWEST = "lowest"
+
+
+class Rescale(StrEnum):
+    KEEP = "keep"
+    REPLACE = "replace"
+
+
+class Fairness(StrEnum):
+    NONE = "none"
+    MAXMIN = "maxmin"
+
+
+@dataclass(frozen=True, slots=True)
+class DrainOptions:
+    enabled: bool = True
+    settle: float = 10.0
+    """Pause between the last move off the pods and the write of the smaller scale."""
+    timeout: float = 600.0
+    surge: int = 0
+    """Vreplicas of one vpod that may run twice while it moves; 0 moves them in one status write."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceOptions:
+    enabled: bool = False
+    interval: float = 300.0
+    max_moves_per_vpod: int = 1
+    max_moves_share: float = 0.05
+    """Moves per interval as a share of all placed vreplicas; at least one move is always allowed."""
+    max_moves: int | None = None
+    """Moves per interval as a number; overrides the share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One StatefulSet's settings. Raises ValueError that names the field, its value and what is allowed."""
+
+    statefulset_namespace: str
+    statefulset_name: str
+    capacity: int
+    """Units that one pod holds; a vreplica costs its vpod's weight."""
+    min_replicas: int = 0
+    policy: PolicyName = PolicyName.SPREAD
+    profile: Profile = Profile.SAFE
+    version: ReferenceVersion = ReferenceVersion.MAIN
+    refresh_period: float = 100.0
+    retry_period: float = 1.0
+    max_replicas: int | None = None
+    max_scale_up_step: int | None = None
+    scale_down_stabilization: float = 300.0
+    pod_grace: float = 60.0
+    require_ready: bool = False
+    drain: DrainOptions = field(default_factory=DrainOptions)
+    shrink: Shrink = Shrink.AUTO
+    topology: Topology = Topology.NONE
+    topology_required: bool = False
+    pack_order: PackOrder = PackOrder.OWN
+    rescale: Rescale = Rescale.KEEP
+    rebalance: RebalanceOptions = field(default_factory=RebalanceOptions)
+    namespace_max_share: float | None = None
+    """Largest share of `maxReplicas` x capacity, else of what the pods hold, that one namespace may ask for."""
+    fairness: Fairness = Fairness.NONE
+
+    def __post_init__(self) -> None:
+        _at_least("podCapacity", self.capacity, 1)
+        _at_least("minReplicas", self.min_replicas, 0)
+        _at_least("podGrace", self.pod_grace, 0)
+        _at_least("scaleDownStabilization", self.scale_down_stabilization, 0)
+        _at_least("drain.settle", self.drain.settle, 0)
+        _at_least("drain.timeout", self.drain.timeout, 0)
+        _at_least("drain.surge", self.drain.surge, 0)
+        _at_least("rebalance.maxMovesPerVPod", self.rebalance.max_moves_per_vpod, 0)
+        if self.max_scale_up_step is not None:
+            _at_least("maxScaleUpStep", self.max_scale_up_step, 1)
+        if self.max_replicas is not None and self.max_replicas < self.min_replicas:
+            raise ValueError(f"maxReplicas is {self.max_replicas}, allowed: at least minReplicas ({self.min_replicas})")
+        if self.namespace_max_share is not None and not 0 < self.namespace_max_share <= 1:
+            raise ValueError(f"quota.namespaceMaxShare is {self.namespace_max_share}, allowed: above 0, at most 1")
+        if self.topology_required and self.topology is Topology.NONE:
+            raise ValueError("topologyRequired is true with topology none; set topology to zone or node")
+
+    @property
+    def safe(self) -> bool:
+        return self.profile is Profile.SAFE
+
+    @property
+    def statefulset(self) -> str:
+        """`namespace/name`, for messages."""
+        return f"{self.statefulset_namespace}/{self.statefulset_name}"
+
+    @property
+    def shrinks_evenly(self) -> bool:
+        """Whether a surplus leaves the fullest own pod first (B9) rather than the highest ordinal.
+
+        Packing means low ordinals (V7), so `auto` never hollows them out there.
+        """
+        if self.shrink is not Shrink.AUTO or not self.safe:
+            return self.safe and self.shrink is Shrink.SPREAD
+        return self.min_replicas > 0 and self.policy is not PolicyName.PACK
+
+
+def _at_least(name: str, value: float, least: float) -> None:
+    if value < least:
+        raise ValueError(f"{name} is {value}, allowed: {least} or more")
