@@ -1,0 +1,187 @@
+"""One stored object: its JSON encoded once, and the few fields by which it is found.
+
+A hundred thousand pods have to fit in memory, so nothing is kept decoded. `raw` is the object without
+`metadata.managedFields`, laid out so that what changes per answer sits at known places: kind and apiVersion first,
+then `metadata` beginning with the resourceVersion. The managers' records are kept beside it, their `fieldsV1` shared
+between equal objects, and spliced in when the object is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class Managed(msgspec.Struct, frozen=True, gc=False):
+    """One entry of `metadata.managedFields`."""
+
+    manager: str
+    operation: str
+    api_version: str
+    time: str
+    subresource: str
+    fields: bytes
+    """`fieldsV1` as JSON."""
+
+    def json(self) -> bytes:
+        """The entry as upstream writes it."""
+        head: dict[str, Any] = {
+            "manager": self.manager,
+            "operation": self.operation,
+            "apiVersion": self.api_version,
+            "time": self.time,
+            "fieldsType": "FieldsV1",
+        }
+        tail = b"}" if not self.subresource else b',"subresource":' + _encode(self.subresource) + b"}"
+        return _encode(head)[:-1] + b',"fieldsV1":' + self.fields + tail
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """An object at one resourceVersion."""
+
+    namespace: str
+    """Empty for objects of the cluster."""
+    name: str
+    uid: str
+    revision: int
+    raw: bytes
+    start: int
+    """Offset of the first byte inside the braces of `metadata`."""
+    cut: int
+    """Offset of the brace that closes `metadata`."""
+    managed: tuple[Managed, ...]
+    labels: Mapping[str, str]
+    fields: tuple[str, ...]
+    """Values of the fields that field selectors may name, in the order of the resource's list of them."""
+    owners: tuple[str, ...]
+    """Uids of the owners."""
+    deleting: bool
+    """Whether there is a deletionTimestamp."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    def object(self) -> dict[str, Any]:
+        """A fresh decoded copy without managedFields; the caller may change it."""
+        decoded: dict[str, Any] = _decode(self.raw)
+        return decoded
+
+    def whole(self) -> dict[str, Any]:
+        """A fresh decoded copy with managedFields."""
+        decoded: dict[str, Any] = _decode(self.json())
+        return decoded
+
+    def json(self) -> bytes:
+        """The object as clients see it."""
+        if not self.managed:
+            return self.raw
+        entries = b",".join([entry.json() for entry in self.managed])
+        return b"".join((self.raw[: self.cut], b',"managedFields":[', entries, b"]", self.raw[self.cut :]))
+
+    def with_revision(self, revision: int) -> Stored:
+        """The same object at another resourceVersion, as a deletion shows it."""
+        old = b'"resourceVersion":"%d"' % self.revision
+        new = b'"resourceVersion":"%d"' % revision
+        raw = self.raw[: self.start] + new + self.raw[self.start + len(old) :]
+        return msgspec.structs.replace(self, revision=revision, raw=raw, cut=self.cut + len(new) - len(old))
+
+
+class Interned:
+    """Shares equal values between objects; forgets all of them when there are too many."""
+
+    def __init__(self, most: int = 8192) -> None:
+        self._most = most
+        self._known: dict[Any, Any] = {}
+
+    def share(self, key: Any, value: Any) -> Any:
+        """The first value seen for an equal key."""
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if len(self._known) >= self._most:
+            self._known.clear()
+        self._known[key] = value
+        return value
+
+
+_shared = Interned()
+
+
+def shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
+    """The labels, equal ones as one object."""
+    if not labels:
+        return NO_LABELS
+    shared: Mapping[str, str] = _shared.share(tuple(labels.items()), labels)
+    return shared
+
+
+def shared_fields(fields: bytes) -> bytes:
+    """The `fieldsV1`, equal ones as one object."""
+    shared: bytes = _shared.share(fields, fields)
+    return shared
+
+
+def managed_from_json(entries: list[dict[str, Any]] | None) -> tuple[Managed, ...]:
+    """`metadata.managedFields` as records."""
+    return tuple(
+        Managed(
+            manager=entry.get("manager", ""),
+            operation=entry.get("operation", ""),
+            api_version=entry.get("apiVersion", ""),
+            time=entry.get("time", ""),
+            subresource=entry.get("subresource", ""),
+            fields=shared_fields(_encode(entry.get("fieldsV1", {}))),
+        )
+        for entry in entries or ()
+    )
+
+
+def stored(
+    obj: Mapping[str, Any],
+    revision: int,
+    *,
+    managed: tuple[Managed, ...] = (),
+    fields: tuple[str, ...] = (),
+) -> Stored:
+    """Encodes an object at a new revision. `managedFields` and `resourceVersion` inside it are ignored."""
+    rest = {key: value for key, value in obj.items() if key not in ("kind", "apiVersion", "metadata")}
+    return encoded(obj["kind"], obj["apiVersion"], obj["metadata"], _encode(rest), revision, managed, fields)
+
+
+def encoded(
+    kind: str,
+    api_version: str,
+    metadata: Mapping[str, Any],
+    rest: bytes,
+    revision: int,
+    managed: tuple[Managed, ...],
+    fields: tuple[str, ...],
+) -> Stored:
+    """Like `stored`, for what follows `metadata` in JSON already: an object, braces included."""
+    shown = {key: value for key, value in metadata.items() if key not in ("managedFields", "resourceVersion")}
+    head = b'{"kind":"%b","apiVersion":"%b","metadata":{' % (kind.encode(), api_version.encode())
+    inner = b'"resourceVersion":"%d",%b' % (revision, _encode(shown)[1:-1])
+    tail = b"}," + rest[1:] if len(rest) > 2 else b"}}"
+    return Stored(
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        revision=revision,
+        raw=b"".join((head, inner, tail)),
+        start=len(head),
+        cut=len(head) + len(inner),
+        managed=managed,
+        labels=shared_labels(metadata.get("labels")),
+        fields=fields,
+        owners=tuple(owner.get("uid", "") for owner in metadata.get("ownerReferences") or ()),
+        deleting="deletionTimestamp" in metadata,
+    )
