@@ -17,7 +17,7 @@ class Due:
 
     when: float
     number: int
-    call: Callable[[], None] | None = field(compare=False)
+    call: Callable[[], object] | None = field(compare=False)
 
     def cancel(self) -> None:
         """It will not happen. Harmless when it already has."""
@@ -32,14 +32,14 @@ class Timeline:
         self._heap: list[Due] = []
         self._added = 0
 
-    def at(self, when: float, call: Callable[[], None]) -> Due:
+    def at(self, when: float, call: Callable[[], object]) -> Due:
         """Runs `call` at `when`, or at once if that is past."""
         self._added += 1
         due = Due(max(when, self.now), self._added, call)
         heapq.heappush(self._heap, due)
         return due
 
-    def after(self, seconds: float, call: Callable[[], None]) -> Due:
+    def after(self, seconds: float, call: Callable[[], object]) -> Due:
         """Runs `call` that many seconds from now."""
         return self.at(self.now + seconds, call)
 
