@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from situate.objects.settings import parse_section
-from situate.vpod.configuration import StatefulSetSettings, with_environment
+from situate.runtime.configuration import Section, environment_overrides, parse_configuration
+from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings
 
 ENTRY: dict[str, Any] = {
     "statefulSetNamespace": "knative-eventing",
@@ -46,7 +48,6 @@ def test_the_defaults_are_those_of_the_reference() -> None:
         pytest.param({"policy": "binpack"}, "one of pack, policy, spread", id="an unknown policy"),
         pytest.param({"minReplicas": 5, "maxReplicas": 3}, "at least minReplicas, which is 5", id="crossed limits"),
         pytest.param({"topologyRequired": True}, "set topology to zone or node", id="required without a topology"),
-        pytest.param({"schedulerConfig": "x"}, "set policy: policy", id="a policy's name without that policy"),
         pytest.param({"rebalance": {"maxMoves": "101%"}}, "a percentage", id="a percentage above 100"),
         pytest.param({"statefulSetName": "mine"}, "vpod[0].sources[0].sourceKind: missing", id="no kind implied"),
         pytest.param({"sources": [{"kind": "Report"}]}, "only Knative's kinds are known", id="an unknown kind alone"),
@@ -84,23 +85,15 @@ def test_any_custom_resource_is_described_by_its_paths() -> None:
     assert source.source_kind is None
 
 
-def test_the_environment_overrides_every_entry() -> None:
-    entries = [dict(ENTRY), ENTRY | {"policy": "policy"}]
-    environment = {"POD_CAPACITY": "7", "AUTOSCALER_REFRESH_PERIOD": "5", "SCHEDULER_CONFIG": "mine"}
+def test_the_environment_of_knative_overrides_every_entry() -> None:
+    section = Section("vpod", list[StatefulSetSettings], ENVIRONMENT)
+    overrides, mistakes = environment_overrides({"POD_CAPACITY": "7", "AUTOSCALER_REFRESH_PERIOD": "5"}, [section])
+    assert mistakes == ()
 
-    overridden, mistakes = with_environment(entries, environment)
+    text = json.dumps({"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", "vpod": [ENTRY, ENTRY]})
+    configuration, mistakes = parse_configuration(text, [section], overrides)
 
     assert mistakes == ()
-    assert overridden == [
-        ENTRY | {"podCapacity": 7, "refreshPeriod": 5},
-        ENTRY | {"policy": "policy", "podCapacity": 7, "refreshPeriod": 5, "schedulerConfig": "mine"},
-    ]
-
-
-def test_a_bad_variable_is_named_and_nothing_is_overridden() -> None:
-    overridden, mistakes = with_environment([ENTRY], {"POD_CAPACITY": "many", "DISPATCHERS_MIN_REPLICAS": "2"})
-
-    assert overridden == [ENTRY]
-    assert [str(each) for each in mistakes] == [
-        'environment POD_CAPACITY: found "many", allowed: a whole number without sign'
-    ]
+    assert configuration is not None
+    entries = configuration.section("vpod", list)
+    assert [(entry.pod_capacity, entry.refresh_period) for entry in entries or ()] == [(7, 5.0)] * 2

@@ -6,7 +6,6 @@ Field names and defaults are those of the reference's configuration table. Readi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -162,7 +161,9 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     policy: Literal["spread", "pack", "policy"] = "spread"
     profile: Literal["safe", "reference"] = "safe"
     scheduler_config: ObjectName | None = None
+    """The ConfigMap with predicates and priorities for placing; only `policy: policy` reads it."""
     descheduler_config: ObjectName | None = None
+    """The same for removing."""
     max_replicas: PositiveCount | None = None
     max_scale_up_step: PositiveCount | None = None
     scale_down_stabilization: Duration = 300.0
@@ -183,9 +184,6 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
             yield Mistake("maxReplicas", str(self.max_replicas), f"at least minReplicas, which is {self.min_replicas}")
         if self.topology_required and self.topology == "none":
             yield Mistake("topologyRequired", "true", "false where topology is none", "set topology to zone or node")
-        for path, name in (("schedulerConfig", self.scheduler_config), ("deschedulerConfig", self.descheduler_config)):
-            if name is not None and self.policy != "policy":
-                yield Mistake(path, shown(name), "not set unless policy is policy", "set policy: policy to use it")
         if not self.sources:
             yield Mistake("sources", "[]", "at least one kind", "leave the key out for Knative's ConsumerGroups")
         for index, source in enumerate(self.sources):
@@ -204,32 +202,11 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         return tuple(source.completed(self.stateful_set_name) for source in self.sources)
 
 
-_ENVIRONMENT = {
-    "POD_CAPACITY": "podCapacity",
-    "DISPATCHERS_MIN_REPLICAS": "minReplicas",
-    "AUTOSCALER_REFRESH_PERIOD": "refreshPeriod",
+ENVIRONMENT: Mapping[str, str] = {
+    "POD_CAPACITY": "vpod[*].podCapacity",
+    "DISPATCHERS_MIN_REPLICAS": "vpod[*].minReplicas",
+    "AUTOSCALER_REFRESH_PERIOD": "vpod[*].refreshPeriod",
+    "SCHEDULER_CONFIG": "vpod[*].schedulerConfig",
+    "DESCHEDULER_CONFIG": "vpod[*].deschedulerConfig",
 }
-_POLICY_ENVIRONMENT = {"SCHEDULER_CONFIG": "schedulerConfig", "DESCHEDULER_CONFIG": "deschedulerConfig"}
-
-
-def with_environment(entries: object, environment: Mapping[str, str]) -> tuple[object, tuple[Mistake, ...]]:
-    """The section as written, overridden by the variables that Knative's controller reads.
-
-    The numbers apply to every entry, the names of the ConfigMaps to those with `policy: policy`.
-    """
-    if not isinstance(entries, list):
-        return entries, ()
-    mistakes = [
-        Mistake(f"environment {name}", shown(environment[name]), "a whole number without sign")
-        for name in _ENVIRONMENT
-        if name in environment and not re.fullmatch(r"[0-9]{1,10}", environment[name])
-    ]
-    if mistakes:
-        return entries, tuple(mistakes)
-    numbers = {key: int(environment[name]) for name, key in _ENVIRONMENT.items() if name in environment}
-    names = {key: environment[name] for name, key in _POLICY_ENVIRONMENT.items() if name in environment}
-    overridden = [
-        {**entry, **numbers, **(names if entry.get("policy") == "policy" else {})} if isinstance(entry, dict) else entry
-        for entry in entries
-    ]
-    return overridden, ()
+"""The variables that Knative's controller reads, and what each overrides in every entry."""
