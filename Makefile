@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts unit lock clean
+.PHONY: help setup test lint types contracts unit control-plane lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ unit: $(STAMP)
 	@$(BIN)/python -m pytest $(ARGS)
 
 test: lint types contracts unit ## everything; the one command
+
+control-plane: $(STAMP) ## build the real control plane for the tests, once (12 minutes when nothing is cached)
+	@$(BIN)/python -m tests.controlplane build
 
 lock: ## pin the requirements anew (needs uv)
 	uv export --quiet --no-header --no-annotate --no-emit-project --all-extras --group dev --output-file requirements.txt
