@@ -8,6 +8,7 @@ import pytest
 from situate.objects.settings import parse_section
 from situate.runtime.configuration import Section, environment_overrides, parse_configuration
 from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings
+from situate.vpod.options import Options
 
 ENTRY: dict[str, Any] = {
     "statefulSetNamespace": "knative-eventing",
@@ -35,6 +36,17 @@ def test_the_defaults_are_those_of_the_reference() -> None:
     assert (entry.pod_grace, entry.scale_down_stabilization) == (60.0, 300.0)
     assert (entry.drain.enabled, entry.drain.settle, entry.drain.timeout, entry.drain.surge) == (True, 10, 600, 0)
     assert (entry.rebalance.enabled, entry.rebalance.interval, entry.rebalance.max_moves_per_v_pod) == (False, 300, 1)
+
+
+def test_untouched_settings_are_the_options_default() -> None:
+    entry = parsed()
+
+    assert entry.options() == Options("knative-eventing", "kafka-source-dispatcher", 20)
+
+
+def test_moves_are_a_number_or_a_share() -> None:
+    assert parsed(rebalance={"maxMoves": 7}).options().rebalance.max_moves == 7
+    assert parsed(rebalance={"maxMoves": "20%"}).options().rebalance.max_moves_share == 0.2
 
 
 @pytest.mark.parametrize(

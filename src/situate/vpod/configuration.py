@@ -12,8 +12,22 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from situate.objects.settings import ALLOWED, Duration, Mistake, NamespaceName, ObjectName, PositiveDuration, shown
+from situate.vpod.model import INT32_MAX
+from situate.vpod.options import (
+    DrainOptions,
+    Fairness,
+    Options,
+    PackOrder,
+    PolicyName,
+    Profile,
+    RebalanceOptions,
+    Rescale,
+    Shrink,
+    Topology,
+)
 
-INT32_MAX = 2**31 - 1
+DEFAULT_RETRY_PERIOD = 1.0
+"""Seconds; what a `retryPeriod` of 0 means."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 PositiveCount = Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
@@ -196,6 +210,41 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
                     f"the value of the label {KIND_LABEL} of its ConsumerGroups, in lower case",
                     f"only the StatefulSets {', '.join(KINDS_OF_STATEFULSETS)} imply one",
                 )
+
+    def options(self) -> Options:
+        """What the deciding functions read of this entry."""
+        moves = self.rebalance.max_moves
+        share = int(moves.rstrip("%")) / 100 if isinstance(moves, str) else RebalanceOptions().max_moves_share
+        return Options(
+            statefulset_namespace=self.stateful_set_namespace,
+            statefulset_name=self.stateful_set_name,
+            capacity=self.pod_capacity,
+            min_replicas=self.min_replicas,
+            policy=PolicyName(self.policy),
+            profile=Profile(self.profile),
+            refresh_period=self.refresh_period,
+            retry_period=self.retry_period or DEFAULT_RETRY_PERIOD,
+            max_replicas=self.max_replicas,
+            max_scale_up_step=self.max_scale_up_step,
+            scale_down_stabilization=self.scale_down_stabilization,
+            pod_grace=self.pod_grace,
+            require_ready=self.require_ready,
+            drain=DrainOptions(self.drain.enabled, self.drain.settle, self.drain.timeout, self.drain.surge),
+            shrink=Shrink(self.shrink),
+            topology=Topology(self.topology),
+            topology_required=self.topology_required,
+            pack_order=PackOrder(self.pack.order),
+            rescale=Rescale(self.rescale),
+            rebalance=RebalanceOptions(
+                enabled=self.rebalance.enabled,
+                interval=self.rebalance.interval,
+                max_moves_per_vpod=self.rebalance.max_moves_per_v_pod,
+                max_moves_share=share,
+                max_moves=moves if isinstance(moves, int) else None,
+            ),
+            namespace_max_share=self.quota.namespace_max_share,
+            fairness=Fairness(self.fairness),
+        )
 
     def completed_sources(self) -> tuple[SourceSettings, ...]:
         """The sources with everything filled in that their kinds and the StatefulSet's name imply."""
