@@ -1,0 +1,395 @@
+"""Typed calls of the Kubernetes API over any transport.
+
+Each call builds a `Request`, waits for the limiter, sends, and decodes the answer or raises what it means
+(`situate.kube.errors`). Watching with relists, stores and election are built on top by their own modules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from situate.kube.errors import Expired, KubeError, Unreachable, refusal
+from situate.kube.limiter import Limiter
+from situate.kube.patches import ApplyPatch, JsonPatch, MergePatch, Patch, StrategicMergePatch
+from situate.kube.retries import Retries
+from situate.kube.transport import Stream, Transport
+from situate.objects.authorization import ResourceAttributes, SelfSubjectAccessReview, SubjectAccessReviewStatus
+from situate.objects.codec import Malformed, decode, decode_page
+from situate.objects.messages import Request, Response
+from situate.objects.pods import Pod
+from situate.objects.resources import PODS, SELFSUBJECTACCESSREVIEWS, ResourceType
+from situate.objects.workloads import Scale
+
+T = TypeVar("T")
+
+PAGE_SIZE: Final = 500
+"""Objects of a page in `list_all`: client-go's choice."""
+
+_JSON: Final = {"accept": "application/json", "content-type": "application/json"}
+_ACCEPT: Final = {"accept": "application/json"}
+_PATCH_HEADERS: Final[Mapping[type, Mapping[str, str]]] = {
+    kind: {"accept": "application/json", "content-type": kind.content_type}
+    for kind in (MergePatch, JsonPatch, StrategicMergePatch, ApplyPatch)
+}
+
+Query: TypeAlias = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A part of a list, or all of it if `continue_` is empty."""
+
+    items: list[T]
+    resource_version: str
+    """Of the whole list; a watch goes on from here."""
+    continue_: str = ""
+    remaining: int | None = None
+    """Objects after this page; None where the server does not say, as under a field selector."""
+    malformed: tuple[Malformed, ...] = ()
+    """Objects that could not be read; the others are all there."""
+
+
+class Client:
+    """The API of one server."""
+
+    def __init__(self, transport: Transport, *, limiter: Limiter | None = None, retries: Retries | None = None) -> None:
+        """Without a limiter calls go out at once; without retries each is tried once."""
+        self._transport = transport
+        self._limiter = limiter
+        self._retries = retries
+
+    async def get(self, resource: ResourceType[T], name: str, namespace: str | None = None) -> T:
+        """The object of this name; `NotFound` if there is none."""
+        response = await self.raw(Request("GET", resource.path(namespace, name), (), _ACCEPT))
+        return decode(resource, response.body)
+
+    async def list(
+        self,
+        resource: ResourceType[T],
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int | None = None,
+        continue_: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+    ) -> Page[T]:
+        """One page of the objects of a namespace, or of all; `Expired` if `continue_` is too old."""
+        query = _query(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            limit="" if limit is None else str(limit),
+            **{"continue": continue_},
+            resourceVersion=resource_version,
+            resourceVersionMatch=resource_version_match,
+        )
+        response = await self.raw(Request("GET", resource.path(namespace), query, _ACCEPT))
+        page = decode_page(resource, response.body)
+        meta = page.metadata
+        return Page(page.items, meta.resource_version, meta.continue_, meta.remaining_item_count, page.malformed)
+
+    async def list_all(
+        self,
+        resource: ResourceType[T],
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = PAGE_SIZE,
+    ) -> Page[T]:
+        """All objects as of one resourceVersion, fetched in pages.
+
+        If the token expires half-way, everything is fetched again in one piece, as client-go's pager does: pages
+        started anew could expire again for ever.
+        """
+        items: list[T] = []
+        malformed: list[Malformed] = []
+        continue_ = ""
+        limit: int | None = page_size
+        while True:
+            try:
+                page = await self.list(
+                    resource,
+                    namespace,
+                    label_selector=label_selector,
+                    field_selector=field_selector,
+                    limit=limit,
+                    continue_=continue_,
+                )
+            except Expired:
+                if not continue_:
+                    raise
+                items, malformed, continue_, limit = [], [], "", None
+                continue
+            items += page.items
+            malformed += page.malformed
+            continue_ = page.continue_
+            if not continue_:
+                return Page(items, page.resource_version, malformed=tuple(malformed))
+
+    async def create(
+        self,
+        resource: ResourceType[T],
+        content: Mapping[str, Any],
+        namespace: str | None = None,
+        *,
+        field_manager: str = "",
+        dry_run: bool = False,
+    ) -> T:
+        """The object as the server stored it; `AlreadyExists` if the name is taken.
+
+        `apiVersion` and `kind` may be left out.
+        """
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **content}
+        query = _query(fieldManager=field_manager, dryRun="All" if dry_run else "")
+        response = await self.raw(Request("POST", resource.path(namespace), query, _JSON, msgspec.json.encode(body)))
+        return decode(resource, response.body)
+
+    async def replace(
+        self,
+        resource: ResourceType[T],
+        name: str,
+        content: Mapping[str, Any],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        field_manager: str = "",
+        dry_run: bool = False,
+    ) -> T:
+        """Writes the whole object, which must be one that lost no field: `Unstructured.content`, never a struct.
+
+        `Conflict` if `metadata.resourceVersion` is given and no longer the object's.
+        """
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **content}
+        query = _query(fieldManager=field_manager, dryRun="All" if dry_run else "")
+        path = resource.path(namespace, name, subresource)
+        response = await self.raw(Request("PUT", path, query, _JSON, msgspec.json.encode(body)))
+        return decode(resource, response.body)
+
+    async def delete(
+        self,
+        resource: ResourceType[Any],
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+        grace_period_s: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Asks for the deletion; finalizers and the grace period may keep the object for a while.
+
+        `Conflict` if `uid` or `resource_version` are given and no longer the object's. `propagation` is `Orphan`,
+        `Background` or `Foreground`; empty leaves it to the resource, as a grace period of None does to the object.
+        """
+        options = _delete_options(uid, resource_version, propagation, grace_period_s)
+        query = _query(dryRun="All" if dry_run else "")
+        await self.raw(Request("DELETE", resource.path(namespace, name), query, _JSON, msgspec.json.encode(options)))
+
+    async def patch(
+        self,
+        resource: ResourceType[T],
+        name: str,
+        patch: Patch,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> T:
+        """The object after the change.
+
+        An `ApplyPatch` needs a field manager, and only it knows `force`, which takes fields from other managers. A
+        subresource that answers with another kind, such as scale, has its own method.
+        """
+        query = _query(fieldManager=field_manager or "", force="true" if force else "", dryRun="All" if dry_run else "")
+        path = resource.path(namespace, name, subresource)
+        headers = _PATCH_HEADERS[type(patch)]
+        response = await self.raw(Request("PATCH", path, query, headers, msgspec.json.encode(patch.body)))
+        return decode(resource, response.body)
+
+    async def patch_status(
+        self,
+        resource: ResourceType[T],
+        name: str,
+        patch: Patch,
+        namespace: str | None = None,
+        *,
+        field_manager: str | None = None,
+    ) -> T:
+        """Changes the status subresource; the server ignores what the patch says of anything else."""
+        return await self.patch(resource, name, patch, namespace, "status", field_manager)
+
+    async def get_scale(self, resource: ResourceType[Any], name: str, namespace: str | None = None) -> Scale:
+        """How many replicas are asked for and exist."""
+        path = resource.path(namespace, name, "scale")
+        response = await self.raw(Request("GET", path, (), _ACCEPT))
+        return decode(_scale_of(resource), response.body)
+
+    async def update_scale(
+        self,
+        resource: ResourceType[Any],
+        name: str,
+        replicas: int,
+        namespace: str | None = None,
+        *,
+        resource_version: str = "",
+    ) -> Scale:
+        """Asks for so many replicas; `Conflict` if `resource_version` is given and no longer the object's."""
+        metadata = {"name": name, "namespace": namespace or "", "resourceVersion": resource_version}
+        body = {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {key: value for key, value in metadata.items() if value},
+            "spec": {"replicas": replicas},
+        }
+        path = resource.path(namespace, name, "scale")
+        response = await self.raw(Request("PUT", path, (), _JSON, msgspec.json.encode(body)))
+        return decode(_scale_of(resource), response.body)
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        """Assigns the pod to a node; `Conflict` if it is bound, gated, terminating, or another pod by now."""
+        meta = pod.metadata
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "target": target,
+        }
+        path = PODS.path(meta.namespace, meta.name, "binding")
+        await self.raw(Request("POST", path, (), _JSON, msgspec.json.encode(body)))
+
+    async def evict(self, pod: Pod, *, grace_period_s: int | None = None, dry_run: bool = False) -> None:
+        """Asks to move the pod off; `TooManyRequests` while a disruption budget forbids it, and is never repeated here.
+
+        `Conflict` if another pod has taken the name.
+        """
+        meta = pod.metadata
+        options = _delete_options(meta.uid, "", "", grace_period_s)
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": meta.name, "namespace": meta.namespace},
+            "deleteOptions": options | ({"dryRun": ["All"]} if dry_run else {}),
+        }
+        path = PODS.path(meta.namespace, meta.name, "eviction")
+        await self._send(Request("POST", path, (), _JSON, msgspec.json.encode(body)), retries=None)
+
+    async def resize(self, pod: Pod, containers: Sequence[Mapping[str, Any]]) -> Pod:
+        """Changes the resources of a running pod's containers, each `{"name": …, "resources": {…}}`."""
+        meta = pod.metadata
+        patch = StrategicMergePatch({"spec": {"containers": containers}})
+        return await self.patch(PODS, meta.name, patch, meta.namespace, "resize")
+
+    async def review_access(self, attributes: ResourceAttributes) -> SubjectAccessReviewStatus:
+        """Whether this account may do that."""
+        body = {
+            "apiVersion": SELFSUBJECTACCESSREVIEWS.api_version,
+            "kind": SELFSUBJECTACCESSREVIEWS.kind,
+            "spec": {"resourceAttributes": attributes},
+        }
+        request = Request("POST", SELFSUBJECTACCESSREVIEWS.path(), (), _JSON, msgspec.json.encode(body))
+        response = await self.raw(request)
+        review: SelfSubjectAccessReview = decode(SELFSUBJECTACCESSREVIEWS, response.body)
+        return review.status
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        resource: ResourceType[Any],
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        send_initial_events: bool = False,
+        timeout_s: int | None = None,
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of one watch, each an event for `decode_event`; they end when the server ends the watch.
+
+        Bookmarks are always asked for. `send_initial_events` makes it a WatchList. The server ends the watch after
+        `timeout_s`; None leaves that to it. A refusal is raised, but most arrive as an ERROR event of the watch.
+        """
+        query = _query(
+            watch="true",
+            allowWatchBookmarks="true",
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            resourceVersion=resource_version,
+            sendInitialEvents="true" if send_initial_events else "",
+            resourceVersionMatch="NotOlderThan" if send_initial_events else "",
+            timeoutSeconds="" if timeout_s is None else str(timeout_s),
+        )
+        request = Request("GET", resource.path(namespace), query, _ACCEPT)
+        if self._limiter:
+            await self._limiter.wait()
+        async with self._transport.stream(request) as stream:
+            if stream.status >= 400:
+                body = b"".join([chunk async for chunk in stream.chunks()])
+                raise refusal(Response(stream.status, body, stream.headers), request)
+            yield _lines(stream)
+
+    async def raw(self, request: Request, *, timeout_s: float = 30.0) -> Response:
+        """Any call: waits for the limiter, repeats what is safe to repeat, and raises what a refusal means."""
+        return await self._send(request, self._retries, timeout_s)
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self._transport.close()
+
+    async def _send(self, request: Request, retries: Retries | None, timeout_s: float = 30.0) -> Response:
+        attempt = 0
+        while True:
+            if self._limiter:
+                await self._limiter.wait()
+            try:
+                response = await self._transport.send(request, timeout_s=timeout_s)
+                if response.status < 400:
+                    return response
+                error: KubeError = refusal(response, request)
+            except Unreachable as unreachable:
+                error = unreachable
+            delay_s = retries.delay_s(request, error, attempt) if retries else None
+            if delay_s is None:
+                raise error
+            attempt += 1
+            await asyncio.sleep(delay_s)
+
+
+async def _lines(stream: Stream) -> AsyncIterator[bytes]:
+    """Complete lines without their end; an unfinished last one is dropped, for its event is lost anyway."""
+    rest = b""
+    async for chunk in stream.chunks():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+
+
+def _query(**parameters: str) -> Query:
+    return tuple((key, value) for key, value in parameters.items() if value)
+
+
+def _delete_options(uid: str, resource_version: str, propagation: str, grace_period_s: int | None) -> dict[str, Any]:
+    """meta/v1 `DeleteOptions`."""
+    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if preconditions := dict(_query(uid=uid, resourceVersion=resource_version)):
+        options["preconditions"] = preconditions
+    if propagation:
+        options["propagationPolicy"] = propagation
+    if grace_period_s is not None:
+        options["gracePeriodSeconds"] = grace_period_s
+    return options
+
+
+def _scale_of(resource: ResourceType[Any]) -> ResourceType[Scale]:
+    return ResourceType(resource.group, resource.version, "Scale", resource.plural, resource.namespaced, Scale)

@@ -1,0 +1,263 @@
+"""How calls fail, and whether trying again helps.
+
+A refusal is an `ApiError`, one subclass for each way in which a server can refuse; no answer is `Unreachable`. Each
+message is one sentence that names the object, quotes the server, and says what to do next. Retrying is left to
+`situate.kube.limiter` and to the work queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+import msgspec
+
+from situate.objects.messages import Request, Response
+from situate.objects.status import Status, StatusDetails
+
+
+class KubeError(Exception):
+    """The world failed."""
+
+    retriable: bool = False
+    """Whether the same call may succeed later."""
+    after_s: float | None = None
+    """When the server asked to be called again; None if it did not say."""
+
+
+class Unreachable(KubeError):
+    """No answer came."""
+
+    def __init__(self, message: str, *, outcome_unknown: bool, retriable: bool = True) -> None:
+        """`outcome_unknown`: the request had left, so the server may have carried it out."""
+        super().__init__(message)
+        self.outcome_unknown = outcome_unknown
+        self.retriable = retriable
+
+
+class ApiError(KubeError):
+    """The server answered no."""
+
+    reasons: ClassVar[frozenset[str]] = frozenset()
+    """Words in `Status.reason` that mean this class."""
+    next_step: ClassVar[str] = "see the server's log"
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        details: StatusDetails | None = None,
+        retry_after_s: float | None = None,
+        request: Request | None = None,
+    ) -> None:
+        """`message` is the server's own; `str()` gives the whole sentence."""
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.details = details or StatusDetails()
+        self.request = request
+        self.after_s = retry_after_s
+        super().__init__(self._sentence())
+
+    def _sentence(self) -> str:
+        attempted = describe(self.request) if self.request else "the request"
+        answer = f"{self.status} {self.reason}".strip()
+        said = f"{answer}: {self.message.strip()}" if self.message.strip() else answer
+        return f"cannot {attempted}: {said.rstrip('.')}; {self.next_step}"
+
+
+class BadRequest(ApiError):
+    """400: the request itself is wrong."""
+
+    reasons = frozenset({"BadRequest"})
+    next_step = "this request will never be accepted as it is: correct what the message names"
+
+
+class Unauthorized(ApiError):
+    """401: the server does not know who is asking."""
+
+    reasons = frozenset({"Unauthorized"})
+    next_step = "log in again or renew the credentials of the current context"
+
+
+class Forbidden(ApiError):
+    """403: known, but not allowed."""
+
+    reasons = frozenset({"Forbidden"})
+    next_step = "grant the permission (`situate manifests` prints what is needed) or use another account"
+
+
+class NotFound(ApiError):
+    """404: no such object, or the server does not serve such a resource."""
+
+    reasons = frozenset({"NotFound"})
+    next_step = "check the name and namespace, and that the resource's CRD is installed"
+
+
+class MethodNotAllowed(ApiError):
+    """405: the resource does not know this verb."""
+
+    reasons = frozenset({"MethodNotAllowed"})
+    next_step = "use another verb or another subresource"
+
+
+class NotAcceptable(ApiError):
+    """406: the server cannot answer in the form asked for."""
+
+    reasons = frozenset({"NotAcceptable"})
+    next_step = "ask for application/json"
+
+
+class Conflict(ApiError):
+    """409: the object has changed, or is not in the state that the call presumes."""
+
+    reasons = frozenset({"Conflict"})
+    next_step = "read the object again and decide anew"
+
+
+class AlreadyExists(ApiError):
+    """409: an object of this name is there already."""
+
+    reasons = frozenset({"AlreadyExists"})
+    next_step = "use the existing object or another name"
+
+
+class Gone(ApiError):
+    """410: what was asked for is no longer there, and will not come back."""
+
+    reasons = frozenset({"Gone"})
+    next_step = "list again"
+
+
+class Expired(Gone):
+    """410: the resourceVersion or continue token is too old."""
+
+    reasons = frozenset({"Expired", "ResourceExpired"})
+    next_step = "list again from the beginning"
+
+
+class RequestEntityTooLarge(ApiError):
+    """413: the body is larger than the server accepts."""
+
+    reasons = frozenset({"RequestEntityTooLarge"})
+    next_step = "send less in one object"
+
+
+class UnsupportedMediaType(ApiError):
+    """415: the server does not know this kind of body or patch."""
+
+    reasons = frozenset({"UnsupportedMediaType"})
+    next_step = "use another kind of patch: custom resources take merge, JSON and apply patches"
+
+
+class Invalid(ApiError):
+    """422: the object breaks its schema or a validation; `details.causes` names each field."""
+
+    reasons = frozenset({"Invalid"})
+    next_step = "correct the fields that the message names"
+
+
+class TooManyRequests(ApiError):
+    """429: not now: the server sheds load, or a disruption budget forbids an eviction."""
+
+    retriable = True
+    reasons = frozenset({"TooManyRequests"})
+    next_step = "try again later"
+
+    @property
+    def disruption_budget(self) -> bool:
+        """Whether a PodDisruptionBudget forbids it, so that only the pods' recovery helps."""
+        return any(cause.reason == "DisruptionBudget" for cause in self.details.causes)
+
+
+class InternalError(ApiError):
+    """500: the server failed, such as on a webhook that does not answer."""
+
+    retriable = True
+    reasons = frozenset({"InternalError"})
+    next_step = (
+        "try again; if it stays, look at the webhook or component that the message names and at the server's log"
+    )
+
+
+class ServerTimeout(ApiError):
+    """500 or 504: the server gave up waiting; the call may have been carried out."""
+
+    retriable = True
+    reasons = frozenset({"ServerTimeout", "Timeout"})
+    next_step = "read the object again before repeating a write"
+
+
+class ServiceUnavailable(ApiError):
+    """503: the server is starting, stopping or overloaded."""
+
+    retriable = True
+    reasons = frozenset({"ServiceUnavailable"})
+    next_step = "try again later"
+
+
+_BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    406: NotAcceptable,
+    409: Conflict,
+    410: Expired,
+    413: RequestEntityTooLarge,
+    415: UnsupportedMediaType,
+    422: Invalid,
+    429: TooManyRequests,
+    500: InternalError,
+    502: ServiceUnavailable,
+    503: ServiceUnavailable,
+    504: ServerTimeout,
+}
+_ALL: Final[tuple[type[ApiError], ...]] = (*_BY_STATUS.values(), AlreadyExists, Gone)
+_BY_REASON: Final[Mapping[str, type[ApiError]]] = {reason: class_ for class_ in _ALL for reason in class_.reasons}
+
+_STATUS: Final = msgspec.json.Decoder(Status)
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def refusal(response: Response, request: Request | None = None) -> ApiError:
+    """The error that an answer of 400 or more means; the reason decides before the status."""
+    try:
+        status = _STATUS.decode(response.body)
+    except msgspec.MsgspecError:
+        # Not from the API server itself: a proxy's page, or plain text such as "404 page not found".
+        text = response.body[:200].decode("utf-8", "replace")
+        status = Status(message=" ".join(text.split()))
+    return from_status(status, request, code=response.status, retry_after=response.headers.get("retry-after", ""))
+
+
+def from_status(status: Status, request: Request | None = None, *, code: int = 0, retry_after: str = "") -> ApiError:
+    """The error that a Status means, such as that of an ERROR event in a watch."""
+    code = code or status.code
+    class_ = _BY_REASON.get(status.reason) or _BY_STATUS.get(code)
+    if class_ is None:
+        class_ = InternalError if code >= 500 else ApiError
+    after: float | None = status.details.retry_after_seconds or None
+    if retry_after.isascii() and retry_after.isdigit():
+        after = float(retry_after)
+    return class_(code, status.reason, status.message, status.details, after, request)
+
+
+def describe(request: Request) -> str:
+    """What a request attempts, in words: `patch statefulsets/scale web in namespace default`."""
+    parts = request.path.strip("/").split("/")
+    rest = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
+    namespace = ""
+    if len(rest) > 2 and rest[0] == "namespaces":
+        namespace, rest = rest[1], rest[2:]
+    if not rest:
+        return f"{request.method} {request.path}"
+    plural, name, subresource = rest[0], "".join(rest[1:2]), "/".join(rest[2:])
+    if request.method == "GET":
+        verb = "get" if name else "watch" if request.parameter("watch") in ("1", "true") else "list"
+    else:
+        verb = _VERBS.get(request.method, request.method)
+    what = f"{verb} {plural}{'/' + subresource if subresource else ''}{' ' + name if name else ''}"
+    return f"{what} in namespace {namespace}" if namespace else what

@@ -1,0 +1,42 @@
+"""The four ways to change a part of an object (apimachinery types/patch.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class MergePatch:
+    """RFC 7386: null removes, lists are replaced. Repeating it is harmless."""
+
+    content_type: ClassVar[str] = "application/merge-patch+json"
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPatch:
+    """RFC 6902: operations in order, all or none; `test` makes it conditional. Repeating it may not be harmless."""
+
+    content_type: ClassVar[str] = "application/json-patch+json"
+    body: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class StrategicMergePatch:
+    """Lists merge by key; for built-in kinds only. Repeating it is harmless."""
+
+    content_type: ClassVar[str] = "application/strategic-merge-patch+json"
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyPatch:
+    """Server-side apply: the whole of what the field manager wants to own. Repeating it is harmless."""
+
+    content_type: ClassVar[str] = "application/apply-patch+yaml"  # JSON is YAML
+    body: Mapping[str, Any]
+
+
+Patch: TypeAlias = MergePatch | JsonPatch | StrategicMergePatch | ApplyPatch

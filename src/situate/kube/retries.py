@@ -1,0 +1,45 @@
+"""Which failed calls may be repeated at once, and after how long.
+
+Only what cannot do harm: a call that the server has certainly not carried out, or one that reads. A write whose
+outcome is unknown is never repeated blindly; its caller must look first, as the level-based loops above do.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from situate.kube.errors import KubeError, ServiceUnavailable, TooManyRequests, Unreachable
+from situate.objects.messages import Request
+
+
+class Retries:
+    """Exponential back-off with full jitter, never below what the server asked for in Retry-After."""
+
+    def __init__(self, rng: Random, *, attempts: int = 5, first_s: float = 0.1, longest_s: float = 10.0) -> None:
+        """`attempts` counts the first call; the waits between them grow from `first_s` to `longest_s`."""
+        self._rng = rng
+        self._attempts = attempts
+        self._first_s = first_s
+        self._longest_s = longest_s
+
+    def delay_s(self, request: Request, error: KubeError, failed_before: int) -> float | None:
+        """Seconds until the call should be repeated; None if it should not be."""
+        if failed_before + 1 >= self._attempts or not _repeatable(request, error):
+            return None
+        ceiling_s = min(self._longest_s, self._first_s * 2**failed_before)
+        return (error.after_s or 0.0) + self._rng.uniform(0.0, ceiling_s)
+
+
+def _repeatable(request: Request, error: KubeError) -> bool:
+    if not error.retriable:
+        return False
+    if isinstance(error, TooManyRequests):
+        # Shed before it was carried out, whatever the verb; only waiting for pods ends a disruption budget's no.
+        return not error.disruption_budget
+    if isinstance(error, Unreachable):
+        return not error.outcome_unknown or _reads(request)
+    return _reads(request) and (isinstance(error, ServiceUnavailable) or error.after_s is not None)
+
+
+def _reads(request: Request) -> bool:
+    return request.method in ("GET", "HEAD") or request.parameter("dryRun") == "All"

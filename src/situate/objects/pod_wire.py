@@ -1,0 +1,197 @@
+"""Pods as they arrive, and how a hundred thousand of them fit into memory.
+
+What pods of one template share is kept undecoded until `Interner` has seen that it is new; short words that recur,
+such as the phase and the node's name, are kept once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from sys import intern
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from situate.objects.interning import Interner
+from situate.objects.meta import NO_LABELS, Condition, ObjectMeta, OwnerReference
+from situate.objects.pods import (
+    Affinity,
+    Container,
+    ContainerStatus,
+    Pod,
+    PodSchedulingGate,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+    Toleration,
+    TopologySpreadConstraint,
+    Volume,
+)
+from situate.objects.quantity import NO_QUANTITIES, Quantity, decode_quantity
+
+T = TypeVar("T")
+
+_NOTHING: Final = msgspec.Raw()
+
+
+class _MetaWire(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: msgspec.Raw = _NOTHING
+    annotations: msgspec.Raw = _NOTHING
+    owner_references: msgspec.Raw = _NOTHING
+    finalizers: msgspec.Raw = _NOTHING
+    generate_name: str = ""
+
+
+class _SpecWire(msgspec.Struct, gc=False, rename="camel"):
+    node_name: str = ""
+    hostname: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    containers: msgspec.Raw = _NOTHING
+    init_containers: msgspec.Raw = _NOTHING
+    overhead: msgspec.Raw = _NOTHING
+    resources: msgspec.Raw = _NOTHING
+    node_selector: msgspec.Raw = _NOTHING
+    affinity: msgspec.Raw = _NOTHING
+    tolerations: msgspec.Raw = _NOTHING
+    topology_spread_constraints: msgspec.Raw = _NOTHING
+    volumes: msgspec.Raw = _NOTHING
+    scheduling_gates: msgspec.Raw = _NOTHING
+    host_network: bool = False
+    restart_policy: str = ""
+    termination_grace_period_seconds: int | None = None
+
+
+class _StatusWire(msgspec.Struct, gc=False, rename="camel"):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: msgspec.Raw = _NOTHING
+    nominated_node_name: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    start_time: datetime | None = None
+    container_statuses: msgspec.Raw = _NOTHING
+    init_container_statuses: msgspec.Raw = _NOTHING
+    qos_class: str = ""
+    resize: str = ""
+    observed_generation: int = 0
+
+
+class PodWire(msgspec.Struct, gc=False, rename="camel"):
+    """A pod whose shared parts are still bytes."""
+
+    metadata: _MetaWire = msgspec.field(default_factory=_MetaWire)
+    spec: _SpecWire = msgspec.field(default_factory=_SpecWire)
+    status: _StatusWire = msgspec.field(default_factory=_StatusWire)
+
+
+class PodReader:
+    """Makes pods out of what arrived, sharing equal parts between all pods that it has read."""
+
+    def __init__(self) -> None:
+        self._labels = _interner(Mapping[str, str], NO_LABELS)
+        self._owners = _interner(tuple[OwnerReference, ...], ())
+        self._strings = _interner(tuple[str, ...], ())
+        self._containers = _interner(tuple[Container, ...], ())
+        self._quantities = _interner(Mapping[str, Quantity], NO_QUANTITIES)
+        self._resources = _interner(ResourceRequirements, ResourceRequirements())
+        self._affinity = _interner(Affinity, Affinity())
+        self._tolerations = _interner(tuple[Toleration, ...], ())
+        self._spread = _interner(tuple[TopologySpreadConstraint, ...], ())
+        self._volumes = _interner(tuple[Volume, ...], ())
+        self._gates = _interner(tuple[PodSchedulingGate, ...], ())
+        self._conditions = _interner(tuple[Condition, ...], ())
+        self._container_statuses = _interner(tuple[ContainerStatus, ...], ())
+
+    def pod(self, wire: PodWire) -> Pod:
+        """Raises `PartError` where a shared part does not decode."""
+        return Pod(self._metadata(wire.metadata), self._spec(wire.spec), self._status(wire.status))
+
+    def _metadata(self, wire: _MetaWire) -> ObjectMeta:
+        return ObjectMeta(
+            name=wire.name,
+            namespace=intern(wire.namespace),
+            uid=wire.uid,
+            resource_version=wire.resource_version,
+            generation=wire.generation,
+            creation_timestamp=wire.creation_timestamp,
+            deletion_timestamp=wire.deletion_timestamp,
+            deletion_grace_period_seconds=wire.deletion_grace_period_seconds,
+            labels=_part(self._labels, wire.labels, "metadata.labels"),
+            annotations=_part(self._labels, wire.annotations, "metadata.annotations"),
+            owner_references=_part(self._owners, wire.owner_references, "metadata.ownerReferences"),
+            finalizers=_part(self._strings, wire.finalizers, "metadata.finalizers"),
+            generate_name=intern(wire.generate_name),
+        )
+
+    def _spec(self, wire: _SpecWire) -> PodSpec:
+        return PodSpec(
+            node_name=intern(wire.node_name),
+            hostname=wire.hostname,
+            scheduler_name=intern(wire.scheduler_name),
+            priority=wire.priority,
+            priority_class_name=intern(wire.priority_class_name),
+            preemption_policy=intern(wire.preemption_policy),
+            containers=_part(self._containers, wire.containers, "spec.containers"),
+            init_containers=_part(self._containers, wire.init_containers, "spec.initContainers"),
+            overhead=_part(self._quantities, wire.overhead, "spec.overhead"),
+            resources=_part(self._resources, wire.resources, "spec.resources"),
+            node_selector=_part(self._labels, wire.node_selector, "spec.nodeSelector"),
+            affinity=_part(self._affinity, wire.affinity, "spec.affinity"),
+            tolerations=_part(self._tolerations, wire.tolerations, "spec.tolerations"),
+            topology_spread_constraints=_part(
+                self._spread, wire.topology_spread_constraints, "spec.topologySpreadConstraints"
+            ),
+            volumes=_part(self._volumes, wire.volumes, "spec.volumes"),
+            scheduling_gates=_part(self._gates, wire.scheduling_gates, "spec.schedulingGates"),
+            host_network=wire.host_network,
+            restart_policy=intern(wire.restart_policy),
+            termination_grace_period_seconds=wire.termination_grace_period_seconds,
+        )
+
+    def _status(self, wire: _StatusWire) -> PodStatus:
+        return PodStatus(
+            phase=intern(wire.phase),
+            reason=intern(wire.reason),
+            message=wire.message,
+            conditions=_part(self._conditions, wire.conditions, "status.conditions"),
+            nominated_node_name=intern(wire.nominated_node_name),
+            pod_ip=wire.pod_ip,
+            host_ip=intern(wire.host_ip),
+            start_time=wire.start_time,
+            container_statuses=_part(self._container_statuses, wire.container_statuses, "status.containerStatuses"),
+            init_container_statuses=_part(
+                self._container_statuses, wire.init_container_statuses, "status.initContainerStatuses"
+            ),
+            qos_class=intern(wire.qos_class),
+            resize=intern(wire.resize),
+            observed_generation=wire.observed_generation,
+        )
+
+
+class PartError(ValueError):
+    """A shared part does not decode; the message is the decoder's with the path of the whole object."""
+
+
+def _interner(type_: Any, absent: Any) -> Interner[Any]:
+    return Interner(msgspec.json.Decoder(type_, dec_hook=decode_quantity), absent)
+
+
+def _part(intern_: Interner[T], raw: msgspec.Raw, path: str) -> T:
+    try:
+        return intern_(raw)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        raise PartError(text.replace("`$", f"`$.{path}", 1) if "`$" in text else f"{text} - at `$.{path}`") from error

@@ -1,0 +1,99 @@
+"""Which resources an API server has, where they live, and what they decode into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from situate.objects.authorization import SelfSubjectAccessReview
+from situate.objects.configuration import (
+    ConfigMap,
+    CustomResourceDefinition,
+    Namespace,
+    PriorityClass,
+    Secret,
+    ServiceAccount,
+)
+from situate.objects.coordination import Lease
+from situate.objects.events import CoreEvent, Event
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.unstructured import Unstructured
+from situate.objects.workloads import Deployment, PodDisruptionBudget, ReplicaSet, StatefulSet
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceType(Generic[T]):
+    """A resource as the REST API serves it."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    model: type[T]
+
+    @property
+    def api_version(self) -> str:
+        """As it stands in `apiVersion`: `v1`, `apps/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_resource(self) -> str:
+        """As it stands in permissions and messages: `pods`, `statefulsets.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The REST path, not percent-encoded.
+
+        Without a name the collection: of one namespace, or of all if none is given. A cluster's own resource
+        ignores the namespace.
+        """
+        path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        if self.namespaced and namespace:
+            path += f"/namespaces/{namespace}"
+        path += f"/{self.plural}"
+        if name:
+            path += f"/{name}"
+        if subresource:
+            path += f"/{subresource}"
+        return path
+
+
+def unstructured(
+    group: str, version: str, kind: str, plural: str, *, namespaced: bool = True
+) -> ResourceType[Unstructured]:
+    """Any resource, such as a custom one; its objects keep every field."""
+    return ResourceType(group, version, kind, plural, namespaced, Unstructured)
+
+
+PODS = ResourceType("", "v1", "Pod", "pods", True, Pod)
+NODES = ResourceType("", "v1", "Node", "nodes", False, Node)
+CONFIGMAPS = ResourceType("", "v1", "ConfigMap", "configmaps", True, ConfigMap)
+SECRETS = ResourceType("", "v1", "Secret", "secrets", True, Secret)
+NAMESPACES = ResourceType("", "v1", "Namespace", "namespaces", False, Namespace)
+SERVICEACCOUNTS = ResourceType("", "v1", "ServiceAccount", "serviceaccounts", True, ServiceAccount)
+CORE_EVENTS = ResourceType("", "v1", "Event", "events", True, CoreEvent)
+EVENTS = ResourceType("events.k8s.io", "v1", "Event", "events", True, Event)
+STATEFULSETS = ResourceType("apps", "v1", "StatefulSet", "statefulsets", True, StatefulSet)
+DEPLOYMENTS = ResourceType("apps", "v1", "Deployment", "deployments", True, Deployment)
+REPLICASETS = ResourceType("apps", "v1", "ReplicaSet", "replicasets", True, ReplicaSet)
+LEASES = ResourceType("coordination.k8s.io", "v1", "Lease", "leases", True, Lease)
+PODDISRUPTIONBUDGETS = ResourceType(
+    "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, PodDisruptionBudget
+)
+PRIORITYCLASSES = ResourceType("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, PriorityClass)
+CUSTOMRESOURCEDEFINITIONS = ResourceType(
+    "apiextensions.k8s.io",
+    "v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    False,
+    CustomResourceDefinition,
+)
+SELFSUBJECTACCESSREVIEWS = ResourceType(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False, SelfSubjectAccessReview
+)
