@@ -132,7 +132,7 @@ class _Shape(Generic[T]):
     def _decode_again(self, body: bytes) -> T:
         """With nulls read as absent; what fails now is the object's fault."""
         try:
-            return self._built(_lenient(self.one, body))
+            return self._built(self.one.decode(_without_nulls(body)))
         except _UNREADABLE as error:
             raise Malformed(self._name(body), *_path_and_problem(error)) from error
 
@@ -204,14 +204,18 @@ def _lenient(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError:
-        return decoder.decode(msgspec.json.encode(_without_nulls(msgspec.json.decode(body))))
+        return decoder.decode(_without_nulls(body))
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(body: bytes) -> bytes:
+    return msgspec.json.encode(_pruned(msgspec.json.decode(body)))
+
+
+def _pruned(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _pruned(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_pruned(item) for item in value]
     return value
 
 
