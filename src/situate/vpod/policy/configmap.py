@@ -1,0 +1,161 @@
+"""The policy in a ConfigMap: `data.predicates` and `data.priorities`, each a JSON array in a string.
+
+Nothing here is refused in silence: a ConfigMap that cannot be taken yields every mistake, each with its path, what was
+found and what is allowed, and the caller keeps the last valid policy (D16). Names that no plugin has are skipped with
+a note, as upstream skips them.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from situate.vpod.policy.arguments import InvalidArguments
+from situate.vpod.policy.registry import FILTERS, MAX_WEIGHT, MIN_WEIGHT, SCORES, Policy, Predicate, Priority
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80  # characters of a found value that a message repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One thing wrong in a ConfigMap."""
+
+    path: str
+    found: str
+    allowed: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: found {self.found}; allowed: {self.allowed}"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPolicy:
+    """`policy` is None exactly when there are mistakes."""
+
+    policy: Policy | None
+    mistakes: tuple[Mistake, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Findings:
+    mistakes: list[Mistake] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def wrong(self, path: str, found: object, allowed: str) -> None:
+        self.mistakes.append(Mistake(path, _shown(found), allowed))
+
+
+def parse_policy(data: object) -> ParsedPolicy:
+    """The policy in a ConfigMap's `data`, or all that is wrong with it. Never raises, whatever `data` is."""
+    findings = _Findings()
+    if not isinstance(data, Mapping):
+        findings.wrong("data", data, "an object with the keys predicates and priorities")
+        return ParsedPolicy(None, tuple(findings.mistakes))
+    predicates = tuple(_predicates(data, findings))
+    priorities = tuple(_priorities(data, findings))
+    policy = None if findings.mistakes else Policy(predicates, priorities)
+    return ParsedPolicy(policy, tuple(findings.mistakes), tuple(findings.notes))
+
+
+def _predicates(data: Mapping[object, object], findings: _Findings) -> Iterator[Predicate]:
+    for path, entry in _entries(data, "predicates", findings):
+        fields = _fields(path, entry, ("name", "args"), findings)
+        name = _plugin_name(path, fields, FILTERS, findings)
+        args = _args(path, fields, FILTERS.get(name), findings)
+        yield Predicate(name, args)
+
+
+def _priorities(data: Mapping[object, object], findings: _Findings) -> Iterator[Priority]:
+    for path, entry in _entries(data, "priorities", findings):
+        fields = _fields(path, entry, ("name", "weight", "args"), findings)
+        name = _plugin_name(path, fields, SCORES, findings)
+        weight = _weight(path, fields, findings)
+        args = _args(path, fields, SCORES.get(name), findings)
+        yield Priority(name, weight, args)
+
+
+def _entries(
+    data: Mapping[object, object], key: str, findings: _Findings
+) -> Iterator[tuple[str, Mapping[str, object]]]:
+    path = f"data.{key}"
+    allowed = 'a JSON array in a string, such as [{"Name": "PodFitsResources"}] or []'
+    if key not in data:
+        findings.wrong(path, None, allowed)
+        return
+    text = data[key]
+    if not isinstance(text, str):
+        findings.wrong(path, text, allowed)
+        return
+    try:
+        array = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        findings.wrong(path, text, f"{allowed} ({error})")
+        return
+    if array is not None and not isinstance(array, list):
+        findings.wrong(path, text, allowed)
+        return
+    for index, entry in enumerate(array or ()):
+        if isinstance(entry, dict):
+            yield f"{path}[{index}]", entry
+        else:
+            findings.wrong(f"{path}[{index}]", entry, 'an object such as {"Name": "PodFitsResources"}')
+
+
+def _fields(
+    path: str, entry: Mapping[str, object], known: tuple[str, ...], findings: _Findings
+) -> Mapping[str, object]:
+    """The entry's fields by their lower-case names; as in Go the last of two spellings wins."""
+    fields: dict[str, object] = {}
+    for name, value in entry.items():
+        folded = name.casefold()
+        if folded in known:
+            fields[folded] = value
+        else:
+            findings.notes.append(f"{path}: field {_shown(name)} is ignored; known fields: {', '.join(known)}")
+    return fields
+
+
+def _plugin_name(path: str, fields: Mapping[str, object], known: Mapping[str, object], findings: _Findings) -> str:
+    """The name as written; one that no plugin has stays in the policy, where it is skipped, and gets a note."""
+    name = fields.get("name")
+    if not isinstance(name, str):
+        findings.wrong(f"{path}.name", name, f"the name of a plugin: {', '.join(sorted(known))}")
+        return ""
+    if name not in known:
+        findings.notes.append(f"{path}: no plugin is named {_shown(name)}, skipped; known: {', '.join(sorted(known))}")
+    return name
+
+
+def _weight(path: str, fields: Mapping[str, object], findings: _Findings) -> int:
+    weight = fields.get("weight")
+    if weight is None:
+        return 0
+    if isinstance(weight, int) and not isinstance(weight, bool) and MIN_WEIGHT <= weight <= MAX_WEIGHT:
+        return weight
+    findings.wrong(f"{path}.weight", weight, f"an integer from {MIN_WEIGHT} to {MAX_WEIGHT}")
+    return 0
+
+
+def _args(
+    path: str, fields: Mapping[str, object], plugin: Callable[[str | None], object] | None, findings: _Findings
+) -> str | None:
+    args = fields.get("args")
+    if args is not None and not isinstance(args, str):
+        findings.wrong(f"{path}.args", args, 'JSON inside a string, such as "{\\"MaxSkew\\": 2}"')
+        return None
+    if plugin is not None:
+        try:
+            plugin(args)
+        except InvalidArguments as error:
+            findings.wrong(f"{path}.args", error.found, error.allowed)
+    return args
+
+
+def _shown(found: object) -> str:
+    """Short, and safe for values nested as deeply or as long as a hostile ConfigMap likes."""
+    return "nothing" if found is None else _REPR.repr(found)

@@ -1,0 +1,119 @@
+"""The priorities: how good each pod is for placing one more vreplica, or for giving one up.
+
+Each answers for all pods of a view at once with exact integers, higher is better. Most count a penalty; upstream turns
+that into 2**64 - 1 - penalty, and `as_uint64` gives its number. Upstream: pkg/scheduler/plugins/core of
+knative/eventing v0.43.0. `MaxSkew` only made upstream log a line, so it is read and then without effect.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.vpod.policy.filters import INVALID_ARGUMENTS
+from situate.vpod.policy.spread import unevenness
+from situate.vpod.policy.status import Code
+from situate.vpod.policy.view import UNKNOWN_DOMAIN, Bools, Domains, Ints, View
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One entry a pod. Where `failed` is set there is no score, and `code` and `reason` say why."""
+
+    value: Ints  # exact; minus the penalty where `counts_down`
+    counts_down: bool  # upstream's number is 2**64 - 1 + value
+    failed: Bools
+    code: Code = Code.SUCCESS
+    reason: str = ""
+
+    def as_uint64(self) -> NDArray[np.uint64]:
+        """Upstream's unsigned number; 0 where the plugin failed."""
+        number = (self.value - 1 if self.counts_down else self.value).view(np.uint64)
+        return np.where(self.failed, np.uint64(0), number)
+
+
+class Direction(enum.IntEnum):
+    """What a vreplica is about to do, and by how much its place changes."""
+
+    PLACE = 1
+    REMOVE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpreadScore:
+    """EvenPodSpread and RemoveWithEvenPodSpreadPriority."""
+
+    direction: Direction
+
+    def scores(self, view: View) -> Scores:
+        if view.replicas == 0:
+            return _no_opinion(view)
+        if self.direction is Direction.PLACE:
+            compared = view.schedulable & ((view.own != 0) | (view.free != 0))
+        else:
+            compared = view.schedulable & view.in_spread
+        return Scores(-unevenness(view.own, compared, self.direction), True, _none(view))
+
+
+@dataclass(frozen=True, slots=True)
+class DomainSpreadScore:
+    """AvailabilityNodePriority, AvailabilityZonePriority, and the two that remove."""
+
+    over: Literal["node", "zone"]
+    direction: Direction
+
+    def scores(self, view: View) -> Scores:
+        if view.replicas == 0:
+            return _no_opinion(view)
+        domains = view.nodes if self.over == "node" else view.zones
+        failed = domains.of_pod == UNKNOWN_DOMAIN
+        return Scores(
+            -np.where(failed, 0, self._penalties(domains)),
+            True,
+            failed,
+            Code.ERROR,
+            f"{self.over} does not exist",
+        )
+
+    def _penalties(self, domains: Domains) -> Ints:
+        if len(domains.own) == 0:
+            return np.zeros(len(domains.of_pod), dtype=np.int64)
+        compared = np.ones_like(domains.in_spread) if self.direction is Direction.PLACE else domains.in_spread
+        return unevenness(domains.own, compared, self.direction)[domains.of_pod]
+
+
+@dataclass(frozen=True, slots=True)
+class OrdinalScore:
+    """LowestOrdinalPriority counts the ordinal as a penalty, RemoveWithHighestOrdinalPriority as the score."""
+
+    direction: Direction
+
+    def scores(self, view: View) -> Scores:
+        if self.direction is Direction.PLACE:
+            return Scores(-view.ordinals, True, _none(view))
+        return Scores(view.ordinals, False, _none(view))
+
+
+@dataclass(frozen=True, slots=True)
+class NoScore:
+    """Stands for a priority whose arguments cannot be read: upstream then scores nothing."""
+
+    def scores(self, view: View) -> Scores:
+        every = np.ones(len(view.ordinals), dtype=np.bool_)
+        return Scores(np.zeros_like(view.ordinals), False, every, Code.UNSCHEDULABLE, INVALID_ARGUMENTS)
+
+
+Score = PodSpreadScore | DomainSpreadScore | OrdinalScore | NoScore
+
+
+def _none(view: View) -> Bools:
+    return np.zeros(len(view.ordinals), dtype=np.bool_)
+
+
+def _no_opinion(view: View) -> Scores:
+    """Without replicas there is nothing to compare: upstream scores 0."""
+    return Scores(np.zeros_like(view.ordinals), False, _none(view))

@@ -1,0 +1,55 @@
+"""What a plugin answers for one pod: a code and its reasons; the rule that merges the answers of several plugins.
+
+Upstream: pkg/scheduler/state/interface.go of knative/eventing v0.43.0.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class Code(enum.IntEnum):
+    """Ordered by precedence: the merged code of several statuses is the greatest of them."""
+
+    SUCCESS = 0
+    UNSCHEDULABLE = 1
+    ERROR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One plugin's answer; reasons are empty on success."""
+
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def is_success(self) -> bool:
+        return self.code is Code.SUCCESS
+
+    @property
+    def is_unschedulable(self) -> bool:
+        return self.code is Code.UNSCHEDULABLE
+
+    @property
+    def is_error(self) -> bool:
+        return self.code is Code.ERROR
+
+    @property
+    def message(self) -> str:
+        """The reasons, joined as upstream joins them."""
+        return ", ".join(self.reasons)
+
+
+SUCCESS = Status()
+
+
+def merged(statuses: Iterable[Status]) -> Status:
+    """Error over unschedulable over success, with the reasons of all that are not success, in their order."""
+    answers = tuple(statuses)
+    return Status(
+        max((answer.code for answer in answers), default=Code.SUCCESS),
+        tuple(reason for answer in answers if not answer.is_success for reason in answer.reasons),
+    )

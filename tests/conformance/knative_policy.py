@@ -1,0 +1,306 @@
+"""Adapters for the cases of knative's policy mode (v0.43.0): a case in, a list of differences out, empty if it passes.
+
+The fields are described in the README beside the vectors. Which file goes to which adapter stands in `ADAPTERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from situate.vpod.model import Key, Placement, PlainVPod, ordinal_of
+from situate.vpod.pods import NodeFacts, PodFacts
+from situate.vpod.policy.era_scale import era_compaction, era_replicas
+from situate.vpod.policy.era_schedule import (
+    EraDecision,
+    MaxFillUp,
+    PredicatesAndPriorities,
+    era_decision,
+    with_reserved,
+)
+from situate.vpod.policy.era_state import EraCluster, EraState, Reservations, era_state
+from situate.vpod.policy.evenspread import SpreadOver, even_spread
+from situate.vpod.policy.registry import Policy, Predicate, Priority, filter_plugin, score_plugin
+from situate.vpod.policy.status import Code, Status, merged
+from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
+
+Json = Mapping[str, Any]
+_REQUEUE_S = 5
+
+
+def differences(**pairs: tuple[object, object]) -> list[str]:
+    """What was found against what was expected, one line a name."""
+    return [
+        f"{name}: {found!r}, expected {expected!r}" for name, (found, expected) in pairs.items() if found != expected
+    ]
+
+
+def placements(entries: Iterable[Json] | None) -> tuple[Placement, ...]:
+    return tuple(Placement(entry["pod"], entry["vreplicas"]) for entry in entries or ())
+
+
+def vpod(entry: Json) -> PlainVPod:
+    return PlainVPod(Key.parse(entry["key"]), entry["vreplicas"], placements(entry.get("placements")))
+
+
+def policy(entry: Json | None) -> Policy | None:
+    if entry is None:
+        return None
+    return Policy(
+        tuple(Predicate(p["name"], p["args"]) for p in entry.get("predicates") or ()),
+        tuple(Priority(p["name"], p["weight"], p["args"]) for p in entry.get("priorities") or ()),
+    )
+
+
+def mode(case: Json) -> MaxFillUp | PredicatesAndPriorities:
+    kind = case.get("scheduler_policy_type")
+    if kind == "MAXFILLUP":
+        return MaxFillUp()
+    if kind:
+        raise ValueError(f"unknown scheduler_policy_type {kind!r}")
+    return PredicatesAndPriorities(policy(case.get("scheduler_policy")), policy(case.get("descheduler_policy")))
+
+
+def cluster(case: Json) -> EraCluster:
+    names = [pod["name"] for pod in case["pods"]]
+    default = names[0].rpartition("-")[0] if names else "statefulset-name"
+    return EraCluster(
+        case.get("statefulset", default),
+        case["replicas"],
+        case["capacity"],
+        tuple(
+            PodFacts(pod["name"], pod["node"], None if pod.get("schedulable", True) else "true") for pod in case["pods"]
+        ),
+        nodes(case["nodes"]),
+    )
+
+
+def nodes(entries: Iterable[Json]) -> tuple[NodeFacts, ...]:
+    def unreachable(entry: Json) -> bool:
+        return any(
+            taint["key"] == "node.kubernetes.io/unreachable" and taint["effect"] in ("NoExecute", "NoSchedule")
+            for taint in entry.get("taints") or ()
+        )
+
+    return tuple(
+        NodeFacts(entry["name"], entry.get("zone"), entry.get("unschedulable", False), unreachable=unreachable(entry))
+        for entry in entries
+    )
+
+
+def reservations(entry: Mapping[str, Mapping[str, int]] | None) -> Reservations:
+    return {Key.parse(key): dict(by_pod) for key, by_pod in (entry or {}).items()}
+
+
+def build_state(case: Json) -> list[str]:
+    given, expected = case["input"], case["expected"]
+    state, _ = era_state(cluster(given), map(vpod, given["vpods"]), reservations(given["reserved"]))
+    return differences(**{name: (found, expected[name]) for name, found in state_json(state).items()})
+
+
+def state_json(state: EraState) -> dict[str, object]:
+    keys = list(state.pod_spread)
+
+    def by_name(key: Key) -> dict[str, int]:
+        return {f"{state.cluster.statefulset}-{ordinal}": n for ordinal, n in state.pod_spread[key].items()}
+
+    return {
+        "free_cap": [state.free_at(ordinal) for ordinal in range(state.last_ordinal + 1)],
+        "schedulable_pods": list(state.schedulable_pods),
+        "last_ordinal": state.last_ordinal,
+        "capacity": state.cluster.capacity,
+        "replicas": state.cluster.replicas,
+        "num_nodes": len(state.zone_of_node),
+        "num_zones": len(set(state.zone_of_node.values())),
+        "node_to_zone": dict(state.zone_of_node),
+        "pod_spread": {str(key): by_name(key) for key in keys},
+        "node_spread": {str(key): state.node_spread(key) for key in keys},
+        "zone_spread": {str(key): state.zone_spread(key) for key in keys},
+        "pending": {str(key): n for key, n in state.pending.items()},
+        "expected_vreplicas": {str(key): n for key, n in state.expected.items()},
+        "free_capacity": state.free_capacity(),
+    }
+
+
+def schedule(case: Json) -> list[str]:
+    given, expected = case["input"], case["expected"]
+    subject = vpod(given["vpod"])
+    decision = era_decision(cluster(given), [subject], reservations(given["reserved"]), subject, mode(given))
+    return _outcome(decision, expected) + differences(
+        requeue_after_seconds=(_REQUEUE_S if decision.left else None, expected["requeue_after_seconds"])
+    )
+
+
+def _outcome(decision: EraDecision, expected: Json) -> list[str]:
+    return differences(
+        placements=(decision.placements, placements(expected["placements"])),
+        error=(decision.left > 0, expected["error"]),
+    )
+
+
+def trace(case: Json) -> list[str]:
+    """Exact up to the first step that upstream gets wrong, from there on only totals."""
+    over, how = cluster(case), mode(case)
+    listed = {entry["key"]: vpod(entry) for entry in case["vpods"]}
+    reserved: Reservations = {}
+    exact = True
+    for number, step in enumerate(case["steps"]):
+        if step["op"] != "schedule":
+            raise ValueError(f"unknown op {step['op']!r}")
+        before = listed[step["vpod"]]
+        subject = listed[step["vpod"]] = PlainVPod(before.key, step["vreplicas"], before.placements)
+        decision = era_decision(over, listed.values(), reserved, subject, how)
+        reserved = decision.reserved
+        exact = exact and not step["reference_total_wrong"]
+        total = sum(placement.vreplicas for placement in decision.placements)
+        if exact:
+            found = _outcome(decision, step["expected"])
+        else:
+            found = [] if decision.left else differences(total=(total, step["vreplicas"]))
+        if found:
+            return [f"step {number}: {line}" for line in found]
+        if step["commit_status"] and not decision.left:
+            listed[step["vpod"]] = PlainVPod(subject.key, subject.vreplicas, decision.placements)
+    return []
+
+
+def autoscale(case: Json) -> list[str]:
+    given, expected = case["input"], case["expected"]
+    state, _ = era_state(cluster(given), map(vpod, given["vpods"]), reservations(given["reserved"]))
+    wanted = era_replicas(state, mode(given), may_shrink=given["attempt_scale_down"])
+    return differences(replicas=(wanted if given["is_leader"] else given["replicas"], expected["replicas"]))
+
+
+def compact(case: Json) -> list[str]:
+    given, expected = case["input"], case["expected"]
+    vpods = [vpod(entry) for entry in given["vpods"]]
+    state, _ = era_state(cluster(given), vpods, {})
+    evictions: dict[str, list[Placement]] = {}
+    if given["is_leader"]:
+        for key, placement in era_compaction(state, vpods, mode(given)):
+            evictions.setdefault(str(key), []).append(placement)
+    wanted = {key: list(placements(entries)) for key, entries in expected["evictions"].items()}
+    return differences(evictions=(evictions, wanted))
+
+
+def compact_v0_43_1(case: Json) -> list[str]:
+    """The same rule as MAXFILLUP's; the cases name no nodes, so every pod's node is healthy."""
+    given = case["input"]
+    hosts = [{"name": node} for node in {pod["node"] for pod in given["pods"]} if node]
+    return compact({**case, "input": {**given, "nodes": hosts, "scheduler_policy_type": "MAXFILLUP"}})
+
+
+def reserve(case: Json) -> list[str]:
+    """Each list of the sequence as if it were the result of a schedule."""
+    given, expected = case["input"], case["expected"]
+    reserved: dict[str, int] = {}
+    for entries in given["reserve_sequence"]:
+        reserved = with_reserved(reserved, placements(entries))
+    return differences(reserved_for_vpod=(reserved, expected["reserved_for_vpod"]))
+
+
+def plugin(case: Json) -> list[str]:
+    given, expected = case["input"], case["expected"]
+    name, args = case["plugin"], given["args"]
+    view = plugin_view(given)
+    index = int(np.flatnonzero(view.ordinals == given["pod_id"])[0])
+    if case["kind"] == "filter":
+        subject = filter_plugin(Predicate(name, args))
+        passes = bool(subject.passes(view)[index])
+        status = Status() if passes else Status(Code.UNSCHEDULABLE, (subject.reason,))
+        found = differences(reasons=(list(status.reasons), expected["reasons"]))
+    elif case["kind"] == "score":
+        scores = score_plugin(Priority(name, 1, args)).scores(view)
+        status = Status(scores.code, (scores.reason,)) if bool(scores.failed[index]) else Status()
+        number = int(scores.as_uint64()[index])
+        minus = 2**64 - 1 - number if expected["score_is_max_minus"] is not None else None
+        found = differences(
+            reasons=(list(status.reasons), expected["reasons"]),
+            score_uint64=(str(number), expected["score_uint64"]),
+            score_is_max_minus=(minus, expected["score_is_max_minus"]),
+        )
+    else:
+        raise ValueError(f"unknown kind {case['kind']!r}")
+    return found + differences(code=(status.code.name.lower(), expected["code"]))
+
+
+def plugin_view(given: Json) -> View:
+    """The pods that the state names in any way, with the asked one among them."""
+    state = given["state"]
+    statefulset, key = state["statefulset"], given["vpod"]
+    spread: dict[int, int] = {}
+    for name, vreplicas in ((state["pod_spread"] or {}).get(key) or {}).items():
+        ordinal = ordinal_of(name, statefulset)
+        if ordinal is None:
+            raise ValueError(f"pod_spread names {name!r}, which is no pod of {statefulset!r}")
+        spread[ordinal] = vreplicas
+    schedulable = set(state["schedulable_pods"] or ())
+    ordinals = sorted({given["pod_id"], *schedulable, *spread})
+    free = state["free_cap"] or []
+    zone_of_node = {node["name"]: node["zone"] or "unknown" for node in given.get("nodes") or ()}
+    node_of_pod = {pod["name"]: pod["node"] for pod in given.get("pods") or ()}
+    pod_nodes = [node_of_pod.get(f"{statefulset}-{ordinal}", "") for ordinal in ordinals]
+    return View(
+        replicas=state["replicas"],
+        ordinals=np.array(ordinals, dtype=np.int64),
+        schedulable=np.array([ordinal in schedulable for ordinal in ordinals], dtype=np.bool_),
+        free=np.array([free[o] if o < len(free) else state["capacity"] for o in ordinals], dtype=np.int64),
+        own=np.array([spread.get(ordinal, 0) for ordinal in ordinals], dtype=np.int64),
+        in_spread=np.array([ordinal in spread for ordinal in ordinals], dtype=np.bool_),
+        nodes=_domains(pod_nodes, sorted(zone_of_node), (state["node_spread"] or {}).get(key)),
+        zones=_domains(
+            [zone_of_node.get(node, "") for node in pod_nodes],
+            sorted(set(zone_of_node.values())),
+            (state["zone_spread"] or {}).get(key),
+        ),
+        free_known=bool(free),
+    )
+
+
+def _domains(of_pod: list[str], names: list[str], own: Mapping[str, int] | None) -> Domains:
+    own = own or {}
+    return Domains(
+        np.array([names.index(name) if name in names else UNKNOWN_DOMAIN for name in of_pod], dtype=np.int64),
+        np.array([own.get(name, 0) for name in names], dtype=np.int64),
+        np.array([name in own for name in names], dtype=np.bool_),
+    )
+
+
+def status(case: Json) -> list[str]:
+    given, expected = case["input"], case["expected"]
+    if case["action"] == "merge":
+        code = merged(Status(Code[name.upper()]) for name in given["statuses"].values()).code
+        return differences(code=(code.name.lower(), expected["code"]))
+    if case["action"] != "status":
+        raise ValueError(f"unknown action {case['action']!r}")
+    found = Status(Code[given["code"].upper()], tuple(given["reasons"]))
+    return differences(
+        code=(found.code.name.lower(), expected["code"]),
+        is_success=(found.is_success, expected["is_success"]),
+        is_unschedulable=(found.is_unschedulable, expected["is_unschedulable"]),
+        is_error=(found.is_error, expected["is_error"]),
+        message=(found.message, expected["message"]),
+    )
+
+
+def even_spread_case(case: Json) -> list[str]:
+    given, expected = case["input"], case["expected"]
+    over = {"EVENSPREAD": SpreadOver.ZONES, "EVENSPREAD_BYNODE": SpreadOver.NODES}[given["scheduler_policy_type"]]
+    found, left = even_spread(cluster(given), vpod(given["vpod"]), over, reservations(given["reserved"]))
+    return differences(placements=(found, placements(expected["placements"])), error=(left > 0, expected["error"]))
+
+
+ADAPTERS: Mapping[str, Callable[[Json], list[str]]] = {
+    "autoscaler_policy": autoscale,
+    "compactor_policy": compact,
+    "compactor_v0_43_1": compact_v0_43_1,
+    "evenspread_legacy": even_spread_case,
+    "golden_policy_traces": trace,
+    "plugin_status": status,
+    "plugins": plugin,
+    "reserve_placements": reserve,
+    "scheduler_policy": schedule,
+    "state_nodes_zones": build_state,
+}
