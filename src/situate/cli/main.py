@@ -1,10 +1,22 @@
-"""The `situate` command."""
+"""The `situate` command: one module a verb."""
 
 from __future__ import annotations
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Schedulers for Kubernetes: vpod.")
+from situate.cli.crds import crds
+from situate.cli.manifests import manifests
+
+app = typer.Typer(
+    name="situate",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Schedulers for Kubernetes.",
+)
+app.command()(crds)
+app.command()(manifests)
 
 
 def main() -> None:

@@ -1,0 +1,55 @@
+"""How a command ends: every failure that a person can mend is one sentence on standard error and an exit code.
+
+| code | meaning |
+| --- | --- |
+| 0 | done |
+| 1 | the answer is no: a check failed, a chapter of the demo did not hold |
+| 2 | the command line or the configuration is wrong |
+| 3 | the cluster cannot be reached, or refused |
+| 130 | interrupted |
+
+A traceback is shown for defects of ours only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+import typer
+
+from situate.kube.errors import KubeError
+from situate.runtime.configuration import BadConfiguration
+
+
+class ExitCode(IntEnum):
+    DONE = 0
+    NO = 1
+    WRONG_INPUT = 2
+    CLUSTER = 3
+    INTERRUPTED = 130
+
+
+class WrongInput(Exception):
+    """What the person typed or wrote cannot be used; the text says what to do."""
+
+
+@contextmanager
+def mendable_failures() -> Iterator[None]:
+    """Turns the failures that people can mend into a sentence and an exit code."""
+    try:
+        yield
+    except (BadConfiguration, WrongInput) as wrong:
+        _end(str(wrong), ExitCode.WRONG_INPUT)
+    except KubeError as failed:
+        _end(str(failed), ExitCode.CLUSTER)
+    except KeyboardInterrupt:
+        _end("interrupted", ExitCode.INTERRUPTED)
+
+
+def _end(sentence: str, code: ExitCode) -> None:
+    for line in sentence.splitlines():
+        sys.stderr.write(f"situate: {line}\n")
+    raise typer.Exit(code)

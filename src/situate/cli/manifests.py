@@ -1,0 +1,146 @@
+"""`situate manifests`: everything that must exist in a cluster before situate can run there.
+
+The rights are those of `situate.vpod.permissions`, so what is printed here is what `situate check` asks for and what
+the tests run under.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from situate import __version__
+from situate.cli.configured import load, vpod_entries
+from situate.cli.failures import mendable_failures
+from situate.cli.output import Format, print_data, yaml_text
+from situate.vpod.permissions import Permission, permissions
+
+IMAGE = "situate"
+ACCOUNT = "situate"
+_LABELS = {"app.kubernetes.io/name": "situate", "app.kubernetes.io/managed-by": "situate"}
+_PORT = 8080
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Where the objects go and what they run."""
+
+    namespace: str
+    image: str
+    replicas: int
+
+
+def manifests(
+    file: Annotated[Path, typer.Option("--file", "-f", help="The configuration to install.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where situate itself runs.")] = "situate",
+    image: Annotated[str, typer.Option(help="The container image.")] = f"{IMAGE}:{__version__}",
+    replicas: Annotated[int, typer.Option(min=1, help="One leads, the others stand by.")] = 2,
+    output: Annotated[Format, typer.Option("--output", "-o", help="yaml or json.")] = Format.YAML,
+) -> None:
+    """Print the namespace, account, rights, configuration and Deployment, for kubectl apply.
+
+    situate manifests -f situate.yaml | kubectl apply --server-side -f -
+    """
+    with mendable_failures():
+        entries = vpod_entries(load(file))
+        leases = load(file).runtime.leader_election.namespace or namespace
+        text = file.read_text(encoding="utf-8")
+        objects = list(installation(Installation(namespace, image, replicas), text, permissions(entries, leases)))
+    if output is Format.JSON:
+        print_data({"apiVersion": "v1", "kind": "List", "items": objects}, Format.JSON)
+    else:
+        sys.stdout.write("---\n".join(yaml_text(each) for each in objects))
+
+
+def installation(where: Installation, configuration: str, rights: Sequence[Permission]) -> Iterator[dict[str, Any]]:
+    """The objects in the order in which they may be applied."""
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _LABELS}}
+    yield _object("v1", "ServiceAccount", where.namespace, ACCOUNT)
+    yield from access(where.namespace, rights)
+    yield _object("v1", "ConfigMap", where.namespace, "situate", data={"situate.yaml": configuration})
+    yield _deployment(where)
+    yield _object(
+        "v1",
+        "Service",
+        where.namespace,
+        "situate",
+        spec={"selector": _LABELS, "ports": [{"name": "http", "port": _PORT, "targetPort": "http"}]},
+    )
+
+
+def access(account_namespace: str, rights: Iterable[Permission]) -> Iterator[dict[str, Any]]:
+    """A role and its binding for each namespace concerned, and one for the whole cluster."""
+    by_namespace: dict[str | None, list[Permission]] = defaultdict(list)
+    for right in rights:
+        by_namespace[right.namespace].append(right)
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": account_namespace}
+    group = "rbac.authorization.k8s.io"
+    for namespace, of_namespace in sorted(by_namespace.items(), key=lambda item: item[0] or ""):
+        kind = "Role" if namespace else "ClusterRole"
+        name = "situate"
+        yield _object(f"{group}/v1", kind, namespace, name, rules=[_rule(right) for right in of_namespace])
+        yield _object(
+            f"{group}/v1",
+            f"{kind}Binding",
+            namespace,
+            name,
+            roleRef={"apiGroup": group, "kind": kind, "name": name},
+            subjects=[subject],
+        )
+
+
+def _rule(right: Permission) -> dict[str, Any]:
+    rule: dict[str, Any] = {"apiGroups": [right.group], "resources": [right.resource], "verbs": list(right.verbs)}
+    if right.name:
+        rule["resourceNames"] = [right.name]
+    return rule
+
+
+def _object(api_version: str, kind: str, namespace: str | None, name: str, **content: Any) -> dict[str, Any]:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {}) | {"labels": _LABELS}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+
+
+def _deployment(where: Installation) -> dict[str, Any]:
+    container = {
+        "name": "situate",
+        "image": where.image,
+        "args": ["run", "-f", "/etc/situate/situate.yaml"],
+        "env": [{"name": "SITUATE_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
+        "ports": [{"name": "http", "containerPort": _PORT}],
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "http"}},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "http"}},
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "configuration", "mountPath": "/etc/situate", "readOnly": True}],
+    }
+    pod = {
+        "serviceAccountName": ACCOUNT,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+        "volumes": [{"name": "configuration", "configMap": {"name": "situate"}}],
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": _LABELS},
+            }
+        ],
+    }
+    spec = {
+        "replicas": where.replicas,
+        "selector": {"matchLabels": _LABELS},
+        "template": {"metadata": {"labels": _LABELS}, "spec": pod},
+    }
+    return _object("apps/v1", "Deployment", where.namespace, "situate", spec=spec)

@@ -1,0 +1,57 @@
+"""What vpod needs to be allowed, by settings: the one list behind the printed RBAC and the access check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.crds import INTERNAL_GROUP
+
+READ = ("get", "list", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Verbs on one resource, in one namespace or in all."""
+
+    group: str
+    """Empty for the core group."""
+    resource: str
+    """With the subresource, as RBAC writes it: `statefulsets/scale`."""
+    verbs: tuple[str, ...]
+    why: str
+    """What does not work without it."""
+    namespace: str | None = None
+    """None: every namespace, or an object of the cluster."""
+    name: str = ""
+    """The one object concerned; empty for all. Never set for verbs that RBAC cannot restrict by name."""
+
+
+def permissions(entries: Iterable[StatefulSetSettings], lease_namespace: str) -> tuple[Permission, ...]:
+    """Everything that the given entries need, without duplicates, in a stable order."""
+    found: dict[Permission, None] = {}
+    for entry in entries:
+        found.update(dict.fromkeys(_of_entry(entry)))
+    found[
+        Permission("coordination.k8s.io", "leases", ("get", "create", "update"), "electing a leader", lease_namespace)
+    ] = None
+    return tuple(found)
+
+
+def _of_entry(entry: StatefulSetSettings) -> Iterator[Permission]:
+    namespace, name = entry.stateful_set_namespace, entry.stateful_set_name
+    yield Permission("apps", "statefulsets", READ, "knowing how many pods there are", namespace)
+    yield Permission("apps", "statefulsets/scale", ("get", "update"), "autoscaling", namespace, name)
+    yield Permission("", "pods", READ, "knowing which pods can take vreplicas", namespace)
+    yield Permission("", "nodes", READ, "knowing which pods are on nodes that are cordoned, lost or in a zone")
+    yield Permission("events.k8s.io", "events", ("create", "patch"), "explaining on the object")
+    if entry.policy == "policy":
+        yield Permission("", "configmaps", READ, "reading predicates and priorities", namespace)
+    for source in entry.completed_sources():
+        yield Permission(source.group, source.resource, READ, f"knowing the {source.kind}s", source.namespace)
+        status = f"{source.resource}/status"
+        yield Permission(source.group, status, ("patch",), "writing placements", source.namespace)
+        if source.kind == "ConsumerGroup" and source.workers:
+            verbs = (*READ, "create", "patch", "delete")
+            yield Permission(INTERNAL_GROUP, "consumers", verbs, "one worker a placement", source.namespace)
