@@ -1,0 +1,48 @@
+"""Why vreplicas found no place, in numbers and in one sentence (B13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from situate.vpod.limits import Limit
+from situate.vpod.pods import Cause
+from situate.vpod.state import State
+
+FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """`left` vreplicas have no place: how many of the pods would take one, and what is with the others."""
+
+    left: int
+    pods: int
+    """spec.replicas."""
+    fit: int
+    counts: Mapping[str, int]
+    """Pods by reason, none of them 0; the sum is pods - fit."""
+    limit: Limit | None = None
+    """The rule that forbids it although there may be room."""
+
+    def __str__(self) -> str:
+        """`0/12 pods can take 3 more: 9 full, 2 unschedulable, 1 pending`."""
+        ordered = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        reasons = ", ".join(f"{number} {reason}" for reason, number in ordered)
+        sentence = f"{self.fit}/{self.pods} pods can take {self.left} more" + (f": {reasons}" if reasons else "")
+        return sentence if self.limit is None else f"{sentence}; {self.limit.rule}: {self.limit.message}"
+
+
+def shortage(state: State, left: int, weight: int, limit: Limit | None) -> Shortage:
+    """O(reasons) for vreplicas of weight 1; for heavier ones each pod with room is asked."""
+    fit = sum(map(len, state.open.values()))
+    if weight > 1:
+        fit = sum(state.free(ordinal) >= weight for ordinals in state.open.values() for ordinal in ordinals)
+    counts = {str(cause): number for cause, number in state.causes.items() if cause is not Cause.NONE}
+    full = state.causes[Cause.NONE] - fit
+    if full:
+        counts[FULL] = full
+    missing = state.replicas - state.causes.total()
+    if missing:
+        counts[str(Cause.MISSING)] = counts.get(str(Cause.MISSING), 0) + missing
+    return Shortage(left, state.replicas, fit, counts, limit)
