@@ -1,0 +1,121 @@
+"""Adapters for the vectors of Knative's main: scheduling, state, autoscaler, compactor and the recorded traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from situate.vpod.decide import commit, decide
+from situate.vpod.model import Key, Placement, Placements, PlainVPod, placement_for_pod, pod_count, total_vreplicas
+from situate.vpod.options import Options, Profile
+from situate.vpod.pods import NodeFacts, PodFacts
+from situate.vpod.state import State
+from tests.conformance.outcome import PASSED, Case, Outcome, compared, failed
+
+Json = Any
+
+
+def placements(listed: Json) -> Placements:
+    return tuple(Placement(each["pod"], each["vreplicas"]) for each in listed or ())
+
+
+def as_json(listed: Iterable[Placement]) -> list[dict[str, Json]]:
+    return [{"pod": each.pod_name, "vreplicas": each.vreplicas} for each in listed]
+
+
+def vpod(given: Mapping[str, Json]) -> PlainVPod:
+    return PlainVPod(Key.parse(given["key"]), given["vreplicas"], placements(given.get("placements")))
+
+
+def pod_facts(given: Mapping[str, Json]) -> PodFacts:
+    annotations = given.get("annotations") or {}
+    annotation = annotations.get("eventing.knative.dev/unschedulable")
+    if given.get("schedulable", True) is False:
+        annotation = "true"
+    return PodFacts(
+        given["name"],
+        given.get("node") or "",
+        annotation,
+        phase=given.get("phase", "Running"),
+        ready=given.get("ready"),
+        deleting=given.get("deletion_timestamp") is not None,
+    )
+
+
+def options(given: Mapping[str, Json], **others: Json) -> Options:
+    return Options(
+        statefulset_namespace="knative-eventing",
+        statefulset_name=given.get("statefulset", "statefulset-name"),
+        capacity=given["capacity"],
+        min_replicas=given.get("min_replicas") or 0,
+        **{"profile": Profile.REFERENCE, **others},
+    )
+
+
+def reserved_json(state: State) -> dict[str, dict[str, int]]:
+    """Reservations as the vectors write them, without empty inner maps."""
+    name = state.options.statefulset_name
+    return {
+        str(key): {f"{name}-{ordinal}": vreplicas for ordinal, vreplicas in places.items()}
+        for key, places in state.reservations().items()
+    }
+
+
+def load_reserved(state: State, given: Mapping[str, Mapping[str, int]] | None) -> None:
+    for key, pods in (given or {}).items():
+        places = {state.ordinal(pod): vreplicas for pod, vreplicas in pods.items()}
+        state.reserve(Key.parse(key), {o: n for o, n in places.items() if o is not None})
+
+
+def schedule(case: Case) -> Outcome:
+    """One call of the scheduler, starting from the reservations that the case names."""
+    given, expected = case["input"], dict(case["expected"])
+    ours = vpod(given["vpod"])
+    vpods = [ours, *map(vpod, given.get("other_vpods") or ())]
+    state = State.rebuilt(options(given), given["replicas"], map(pod_facts, given["pods"]), vpods, 0.0, reserved={})
+    load_reserved(state, given["effective_reserved"])
+    decision = decide(state, ours, 0.0)
+    commit(state, decision)
+    actual = {
+        "placements": as_json(decision.placements),
+        "error": decision.left > 0,
+        "left": decision.left,
+        "requeue_after_seconds": 5 if decision.left else None,
+        "reserved": reserved_json(state),
+    }
+    expected["placements"] = expected["placements"] or []
+    if expected.get("reserved") is None:
+        expected.pop("reserved", None)
+    else:
+        expected["reserved"] = {key: pods for key, pods in expected["reserved"].items() if pods}
+    return compared(actual, expected)
+
+
+def total(case: Case) -> Outcome:
+    return compared({"value": total_vreplicas(placements(case["input"]["placements"]))}, case["expected"])
+
+
+def for_pod(case: Case) -> Outcome:
+    found = placement_for_pod(placements(case["input"]["placements"]), case["input"]["pod"])
+    expected = case["expected"]["value"]
+    actual = None if found is None else {"pod": found.pod_name, "vreplicas": found.vreplicas}
+    return PASSED if actual == expected else failed(f"expected {expected!r}, got {actual!r}")
+
+
+def count_pods(case: Case) -> Outcome:
+    return compared({"value": pod_count(placements(case["input"]["placements"]))}, case["expected"])
+
+
+def nodes(listed: Json) -> list[NodeFacts]:
+    return [
+        NodeFacts(
+            each["name"],
+            each.get("zone"),
+            unschedulable=bool(each.get("unschedulable")),
+            unreachable=any(
+                taint["key"] == "node.kubernetes.io/unreachable" and taint["effect"] in ("NoExecute", "NoSchedule")
+                for taint in each.get("taints") or ()
+            ),
+        )
+        for each in listed
+    ]

@@ -1,0 +1,67 @@
+"""What running one vector case gives, and the two ways in which a runner refuses what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+Case = Mapping[str, Any]
+CaseRunner = Callable[[Case], "Outcome"]
+
+
+class UnknownPhraseError(Exception):
+    """A sentence meant for people that the runner's table does not hold: the case is skipped, and says so."""
+
+
+class UnknownOperationError(Exception):
+    """An op, action or tag that the runner does not know: the case fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    verdict: Literal["passed", "failed", "skipped"]
+    detail: str = ""
+    """The difference, or why it was skipped."""
+    optional: bool = False
+    """Printed apart, with O; changes nothing about the exit code."""
+
+    def as_optional(self) -> Outcome:
+        return replace(self, optional=True)
+
+
+PASSED = Outcome("passed")
+
+
+def failed(difference: str) -> Outcome:
+    return Outcome("failed", difference)
+
+
+def skipped(reason: str) -> Outcome:
+    return Outcome("skipped", reason)
+
+
+def compared(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> Outcome:
+    """Passed if every expected key is there with an equal value; the difference names the keys."""
+    differences = [
+        f"{key}: expected {wanted!r}, got {actual.get(key, 'nothing')!r}"
+        for key, wanted in expected.items()
+        if key not in actual or actual[key] != wanted
+    ]
+    return failed("; ".join(differences)) if differences else PASSED
+
+
+def by_action(actions: Mapping[str, CaseRunner]) -> CaseRunner:
+    """Runs a case by its `action`."""
+
+    def run(case: Case) -> Outcome:
+        runner = actions.get(case["action"])
+        if runner is None:
+            raise UnknownOperationError(f"action {case['action']!r}; known: {', '.join(sorted(actions))}")
+        return runner(case)
+
+    return run
+
+
+def optional(runner: CaseRunner) -> CaseRunner:
+    return lambda case: runner(case).as_optional()
