@@ -18,6 +18,7 @@ from situate.vpod.limits import Limit, Rule, limit
 from situate.vpod.model import Key, NotEnoughReplicas, Placements, VPod, priority_of
 from situate.vpod.options import PolicyName, ReferenceVersion
 from situate.vpod.pods import Cause, PodClass
+from situate.vpod.policy import resize
 from situate.vpod.shortage import Shortage, shortage
 from situate.vpod.situation import Situation
 from situate.vpod.state import NO_PLACES, Places, State
@@ -104,10 +105,8 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
         missing = target - placed
         limited = limit(situation, vpod.key.namespace, priority_of(vpod), placed)
         allowed = missing if limited is None else min(missing, limited.vreplicas)
-        added = _filled(situation, own, emptied, allowed)
-        for ordinal, vreplicas in added.items():
-            own[ordinal] = own.get(ordinal, 0) + vreplicas
-        limited = _binding(situation, limited, missing, allowed, sum(added.values()))
+        own = _grown(situation, own, emptied, allowed)
+        limited = _binding(situation, own, limited, missing, allowed, sum(own.values()) - placed)
     own = _covering(situation, own, target, moves)
     return _decision(situation, vpod, wanted, target, own, moves, limited, _left(state, wanted, target, own))
 
@@ -240,20 +239,29 @@ def _shrunk(situation: Situation, own: dict[int, int], surplus: int) -> dict[int
             own = {o: kept.get(o, 0) if o in leaving else n for o, n in own.items()}
             own = {o: n for o, n in own.items() if n}
             surplus -= cut
+    if state.options.policy is PolicyName.POLICY:
+        return resize.shrunk(situation, own, surplus)
     remove = shrink.from_fullest if state.options.shrinks_evenly else shrink.from_highest
     return remove(own, surplus)
 
 
-def _filled(situation: Situation, own: dict[int, int], emptied: list[int], missing: int) -> dict[int, int]:
+def _grown(situation: Situation, own: dict[int, int], emptied: list[int], missing: int) -> dict[int, int]:
     """Step 7, by the configured policy."""
     if missing <= 0:
-        return {}
-    if situation.state.options.policy is PolicyName.PACK:
-        return fill.pack(situation, own, missing)
-    return fill.spread(situation, own, emptied, missing)
+        return own
+    match situation.state.options.policy:
+        case PolicyName.POLICY:
+            return resize.grown(situation, own, missing)
+        case PolicyName.PACK:
+            added = fill.pack(situation, own, missing)
+        case PolicyName.SPREAD:
+            added = fill.spread(situation, own, emptied, missing)
+    return {ordinal: own.get(ordinal, 0) + added.get(ordinal, 0) for ordinal in (*own, *(added.keys() - own.keys()))}
 
 
-def _binding(situation: Situation, limited: Limit | None, missing: int, allowed: int, added: int) -> Limit | None:
+def _binding(
+    situation: Situation, own: Places, limited: Limit | None, missing: int, allowed: int, added: int
+) -> Limit | None:
     """The rule that kept vreplicas from being placed, if one did."""
     if added == missing:
         return None
@@ -261,6 +269,8 @@ def _binding(situation: Situation, limited: Limit | None, missing: int, allowed:
         return limited
     if situation.state.options.topology_required and situation.state.open:
         return Limit(0, Rule.TOPOLOGY, f"a {situation.state.options.topology} that lags behind has no room")
+    if situation.state.options.policy is PolicyName.POLICY and (refusal := resize.refusal(situation, own)):
+        return Limit(0, Rule.PREDICATES, refusal)
     return None
 
 

@@ -23,6 +23,7 @@ class Rule(StrEnum):
     FAIRNESS = "FairShareReached"
     PRIORITY = "HigherPriorityWaits"
     TOPOLOGY = "TopologyRequired"
+    PREDICATES = "PredicatesRefuse"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from situate.vpod.policy.registry import DEFAULT_PLACING, DEFAULT_REMOVING, Policy
+
 
 class PolicyName(StrEnum):
     SPREAD = "spread"
@@ -100,6 +102,10 @@ class Options:
     topology: Topology = Topology.NONE
     topology_required: bool = False
     pack_order: PackOrder = PackOrder.OWN
+    placing: Policy = DEFAULT_PLACING
+    """Predicates and priorities of `policy`, from the ConfigMap named by schedulerConfig."""
+    removing: Policy = DEFAULT_REMOVING
+    """The same for vreplicas that have to go, from deschedulerConfig."""
     rescale: Rescale = Rescale.KEEP
     rebalance: RebalanceOptions = field(default_factory=RebalanceOptions)
     namespace_max_share: float | None = None

@@ -12,7 +12,7 @@ from heapq import merge
 
 from situate.vpod.model import VPod, weight_of
 from situate.vpod.pods import PodClass
-from situate.vpod.state import NO_PLACES, Entry, Places, State
+from situate.vpod.state import NO_PLACES, Entry, Places, Slot, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,12 @@ class Situation:
         slot = self.state.slots.get(ordinal)
         if slot is None or slot.verdict.pod_class is not PodClass.ACCEPT:
             return 0
-        free = self.state.options.capacity - slot.adding - held * self.weight + self._own_units(ordinal)
+        free = self.free(slot, held)
         return free // self.weight if free > 0 else 0
+
+    def free(self, slot: Slot, held: int) -> int:
+        """Units left on a pod of any class if the vpod holds so many vreplicas there; negative: overcommitted."""
+        return self.state.options.capacity - slot.adding - held * self.weight + self._own_units(slot.ordinal)
 
     def _own_units(self, ordinal: int) -> int:
         """Units that the state counts for this vpod on a pod: they are replaced by the decision."""

@@ -18,7 +18,7 @@ from situate.vpod.policy.scores import Direction
 from situate.vpod.policy.status import SUCCESS, Status
 from situate.vpod.policy.view import View
 
-_ROOM = PodFitsResources()
+ROOM = PodFitsResources()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def placed(view: View, policy: CompiledPolicy, vreplicas: int) -> Outcome:
     """Place so many more, each on the best pod that has room and passes every predicate, as counts stand by then."""
     work = view.copy()
     changes: dict[int, int] = {}
-    filters = (_ROOM, *policy.filters)
+    filters = (ROOM, *policy.filters)
     for left in range(vreplicas, 0, -1):
         candidates = feasible_pods(work, filters)
         pod, status = best_pod(work, candidates, policy, Direction.PLACE, Arithmetic.EXACT)

@@ -10,6 +10,8 @@ import numpy as np
 
 from situate.vpod.policy.view import Bools, Ints
 
+NO_GAP = -(2**31)  # within every limit that 32 bits can name
+
 
 def unevenness(own: Ints, compared: Bools, step: int) -> Ints:
     """For each place p: the sum of ``|own(p) + step - own(q)|`` over all other places q that are compared.
@@ -27,13 +29,15 @@ def unevenness(own: Ints, compared: Bools, step: int) -> Ints:
 
 
 def widest_gap(own: Ints, compared: Bools) -> Ints:
-    """For each place p: the greatest ``|own(p) + 1 - own(q)|`` over all other places q that are compared; 0 if none."""
+    """For each place p: the greatest ``|own(p) + 1 - own(q)|`` over all other places q that are compared.
+
+    `NO_GAP` where there is no other place.
+    """
     others = np.sort(own[compared])
     if len(others) == 0:
-        return np.zeros(len(own), dtype=np.int64)
+        return np.full(len(own), NO_GAP, dtype=np.int64)
     if len(others) == 1:
-        alone = np.abs(own + 1 - others[0])
-        return np.where(compared, 0, alone)
+        return np.where(compared, NO_GAP, np.abs(own + 1 - others[0]))
     # without itself, the place that holds the least faces the second least, and likewise at the top
     least = np.where(compared & (own == others[0]), others[1], others[0])
     most = np.where(compared & (own == others[-1]), others[-2], others[-1])

@@ -1,0 +1,151 @@
+"""Where the policy meets the state: a vpod in the middle of a decision, brought to its target by the plugins.
+
+Classes (section 3) say who takes part: pods that accept receive and are compared with each other; what lies on pods
+that are held stays, counts for its zone and node, and may be given up. Trimming and targets are left to `decide`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from situate.vpod.model import UNKNOWN_ZONE, pod_name
+from situate.vpod.options import Rescale
+from situate.vpod.pods import PodClass
+from situate.vpod.policy.choose import Arithmetic, feasible_pods, filter_reasons, weighted_sums
+from situate.vpod.policy.filters import FULL
+from situate.vpod.policy.place import ROOM, placed, removed
+from situate.vpod.policy.registry import CompiledPolicy, compiled
+from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
+from situate.vpod.situation import Situation
+from situate.vpod.state import Places, Slot, State
+
+_compiled = lru_cache(maxsize=64)(compiled)
+
+
+def grown(situation: Situation, own: Places, missing: int) -> dict[int, int]:
+    """`own` and so many vreplicas more; fewer where no pod passes the predicates.
+
+    With `rescale: replace` all that lies on accepting pods is placed anew, if all of it then finds a place.
+    """
+    options = situation.state.options
+    policy = _compiled(options.placing)
+    if options.rescale is Rescale.REPLACE:
+        target = missing + sum(own.values())
+        held = {o: n for o, n in own.items() if situation.state.verdict(o).pod_class is not PodClass.ACCEPT}
+        replaced = _grown(situation, held, target - sum(held.values()), policy)
+        if sum(replaced.values()) == target:
+            return replaced
+    return _grown(situation, own, missing, policy)
+
+
+def shrunk(situation: Situation, own: Places, surplus: int) -> dict[int, int]:
+    """`own` without so many vreplicas, taken from pods of any class."""
+    state = situation.state
+    # a status that the state has not seen yet may name pods that it has no slot for
+    slots = [
+        state.slots.get(ordinal) or Slot(ordinal, pod_name(state.options.statefulset_name, ordinal))
+        for ordinal in sorted(own)
+    ]
+    view = _view(situation, own, slots, [True] * len(slots))
+    gone = removed(view, _compiled(state.options.removing), surplus).changes
+    return {ordinal: held - gone.get(ordinal, 0) for ordinal, held in own.items() if held > gone.get(ordinal, 0)}
+
+
+def refusal(situation: Situation, own: Places) -> str:
+    """Why pods with room take no more, such as `3 pod will cause an uneven spread`; empty where no pod has room."""
+    view = growing_view(situation, own)
+    policy = _compiled(situation.state.options.placing)
+    counts = Counter(reason for reason in _refusals(view, policy).values() if reason != FULL)
+    candidates = feasible_pods(view, (ROOM, *policy.filters))
+    _, status = weighted_sums(view, candidates, policy, Arithmetic.EXACT)
+    for reason in status.reasons:
+        counts[reason] += int(candidates.sum())
+    return ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
+
+
+def refusals(situation: Situation, own: Places) -> dict[int, str]:
+    """For each accepting pod that may not take one more: the reason of the first filter that it fails."""
+    return _refusals(growing_view(situation, own), _compiled(situation.state.options.placing))
+
+
+def growing_view(situation: Situation, own: Places) -> View:
+    """Pods that accept, and those that hold some of the vpod."""
+    slots = [
+        slot
+        for ordinal, slot in sorted(situation.state.slots.items())
+        if slot.verdict.pod_class is PodClass.ACCEPT or own.get(ordinal)
+    ]
+    accepting = [slot.verdict.pod_class is PodClass.ACCEPT for slot in slots]
+    return _view(situation, own, slots, accepting)
+
+
+def _refusals(view: View, policy: CompiledPolicy) -> dict[int, str]:
+    reasons = filter_reasons(view, (ROOM, *policy.filters))
+    return {
+        int(ordinal): reason
+        for ordinal, accepts, reason in zip(view.ordinals, view.schedulable, reasons, strict=True)
+        if accepts and reason
+    }
+
+
+def _grown(situation: Situation, own: Places, missing: int, policy: CompiledPolicy) -> dict[int, int]:
+    result = dict(own)
+    for ordinal, added in placed(growing_view(situation, own), policy, missing).changes.items():
+        result[ordinal] = result.get(ordinal, 0) + added
+    return result
+
+
+def _view(situation: Situation, own: Places, slots: list[Slot], schedulable: list[bool]) -> View:
+    state = situation.state
+    ordinals = [slot.ordinal for slot in slots]
+    index = {ordinal: position for position, ordinal in enumerate(ordinals)}
+    free = np.array([state.options.capacity - slot.adding for slot in slots], dtype=np.int64)
+    for ordinal in situation.known_places() | own.keys():
+        if ordinal in index:
+            free[index[ordinal]] = situation.free(slots[index[ordinal]], own.get(ordinal, 0))
+    counts = np.array([own.get(ordinal, 0) for ordinal in ordinals], dtype=np.int64)
+    zone_of_node = _zones_by_node(state)
+    pod_nodes = [slot.pod.node if slot.pod is not None else "" for slot in slots]
+    pod_zones = [_zone(state, node) for node in pod_nodes]
+    return View(
+        replicas=state.replicas,
+        ordinals=np.array(ordinals, dtype=np.int64),
+        schedulable=np.array(schedulable, dtype=np.bool_),
+        free=free,
+        own=counts,
+        in_spread=counts > 0,
+        nodes=_domains(pod_nodes, zone_of_node, counts.tolist()),
+        zones=_domains(pod_zones, dict.fromkeys(zone_of_node.values(), ""), counts.tolist()),
+        weight=situation.weight,
+    )
+
+
+def _zones_by_node(state: State) -> Mapping[str, str]:
+    """The nodes that count, as in the policy era's state. Where nodes cannot be listed, those of our pods are all."""
+    if not state.nodes_known:
+        pods = (slot.pod for slot in state.slots.values())
+        return {pod.node: UNKNOWN_ZONE for pod in pods if pod is not None and pod.node}
+    return {
+        node.name: node.zone or UNKNOWN_ZONE
+        for node in state.nodes.values()
+        if not node.unschedulable and not node.unreachable
+    }
+
+
+def _zone(state: State, node_name: str) -> str:
+    node = state.nodes.get(node_name)
+    return (node.zone if node is not None else None) or UNKNOWN_ZONE
+
+
+def _domains(of_pod: list[str], names: Iterable[str], own: list[int]) -> Domains:
+    index = {name: position for position, name in enumerate(names)}
+    positions = [index.get(name, UNKNOWN_DOMAIN) for name in of_pod]
+    totals = np.zeros(len(index), dtype=np.int64)
+    for position, vreplicas in zip(positions, own, strict=True):
+        if vreplicas and position != UNKNOWN_DOMAIN:
+            totals[position] += vreplicas
+    return Domains(np.array(positions, dtype=np.int64), totals, totals > 0)
