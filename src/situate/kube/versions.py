@@ -1,0 +1,52 @@
+"""Which of two states of the server is the newer one.
+
+resourceVersions of one resource are decimal numbers that grow (KEP-5504 makes the comparison official); where they are
+anything else, as an aggregated API may choose, nothing is ever called older.
+"""
+
+from __future__ import annotations
+
+from situate.objects.meta import KubernetesObject
+
+_MOST_TOMBSTONES = 4096
+
+
+class Versions:
+    """What was known when, so that a late or repeated event neither brings an object back nor undoes a change."""
+
+    def __init__(self) -> None:
+        self._listed = ""
+        self._deleted: dict[tuple[str, str], str] = {}
+
+    def older(self, one: str, other: str) -> bool:
+        """Whether `one` is certainly from before `other`."""
+        return one.isdecimal() and other.isdecimal() and _number(one) < _number(other)
+
+    def is_news(self, known: KubernetesObject | None, new: KubernetesObject) -> bool:
+        """Whether `new` is later than what is known of this name, deletions included."""
+        meta = new.metadata
+        version = meta.resource_version
+        if known is not None:
+            before = known.metadata
+            if before.resource_version == version:
+                return before.uid != meta.uid
+            return not self.older(version, before.resource_version)
+        deleted = self._deleted.get((meta.namespace, meta.name), self._listed)
+        return not (version == deleted or self.older(version, deleted))
+
+    def deleted(self, namespace: str, name: str, version: str) -> None:
+        """An object has gone in this version."""
+        self._deleted.pop((namespace, name), None)
+        self._deleted[namespace, name] = version
+        if len(self._deleted) > _MOST_TOMBSTONES:
+            del self._deleted[next(iter(self._deleted))]
+
+    def listed(self, version: str) -> None:
+        """Everything that existed at this version is known: what is not known then had gone by then."""
+        self._listed = version
+        self._deleted = {key: each for key, each in self._deleted.items() if self.older(version, each)}
+
+
+def _number(version: str) -> int:
+    # hostile lengths: Python refuses to read thousands of digits
+    return int(version[:40])
