@@ -1,0 +1,125 @@
+"""The hands of the story: looks at a cluster and changes it, through its API like any client."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from situate.cli.demo import objects
+from situate.cli.demo.scene import DemoPod, DemoSource, Scene
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, NotFound
+from situate.kube.patches import ApplyPatch, MergePatch
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import (
+    CUSTOMRESOURCEDEFINITIONS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    STATEFULSETS,
+    ResourceType,
+    unstructured,
+)
+from situate.vpod.crds import INTERNAL_GROUP, definitions
+
+CONSUMER_GROUPS = unstructured(INTERNAL_GROUP, "v1alpha1", "ConsumerGroup", "consumergroups")
+_MANAGER = "situate-demo"
+
+
+class Cast:
+    """One client and what it needs to know about who plays."""
+
+    def __init__(
+        self, client: Client, lease: str, kill: Callable[[str], Awaitable[None]], show: Callable[[Scene], None]
+    ) -> None:
+        """`kill` ends the scheduler of that identity with SIGKILL; `show` is told of every scene."""
+        self._client = client
+        self._lease = lease
+        self._show = show
+        self.kill = kill
+
+    async def set_the_stage(self) -> None:
+        """Creates what the story needs; what exists already is used."""
+        for definition in definitions():
+            await self._make(CUSTOMRESOURCEDEFINITIONS, definition)
+        for name in (objects.SYSTEM, objects.TENANT):
+            await self._make(NAMESPACES, objects.namespace(name))
+        for name, zone in zip(objects.NODES, objects.ZONES, strict=True):
+            await self._make(NODES, objects.node(name, zone))
+        await self._make(STATEFULSETS, objects.dispatcher(), objects.SYSTEM)
+
+    async def clear_the_stage(self) -> None:
+        """Removes what `set_the_stage` and the story created, but for the definitions, which others may use."""
+        for resource, names in ((NAMESPACES, (objects.TENANT, objects.SYSTEM)), (NODES, objects.NODES)):
+            for name in names:
+                try:
+                    await self._client.delete(resource, name)
+                except NotFound:
+                    continue
+
+    async def set_source(self, name: str, wanted: int) -> None:
+        """A source wants so many vreplicas from now on."""
+        body = objects.consumer_group(name, wanted)
+        patch = ApplyPatch(body)
+        await self._client.patch(CONSUMER_GROUPS, name, patch, objects.TENANT, field_manager=_MANAGER, force=True)
+
+    async def lose_node(self, name: str) -> None:
+        """The machine is gone for good, as after a spot interruption."""
+        await self._client.delete(NODES, name)
+
+    async def restore_node(self, name: str) -> None:
+        zone = objects.ZONES[objects.NODES.index(name)]
+        await self._make(NODES, objects.node(name, zone))
+
+    async def look(self) -> Scene:
+        """What can be seen now, and shows it."""
+        statefulset = await self._client.get(STATEFULSETS, objects.DISPATCHER, objects.SYSTEM)
+        nodes = {node.metadata.name: node for node in (await self._client.list_all(NODES)).items}
+        pods = (await self._client.list_all(PODS, objects.SYSTEM, label_selector=f"app={objects.DISPATCHER}")).items
+        groups = (await self._client.list_all(CONSUMER_GROUPS, objects.TENANT)).items
+        scene = Scene(
+            replicas=statefulset.spec.replicas,
+            pods=tuple(sorted((_pod(pod, nodes) for pod in pods), key=lambda pod: pod.ordinal)),
+            sources=tuple(sorted((_source(group.content) for group in groups), key=lambda source: source.name)),
+            nodes=tuple(sorted(nodes)),
+            leader=await self._leader(),
+            capacity=objects.CAPACITY,
+        )
+        self._show(scene)
+        return scene
+
+    async def _leader(self) -> str:
+        try:
+            return (await self._client.get(LEASES, self._lease, objects.SYSTEM)).spec.holder_identity
+        except NotFound:
+            return ""
+
+    async def _make(
+        self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None
+    ) -> None:
+        try:
+            await self._client.create(resource, content, namespace, field_manager=_MANAGER)
+        except AlreadyExists:
+            merge = MergePatch({"metadata": {"labels": content["metadata"].get("labels") or {}}})
+            await self._client.patch(resource, content["metadata"]["name"], merge, namespace, field_manager=_MANAGER)
+
+
+def _pod(pod: Pod, nodes: Mapping[str, Node]) -> DemoPod:
+    node = pod.spec.node_name
+    if pod.metadata.deletion_timestamp is not None:
+        state = "Terminating"
+    elif node and node not in nodes:
+        state = "node lost"
+    else:
+        state = pod.status.phase if node else "Pending"
+    return DemoPod(pod.metadata.name, int(pod.metadata.name.rpartition("-")[2]), node, state)
+
+
+def _source(content: Mapping[str, Any]) -> DemoSource:
+    placements: dict[str, int] = {}
+    for placement in content.get("status", {}).get("placements") or ():
+        pod = placement.get("podName", "")
+        placements[pod] = placements.get(pod, 0) + placement.get("vreplicas", 0)
+    return DemoSource(content["metadata"]["name"], content["spec"].get("replicas", 1), placements)

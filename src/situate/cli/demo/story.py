@@ -1,0 +1,136 @@
+"""The chapters of the demo. Each acts through the API only and waits until what it promises can be seen there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from situate.cli.demo.cast import Cast
+from situate.cli.demo.scene import Scene
+
+_LOOK_S = 0.1
+"""Between two looks at the cluster."""
+
+
+class Unfulfilled(Exception):
+    """A chapter's outcome did not come about in time; the text says what was still missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """One episode: what is done, and what must be seen afterwards."""
+
+    title: str
+    caption: str
+    play: Callable[[Cast], Awaitable[str]]
+    """Returns the outcome in a sentence."""
+
+
+async def until(cast: Cast, what: str, holds: Callable[[Scene], bool], within_s: float = 60.0) -> Scene:
+    """The first scene in which `holds`. Every look is shown, so the picture follows the story.
+
+    Raises `Unfulfilled` after `within_s` seconds.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + within_s
+    while True:
+        scene = await cast.look()
+        if holds(scene):
+            return scene
+        if clock() > deadline:
+            raise Unfulfilled(f"after {within_s:g} s it is still not so that {what}: {_described(scene)}")
+        await asyncio.sleep(_LOOK_S)
+
+
+async def sources_arrive(cast: Cast) -> str:
+    for name, wanted in (("orders", 6), ("payments", 4), ("clicks", 2)):
+        await cast.set_source(name, wanted)
+    scene = await until(cast, "every source is placed", lambda scene: len(scene.sources) == 3 and scene.satisfied)
+    _expect(scene.within_capacity, "a pod holds more than its capacity", scene)
+    return f"12 vreplicas of 3 sources run on {len(scene.pods)} pods"
+
+
+async def capacity_runs_out(cast: Cast) -> str:
+    before = (await cast.look()).replicas
+    await cast.set_source("clicks", 20)
+    scene = await until(cast, "the StatefulSet has grown", lambda scene: scene.replicas > before and scene.satisfied)
+    _expect(scene.within_capacity, "a pod holds more than its capacity", scene)
+    return f"the StatefulSet grew from {before} to {scene.replicas} pods, no more than needed"
+
+
+async def a_source_shrinks(cast: Cast) -> str:
+    before = (await cast.look()).replicas
+    gone_with_work: list[str] = []
+
+    def watched(scene: Scene) -> bool:
+        lost = [
+            source.name for source in scene.sources if any(_ordinal(p) >= scene.replicas for p in source.placements)
+        ]
+        gone_with_work.extend(lost)
+        return scene.replicas < before and scene.satisfied and len(scene.pods) == scene.replicas
+
+    await cast.set_source("clicks", 4)
+    scene = await until(cast, "the set is smaller and everything placed", watched)
+    _expect(not gone_with_work, f"pods were cut while {gone_with_work} still ran there", scene)
+    return f"vreplicas moved first, then the set shrank from {before} to {scene.replicas} pods"
+
+
+async def a_node_is_lost(cast: Cast) -> str:
+    await cast.set_source("orders", 10)
+    scene = await until(cast, "every source is placed", lambda scene: scene.satisfied)
+    victim = next(pod for pod in reversed(scene.pods) if scene.on(pod.name))
+    lost = sum(scene.on(victim.name).values())
+    await cast.lose_node(victim.node)
+    await until(
+        cast,
+        f"nothing is placed on {victim.name} any more",
+        lambda scene: not scene.on(victim.name) and sum(s.placed for s in scene.sources) == 18,
+    )
+    await cast.restore_node(victim.node)
+    scene = await until(
+        cast,
+        "the node's pods are used again",
+        lambda scene: scene.satisfied and bool(scene.on(victim.name)),
+    )
+    return f"{victim.node} went with {lost} vreplicas; they ran elsewhere, and moved back when it returned"
+
+
+async def the_leader_is_killed(cast: Cast) -> str:
+    before = await until(cast, "somebody leads", lambda scene: bool(scene.leader) and scene.satisfied)
+    await cast.kill(before.leader)
+    after = await until(cast, "another one leads", lambda scene: scene.leader not in ("", before.leader))
+    _expect(
+        {s.name: dict(s.placements) for s in after.sources} == {s.name: dict(s.placements) for s in before.sources},
+        "placements moved with the leadership",
+        after,
+    )
+    await cast.set_source("payments", 6)
+    await until(cast, "the new leader places", lambda scene: scene.satisfied)
+    return f"{after.leader} took over from {before.leader}; nothing moved, and new work is placed"
+
+
+STORY = (
+    Chapter("Sources arrive", "Three sources ask for consumers; the StatefulSet has no pods yet.", sources_arrive),
+    Chapter("Capacity runs out", "clicks wants 20: more than the pods can hold.", capacity_runs_out),
+    Chapter("A source shrinks", "clicks wants 4 again: pods are emptied, then the set is cut.", a_source_shrinks),
+    Chapter("A node is lost", "A node disappears with its pods, and comes back later.", a_node_is_lost),
+    Chapter(
+        "The leader is killed", "The process that decides gets SIGKILL; another one stands by.", the_leader_is_killed
+    ),
+)
+
+
+def _expect(holds: bool, otherwise: str, scene: Scene) -> None:
+    if not holds:
+        raise Unfulfilled(f"{otherwise}: {_described(scene)}")
+
+
+def _described(scene: Scene) -> str:
+    sources = ", ".join(f"{s.name} {s.placed}/{s.wanted} on {dict(s.placements)}" for s in scene.sources)
+    pods = ", ".join(f"{pod.name} {pod.state}" for pod in scene.pods)
+    return f"replicas {scene.replicas}; pods: {pods or 'none'}; sources: {sources or 'none'}; leader: {scene.leader}"
+
+
+def _ordinal(pod: str) -> int:
+    return int(pod.rpartition("-")[2])
