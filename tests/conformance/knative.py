@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.conformance import knative_main
+from tests.conformance import knative_main, knative_policy
 from tests.conformance.outcome import CaseRunner, by_action
 
 RUNNERS: Mapping[str, CaseRunner] = {
@@ -16,5 +16,6 @@ RUNNERS: Mapping[str, CaseRunner] = {
             "pod_count": knative_main.count_pods,
         }
     ),
+    **knative_policy.RUNNERS,
 }
 """By file name; each runs one case (a trace is one case)."""

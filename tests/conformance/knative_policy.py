@@ -1,6 +1,6 @@
 """Adapters for the cases of knative's policy mode (v0.43.0): a case in, a list of differences out, empty if it passes.
 
-The fields are described in the README beside the vectors. Which file goes to which adapter stands in `ADAPTERS`.
+The fields are described in the README beside the vectors. Which file goes to which adapter stands in `RUNNERS`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from situate.vpod.model import Key, Placement, PlainVPod, ordinal_of
+from situate.vpod.decide import decide
+from situate.vpod.model import Key, Placement, PlainVPod, ordinal_of, total_vreplicas
+from situate.vpod.options import Options, PolicyName
 from situate.vpod.pods import NodeFacts, PodFacts
 from situate.vpod.policy.era_scale import era_compaction, era_replicas
 from situate.vpod.policy.era_schedule import (
@@ -25,6 +27,18 @@ from situate.vpod.policy.evenspread import SpreadOver, even_spread
 from situate.vpod.policy.registry import Policy, Predicate, Priority, filter_plugin, score_plugin
 from situate.vpod.policy.status import Code, Status, merged
 from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
+from situate.vpod.state import State
+from tests.conformance.outcome import (
+    PASSED,
+    Case,
+    CaseRunner,
+    Outcome,
+    UnknownOperationError,
+    by_action,
+    compared,
+    failed,
+    optional,
+)
 
 Json = Mapping[str, Any]
 _REQUEUE_S = 5
@@ -54,16 +68,16 @@ def policy(entry: Json | None) -> Policy | None:
     )
 
 
-def mode(case: Json) -> MaxFillUp | PredicatesAndPriorities:
+def mode(case: Case) -> MaxFillUp | PredicatesAndPriorities:
     kind = case.get("scheduler_policy_type")
     if kind == "MAXFILLUP":
         return MaxFillUp()
     if kind:
-        raise ValueError(f"unknown scheduler_policy_type {kind!r}")
+        raise UnknownOperationError(f" scheduler_policy_type {kind!r}")
     return PredicatesAndPriorities(policy(case.get("scheduler_policy")), policy(case.get("descheduler_policy")))
 
 
-def cluster(case: Json) -> EraCluster:
+def cluster(case: Case) -> EraCluster:
     names = [pod["name"] for pod in case["pods"]]
     default = names[0].rpartition("-")[0] if names else "statefulset-name"
     return EraCluster(
@@ -94,7 +108,7 @@ def reservations(entry: Mapping[str, Mapping[str, int]] | None) -> Reservations:
     return {Key.parse(key): dict(by_pod) for key, by_pod in (entry or {}).items()}
 
 
-def build_state(case: Json) -> list[str]:
+def build_state(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     state, _ = era_state(cluster(given), map(vpod, given["vpods"]), reservations(given["reserved"]))
     return differences(**{name: (found, expected[name]) for name, found in state_json(state).items()})
@@ -124,7 +138,7 @@ def state_json(state: EraState) -> dict[str, object]:
     }
 
 
-def schedule(case: Json) -> list[str]:
+def schedule(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     subject = vpod(given["vpod"])
     decision = era_decision(cluster(given), [subject], reservations(given["reserved"]), subject, mode(given))
@@ -140,7 +154,7 @@ def _outcome(decision: EraDecision, expected: Json) -> list[str]:
     )
 
 
-def trace(case: Json) -> list[str]:
+def trace(case: Case) -> list[str]:
     """Exact up to the first step that upstream gets wrong, from there on only totals."""
     over, how = cluster(case), mode(case)
     listed = {entry["key"]: vpod(entry) for entry in case["vpods"]}
@@ -148,7 +162,7 @@ def trace(case: Json) -> list[str]:
     exact = True
     for number, step in enumerate(case["steps"]):
         if step["op"] != "schedule":
-            raise ValueError(f"unknown op {step['op']!r}")
+            raise UnknownOperationError(f" op {step['op']!r}")
         before = listed[step["vpod"]]
         subject = listed[step["vpod"]] = PlainVPod(before.key, step["vreplicas"], before.placements)
         decision = era_decision(over, listed.values(), reserved, subject, how)
@@ -166,14 +180,14 @@ def trace(case: Json) -> list[str]:
     return []
 
 
-def autoscale(case: Json) -> list[str]:
+def autoscale(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     state, _ = era_state(cluster(given), map(vpod, given["vpods"]), reservations(given["reserved"]))
     wanted = era_replicas(state, mode(given), may_shrink=given["attempt_scale_down"])
     return differences(replicas=(wanted if given["is_leader"] else given["replicas"], expected["replicas"]))
 
 
-def compact(case: Json) -> list[str]:
+def compact(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     vpods = [vpod(entry) for entry in given["vpods"]]
     state, _ = era_state(cluster(given), vpods, {})
@@ -185,14 +199,14 @@ def compact(case: Json) -> list[str]:
     return differences(evictions=(evictions, wanted))
 
 
-def compact_v0_43_1(case: Json) -> list[str]:
+def compact_v0_43_1(case: Case) -> list[str]:
     """The same rule as MAXFILLUP's; the cases name no nodes, so every pod's node is healthy."""
     given = case["input"]
     hosts = [{"name": node} for node in {pod["node"] for pod in given["pods"]} if node]
     return compact({**case, "input": {**given, "nodes": hosts, "scheduler_policy_type": "MAXFILLUP"}})
 
 
-def reserve(case: Json) -> list[str]:
+def reserve(case: Case) -> list[str]:
     """Each list of the sequence as if it were the result of a schedule."""
     given, expected = case["input"], case["expected"]
     reserved: dict[str, int] = {}
@@ -201,7 +215,7 @@ def reserve(case: Json) -> list[str]:
     return differences(reserved_for_vpod=(reserved, expected["reserved_for_vpod"]))
 
 
-def plugin(case: Json) -> list[str]:
+def plugin(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     name, args = case["plugin"], given["args"]
     view = plugin_view(given)
@@ -222,7 +236,7 @@ def plugin(case: Json) -> list[str]:
             score_is_max_minus=(minus, expected["score_is_max_minus"]),
         )
     else:
-        raise ValueError(f"unknown kind {case['kind']!r}")
+        raise UnknownOperationError(f" kind {case['kind']!r}")
     return found + differences(code=(status.code.name.lower(), expected["code"]))
 
 
@@ -268,13 +282,14 @@ def _domains(of_pod: list[str], names: list[str], own: Mapping[str, int] | None)
     )
 
 
-def status(case: Json) -> list[str]:
+def merge(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
-    if case["action"] == "merge":
-        code = merged(Status(Code[name.upper()]) for name in given["statuses"].values()).code
-        return differences(code=(code.name.lower(), expected["code"]))
-    if case["action"] != "status":
-        raise ValueError(f"unknown action {case['action']!r}")
+    code = merged(Status(Code[name.upper()]) for name in given["statuses"].values()).code
+    return differences(code=(code.name.lower(), expected["code"]))
+
+
+def status(case: Case) -> list[str]:
+    given, expected = case["input"], case["expected"]
     found = Status(Code[given["code"].upper()], tuple(given["reasons"]))
     return differences(
         code=(found.code.name.lower(), expected["code"]),
@@ -285,22 +300,53 @@ def status(case: Json) -> list[str]:
     )
 
 
-def even_spread_case(case: Json) -> list[str]:
+def even_spread_case(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     over = {"EVENSPREAD": SpreadOver.ZONES, "EVENSPREAD_BYNODE": SpreadOver.NODES}[given["scheduler_policy_type"]]
     found, left = even_spread(cluster(given), vpod(given["vpod"]), over, reservations(given["reserved"]))
     return differences(placements=(found, placements(expected["placements"])), error=(left > 0, expected["error"]))
 
 
-ADAPTERS: Mapping[str, Callable[[Json], list[str]]] = {
-    "autoscaler_policy": autoscale,
-    "compactor_policy": compact,
-    "compactor_v0_43_1": compact_v0_43_1,
-    "evenspread_legacy": even_spread_case,
-    "golden_policy_traces": trace,
-    "plugin_status": status,
-    "plugins": plugin,
-    "reserve_placements": reserve,
-    "scheduler_policy": schedule,
-    "state_nodes_zones": build_state,
+def divergence(case: Case) -> Outcome:
+    """A scenario of v0.43.0 as the safe profile answers it: each call by itself, on healthy pods."""
+    given, expected = case["input"], case["expected"]
+    removing = policy(given["descheduler_policy"])
+    assert removing is not None
+    calls = given.get("cases") or [{"placements": given["status_before"], "vreplicas": given["vreplicas"]}]
+    results = []
+    for call in calls:
+        held = placements(call["placements"])
+        highest = max((ordinal_of(each.pod_name, "statefulset-name") or 0 for each in held), default=0)
+        replicas = given.get("replicas", highest + 1)
+        capacity = given.get("capacity", 10)
+        options = Options("ns", "statefulset-name", capacity, policy=PolicyName.POLICY, removing=removing)
+        pods = [PodFacts(f"statefulset-name-{ordinal}", f"node-{ordinal}") for ordinal in range(replicas)]
+        subject = PlainVPod(Key("ns", "v"), call["vreplicas"], held)
+        state = State.rebuilt(options, replicas, pods, [subject], 0.0)
+        results.append(decide(state, subject, 0.0).placements)
+    found: dict[str, object] = {"total": sum(total_vreplicas(result) for result in results)}
+    found["placements"] = [
+        [{"pod": each.pod_name, "vreplicas": each.vreplicas} for each in result] for result in results
+    ]
+    return compared(found, {key: value for key, value in expected.items() if key != "note"})
+
+
+def _runner(adapter: Callable[[Case], list[str]]) -> CaseRunner:
+    def run(case: Case) -> Outcome:
+        found = adapter(case)
+        return failed("; ".join(found)) if found else PASSED
+
+    return run
+
+
+RUNNERS: Mapping[str, CaseRunner] = {
+    "autoscaler_policy.json": by_action({"autoscale": _runner(autoscale)}),
+    "compactor_policy.json": by_action({"may_compact": _runner(compact)}),
+    "compactor_v0_43_1.json": by_action({"may_compact": optional(_runner(compact_v0_43_1))}),
+    "evenspread_legacy.json": by_action({"schedule": optional(_runner(even_spread_case))}),
+    "golden_policy_traces.json": _runner(trace),
+    "plugin_status.json": by_action({"merge": _runner(merge), "status": _runner(status)}),
+    "plugins.json": by_action({"filter": _runner(plugin), "score": _runner(plugin)}),
+    "scheduler_policy.json": by_action({"schedule": _runner(schedule)}),
+    "state_nodes_zones.json": by_action({"build_state": _runner(build_state)}),
 }
