@@ -107,6 +107,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     label_selector: str = ""
     source_kind: str | None = None
     """Only ConsumerGroups whose kind label has this value, in lower case; null: the one of Knative's StatefulSet."""
+    condition_type: str | None = None
+    """The condition that says whether all is placed; null: ConsumersScheduled on a ConsumerGroup, else Scheduled."""
     workers: bool = True
     """Whether a Consumer is kept for each placement of a ConsumerGroup; other kinds have no workers."""
 
@@ -115,6 +117,10 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         for name, value in _address(self).items():
             if not value and known is None:
                 yield Mistake(name, "", f"needed for the kind {shown(self.kind)}", "only Knative's kinds are known")
+
+    @property
+    def condition(self) -> str:
+        return self.condition_type or ("ConsumersScheduled" if self.kind == "ConsumerGroup" else "Scheduled")
 
     def completed(self, statefulset_name: str) -> SourceSettings:
         """With everything filled in that the kind and the StatefulSet imply."""
@@ -210,6 +216,11 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
                     f"the value of the label {KIND_LABEL} of its ConsumerGroups, in lower case",
                     f"only the StatefulSets {', '.join(KINDS_OF_STATEFULSETS)} imply one",
                 )
+
+    @property
+    def lease_name(self) -> str:
+        """The Lease whose holder writes for this StatefulSet; the dots keep namespace and name apart."""
+        return f"vpod.{self.stateful_set_namespace}.{self.stateful_set_name}"
 
     def options(self) -> Options:
         """What the deciding functions read of this entry."""

@@ -1,0 +1,5 @@
+"""`python -m situate` is `situate`."""
+
+from situate.cli.main import main
+
+main()

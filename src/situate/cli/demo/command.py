@@ -1,0 +1,149 @@
+"""`situate demo`: sets the stage, plays the story, draws it or prints a line a chapter."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.live import Live
+
+from situate.cli.demo.cast import Cast
+from situate.cli.demo.objects import CONFIGURATION
+from situate.cli.demo.picture import picture
+from situate.cli.demo.scene import Scene
+from situate.cli.demo.stage import DidNotStart, Stage, hint, stage
+from situate.cli.demo.story import STORY, Chapter, Unfulfilled
+from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.output import console
+from situate.kube.connect import connect, find_connection
+from situate.objects.settings import parse_section
+from situate.vpod.configuration import StatefulSetSettings
+
+_PAUSE_S = 2.5
+"""Between two chapters, where somebody watches."""
+
+
+def demo(
+    once: Annotated[
+        bool, typer.Option("--once", help="Play without a terminal, check every chapter, and end.")
+    ] = False,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Play on this cluster, in namespaces of the demo's own.")
+    ] = None,
+) -> None:
+    """Play a story on an embedded cluster: sources are placed, scaled, drained, and moved back after a loss.
+
+    It needs no Kubernetes. The API server and two schedulers run as processes of their own; the story acts through
+    the API, and goes on until Ctrl-C.
+    """
+    with mendable_failures(), tempfile.TemporaryDirectory(prefix="situate-demo-") as folder:
+        raise typer.Exit(asyncio.run(_play(Path(folder), kubeconfig, once=once)))
+
+
+async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCode:
+    started = time.monotonic()
+    try:
+        async with stage(folder, kubeconfig) as built:
+            client = connect(find_connection(built.kubeconfig), random.Random(), qps=None)
+            try:
+                with _teller(hint(built.kubeconfig), quiet=once) as teller:
+                    cast = Cast(client, _lease(), built.kill, teller.show)
+                    await cast.set_the_stage()
+                    await built.start_schedulers()
+                    failed = await _tell(cast, built, teller, started)
+                    if not once and not failed:
+                        await teller.linger(cast)
+                    if kubeconfig is not None:
+                        await cast.clear_the_stage()
+                    return ExitCode.NO if failed else ExitCode.DONE
+            finally:
+                await client.close()
+    except DidNotStart as problem:
+        sys.stderr.write(f"situate: {problem}\n")
+        return ExitCode.NO
+
+
+async def _tell(cast: Cast, built: Stage, teller: _Teller, started: float) -> int:
+    """Plays every chapter; how many did not hold. A chapter that fails ends the story: the next ones build on it."""
+    for number, chapter in enumerate(STORY, 1):
+        teller.begin(chapter)
+        try:
+            outcome = await chapter.play(cast)
+            built.check()
+        except Unfulfilled as problem:
+            teller.end(f"{number}. {chapter.title}: NOT HELD: {problem}")
+            return len(STORY) - number + 1
+        teller.end(f"{number}. {chapter.title}: {outcome} ({time.monotonic() - started:.1f} s)")
+        await teller.pause()
+    return 0
+
+
+class _Teller:
+    """Prints a line a chapter; with a terminal, draws as well."""
+
+    def __init__(self, hint: str, live: Live | None) -> None:
+        self._hint = hint
+        self._live = live
+        self._done: list[str] = []
+        self._chapter: Chapter | None = None
+        self._scene: Scene | None = None
+
+    def begin(self, chapter: Chapter) -> None:
+        self._chapter = chapter
+        self._draw()
+
+    def end(self, outcome: str) -> None:
+        self._done.append(outcome)
+        if self._live is None:
+            console().print(outcome)
+        self._draw()
+
+    def show(self, scene: Scene) -> None:
+        self._scene = scene
+        self._draw()
+
+    async def pause(self) -> None:
+        if self._live is not None:
+            await asyncio.sleep(_PAUSE_S)
+
+    async def linger(self, cast: Cast) -> None:
+        """The story is over; the cluster stays, and so does the picture, until Ctrl-C."""
+        self._chapter = Chapter(
+            "The cluster is yours", "Change a source with kubectl and watch; Ctrl-C ends.", _nothing
+        )
+        while True:
+            await cast.look()
+            await asyncio.sleep(0.5)
+
+    def _draw(self) -> None:
+        if self._live is not None and self._chapter is not None:
+            chapter = self._chapter
+            self._live.update(picture(self._scene, chapter.title, chapter.caption, self._done, [self._hint]))
+
+
+@contextmanager
+def _teller(hint: str, *, quiet: bool) -> Iterator[_Teller]:
+    out = console()
+    if quiet or not out.is_terminal:
+        yield _Teller(hint, None)
+        return
+    with Live(console=out, refresh_per_second=10, screen=True) as live:
+        yield _Teller(hint, live)
+
+
+async def _nothing(_: Cast) -> str:
+    return ""
+
+
+def _lease() -> str:
+    entry, _ = parse_section(CONFIGURATION["vpod"][0], StatefulSetSettings)  # type: ignore[index]
+    assert entry is not None
+    return entry.lease_name
