@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from situate.vpod import fill, shrink
+from situate.vpod import fill, policy_era, shrink
 from situate.vpod.limits import Limit, Rule, limit
 from situate.vpod.model import Key, NotEnoughReplicas, Placements, VPod, priority_of
 from situate.vpod.options import PolicyName, ReferenceVersion
@@ -89,20 +89,22 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
     state.advance(now)
     situation = Situation.of(state, vpod)
     wanted = 0 if vpod.deletion_timestamp is not None else max(0, vpod.vreplicas)
+    if policy_era.answers(state):
+        return _era_decision(situation, vpod, wanted)
     target = effective_target(state, wanted)
-    if not leave_draining and _is_settled(situation, target):
+    surge = situation.entry.surge if situation.entry is not None else 0
+    if not leave_draining and _is_settled(situation, target, target + surge):
         entry = situation.entry
         assert entry is not None
         return _decision(situation, vpod, wanted, target, entry.reserved or NO_PLACES, Counter(), None, 0)
     moves: Counter[MoveCause] = Counter()
     own, emptied = _trimmed(situation, moves, leave_draining)
-    surge = situation.entry.surge if situation.entry is not None else 0
     placed = sum(own.values())
     limited: Limit | None = None
     if placed > target + surge:
         own = _shrunk(situation, own, placed - target - surge)
-    elif placed < target and state.replicas > 0:
-        missing = target - placed
+    elif placed < target + surge and state.replicas > 0:
+        missing = target + surge - placed
         limited = limit(situation, vpod.key.namespace, priority_of(vpod), placed)
         allowed = missing if limited is None else min(missing, limited.vreplicas)
         own = _grown(situation, own, emptied, allowed)
@@ -190,14 +192,13 @@ def pods_to_cover(state: State, target: int) -> int:
     return min(options.min_replicas, target, state.causes[Cause.NONE])
 
 
-def _is_settled(situation: Situation, target: int) -> bool:
+def _is_settled(situation: Situation, target: int, aim: int) -> bool:
     """Whether nothing has to be looked at pod by pod: it holds what it should, and no pod it is on has to give."""
     entry, state = situation.entry, situation.state
     return (
         entry is not None
         and situation.start is entry.reserved
-        and entry.reserved_total == target
-        and entry.surge == 0
+        and entry.reserved_total == aim
         and entry.reserved.keys().isdisjoint(state.ousted)
         and len(entry.reserved) >= pods_to_cover(state, target)
     )
@@ -338,6 +339,27 @@ def _decision(
         moves=moves,
         notices=_notices(situation, limited),
         shortage=short,
+    )
+
+
+def _era_decision(situation: Situation, vpod: VPod, wanted: int) -> Decision:
+    """As v0.43.0 answers: a shortage keeps the old placements, whatever has been reserved by then."""
+    state = situation.state
+    placements, left, reservation = policy_era.schedule(state, vpod)
+    base = situation.entry.reserved if situation.entry is not None else None
+    return Decision(
+        key=vpod.key,
+        wanted=wanted,
+        target=wanted,
+        placements=placements,
+        left=left,
+        reservation=reservation,
+        delta=_delta(base or NO_PLACES, reservation),
+        base=base,
+        resource_version=vpod.resource_version,
+        changed=vpod.placements != placements,
+        notices=_notices(situation, None),
+        shortage=shortage(state, left, situation.weight, None) if left else None,
     )
 
 

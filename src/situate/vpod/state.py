@@ -20,6 +20,7 @@ from situate.vpod.model import (
     Key,
     Placement,
     Placements,
+    PlainVPod,
     VPod,
     ordinal_of,
     pod_name,
@@ -85,6 +86,7 @@ class Entry:
         "status",
         "status_total",
         "surge",
+        "surge_since",
         "wanted",
         "weight",
     )
@@ -106,6 +108,19 @@ class Entry:
         self.result: Placements = ()  # the reservation as placements, sorted by ordinal
         self.short_since: float | None = None  # since when decisions have left some of it over
         self.surge = 0  # vreplicas that run twice while a drain moves them
+        self.surge_since = 0.0
+
+    def as_vpod(self) -> PlainVPod:
+        """The vpod as it was last seen."""
+        return PlainVPod(
+            self.key,
+            self.wanted,
+            self.placements,
+            self.resource_version,
+            "deleted" if self.deleting else None,
+            self.weight,
+            self.priority,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +143,7 @@ class State:
         self.slots: dict[int, Slot] = {}
         self.vpods: dict[Key, Entry] = {}
         self.drain: DrainGoal | None = None
+        self.drain_moved_at: float | None = None  # when something last left the ordinals that are drained
         self.reset_from: int | None = None  # R before somebody else lowered it, as long as that is held against
         self.reset_since = 0.0
         self.open: dict[str, list[int]] = {}  # by domain: ordinals with room, ascending
@@ -161,7 +177,8 @@ class State:
         """
         state = cls(options, replicas, now)
         if previous is not None:
-            state.drain, state.reset_from, state.reset_since = previous.drain, previous.reset_from, previous.reset_since
+            state.drain, state.drain_moved_at = previous.drain, previous.drain_moved_at
+            state.reset_from, state.reset_since = previous.reset_from, previous.reset_since
         if nodes is not None:
             state.nodes_known = True
             state.nodes = {node.name: node for node in nodes}
@@ -170,7 +187,8 @@ class State:
         for vpod in vpods:
             entry = state.observe_vpod(vpod, now)
             if previous is not None and (before := previous.vpods.get(vpod.key)) is not None:
-                entry.short_since, entry.surge = before.short_since, before.surge
+                entry.short_since = before.short_since
+                entry.surge, entry.surge_since = before.surge, before.surge_since
         if reserved is None:
             state.reserve_from_status()
         else:
@@ -263,6 +281,7 @@ class State:
         if entry.placements is not vpod.placements:
             if entry.placements != vpod.placements:
                 status, entry.invalid = self.places_of(vpod.placements, entry)
+                self._note_drain_move(entry.status)
                 self._set_places(entry, status, entry.reserved)
             entry.placements = vpod.placements
         self._count(entry)
@@ -321,6 +340,7 @@ class State:
         current = entry.reserved is base
         if current and not delta and (base is not None or not reservation):
             return
+        self._note_drain_move(delta)
         self._count(entry, -1)
         if current:
             self._shift(entry, delta, base, reservation or None)
@@ -335,6 +355,7 @@ class State:
         lowest = min(g.target for g in (self.drain, goal) if g is not None) if self.drain or goal else 0
         self.drain = goal
         if goal is None:
+            self.drain_moved_at = None
             for entry in self.vpods.values():
                 entry.surge = 0
         for ordinal in [o for o in self.slots if o >= lowest]:
@@ -343,6 +364,7 @@ class State:
     def set_surge(self, key: Key, vreplicas: int) -> None:
         """So many vreplicas of the vpod run twice on purpose, until a drain has moved them."""
         self.vpods[key].surge = vreplicas
+        self.vpods[key].surge_since = self.now
 
     def reconfigure(self, options: Options, now: float) -> None:
         """The settings changed (B15); nothing moves by this alone."""
@@ -488,6 +510,11 @@ class State:
             slot.adding += change
             slot.trimming += change
             self._refresh(slot)
+
+    def _note_drain_move(self, touched: Iterable[int]) -> None:
+        """Remembers when ordinals that are drained last changed; a smaller scale waits for that to settle."""
+        if self.drain is not None and any(ordinal >= self.drain.target for ordinal in touched):
+            self.drain_moved_at = self.now
 
     def _shift(self, entry: Entry, delta: Places, old: Places | None, reserved: Places | None) -> None:
         """As `_set_places` for a reservation alone, of which only `delta` changes; O(delta)."""

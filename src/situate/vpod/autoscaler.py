@@ -1,0 +1,192 @@
+"""One beat of the autoscaler (section 6): how many replicas, what to evict, and whether to begin or end a drain.
+
+`beat` reads the state and its own memory and returns what should happen; `apply` puts the drain into the state. The
+loop around it, the scale's writes and the evictor are the controller's. Upstream: pkg/scheduler/statefulset/
+autoscaler.go of knative/eventing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from situate.vpod import drain, policy_era
+from situate.vpod.decide import Notice
+from situate.vpod.demand import pods_needed
+from situate.vpod.drain import Eviction
+from situate.vpod.options import Options, PolicyName, ReferenceVersion
+from situate.vpod.state import DrainGoal, State
+from situate.vpod.state_json import free_capacity, last_ordinal, schedulable_pods
+
+LEADER_NAMESPACE = "knative-eventing"
+LEADER_NAME = "autoscaler-ephemeral"
+"""The constant key that the autoscaler's leader owns; never changed across releases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """So many pods were needed until then; infinity while it still holds."""
+
+    pods: int
+    until: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the autoscaler remembers from beat to beat. A new leader starts with an empty one."""
+
+    watching_since: float | None = None
+    recommendations: tuple[Recommendation, ...] = ()
+    """Of the last stabilization period: descending, so the first is the most that was needed (B6)."""
+    last_compaction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What one beat decided. Each part is safe to repeat."""
+
+    needed: int
+    """Pods that the demand needs, within `minReplicas` and `maxReplicas`."""
+    replicas: int
+    """What spec.replicas should be after this beat; the write tests a freshly read resourceVersion (D21)."""
+    drain: DrainGoal | None
+    """Ordinals that should be emptied from now on."""
+    evictions: tuple[Eviction, ...]
+    """For the evictor, in order; the first failure ends the beat in the policy era."""
+    memory: Memory
+    wake_at: float | None
+    """When a beat that may shrink has something to do, before the next refresh (D19); None: not before."""
+    notices: tuple[Notice, ...] = ()
+    """About the StatefulSet."""
+
+
+def beat(state: State, memory: Memory, now: float, may_shrink: bool) -> Beat:
+    """One beat of the leader; a follower makes none. `may_shrink`: not on a mere trigger."""
+    state.advance(now)
+    if not state.options.safe:
+        return _reference_beat(state, memory, now, may_shrink)
+    needed = within_limits(state.options, pods_needed(state))
+    memory = _remembering(memory, needed, now, state.options.scale_down_stabilization)
+    if needed >= state.replicas:
+        return _growing(state, memory, needed)
+    lowest = _stable_recommendation(state, memory, now)
+    if not state.options.drain.enabled:
+        return _cutting_first(state, memory, now, may_shrink, needed, lowest)
+    return _draining(state, memory, now, may_shrink, needed, lowest)
+
+
+def apply(state: State, decided: Beat) -> Memory:
+    """Puts the drain into the state; what the autoscaler remembers from now on."""
+    if decided.drain != state.drain:
+        state.set_drain(decided.drain)
+    return decided.memory
+
+
+def within_limits(options: Options, pods: int) -> int:
+    """At least `minReplicas`, at most `maxReplicas`."""
+    pods = max(pods, options.min_replicas)
+    return pods if options.max_replicas is None else min(pods, options.max_replicas)
+
+
+def _growing(state: State, memory: Memory, needed: int) -> Beat:
+    """New demand ends a drain at any time."""
+    step = state.options.max_scale_up_step
+    replicas = needed if step is None else min(needed, state.replicas + step)
+    notices: tuple[Notice, ...] = ()
+    if state.drain is not None:
+        notices = (Notice("DrainCancelled", f"{needed} pods are needed again; all of them accept vreplicas"),)
+    return Beat(needed, replicas, None, (), memory, None, notices)
+
+
+def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed: int, lowest: int) -> Beat:
+    """Phase 1 empties the ordinals, phase 2 writes the scale; neither begins on a trigger."""
+    goal = state.drain
+    kept = Beat(needed, state.replicas, goal, (), memory, _wake_at(state, memory, now))
+    if goal is not None and now >= goal.since + state.options.drain.timeout:
+        message = f"pods from ordinal {goal.target} on were not empty after {state.options.drain.timeout:g} s"
+        again = replace(memory, watching_since=now)
+        return replace(kept, drain=None, memory=again, notices=(Notice("DrainTimedOut", message),))
+    if lowest >= state.replicas:
+        cancelled = (Notice("DrainCancelled", "more pods are needed again"),) if goal is not None else ()
+        return replace(kept, drain=None, notices=cancelled)
+    if goal is not None and needed > goal.target:
+        goal = DrainGoal(lowest, now)  # pods below the new target accept again
+    if not may_shrink:
+        return replace(kept, drain=goal)
+    if goal is None or goal.target != lowest:
+        goal = DrainGoal(lowest, now)
+        if not drain.fits(state, goal, now):
+            message = f"the vreplicas on pods from ordinal {lowest} on do not fit on the others"
+            return replace(kept, drain=None, notices=(Notice("DrainCancelled", message),))
+    if drain.may_cut(state, goal.target, now):
+        return replace(kept, replicas=goal.target, drain=None, wake_at=None)
+    if state.drain_moved_at is not None and not state.holds_from(goal.target):
+        return replace(kept, drain=goal, wake_at=state.drain_moved_at + state.options.drain.settle)
+    return replace(kept, drain=goal, wake_at=goal.since + state.options.drain.timeout)
+
+
+def _cutting_first(state: State, memory: Memory, now: float, may_shrink: bool, needed: int, lowest: int) -> Beat:
+    """Without a drain the scale goes first and the evictor follows, as in main."""
+    replicas = lowest if may_shrink and lowest < state.replicas else state.replicas
+    kept = Beat(needed, replicas, None, (), memory, _wake_at(state, memory, now))
+    return _compacting(state, kept, now) if may_shrink and replicas == state.replicas else kept
+
+
+def _reference_beat(state: State, memory: Memory, now: float, may_shrink: bool) -> Beat:
+    options = state.options
+    if policy_era.answers(state):
+        replicas = policy_era.replicas(state, may_shrink)
+    else:
+        wanted = sum(entry.wanted for entry in state.vpods.values() if entry.listed)
+        replicas = max(-(-wanted // options.capacity), options.min_replicas)
+        replicas = replicas if may_shrink else max(replicas, state.replicas)
+    kept = Beat(replicas, replicas, None, (), memory, None)
+    return _compacting(state, kept, now) if may_shrink and replicas == state.replicas else kept
+
+
+def _compacting(state: State, kept: Beat, now: float) -> Beat:
+    """Section 7: replicas unchanged, and the refresh period has passed since the last attempt."""
+    last = kept.memory.last_compaction
+    if last is not None and now < last + state.options.refresh_period:
+        return kept
+    evictions = tuple(evictions_of(state))
+    return replace(kept, evictions=evictions, memory=replace(kept.memory, last_compaction=now))
+
+
+def evictions_of(state: State) -> list[Eviction]:
+    """What compaction evicts, by the version that the profile answers like."""
+    options = state.options
+    if options.safe or (options.policy is PolicyName.SPREAD and options.version is ReferenceVersion.MAIN):
+        return drain.placed_from(state, state.replicas)
+    if policy_era.answers(state):
+        return [Eviction(key, p, state.ordinal(p.pod_name) or 0) for key, p in policy_era.evictions(state)]
+    last = last_ordinal(state)
+    if last >= 1 and len(schedulable_pods(state)) > 1 and free_capacity(state) >= options.capacity:
+        return drain.placed_from(state, last)
+    return []
+
+
+def _remembering(memory: Memory, needed: int, now: float, period: float) -> Memory:
+    """The sliding maximum of what was needed over the stabilization period."""
+    before = memory.recommendations
+    if before and before[-1].until == float("inf"):
+        before = (*before[:-1], Recommendation(before[-1].pods, now))
+    kept = tuple(r for r in before if r.pods > needed and r.until > now - period)
+    since = now if memory.watching_since is None else memory.watching_since
+    return replace(memory, watching_since=since, recommendations=(*kept, Recommendation(needed)))
+
+
+def _stable_recommendation(state: State, memory: Memory, now: float) -> int:
+    """What is low enough to shrink to: the most that was needed throughout; R while that is not known for long."""
+    assert memory.watching_since is not None
+    if now < memory.watching_since + state.options.scale_down_stabilization:
+        return state.replicas
+    return min(state.replicas, memory.recommendations[0].pods)
+
+
+def _wake_at(state: State, memory: Memory, now: float) -> float | None:
+    """When shrinking is next allowed if demand stays as it is."""
+    assert memory.watching_since is not None
+    period = state.options.scale_down_stabilization
+    high = [r.until for r in memory.recommendations if r.pods >= state.replicas]
+    at = max(memory.watching_since + period, *(until + period for until in high))
+    return at if now < at < float("inf") else None

@@ -1,0 +1,124 @@
+"""How many pods the vpods ask for (section 6, safe profile): demand in units, and the fewest pods that hold it.
+
+Pods that are not there yet count in full: a cluster that is out of room is never answered by more pods (V22).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from situate.vpod.decide import effective_target
+from situate.vpod.limits import namespace_quota
+from situate.vpod.options import Topology
+from situate.vpod.pods import Cause, PodClass
+from situate.vpod.state import Entry, State
+
+_ABSENT = (Cause.MISSING, Cause.PENDING)
+
+
+def target_of(state: State, entry: Entry) -> int:
+    """What counts for a vpod: step 5's target with the pods that `minReplicas` will bring (D6)."""
+    options = state.options
+    coming = options.min_replicas if options.max_replicas is None else min(options.min_replicas, options.max_replicas)
+    return effective_target(state, entry.wanted, max(coming, state.causes[Cause.NONE]))
+
+
+def items(state: State) -> Counter[int]:
+    """Vreplicas by weight that count as demand: none above the capacity of a pod, none above a namespace's quota."""
+    counts: Counter[int] = Counter()
+    quota = namespace_quota(state) if state.options.namespace_max_share is not None else None
+    granted: Counter[str] = Counter()
+    for entry in state.vpods.values():
+        if not entry.listed or entry.weight > state.options.capacity:
+            continue
+        vreplicas = target_of(state, entry)
+        if quota is not None:
+            vreplicas = min(vreplicas, (quota - granted[entry.key.namespace]) // entry.weight)
+            granted[entry.key.namespace] += vreplicas * entry.weight
+        counts[entry.weight] += vreplicas
+    return +counts
+
+
+def wasted_ordinals(state: State) -> list[int]:
+    """Ordinals below R that hold nothing new however long one waits: pods that run, and reject (D5). Ascending."""
+    return sorted(
+        ordinal
+        for ordinal, slot in state.slots.items()
+        if ordinal < state.replicas
+        and slot.verdict.pod_class is PodClass.REJECT
+        and slot.pod is not None
+        and slot.pod.node
+    )
+
+
+def pods_needed(state: State) -> int:
+    """The least R' so that ordinals 0..R'-1 hold the demand, before any limit on replicas."""
+    wanted = items(state)
+    capacity = state.options.capacity
+    bins = bins_needed(wanted, capacity)
+    if len(wanted) > 1 or (wanted and 1 not in wanted):
+        bins = max(bins, _with_what_lies(state))
+    if state.options.topology is not Topology.NONE and state.options.topology_required:
+        bins = max(bins, _one_more(state))
+    for ordinal in wasted_ordinals(state):
+        if ordinal >= bins:
+            break
+        bins += 1
+    return bins
+
+
+def bins_needed(wanted: Counter[int], capacity: int, rooms: Iterable[int] = ()) -> int:
+    """Pods that first-fit-decreasing opens for vreplicas of these weights, after filling the given rooms."""
+    if not wanted:
+        return 0
+    if set(wanted) == {1} and not rooms:
+        return -(-wanted[1] // capacity)
+    free = list(rooms)
+    given = len(free)
+    for weight in sorted(wanted, reverse=True):
+        left = wanted[weight]
+        for index, room in enumerate(free):
+            fits = min(left, room // weight)
+            free[index] -= fits * weight
+            left -= fits
+            if left == 0:
+                break
+        a_pod = capacity // weight
+        while left > 0:
+            fits = min(left, a_pod)
+            free.append(capacity - fits * weight)
+            left -= fits
+    return len(free) - given
+
+
+def _with_what_lies(state: State) -> int:
+    """Pods that count, and those that weighted vreplicas need which fit nowhere beside what lies where it lies.
+
+    Placing never repacks other vpods, so first-fit-decreasing from nothing may promise room that there is not.
+    """
+    capacity = state.options.capacity
+    wasted = set(wasted_ordinals(state))
+    # rooms of at most R pods; ordinals without a slot are empty
+    known = {o: max(0, state.free(o)) for o in state.slots if o < state.replicas and o not in wasted}
+    bare = state.replicas - len(wasted) - len(known)
+    pending: Counter[int] = Counter()
+    for entry in state.vpods.values():
+        if entry.short_since is not None and entry.listed and entry.weight <= capacity:
+            pending[entry.weight] += max(0, entry.wanted - entry.reserved_total)
+    pending = +pending
+    if not pending:
+        return 0
+    more = bins_needed(pending, capacity, [room for _, room in sorted(known.items())] + [capacity] * bare)
+    return state.replicas - len(wasted) + more if more else 0
+
+
+def _one_more(state: State) -> int:
+    """With `topologyRequired`, one pod above those that take part while a vpod is short and no pod is on its way."""
+    if any(state.causes[cause] for cause in _ABSENT) or state.causes.total() < state.replicas:
+        return 0
+    short = any(
+        entry.short_since is not None and entry.wanted > entry.reserved_total and entry.weight <= state.options.capacity
+        for entry in state.vpods.values()
+    )
+    return state.replicas - len(wasted_ordinals(state)) + 1 if short else 0

@@ -1,0 +1,127 @@
+"""Scale-down in two phases, make before break (section 7): first every vreplica leaves the ordinals that will go,
+then the scale is written. Nothing runs nowhere, and no more moves than had to leave.
+
+The goal lives in the state, because pods that are drained are held. When to begin is the autoscaler's business; who
+carries out the moves, an evictor or a write of the status, is the controller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from situate.vpod.decide import Decision, commit, decide
+from situate.vpod.model import Key, Placement
+from situate.vpod.state import DrainGoal, Entry, State
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A placement that has to leave its pod, through the evictor."""
+
+    key: Key
+    placement: Placement
+    ordinal: int
+
+
+def leaving(state: State) -> list[Key]:
+    """Vpods with anything on the ordinals that are drained, in lister order."""
+    if state.drain is None:
+        return []
+    target = state.drain.target
+    return [key for key, entry in state.vpods.items() if _lies_from(entry, target)]
+
+
+def next_move(state: State, key: Key, now: float, ready: Callable[[Key, str], bool] | None = None) -> Decision | None:
+    """What to write for one vpod of `leaving`; None while it has to wait. The caller commits it.
+
+    Without `drain.surge` everything leaves in one write, or nothing does if not all of it finds a place. With it, up
+    to `surge` vreplicas are added first and the old ones go once `ready` says so of every pod, or after `settle`.
+    """
+    entry = state.vpods[key]
+    vpod = entry.as_vpod()
+    if state.options.drain.surge == 0 or entry.wanted == 0:
+        decision = decide(state, vpod, now, leave_draining=True)
+        homeless = decision.left > max(0, entry.wanted - entry.reserved_total)
+        return None if homeless or not (decision.delta or decision.changed) else decision
+    if entry.surge == 0:
+        state.set_surge(key, min(state.options.drain.surge, _amount_from(entry, state)))
+        decision = decide(state, vpod, now)
+        if decision.delta:
+            return decision
+        state.set_surge(key, 0)
+        return None
+    settled = now >= entry.surge_since + state.options.drain.settle
+    if not settled and not (ready is not None and all(ready(key, p.pod_name) for p in entry.result)):
+        return None
+    state.set_surge(key, 0)
+    return decide(state, vpod, now)
+
+
+def evictions(state: State) -> list[Eviction]:
+    """Every status placement on the ordinals that are drained, for a controller with an evictor."""
+    return [] if state.drain is None else placed_from(state, state.drain.target)
+
+
+def placed_from(state: State, target: int) -> list[Eviction]:
+    """Status placements on these ordinals: vpods in lister order, of each the last placement first."""
+    found = []
+    for entry in state.vpods.values():
+        for placement in reversed(entry.placements):
+            ordinal = state.ordinal(placement.pod_name)
+            if ordinal is not None and ordinal >= target:
+                found.append(Eviction(entry.key, placement, ordinal))
+    return found
+
+
+def evicted(state: State, eviction: Eviction) -> None:
+    """The evictor has taken a placement away: its reservation goes too, so that the next schedule places it anew."""
+    entry = state.vpods.get(eviction.key)
+    if entry is not None and entry.reserved is not None and eviction.ordinal in entry.reserved:
+        state.reserve(eviction.key, {o: n for o, n in entry.reserved.items() if o != eviction.ordinal})
+
+
+def fits(state: State, goal: DrainGoal, now: float) -> bool:
+    """Whether everything on the ordinals that would go finds a place on the others.
+
+    Tried on the state itself, by the same decisions that would follow, and taken back.
+    """
+    before, moved_at = state.drain, state.drain_moved_at
+    state.set_drain(goal)
+    undo: list[tuple[Key, dict[int, int] | None]] = []
+    try:
+        for key in leaving(state):
+            entry = state.vpods[key]
+            short = max(0, entry.wanted - entry.reserved_total)
+            decision = decide(state, entry.as_vpod(), now, leave_draining=True)
+            if decision.left > short:
+                return False
+            undo.append((key, None if entry.reserved is None else dict(entry.reserved)))
+            since = entry.short_since
+            commit(state, decision)
+            entry.short_since = since
+        return True
+    finally:
+        for key, places in reversed(undo):
+            state.reserve(key, places)
+        state.set_drain(before)
+        state.drain_moved_at = moved_at
+
+
+def may_cut(state: State, target: int, now: float) -> bool:
+    """Phase 2's guard (S8): nothing lies or is reserved on the ordinals that would go, and the last move settled."""
+    if state.holds_from(target):
+        return False
+    return state.drain_moved_at is None or now >= state.drain_moved_at + state.options.drain.settle
+
+
+def _lies_from(entry: Entry, target: int) -> bool:
+    if entry.reserved and next(reversed(entry.reserved)) >= target:  # reservations are sorted by ordinal
+        return True
+    return any(ordinal >= target for ordinal, vreplicas in entry.status.items() if vreplicas)
+
+
+def _amount_from(entry: Entry, state: State) -> int:
+    assert state.drain is not None
+    target = state.drain.target
+    return sum(vreplicas for ordinal, vreplicas in (entry.reserved or {}).items() if ordinal >= target)

@@ -1,0 +1,67 @@
+"""The reference profile of v0.43.0 in the shipped path: the procedures of `policy` on the state that is kept.
+
+They know pods by name and rebuild their own state on every call, as that version does; the safe profile never comes
+here.
+"""
+
+from __future__ import annotations
+
+from situate.vpod.model import Key, Placement, Placements, VPod, pod_name
+from situate.vpod.options import PolicyName
+from situate.vpod.policy.era_scale import era_compaction, era_replicas
+from situate.vpod.policy.era_schedule import MaxFillUp, PredicatesAndPriorities, era_decision
+from situate.vpod.policy.era_state import EraCluster, EraState, era_state
+from situate.vpod.state import State
+
+
+def answers(state: State) -> bool:
+    """Whether this profile and policy are those of v0.43.0."""
+    return not state.options.safe and state.options.policy is not PolicyName.SPREAD
+
+
+def schedule(state: State, vpod: VPod) -> tuple[Placements, int, dict[int, int]]:
+    """Placements, vreplicas left over, and the vpod's reservation afterwards, by ordinal."""
+    decided = era_decision(_cluster(state), _vpods(state), _reserved(state), vpod, _mode(state))
+    by_ordinal = {state.ordinal(name): vreplicas for name, vreplicas in decided.reserved.get(vpod.key, {}).items()}
+    return decided.placements, decided.left, {o: n for o, n in sorted(by_ordinal.items()) if o is not None}
+
+
+def replicas(state: State, may_shrink: bool) -> int:
+    """What one beat asks for."""
+    return era_replicas(_era_state(state), _mode(state), may_shrink)
+
+
+def evictions(state: State) -> list[tuple[Key, Placement]]:
+    """What compaction evicts, in order."""
+    return era_compaction(_era_state(state), _vpods(state), _mode(state))
+
+
+def _mode(state: State) -> MaxFillUp | PredicatesAndPriorities:
+    options = state.options
+    if options.policy is PolicyName.PACK:
+        return MaxFillUp()
+    return PredicatesAndPriorities(options.placing, options.removing)
+
+
+def _cluster(state: State) -> EraCluster:
+    options = state.options
+    pods = tuple(slot.pod for _, slot in sorted(state.slots.items()) if slot.pod is not None)
+    nodes = tuple(node for _, node in sorted(state.nodes.items()))
+    return EraCluster(options.statefulset_name, state.replicas, options.capacity, pods, nodes)
+
+
+def _vpods(state: State) -> list[VPod]:
+    return [entry.as_vpod() for entry in state.vpods.values() if entry.listed]
+
+
+def _reserved(state: State) -> dict[Key, dict[str, int]]:
+    name = state.options.statefulset_name
+    return {
+        entry.key: {pod_name(name, ordinal): vreplicas for ordinal, vreplicas in entry.reserved.items()}
+        for entry in state.vpods.values()
+        if entry.reserved is not None
+    }
+
+
+def _era_state(state: State) -> EraState:
+    return era_state(_cluster(state), _vpods(state), _reserved(state))[0]
