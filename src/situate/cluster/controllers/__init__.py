@@ -11,7 +11,7 @@ endpoints. Such objects can be stored, and nothing acts upon them.
 
 from __future__ import annotations
 
-from situate.cluster.controllers.actions import Answer, Reader, Writer
+from situate.cluster.controllers.actions import Answer, Writer
 from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.machinery import Machinery
 from situate.cluster.controllers.settings import KubeletSettings, MachinerySettings, NodeLifecycleSettings
@@ -23,6 +23,5 @@ __all__ = [
     "Machinery",
     "MachinerySettings",
     "NodeLifecycleSettings",
-    "Reader",
     "Writer",
 ]

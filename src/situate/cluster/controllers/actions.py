@@ -15,7 +15,7 @@ from situate.cluster.controllers.changes import Obj
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An Event about an object. `{error}` in the message is replaced by the refusal's text."""
+    """An Event about an object. In its message `{error}` is the refusal's text and `{name}` the created name."""
 
     regarding: Obj
     """The object, or at least its apiVersion, kind and metadata."""
@@ -44,6 +44,16 @@ class Patch:
     name: str
     body: Obj
     subresource: str = ""
+    done: Note | None = None
+    failed: Note | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finalize:
+    """Write the finalizers of a namespace's spec, through its subresource."""
+
+    namespace: Obj
+    """The whole Namespace as it should be."""
     done: Note | None = None
     failed: Note | None = None
 
@@ -83,7 +93,8 @@ class Record:
     done: Note
 
 
-Action: TypeAlias = Create | Patch | Delete | Bind | Record
+Write: TypeAlias = Create | Patch | Finalize | Delete | Bind
+Action: TypeAlias = Write | Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +106,8 @@ class Answer:
     reason: str = ""
     """Of a refusal, such as `AlreadyExists`."""
     message: str = ""
+    name: str = ""
+    """Of the object, where the API chose it."""
     causes: tuple[str, ...] = ()
     """Reasons in `details.causes`."""
 
@@ -141,36 +154,10 @@ def slow_start(actions: Iterable[Action]) -> tuple[tuple[Action, ...], ...]:
     return tuple(batches)
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceInfo:
-    """One served resource."""
-
-    resource: str
-    api_version: str
-    kind: str
-    namespaced: bool
-
-
-class Reader(Protocol):
-    """The store, read. What it returns is never changed in place by either side."""
-
-    def get(self, resource: str, namespace: str, name: str) -> Obj | None: ...
-
-    def list(self, resource: str, namespace: str = "") -> Iterable[Obj]:
-        """Objects of one namespace, or of all, in a stable order."""
-        ...
-
-    def resources(self) -> Iterable[ResourceInfo]:
-        """All served resources that can be listed and deleted."""
-        ...
-
-    def resource_of(self, api_version: str, kind: str) -> ResourceInfo | None: ...
-
-
 class Writer(Protocol):
     """The API, written to. It may answer later: None then, and `Machinery.settle` with the ticket brings the answer."""
 
-    def perform(self, action: Create | Patch | Delete | Bind, user: str, manager: str, ticket: int) -> Answer | None:
+    def perform(self, action: Write, user: str, manager: str, ticket: int) -> Answer | None:
         """Run one write as `user` with the field manager `manager`."""
         ...
 

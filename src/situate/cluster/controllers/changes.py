@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from situate.cluster.stored import Stored
+
+if TYPE_CHECKING:
+    from situate.cluster.controllers.pods import PodFacts
 
 Obj: TypeAlias = Mapping[str, Any]
 """A Kubernetes object as decoded JSON; nobody changes one in place."""
@@ -27,25 +31,38 @@ REVISIONS = "controllerrevisions.apps"
 DISRUPTION_BUDGETS = "poddisruptionbudgets.policy"
 
 
-@dataclass(frozen=True, slots=True)
 class Change:
-    """One object before and after a write."""
+    """One object before and after a write; decoded only when somebody looks inside."""
 
-    resource: str
-    """Plural and group as upstream writes a GroupResource: `pods`, `deployments.apps`."""
-    old: Obj | None
-    """None if the object was created."""
-    new: Obj | None
-    """None if the object is gone."""
+    __slots__ = ("_object", "new", "old", "pod", "pod_before", "resource")
+
+    def __init__(self, resource: str, old: Stored | None, new: Stored | None) -> None:
+        self.resource = resource
+        """Plural and group as upstream writes a GroupResource: `pods`, `deployments.apps`."""
+        self.old = old
+        """None if the object was created."""
+        self.new = new
+        """None if the object is gone."""
+        self.pod: PodFacts | None = None
+        """Of a pod: what it is now; None if it is gone."""
+        self.pod_before: PodFacts | None = None
+        """Of a pod: what it was."""
+        self._object: Obj | None = None
 
     @property
-    def last(self) -> Obj:
+    def last(self) -> Stored:
         """The newest known form."""
         known = self.new if self.new is not None else self.old
         assert known is not None
         return known
 
     @property
+    def object(self) -> Obj:
+        """The newest known form, decoded."""
+        if self._object is None:
+            self._object = self.last.object()
+        return self._object
+
+    @property
     def key(self) -> Key:
-        metadata = self.last["metadata"]
-        return metadata.get("namespace", ""), metadata["name"]
+        return self.last.namespace, self.last.name

@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from situate.cluster.controllers.actions import Outcome, Reader, Refusal, Rng
-from situate.cluster.controllers.changes import Change, Key
+from situate.cluster.controllers.actions import Outcome, Refusal, Rng
+from situate.cluster.controllers.changes import Change, Key, Obj
 from situate.cluster.controllers.groups import PodIndex
 from situate.cluster.controllers.settings import MachinerySettings
+from situate.cluster.resources import Catalog
+from situate.cluster.store import Store
 
 
 class Cluster:
     """The store as controllers read it, with the index of pods; the index is up to date before anyone observes."""
 
-    def __init__(self, reader: Reader, settings: MachinerySettings, rng: Rng) -> None:
-        self.reader = reader
+    def __init__(self, store: Store, catalog: Catalog, settings: MachinerySettings, rng: Rng) -> None:
+        self.store = store
+        self.catalog = catalog
         self.settings = settings
         self.rng = rng
         self.pods = PodIndex()
+
+    def get(self, resource: str, namespace: str, name: str) -> Obj | None:
+        stored = self.store.get(resource, namespace, name)
+        return None if stored is None else stored.object()
+
+    def list(self, resource: str, namespace: str = "") -> list[Obj]:
+        """In the order of namespace and name."""
+        return [stored.object() for stored in self.store.table(resource).ordered(namespace)]
 
 
 class Controller(Protocol):

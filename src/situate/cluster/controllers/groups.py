@@ -35,6 +35,8 @@ class PodGroup:
         """Of a ReplicaSet: how many active pods carry each set of labels."""
         self.ordinals: list[int] = []
         """Of a StatefulSet: the ordinals that exist, ascending."""
+        self.misnamed: dict[str, PodFacts] = {}
+        """Of a StatefulSet: those that lack the labels of their name and index."""
 
     def add(self, pod: PodFacts) -> None:
         self.pods[pod.name] = pod
@@ -50,8 +52,10 @@ class PodGroup:
         if pod.owner_kind == "StatefulSet":
             if not pod.terminating:
                 self.by_revision.setdefault(pod.labels.get(REVISION_LABEL, ""), {})[pod.name] = pod
-            if (number := ordinal(pod)) >= 0:
-                insort(self.ordinals, number)
+            if pod.index >= 0:
+                insort(self.ordinals, pod.index)
+                if not pod.named:
+                    self.misnamed[pod.name] = pod
 
     def discard(self, pod: PodFacts) -> None:
         del self.pods[pod.name]
@@ -72,16 +76,9 @@ class PodGroup:
                 del self.by_revision[revision][pod.name]
                 if not self.by_revision[revision]:
                     del self.by_revision[revision]
-            if (number := ordinal(pod)) >= 0:
-                del self.ordinals[bisect_left(self.ordinals, number)]
-
-
-def ordinal(pod: PodFacts) -> int:
-    """The number at the end of a StatefulSet pod's name; -1 if it has none or belongs to another parent's name."""
-    parent, _, number = pod.name.rpartition("-")
-    if parent != pod.owner_name or not number.isascii() or not number.isdigit():
-        return -1
-    return int(number)
+            self.misnamed.pop(pod.name, None)
+            if pod.index >= 0:
+                del self.ordinals[bisect_left(self.ordinals, pod.index)]
 
 
 class PodIndex:
@@ -93,16 +90,16 @@ class PodIndex:
         self._by_node: dict[str, dict[Key, PodFacts]] = {}
         self._loose: dict[str, dict[str, PodFacts]] = {}
 
-    def apply(self, change: Change) -> tuple[PodFacts | None, PodFacts | None]:
-        """Take in a change of a pod; the facts before and after."""
+    def apply(self, change: Change) -> None:
+        """Take in a change of a pod, and note on it what the pod was and is."""
         assert change.resource == PODS
         key = change.key
-        before = self.pods.pop(key, None)
+        before = change.pod_before = self.pods.pop(key, None)
         if before is not None:
             self._forget(before)
         if change.new is None:
-            return before, None
-        after = pod_facts(change.new)
+            return
+        after = change.pod = pod_facts(change.object)
         self.pods[key] = after
         if after.owner_uid:
             self._owned.setdefault(after.owner_uid, PodGroup()).add(after)
@@ -110,7 +107,6 @@ class PodIndex:
             self._loose.setdefault(after.namespace, {})[after.name] = after
         if after.node:
             self._by_node.setdefault(after.node, {})[key] = after
-        return before, after
 
     def owned(self, uid: str) -> PodGroup:
         """The pods whose controller has this uid; an empty group if there are none."""

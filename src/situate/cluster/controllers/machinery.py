@@ -13,9 +13,9 @@ from situate.cluster.controllers.actions import (
     Bind,
     Create,
     Delete,
+    Finalize,
     Note,
     Patch,
-    Reader,
     Record,
     Refusal,
     Rng,
@@ -23,9 +23,24 @@ from situate.cluster.controllers.actions import (
 )
 from situate.cluster.controllers.changes import EVENTS, PODS, Change
 from situate.cluster.controllers.controllers import Cluster, Controller
+from situate.cluster.controllers.deployment import DeploymentController
+from situate.cluster.controllers.disruption import DisruptionController
+from situate.cluster.controllers.garbage_collector import GarbageCollector
+from situate.cluster.controllers.heartbeat import HeartbeatController
+from situate.cluster.controllers.kubelet import KubeletController
+from situate.cluster.controllers.kubelets import Kubelets
+from situate.cluster.controllers.namespaces import NamespaceController, ServiceAccountController
+from situate.cluster.controllers.node_lifecycle import NodeLifecycleController
+from situate.cluster.controllers.pod_gc import PodGCController
 from situate.cluster.controllers.queue import Item, WorkQueue
 from situate.cluster.controllers.recorder import Recorder
+from situate.cluster.controllers.replicaset import ReplicaSetController
+from situate.cluster.controllers.scheduler import SchedulerController
 from situate.cluster.controllers.settings import MachinerySettings
+from situate.cluster.controllers.statefulset import StatefulSetController
+from situate.cluster.controllers.taint_eviction import TaintEvictionController
+from situate.cluster.resources import Catalog
+from situate.cluster.store import Event, Store
 
 
 @dataclass(slots=True)
@@ -45,11 +60,12 @@ class Machinery:
     A write of a step is observed within the same step, so no controller ever decides on an old view of its own work.
     """
 
-    def __init__(self, api: Writer, store: Reader, settings: MachinerySettings, rng: Rng) -> None:
+    def __init__(self, api: Writer, store: Store, catalog: Catalog, settings: MachinerySettings, rng: Rng) -> None:
         self._api = api
         self._settings = settings
-        self.cluster = Cluster(store, settings, rng)
-        self._controllers: dict[str, Controller] = {}
+        self.cluster = Cluster(store, catalog, settings, rng)
+        self.kubelets = Kubelets()
+        self._controllers = {entry.name: entry for entry in self._all() if entry.name not in settings.disabled}
         self._queue = WorkQueue()
         self._changes: deque[Change] = deque()
         self._recorder = Recorder()
@@ -59,14 +75,46 @@ class Machinery:
         self._again: set[Item] = set()
         self._now = 0.0
 
+    def _all(self) -> Iterator[Controller]:
+        """Every controller, in the order in which they are told of a change."""
+        cluster = self.cluster
+        yield StatefulSetController(cluster)
+        yield DeploymentController(cluster)
+        yield ReplicaSetController(cluster)
+        yield SchedulerController(cluster)
+        yield KubeletController(cluster, self.kubelets)
+        yield HeartbeatController(cluster, self.kubelets)
+        yield NodeLifecycleController(cluster, self.kubelets)
+        yield TaintEvictionController(cluster)
+        yield PodGCController(cluster)
+        yield GarbageCollector(cluster)
+        yield NamespaceController(cluster)
+        yield ServiceAccountController(cluster)
+        yield DisruptionController(cluster)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The controllers that run."""
         return tuple(self._controllers)
 
-    def observe(self, change: Change) -> None:
-        """Take note of a change; the next `step` acts upon it."""
-        self._changes.append(change)
+    def observe(self, event: Event) -> None:
+        """Take note of a change of the store; the next `step` acts upon it."""
+        if event.resource != EVENTS:
+            self._changes.append(Change(event.resource, event.old, event.new))
+
+    def stop_kubelet(self, node: str) -> None:
+        """Let a node fall silent: no heartbeat, no report, no pod ends there."""
+        self.kubelets.stop(node)
+
+    def start_kubelet(self, node: str) -> None:
+        """Let a silent node come back; it catches up with what happened meanwhile."""
+        self.kubelets.start(node)
+        self._wake(node)
+
+    def slow_kubelet(self, node: str, seconds: float) -> None:
+        """Let everything on a node take so much longer; 0 for the usual pace."""
+        self.kubelets.slow(node, seconds)
+        self._wake(node)
 
     def next_due(self) -> float | None:
         """When `step` has work: minus infinity for now, None for not before something changes."""
@@ -101,13 +149,19 @@ class Machinery:
         if run.waiting == 0:
             self._proceed(run)
 
+    def _wake(self, node: str) -> None:
+        if HeartbeatController.name in self._controllers:
+            self._queue.add((HeartbeatController.name, ("", node)))
+        if KubeletController.name in self._controllers:
+            for pod in self.cluster.pods.on_node(node):
+                self._queue.add((KubeletController.name, pod.key))
+
     def _take_in(self) -> None:
         while self._changes:
             change = self._changes.popleft()
-            if change.resource == EVENTS:
-                continue
             if change.resource == PODS:
                 self.cluster.pods.apply(change)
+            self.kubelets.observe(change)
             for name, controller in self._controllers.items():
                 for key in controller.observe(change, self._now):
                     self._queue.add((name, key))
@@ -150,17 +204,17 @@ class Machinery:
         name, key = run.item
         controller = self._controllers[name]
         if answer.ok:
-            self._record(action.done, controller)
+            self._record(action.done, controller, name=answer.name)
         elif not _moot(action, answer):
             run.refused = True
             if not isinstance(action, Record) and answer.status != 409:
                 self._record(action.failed, controller, answer.message)
             controller.refused(key, Refusal(action, answer))
 
-    def _record(self, note: Note | None, controller: Controller, error: str = "") -> None:
+    def _record(self, note: Note | None, controller: Controller, error: str = "", name: str = "") -> None:
         if note is None or not self._settings.events:
             return
-        event = self._recorder.event(note, controller.manager, self._now, error)
+        event = self._recorder.event(note, controller.manager, self._now, error, name)
         if event is None:
             return
         self._tickets += 1
@@ -176,7 +230,7 @@ def _moot(action: Action, answer: Answer) -> bool:
     match action:
         case Create():
             return "NamespaceTerminating" in answer.causes
-        case Patch() | Delete() | Bind():
+        case Patch() | Finalize() | Delete() | Bind():
             return answer.status == 404
         case Record():
             return False

@@ -10,6 +10,9 @@ import msgspec
 from situate.cluster.controllers.changes import Key, Obj
 from situate.cluster.controllers.times import parse_time
 
+POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
+
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
     """The part of a pod on which decisions of the workload controllers, kubelets and node controllers rest."""
@@ -36,6 +39,10 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     generation: int
     restarts: int
     deletion_cost: int
+    index: int
+    """Of a StatefulSet's pod: the number at the end of its name; -1 without one or after another name."""
+    named: bool
+    """Whether it carries the labels that tell a StatefulSet's pod by name and index."""
 
     @property
     def key(self) -> Key:
@@ -67,12 +74,14 @@ def pod_facts(pod: Obj) -> PodFacts:
     ready = condition(pod, "Ready")
     deleted = metadata.get("deletionTimestamp")
     since = ready.get("lastTransitionTime") if ready else None
+    labels = metadata.get("labels") or {}
+    index = _index(metadata["name"], owner)
     return PodFacts(
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         uid=metadata.get("uid", ""),
         node=spec.get("nodeName", ""),
-        labels=metadata.get("labels") or {},
+        labels=labels,
         owner_uid=owner["uid"] if owner else "",
         owner_kind=owner["kind"] if owner else "",
         owner_name=owner["name"] if owner else "",
@@ -85,7 +94,19 @@ def pod_facts(pod: Obj) -> PodFacts:
         generation=metadata.get("generation", 0),
         restarts=max((c.get("restartCount", 0) for c in status.get("containerStatuses") or ()), default=0),
         deletion_cost=_deletion_cost(metadata.get("annotations")),
+        index=index,
+        named=index >= 0
+        and labels.get(POD_NAME_LABEL) == metadata["name"]
+        and labels.get(POD_INDEX_LABEL) == str(index),
     )
+
+
+def _index(name: str, owner: Obj | None) -> int:
+    if owner is None or owner["kind"] != "StatefulSet":
+        return -1
+    parent, _, digits = name.rpartition("-")
+    plain = digits.isascii() and digits.isdigit() and str(int(digits)) == digits
+    return int(digits) if plain and parent == owner["name"] else -1
 
 
 def controller_of(obj: Obj) -> Obj | None:

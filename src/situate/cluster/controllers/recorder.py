@@ -49,10 +49,10 @@ class Recorder:
         self._written: OrderedDict[tuple[str, ...], _Written] = OrderedDict()
         self._names = 0
 
-    def event(self, note: Note, component: str, now: float, error: str = "") -> Create | Patch | None:
+    def event(self, note: Note, component: str, now: float, error: str = "", name: str = "") -> Create | Patch | None:
         """The write that records the note, or None if its source has written too much."""
         metadata = note.regarding["metadata"]
-        message = note.message.replace("{error}", error)
+        message = note.message.replace("{error}", error).replace("{name}", name)
         identity = (metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
         source = (component, note.regarding.get("kind", ""), *identity)
         message = self._joined(source, note, message, now)
@@ -67,9 +67,9 @@ class Recorder:
             body = {"count": known.count, "lastTimestamp": format_time(now), "message": message}
             return Patch(EVENTS, namespace, known.name, body)
         self._names += 1
-        name = f"{metadata['name']}.{int(now * 1e9) + self._names:x}"
-        self._remember(self._written, key, _Written(name, 1))
-        return Create(EVENTS, namespace, _body(note, message, component, namespace, name, now))
+        own = f"{metadata['name']}.{int(now * 1e9) + self._names:x}"
+        self._remember(self._written, key, _Written(own, 1))
+        return Create(EVENTS, namespace, _body(note, message, component, namespace, own, now))
 
     def forget(self, name: str) -> None:
         """An Event of that name is gone or could not be written: the next like it is a new one."""

@@ -47,6 +47,5 @@ class MachinerySettings:
     """Whether controllers write Events."""
     reconciles_per_step: int = 1000
     """A step ends after so many; the rest is due at once."""
-    pod_gc_period: float = 20.0
-    owner_quarantine: float = 40.0
+    node_quarantine: float = 40.0
     """A pod bound to a node that does not exist is deleted after so many seconds."""

@@ -1,0 +1,273 @@
+"""A stand-in for kube-scheduler, so that pods of `default-scheduler` find a node in a cluster without one.
+
+It is small on purpose. It honours gates, cordons, taints, node selectors, required node affinity and room (CPU, memory,
+extended resources, pod count), and prefers the node with the least of its CPU and memory in use, by name among equals.
+It knows no preferences, no affinity between pods, no topology spread, no volumes, no priorities and no preemption.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from situate.cluster.controllers.actions import NOTHING, Action, Bind, Note, Outcome, Patch, Refusal, in_order
+from situate.cluster.controllers.changes import NODES, PODS, Change, Key, Obj
+from situate.cluster.controllers.controllers import Cluster
+from situate.cluster.controllers.pods import condition, with_condition
+from situate.cluster.controllers.taints import untolerated
+from situate.cluster.controllers.times import format_time
+from situate.objects.quantity import parse_quantity
+
+NAME = "default-scheduler"
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node, its room and what is taken of it, in milli-units."""
+
+    name: str
+    node: Obj
+    room: dict[str, int]
+    taken: Counter[str] = field(default_factory=Counter)
+
+    def lack(self, requests: Mapping[str, int]) -> Iterator[str]:
+        """Reasons why the requests do not fit."""
+        if self.taken["pods"] + 1000 > self.room.get("pods", 0):
+            yield "Too many pods"
+        for name, amount in requests.items():
+            if name != "pods" and amount and self.taken[name] + amount > self.room.get(name, 0):
+                yield f"Insufficient {name}"
+
+    def use(self, requests: Mapping[str, int]) -> float:
+        """Mean share of CPU and memory in use with the requests on top."""
+        shares = [
+            (self.taken[name] + requests.get(name, 0)) / self.room[name]
+            for name in ("cpu", "memory")
+            if self.room.get(name)
+        ]
+        return sum(shares) / len(shares) if shares else 0.0
+
+
+class SchedulerController:
+    """Keys are pods."""
+
+    name = "scheduler"
+    user = "system:kube-scheduler"
+    manager = NAME
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._nodes: dict[str, _Node] = {}
+        self._placed: dict[Key, tuple[str, Mapping[str, int]]] = {}
+        self._waiting: dict[Key, None] = {}
+
+    def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
+        if change.resource == NODES:
+            if self._node(change):
+                yield from tuple(self._waiting)
+        elif change.resource == PODS:
+            pod = change.pod
+            freed = self._account(change)
+            if pod is None or pod.node or pod.terminating or pod.finished:
+                self._waiting.pop(change.key, None)
+            elif change.object["spec"].get("schedulerName", NAME) == NAME:
+                yield change.key
+            if freed:
+                yield from tuple(self._waiting)
+
+    def reconcile(self, key: Key, now: float) -> Outcome:
+        facts = self._cluster.pods.pods.get(key)
+        pod = self._cluster.get(PODS, *key)
+        if facts is None or pod is None or facts.node or facts.terminating:
+            return NOTHING
+        if pod["spec"].get("schedulingGates"):
+            return NOTHING
+        requests = pod_requests(pod)
+        fitting, reasons = self._filter(pod, requests)
+        if not fitting:
+            self._waiting[key] = None
+            return in_order(_unschedulable(pod, self._sentence(reasons), now))
+        chosen = min(fitting, key=lambda entry: (entry.use(requests), entry.name))
+        told = Note(pod, "Scheduled", f"Successfully assigned {key[0]}/{key[1]} to {chosen.name}")
+        return in_order([Bind(key[0], key[1], facts.uid, chosen.name, done=told)])
+
+    def refused(self, key: Key, refusal: Refusal) -> None:
+        """Nothing to remember: the pod is tried again."""
+
+    def _filter(self, pod: Obj, requests: Mapping[str, int]) -> tuple[list[_Node], Counter[str]]:
+        fitting = []
+        reasons: Counter[str] = Counter()
+        for entry in self._nodes.values():
+            first = _excluded(pod, entry.node)
+            lacks = [first] if first else list(entry.lack(requests))
+            reasons.update(lacks)
+            if not lacks:
+                fitting.append(entry)
+        return fitting, reasons
+
+    def _sentence(self, reasons: Counter[str]) -> str:
+        """Upstream: FitError."""
+        if not self._nodes:
+            return "no nodes available to schedule pods"
+        told = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+        return f"0/{len(self._nodes)} nodes are available: {told}."
+
+    def _node(self, change: Change) -> bool:
+        """Take in a node; whether waiting pods might fit now."""
+        name = change.last.name
+        known = self._nodes.get(name)
+        if change.new is None:
+            self._nodes.pop(name, None)
+            return False
+        node = change.object
+        status = node.get("status") or {}
+        room = {
+            kind: parse_quantity(str(text)).nano_value // 10**6
+            for kind, text in (status.get("allocatable") or {}).items()
+        }
+        kept = {
+            "metadata": {"name": name, "labels": node["metadata"].get("labels") or {}},
+            "spec": node.get("spec") or {},
+        }
+        if known is not None:
+            changed = known.room != room or known.node != kept
+            known.room, known.node = room, kept
+            return changed
+        self._nodes[name] = entry = _Node(name, kept, room)
+        for pod in self._cluster.pods.on_node(name):
+            entry.taken.update(self._placed.get(pod.key, ("", {}))[1])
+        return True
+
+    def _account(self, change: Change) -> bool:
+        """Keep what pods take of their nodes; whether room became free."""
+        pod = change.pod
+        before = self._placed.pop(change.key, None)
+        if before is not None and before[0] in self._nodes:
+            self._nodes[before[0]].taken.subtract(before[1])
+        if pod is None or not pod.node or pod.finished:
+            return before is not None
+        requests = before[1] if before is not None and change.pod_before is not None else {}
+        if not requests or (change.pod_before is not None and change.pod_before.generation != pod.generation):
+            requests = pod_requests(change.object)
+        self._placed[change.key] = (pod.node, requests)
+        if pod.node in self._nodes:
+            self._nodes[pod.node].taken.update(requests)
+        return before is not None and before[1] != requests
+
+
+def pod_requests(pod: Obj) -> dict[str, int]:
+    """What a pod asks of a node, in milli-units, itself as 1000 `pods` (upstream: resourcehelper.PodRequests)."""
+    spec = pod["spec"]
+    total: Counter[str] = Counter({"pods": 1000})
+    for container in spec["containers"]:
+        total.update(_requests(container))
+    first: Counter[str] = Counter()
+    sidecars: Counter[str] = Counter()
+    for container in spec.get("initContainers") or ():
+        own = _requests(container)
+        if container.get("restartPolicy") == "Always":
+            sidecars.update(own)
+            own = dict(sidecars)
+        else:
+            own = {name: own.get(name, 0) + sidecars[name] for name in {*own, *sidecars}}
+        for name, amount in own.items():
+            first[name] = max(first[name], amount)
+    total.update(sidecars)
+    for name, amount in first.items():
+        total[name] = max(total[name], amount)
+    total.update({name: _milli(text) for name, text in (spec.get("overhead") or {}).items()})
+    return dict(total)
+
+
+def _requests(container: Obj) -> dict[str, int]:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return {name: _milli(text) for name, text in requests.items()}
+
+
+def _milli(text: object) -> int:
+    return parse_quantity(str(text)).milli_value
+
+
+def _excluded(pod: Obj, node: Obj) -> str:
+    """Why a pod may not go to a node whatever its room; empty if it may."""
+    spec = node["spec"]
+    tolerations: Iterable[Mapping[str, Any]] = pod["spec"].get("tolerations") or ()
+    cordon = {"key": _UNSCHEDULABLE, "effect": "NoSchedule"}
+    if spec.get("unschedulable") and untolerated(tolerations, [cordon], ("NoSchedule",)):
+        return "node(s) were unschedulable"
+    wanted = pod["spec"].get("nodeName")
+    if wanted and wanted != node["metadata"]["name"]:
+        return "node(s) didn't match the requested node name"
+    taint = untolerated(tolerations, spec.get("taints") or (), ("NoSchedule", "NoExecute"))
+    if taint is not None:
+        return "node(s) had untolerated taint(s)"
+    if not _matches(pod, node):
+        return "node(s) didn't match Pod's node affinity/selector"
+    return ""
+
+
+def _matches(pod: Obj, node: Obj) -> bool:
+    labels = node["metadata"]["labels"]
+    if any(labels.get(name) != value for name, value in (pod["spec"].get("nodeSelector") or {}).items()):
+        return False
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    return any(_term(term, node) for term in required.get("nodeSelectorTerms") or ())
+
+
+def _term(term: Obj, node: Obj) -> bool:
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    name = {"metadata.name": node["metadata"]["name"]}
+    labels = node["metadata"]["labels"]
+    return all(_holds(entry, labels) for entry in expressions) and all(_holds(entry, name) for entry in fields)
+
+
+def _holds(expression: Obj, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(expression["key"]), expression.get("values") or ()
+    match expression["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case operator:
+            # Gt and Lt have exactly one value.
+            return any(_compares(operator, value or "", bound) for bound in values)
+
+
+def _compares(operator: str, value: str, bound: str) -> bool:
+    """`Gt` or `Lt` between whole numbers; false if either is none."""
+    if not _NUMBER.fullmatch(value) or not _NUMBER.fullmatch(bound):
+        return False
+    return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
+
+
+def _unschedulable(pod: Obj, sentence: str, now: float) -> list[Action]:
+    """The condition PodScheduled and its Event, once for each new reason."""
+    before = condition(pod, "PodScheduled")
+    if before is not None and before.get("message") == sentence:
+        return []
+    new = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": sentence,
+        "lastTransitionTime": format_time(now),
+    }
+    metadata = pod["metadata"]
+    conditions = with_condition([dict(entry) for entry in (pod.get("status") or {}).get("conditions") or ()], new)
+    body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": conditions}}
+    told = Note(pod, "FailedScheduling", sentence, "Warning")
+    return [Patch(PODS, metadata["namespace"], metadata["name"], body, "status", done=told)]
