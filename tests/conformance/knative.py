@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.conformance import knative_main, knative_policy
+from tests.conformance import knative_main, knative_policy, knative_traces
 from tests.conformance.outcome import CaseRunner, by_action
 
 RUNNERS: Mapping[str, CaseRunner] = {
-    "scheduler.json": by_action({"schedule": knative_main.schedule}),
+    "autoscaler.json": by_action({"autoscale": knative_main.autoscale, "constants": knative_main.constants}),
+    "compactor.json": by_action({"may_compact": knative_main.may_compact}),
+    "golden_traces.json": knative_traces.replay,
     "placement_helpers.json": by_action(
         {
             "total_vreplicas": knative_main.total,
@@ -16,6 +18,8 @@ RUNNERS: Mapping[str, CaseRunner] = {
             "pod_count": knative_main.count_pods,
         }
     ),
+    "scheduler.json": by_action({"schedule": knative_main.schedule}),
+    "state.json": by_action({"build_state": knative_main.build_state}),
     **knative_policy.RUNNERS,
 }
 """By file name; each runs one case (a trace is one case)."""

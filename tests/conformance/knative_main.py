@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from situate.vpod import autoscaler
+from situate.vpod.autoscaler import Memory
 from situate.vpod.decide import commit, decide
 from situate.vpod.model import Key, Placement, Placements, PlainVPod, placement_for_pod, pod_count, total_vreplicas
 from situate.vpod.options import Options, Profile
 from situate.vpod.pods import NodeFacts, PodFacts
 from situate.vpod.state import State
+from situate.vpod.state_json import free_capacity, pod_spread, schedulable_pods, to_json
 from tests.conformance.outcome import PASSED, Case, Outcome, compared, failed
 
 Json = Any
@@ -119,3 +122,54 @@ def nodes(listed: Json) -> list[NodeFacts]:
         )
         for each in listed
     ]
+
+
+def state_json(state: State) -> dict[str, Json]:
+    """The fields of `build_state`."""
+    document = to_json(state)
+    return {
+        "free_cap": document["freeCap"],
+        "schedulable_pods": schedulable_pods(state),
+        "capacity": state.options.capacity,
+        "replicas": state.replicas,
+        "pod_spread": pod_spread(state),
+        "pending": document["pending"],
+        "expected_vreplicas": document["expectedVReplicaByVPod"],
+        "free_capacity": free_capacity(state),
+        "last_ordinal_v0431": len(document["freeCap"]) - 1,
+    }
+
+
+def build_state(case: Case) -> Outcome:
+    given = case["input"]
+    vpods = map(vpod, given["vpods"])
+    state = State.rebuilt(options(given), given["replicas"], map(pod_facts, given["pods"]), vpods, 0.0, reserved={})
+    return compared(state_json(state), case["expected"])
+
+
+def autoscale(case: Case) -> Outcome:
+    """One beat; a process that is not the leader makes none."""
+    given = case["input"]
+    state = State.rebuilt(options(given), given["replicas"], (), map(vpod, given["vpods"]), 0.0, reserved={})
+    load_reserved(state, given.get("reserved"))
+    if not given.get("is_leader", True):
+        return compared({"replicas": state.replicas}, case["expected"])
+    beat = autoscaler.beat(state, Memory(), 0.0, given["attempt_scale_down"])
+    return compared({"replicas": beat.replicas}, case["expected"])
+
+
+def constants(case: Case) -> Outcome:
+    actual = {"namespace": autoscaler.LEADER_NAMESPACE, "name": autoscaler.LEADER_NAME}
+    return compared(actual, case["expected"])
+
+
+def may_compact(case: Case) -> Outcome:
+    """Compaction alone, the period since the last one being over."""
+    given = case["input"]
+    pods = map(pod_facts, given["pods"])
+    state = State.rebuilt(options(given), given["replicas"], pods, map(vpod, given["vpods"]), 0.0, reserved={})
+    evictions: dict[str, list[dict[str, Json]]] = {}
+    if given.get("is_leader", True):
+        for eviction in autoscaler.evictions_of(state):
+            evictions.setdefault(str(eviction.key), []).extend(as_json([eviction.placement]))
+    return compared({"evictions": evictions}, case["expected"])
