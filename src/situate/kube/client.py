@@ -333,7 +333,7 @@ class Client:
         if self._limiter:
             await self._limiter.wait()
         async with self._transport.stream(request) as stream:
-            if stream.status >= 400:
+            if stream.status != 200:
                 body = b"".join([chunk async for chunk in stream.chunks()])
                 raise refusal(Response(stream.status, body, stream.headers), request)
             yield _lines(stream)
@@ -353,7 +353,7 @@ class Client:
                 await self._limiter.wait()
             try:
                 response = await self._transport.send(request, timeout_s=timeout_s)
-                if response.status < 400:
+                if response.status < 300:
                     return response
                 error: KubeError = refusal(response, request)
             except Unreachable as unreachable:

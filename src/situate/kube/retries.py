@@ -7,27 +7,29 @@ outcome is unknown is never repeated blindly; its caller must look first, as the
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
+from situate.kube.backoff import Backoff
 from situate.kube.errors import KubeError, ServiceUnavailable, TooManyRequests, Unreachable
 from situate.objects.messages import Request
 
+DEFAULT_BACKOFF: Final = Backoff(initial_s=0.1, cap_s=10.0)
+
 
 class Retries:
-    """Exponential back-off with full jitter, never below what the server asked for in Retry-After."""
+    """Exponential back-off with jitter, on top of what the server asked for in Retry-After."""
 
-    def __init__(self, rng: Random, *, attempts: int = 5, first_s: float = 0.1, longest_s: float = 10.0) -> None:
-        """`attempts` counts the first call; the waits between them grow from `first_s` to `longest_s`."""
+    def __init__(self, rng: Random, *, attempts: int = 5, backoff: Backoff = DEFAULT_BACKOFF) -> None:
+        """`attempts` counts the first call."""
         self._rng = rng
         self._attempts = attempts
-        self._first_s = first_s
-        self._longest_s = longest_s
+        self._backoff = backoff
 
     def delay_s(self, request: Request, error: KubeError, failed_before: int) -> float | None:
         """Seconds until the call should be repeated; None if it should not be."""
         if failed_before + 1 >= self._attempts or not _repeatable(request, error):
             return None
-        ceiling_s = min(self._longest_s, self._first_s * 2**failed_before)
-        return (error.after_s or 0.0) + self._rng.uniform(0.0, ceiling_s)
+        return (error.after_s or 0.0) + self._backoff.delay_s(failed_before + 1, self._rng)
 
 
 def _repeatable(request: Request, error: KubeError) -> bool:

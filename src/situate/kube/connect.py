@@ -1,0 +1,142 @@
+"""From "wherever kubectl would go" to a working client.
+
+The order: a file named explicitly, the files of $KUBECONFIG, ~/.kube/config, the service account of the pod we run in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Final
+from urllib.parse import urlsplit
+
+from situate.kube.client import Client
+from situate.kube.connection import BadConnection, Connection, Pem
+from situate.kube.credentials import Credentials
+from situate.kube.http import HttpTransport
+from situate.kube.kubeconfig import load_kubeconfig
+from situate.kube.limiter import Limiter
+from situate.kube.retries import Retries
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def find_connection(
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Connection:
+    """Where to connect; `BadConnection` says what is wrong with what was found, or everywhere that was looked.
+
+    `environ` None means this process's variables. A proxy of the environment is used where the configuration
+    names none.
+    """
+    environ = os.environ if environ is None else environ
+    connection = _found(kubeconfig, context, environ, service_account)
+    if connection.proxy_url:
+        return connection
+    proxy_url = _proxy_of(connection.server, environ)
+    if proxy_url and urlsplit(proxy_url).scheme not in ("http", "https"):
+        raise BadConnection(
+            f"the environment's proxy: found {proxy_url!r}; allowed: http://HOST:PORT or https://HOST:PORT"
+        )
+    return replace(connection, proxy_url=proxy_url)
+
+
+def connect(connection: Connection, rng: Random, *, qps: float | None = None, burst: int = 100) -> Client:
+    """A client for one server, to be closed after use; must be called where an event loop runs.
+
+    `rng` jitters the waits before repeated calls; `qps` None sends without a limit.
+    """
+    loop = asyncio.get_running_loop()
+    credentials = Credentials(connection, monotonic=loop.time, now=lambda: datetime.now(UTC))
+    limiter = Limiter(qps, burst) if qps else None
+    return Client(HttpTransport(connection, credentials), limiter=limiter, retries=Retries(rng))
+
+
+def in_cluster_connection(environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Connection | None:
+    """What the kubelet gives to a pod; None outside of one. Token and authority are read anew as they change."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
+    token_file = service_account / "token"
+    if not (host and port and token_file.exists()):
+        return None
+    namespace_file, ca_file = service_account / "namespace", service_account / "ca.crt"
+    return Connection(
+        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        source=f"the service account in {service_account}",
+        namespace=namespace_file.read_text().strip() if namespace_file.exists() else "default",
+        ca=Pem(path=ca_file, field="ca.crt") if ca_file.exists() else None,
+        token_file=token_file,
+    )
+
+
+def _found(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], account: Path) -> Connection:
+    if kubeconfig is not None:
+        if not kubeconfig.exists():
+            raise BadConnection(f"{kubeconfig}: there is no such file; name an existing kubeconfig")
+        return load_kubeconfig([kubeconfig]).connection(context)
+    paths = _default_paths(environ)
+    loaded = load_kubeconfig(paths)
+    if not loaded.empty:
+        return loaded.connection(context)
+    in_cluster = in_cluster_connection(environ, account)
+    if in_cluster is None:
+        variable = "$KUBECONFIG" if environ.get("KUBECONFIG") else "$KUBECONFIG is not set,"
+        looked = ", ".join(map(str, paths)) or "~/.kube/config"
+        raise BadConnection(
+            f"no cluster to connect to: {variable} {looked} is missing or empty, and there is no service account "
+            f"of a pod in {account}; name a kubeconfig, or set $KUBECONFIG"
+        )
+    if context:
+        raise BadConnection(f"context {context}: there is no kubeconfig, only {in_cluster.source}; name no context")
+    return in_cluster
+
+
+def _default_paths(environ: Mapping[str, str]) -> list[Path]:
+    if variable := environ.get("KUBECONFIG"):
+        return [Path(part) for part in variable.split(os.pathsep) if part]
+    home = environ.get("HOME")
+    return [Path(home) / ".kube" / "config"] if home else []
+
+
+def _proxy_of(server: str, environ: Mapping[str, str]) -> str:
+    """Go's rules (golang.org/x/net/http/httpproxy): loopback addresses never go through a proxy of the environment."""
+    parts = urlsplit(server)
+    name = f"{parts.scheme}_proxy"
+    proxy = environ.get(name.upper()) or environ.get(name, "")
+    host = parts.hostname or ""
+    if not proxy or host == "localhost" or _exempt(host, environ.get("NO_PROXY") or environ.get("no_proxy", "")):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _exempt(host: str, no_proxy: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        address = None
+    if address is not None and address.is_loopback:
+        return True
+    for entry in (part.strip().lower() for part in no_proxy.split(",")):
+        name = entry.rsplit(":", 1)[0] if entry.count(":") == 1 else entry
+        if name == "*" or (address is not None and _covers(name, address)):
+            return True
+        domain = name.removeprefix("*").removeprefix(".")
+        if domain and (host.endswith(f".{domain}") or host == name):
+            return True
+    return False
+
+
+def _covers(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    try:
+        return address in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        return False

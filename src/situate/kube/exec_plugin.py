@@ -1,0 +1,142 @@
+"""Runs a credential plugin and reads what it prints (client.authentication.k8s.io, KEP-541).
+
+When to run it again is left to `situate.kube.credentials`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import sys
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from situate.kube.connection import Connection, ExecPlugin
+from situate.kube.errors import KubeError
+
+_TIMEOUT_S: Final = 60.0
+"""A plugin that has no terminal cannot wait for a person; kubectl would hang."""
+
+
+class LoginFailed(KubeError):
+    """Credentials could not be had; the message names the plugin or file and quotes what it said."""
+
+    retriable = True
+
+
+@dataclass(frozen=True, slots=True)
+class ExecCredential:
+    """What a plugin gave: a token, a certificate with its key, or both."""
+
+    token: str = field(default="", repr=False)
+    certificate: bytes = b""
+    key: bytes = field(default=b"", repr=False)
+    expires: datetime | None = None
+    """None until the server refuses it."""
+
+
+class _StatusWire(msgspec.Struct, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: datetime | None = None
+
+
+class _CredentialWire(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    status: _StatusWire | None = None
+
+
+async def run_plugin(plugin: ExecPlugin, connection: Connection, ca: bytes) -> ExecCredential:
+    """New credentials; `LoginFailed` says in one sentence why there are none."""
+    interactive = plugin.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
+    if plugin.interactive_mode == "Always" and not interactive:
+        raise LoginFailed(
+            f"{connection.source}: credential plugin {plugin.command} wants a terminal and there is none; "
+            "run this in a terminal or set interactiveMode to IfAvailable"
+        )
+    environment = {**os.environ, **dict(plugin.env), "KUBERNETES_EXEC_INFO": _info(plugin, connection, ca, interactive)}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            plugin.command,
+            *plugin.args,
+            env=environment,
+            stdin=None if interactive else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=None if interactive else asyncio.subprocess.PIPE,
+        )
+    except (OSError, ValueError) as error:
+        hint = (
+            f"; {' '.join(plugin.install_hint.split())}"
+            if plugin.install_hint
+            else "; install it or correct exec.command"
+        )
+        raise LoginFailed(
+            f"{connection.source}: credential plugin {plugin.command} cannot be started: {error}{hint}"
+        ) from error
+    try:
+        async with asyncio.timeout(None if interactive else _TIMEOUT_S):
+            stdout, stderr = await process.communicate()
+    except TimeoutError as error:
+        raise LoginFailed(
+            f"{connection.source}: credential plugin {plugin.command} gave no answer within {_TIMEOUT_S:g} s; "
+            "run it by hand and see what it waits for"
+        ) from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        said = " ".join((stderr or b"").decode("utf-8", "replace").split())[-300:]
+        raise LoginFailed(
+            f"{connection.source}: credential plugin {plugin.command} failed with exit code {process.returncode}"
+            f"{': ' + said if said else ''}; log in with its own tool and try again"
+        )
+    return _credential(plugin, connection, stdout)
+
+
+def _info(plugin: ExecPlugin, connection: Connection, ca: bytes, interactive: bool) -> str:
+    """The `ExecCredential` that a plugin finds in KUBERNETES_EXEC_INFO."""
+    spec: dict[str, Any] = {"interactive": interactive}
+    if plugin.provide_cluster_info:
+        cluster = {
+            "server": connection.server,
+            "tls-server-name": connection.tls_server_name,
+            "insecure-skip-tls-verify": connection.insecure_skip_tls_verify,
+            "certificate-authority-data": base64.b64encode(ca).decode(),
+            "proxy-url": connection.proxy_url,
+            "config": plugin.cluster_config,
+        }
+        spec["cluster"] = {key: value for key, value in cluster.items() if value}
+    return msgspec.json.encode({"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}).decode()
+
+
+def _credential(plugin: ExecPlugin, connection: Connection, stdout: bytes) -> ExecCredential:
+    where = f"{connection.source}: credential plugin {plugin.command} printed"
+    try:
+        printed = msgspec.json.decode(stdout, type=_CredentialWire)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise LoginFailed(f"{where} no ExecCredential: {error}; run it by hand and see") from error
+    if printed.kind != "ExecCredential" or printed.api_version != plugin.api_version:
+        raise LoginFailed(
+            f"{where} apiVersion {printed.api_version!r}, kind {printed.kind!r}; allowed: {plugin.api_version!r}, "
+            "'ExecCredential'; set exec.apiVersion to what it prints"
+        )
+    status = printed.status
+    if status is None or not (status.token or status.client_certificate_data):
+        raise LoginFailed(f"{where} neither status.token nor status.clientCertificateData; log in with its own tool")
+    if bool(status.client_certificate_data) != bool(status.client_key_data):
+        raise LoginFailed(
+            f"{where} only one of status.clientCertificateData and status.clientKeyData; update the plugin"
+        )
+    expires = status.expiration_timestamp
+    if expires is not None and expires.tzinfo is None:
+        raise LoginFailed(f"{where} status.expirationTimestamp without a time zone; update the plugin")
+    return ExecCredential(
+        status.token, status.client_certificate_data.encode(), status.client_key_data.encode(), expires
+    )
