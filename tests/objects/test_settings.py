@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.objects.settings import Duration, Mistake, ObjectName, SignedDuration, parse_section
+from situate.objects.settings import Duration, Mistake, ObjectName, SignedDuration, parse_section, shown
 
 
 class Shrink(Enum):
@@ -161,3 +161,10 @@ def test_no_data_gives_anything_but_a_value_or_mistakes_with_a_path(data: dict[s
     assert all(each.path.startswith("entry.") and each.allowed for each in found)
     if value is not None:
         assert value.pod_capacity >= 1
+
+
+def test_a_value_nested_too_deeply_is_named_instead_of_shown() -> None:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert shown(nested) == "a value nested too deeply to show"

@@ -113,6 +113,8 @@ def shown(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError):
         text = str(value)
+    except RecursionError:
+        text = "a value nested too deeply to show"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
