@@ -7,29 +7,14 @@ a note, as upstream skips them.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
+from situate.objects.settings import Mistake, did_you_mean, shown
 from situate.vpod.policy.arguments import InvalidArguments
 from situate.vpod.policy.registry import FILTERS, MAX_WEIGHT, MIN_WEIGHT, SCORES, Policy, Predicate, Priority
-
-_REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80  # characters of a found value that a message repeats
-
-
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """One thing wrong in a ConfigMap."""
-
-    path: str
-    found: str
-    allowed: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: found {self.found}; allowed: {self.allowed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +32,7 @@ class _Findings:
     notes: list[str] = field(default_factory=list)
 
     def wrong(self, path: str, found: object, allowed: str) -> None:
-        self.mistakes.append(Mistake(path, _shown(found), allowed))
+        self.mistakes.append(Mistake(path, "" if found is None else shown(found), allowed))
 
 
 def parse_policy(data: object) -> ParsedPolicy:
@@ -116,7 +101,7 @@ def _fields(
         if folded in known:
             fields[folded] = value
         else:
-            findings.notes.append(f"{path}: field {_shown(name)} is ignored; known fields: {', '.join(known)}")
+            findings.notes.append(f"{path}: field {shown(name)} is ignored; known are {', '.join(known)}")
     return fields
 
 
@@ -127,7 +112,8 @@ def _plugin_name(path: str, fields: Mapping[str, object], known: Mapping[str, ob
         findings.wrong(f"{path}.name", name, f"the name of a plugin: {', '.join(sorted(known))}")
         return ""
     if name not in known:
-        findings.notes.append(f"{path}: no plugin is named {_shown(name)}, skipped; known: {', '.join(sorted(known))}")
+        hint = did_you_mean(name[:80], known) or f"known are {', '.join(sorted(known))}"
+        findings.notes.append(f"{path}: no plugin is named {shown(name)}, so it is skipped; {hint}")
     return name
 
 
@@ -154,8 +140,3 @@ def _args(
         except InvalidArguments as error:
             findings.wrong(f"{path}.args", error.found, error.allowed)
     return args
-
-
-def _shown(found: object) -> str:
-    """Short, and safe for values nested as deeply or as long as a hostile ConfigMap likes."""
-    return "nothing" if found is None else _REPR.repr(found)
