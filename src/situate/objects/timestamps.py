@@ -1,0 +1,51 @@
+"""Times as Kubernetes writes them (apimachinery meta/v1 time.go, micro_time.go): RFC 3339, in UTC."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+
+_RFC3339: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:([Zz])|([+-])(\d\d):(\d\d))", re.ASCII
+)
+
+
+class BadTime(ValueError):
+    """The text is no time; the message says what is."""
+
+
+def parse_time(text: str) -> datetime:
+    """The moment, in UTC; digits finer than a microsecond are dropped."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise BadTime(_complaint(text))
+    *numbers, fraction, _, sign, hours, minutes = match.groups()
+    year, month, day, hour, minute, second = map(int, numbers)
+    try:
+        offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0)) * (-1 if sign == "-" else 1)
+        micro = int((fraction or "0")[:6].ljust(6, "0"))
+        moment = datetime(year, month, day, hour, minute, second, micro, timezone(offset))
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise BadTime(f"{_complaint(text)} ({error})") from error
+
+
+def rfc3339(moment: datetime) -> str:
+    """Whole seconds, as `metav1.Time`: `2024-01-31T12:00:00Z`."""
+    return _utc(moment).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+
+
+def micro_time(moment: datetime) -> str:
+    """Six decimals always, as `metav1.MicroTime`, which Lease and Event want: `2024-01-31T12:00:00.000000Z`."""
+    return _utc(moment).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def _utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise BadTime(f"{moment} has no time zone; give it one, such as UTC")
+    return moment.astimezone(UTC)
+
+
+def _complaint(text: str) -> str:
+    return f"{text[:60]!r} is no time: write it as 2024-01-31T12:00:00Z"
