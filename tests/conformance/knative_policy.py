@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from situate.vpod.decide import decide
+from situate.vpod.decide import Decision, commit, decide
 from situate.vpod.model import Key, Placement, PlainVPod, ordinal_of, total_vreplicas
-from situate.vpod.options import Options, PolicyName
+from situate.vpod.options import Options, PolicyName, Profile
 from situate.vpod.pods import NodeFacts, PodFacts
 from situate.vpod.policy.era_scale import era_compaction, era_replicas
 from situate.vpod.policy.era_schedule import (
@@ -147,7 +147,7 @@ def schedule(case: Case) -> list[str]:
     )
 
 
-def _outcome(decision: EraDecision, expected: Json) -> list[str]:
+def _outcome(decision: EraDecision | Decision, expected: Json) -> list[str]:
     return differences(
         placements=(decision.placements, placements(expected["placements"])),
         error=(decision.left > 0, expected["error"]),
@@ -155,28 +155,44 @@ def _outcome(decision: EraDecision, expected: Json) -> list[str]:
 
 
 def trace(case: Case) -> list[str]:
-    """Exact up to the first step that upstream gets wrong, from there on only totals."""
-    over, how = cluster(case), mode(case)
+    """The shipped `decide`, exact up to the first step that upstream gets wrong, from there on only totals."""
+    how = mode(case)
+    assert isinstance(how, PredicatesAndPriorities)
+    assert how.placing is not None
+    assert how.removing is not None
+    over = cluster(case)
+    options = Options(
+        "ns",
+        over.statefulset,
+        over.capacity,
+        policy=PolicyName.POLICY,
+        profile=Profile.REFERENCE,
+        placing=how.placing,
+        removing=how.removing,
+    )
     listed = {entry["key"]: vpod(entry) for entry in case["vpods"]}
-    reserved: Reservations = {}
+    state = State.rebuilt(options, over.replicas, over.pods, listed.values(), 0.0, over.nodes, reserved={})
     exact = True
     for number, step in enumerate(case["steps"]):
         if step["op"] != "schedule":
-            raise UnknownOperationError(f" op {step['op']!r}")
+            raise UnknownOperationError(f"op {step['op']!r}")
         before = listed[step["vpod"]]
         subject = listed[step["vpod"]] = PlainVPod(before.key, step["vreplicas"], before.placements)
-        decision = era_decision(over, listed.values(), reserved, subject, how)
-        reserved = decision.reserved
+        state.observe_vpod(subject, 0.0)
+        decision = decide(state, subject, 0.0)
+        commit(state, decision)
         exact = exact and not step["reference_total_wrong"]
-        total = sum(placement.vreplicas for placement in decision.placements)
         if exact:
             found = _outcome(decision, step["expected"])
         else:
-            found = [] if decision.left else differences(total=(total, step["vreplicas"]))
+            found = (
+                [] if decision.left else differences(total=(total_vreplicas(decision.placements), step["vreplicas"]))
+            )
         if found:
             return [f"step {number}: {line}" for line in found]
         if step["commit_status"] and not decision.left:
             listed[step["vpod"]] = PlainVPod(subject.key, subject.vreplicas, decision.placements)
+            state.observe_vpod(listed[step["vpod"]], 0.0)
     return []
 
 

@@ -59,6 +59,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Vreplicas that the reservation gains or loses, by ordinal."""
     base: Places | None = None
     """The reservation that the decision was made on."""
+    others: Mapping[Key, Places] = msgspec.field(default_factory=dict)
+    """Reservations of other vpods that go with it; only as v0.43.0 decides."""
     resource_version: str = ""
     """Of the vpod that was decided on; a write of the status tests it."""
     changed: bool = False
@@ -116,6 +118,8 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
 def commit(state: State, decision: Decision) -> None:
     """The decision becomes the vpod's reservation, also when it leaves some over (S6); O(what changed)."""
     state.commit(decision.key, decision.reservation, decision.placements, decision.left, decision.delta, decision.base)
+    for key, places in decision.others.items():
+        state.reserve(key, places)
 
 
 def schedule_all(state: State, wanted: Iterable[tuple[VPod, int]], now: float) -> dict[Key, Decision]:
@@ -345,21 +349,22 @@ def _decision(
 def _era_decision(situation: Situation, vpod: VPod, wanted: int) -> Decision:
     """As v0.43.0 answers: a shortage keeps the old placements, whatever has been reserved by then."""
     state = situation.state
-    placements, left, reservation = policy_era.schedule(state, vpod)
+    answer = policy_era.schedule(state, vpod)
     base = situation.entry.reserved if situation.entry is not None else None
     return Decision(
         key=vpod.key,
         wanted=wanted,
         target=wanted,
-        placements=placements,
-        left=left,
-        reservation=reservation,
-        delta=_delta(base or NO_PLACES, reservation),
+        placements=answer.placements,
+        left=answer.left,
+        reservation=answer.reservation,
+        delta=_delta(base or NO_PLACES, answer.reservation),
         base=base,
+        others=answer.others,
         resource_version=vpod.resource_version,
-        changed=vpod.placements != placements,
+        changed=vpod.placements != answer.placements,
         notices=_notices(situation, None),
-        shortage=shortage(state, left, situation.weight, None) if left else None,
+        shortage=shortage(state, answer.left, situation.weight, None) if answer.left else None,
     )
 
 

@@ -6,8 +6,12 @@ here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from situate.vpod.model import Key, Placement, Placements, VPod, pod_name
 from situate.vpod.options import PolicyName
+from situate.vpod.pods import NodeFacts
 from situate.vpod.policy.era_scale import era_compaction, era_replicas
 from situate.vpod.policy.era_schedule import MaxFillUp, PredicatesAndPriorities, era_decision
 from situate.vpod.policy.era_state import EraCluster, EraState, era_state
@@ -19,11 +23,31 @@ def answers(state: State) -> bool:
     return not state.options.safe and state.options.policy is not PolicyName.SPREAD
 
 
-def schedule(state: State, vpod: VPod) -> tuple[Placements, int, dict[int, int]]:
-    """Placements, vreplicas left over, and the vpod's reservation afterwards, by ordinal."""
-    decided = era_decision(_cluster(state), _vpods(state), _reserved(state), vpod, _mode(state))
-    by_ordinal = {state.ordinal(name): vreplicas for name, vreplicas in decided.reserved.get(vpod.key, {}).items()}
-    return decided.placements, decided.left, {o: n for o, n in sorted(by_ordinal.items()) if o is not None}
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Placements, vreplicas left over, and what is reserved afterwards, by ordinal."""
+
+    placements: Placements
+    left: int
+    reservation: dict[int, int]
+    others: dict[Key, dict[int, int]]
+    """Reservations of other vpods that a call changes: committed and orphaned ones go."""
+
+
+def schedule(state: State, vpod: VPod) -> Answer:
+    before = _reserved(state)
+    decided = era_decision(_cluster(state), _vpods(state), before, vpod, _mode(state))
+    others = {
+        key: _by_ordinal(state, decided.reserved.get(key, {}))
+        for key, by_pod in before.items()
+        if key != vpod.key and decided.reserved.get(key) != by_pod
+    }
+    return Answer(decided.placements, decided.left, _by_ordinal(state, decided.reserved.get(vpod.key, {})), others)
+
+
+def _by_ordinal(state: State, reserved: Mapping[str, int]) -> dict[int, int]:
+    found = ((state.ordinal(name), vreplicas) for name, vreplicas in reserved.items())
+    return dict(sorted((ordinal, vreplicas) for ordinal, vreplicas in found if ordinal is not None))
 
 
 def replicas(state: State, may_shrink: bool) -> int:
@@ -47,6 +71,8 @@ def _cluster(state: State) -> EraCluster:
     options = state.options
     pods = tuple(slot.pod for _, slot in sorted(state.slots.items()) if slot.pod is not None)
     nodes = tuple(node for _, node in sorted(state.nodes.items()))
+    if not state.nodes_known:  # then they are trusted, and all in one zone
+        nodes = tuple(NodeFacts(name) for name in sorted({pod.node for pod in pods if pod.node}))
     return EraCluster(options.statefulset_name, state.replicas, options.capacity, pods, nodes)
 
 
