@@ -1,0 +1,299 @@
+"""Tells people on an object what was done about it, and why not: Events, aggregated and in the background.
+
+Written as core/v1, for that is what `kubectl describe` reads: it sorts by `lastTimestamp` and prints `5s (x12 over 3m)`
+from `count`, `firstTimestamp` and `lastTimestamp`; an Event written through events.k8s.io/v1 has no `lastTimestamp` and
+sorts before all others. Repetition is a series: one Event whose count grows, as client-go's correlator makes it.
+`record` never waits and never fails; what cannot be kept or written is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from situate.kube.backoff import Backoff
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, KubeError, NotFound
+from situate.kube.patches import MergePatch
+from situate.objects.codec import Malformed
+from situate.objects.events import ObjectReference
+from situate.objects.meta import KubernetesObject
+from situate.objects.resources import CORE_EVENTS, ResourceType
+from situate.objects.timestamps import rfc3339
+
+WINDOW_S: Final = 600.0
+"""A reason that has been silent on an object for so long begins a new Event (client-go: ten minutes)."""
+BURST: Final = 25
+"""Writes about one object at once (client-go's spam filter)."""
+REFILL_S: Final = 30.0
+"""After its burst one write about an object in this time; counts that wait are written together."""
+MOST_SERIES: Final = 4096
+"""Events that may wait or grow at one time."""
+ATTEMPTS: Final = 5
+RETRY: Final = Backoff(initial_s=1.0, cap_s=30.0)
+FLUSH_S: Final = 2.0
+"""How long the end of the process waits for Events."""
+LONGEST_MESSAGE: Final = 1024
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+
+@dataclass(slots=True)
+class EventCounts:
+    """Totals since the start."""
+
+    recorded: int = 0
+    written: int = 0
+    dropped_full: int = 0
+    """There were too many to remember."""
+    dropped_refused: int = 0
+    """The server would not take them, as in a namespace that is being deleted."""
+    dropped_failed: int = 0
+    """They could not be written in several attempts, or before the end of the process."""
+
+
+def reference(resource: ResourceType[Any], regarding: KubernetesObject) -> ObjectReference:
+    """Names an object for `EventRecorder.record`."""
+    meta = regarding.metadata
+    return ObjectReference(
+        resource.api_version, resource.kind, meta.namespace, meta.name, meta.uid, meta.resource_version
+    )
+
+
+_ObjectKey = tuple[str, str, str, str]
+_SeriesKey = tuple[_ObjectKey, str, str]
+
+
+@dataclass(slots=True)
+class _Series:
+    """One reason on one object, as often as it has happened."""
+
+    regarding: ObjectReference
+    type: str
+    reason: str
+    message: str
+    first: datetime
+    last: datetime
+    seen_at: float
+    count: int = 1
+    name: str = ""
+    """Of the Event on the server; empty before it was created."""
+    not_before: float = 0.0
+    failures: int = 0
+    writing: bool = False
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """What may still be written about one object."""
+
+    tokens: float = float(BURST)
+    counted_at: float = field(default=0.0)
+
+    def free_at(self, now: float) -> float:
+        """When the next write may leave."""
+        self.tokens = min(float(BURST), self.tokens + (now - self.counted_at) / REFILL_S)
+        self.counted_at = now
+        return now if self.tokens >= 1 else now + (1 - self.tokens) * REFILL_S
+
+
+class EventRecorder:
+    """A service: `record` from anywhere on the loop; `run` writes until `stop`.
+
+    Give it a client whose rate limit other work does not need.
+    """
+
+    name = "events"
+
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        instance: str,
+        *,
+        wall_clock: Callable[[], datetime],
+        rng: random.Random,
+        writers: int = 4,
+    ) -> None:
+        """`component` is what `kubectl describe` shows under From; `instance` says which process it was."""
+        self.counts = EventCounts()
+        self._client = client
+        self._component = component
+        self._instance = instance
+        self._wall_clock = wall_clock
+        self._rng = rng
+        self._writers = writers
+        self._series: dict[_SeriesKey, _Series] = {}  # in the order in which they were last seen
+        self._waiting: dict[_SeriesKey, _Series] = {}
+        self._buckets: dict[_ObjectKey, _Bucket] = {}
+        self._stirred = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._log = structlog.get_logger()
+
+    def record(self, regarding: ObjectReference, type_: str, reason: str, message: str) -> None:
+        """Something happened to an object. `type_` is `NORMAL` or `WARNING`, `reason` one word in CamelCase."""
+        self.counts.recorded += 1
+        now, wall, message = _now(), self._wall_clock(), message[:LONGEST_MESSAGE]
+        about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
+        key = (about, type_, reason)
+        series = self._series.pop(key, None)
+        if series is not None and now - series.seen_at < WINDOW_S:
+            series.count += 1
+            series.last, series.seen_at, series.message = wall, now, message
+        elif len(self._series) >= MOST_SERIES and not self._forget_one():
+            self.counts.dropped_full += 1
+            return
+        else:
+            series = _Series(regarding, type_, reason, message, wall, wall, now)
+        self._series[key] = series
+        self._waiting[key] = series
+        self._stirred.set()
+
+    async def run(self) -> None:
+        """Writes what is recorded until `stop`; then, for a moment, what may be written at once."""
+        async with asyncio.TaskGroup() as group:
+            writers = [group.create_task(self._write_on()) for _ in range(self._writers)]
+            group.create_task(self._end_in_time(writers))
+
+    def stop(self) -> None:
+        """Ends `run` soon."""
+        self._stopping.set()
+        self._stirred.set()
+
+    async def _end_in_time(self, writers: list[asyncio.Task[None]]) -> None:
+        await self._stopping.wait()
+        await asyncio.wait(writers, timeout=FLUSH_S)
+        for writer in writers:
+            writer.cancel()
+        self.counts.dropped_failed += len(self._waiting)
+        if self._waiting:
+            self._log.warning("events were not written before the end", dropped=len(self._waiting))
+
+    async def _write_on(self) -> None:
+        while True:
+            key, due = self._next()
+            now = _now()
+            if key is not None and due <= now:
+                await self._write(key)
+            elif self._stopping.is_set():
+                return
+            else:
+                self._stirred.clear()
+                try:
+                    async with asyncio.timeout(None if key is None else due - now):
+                        await self._stirred.wait()
+                except TimeoutError:
+                    continue
+
+    def _next(self) -> tuple[_SeriesKey | None, float]:
+        """What may be written first, and when."""
+        now = _now()
+        best: _SeriesKey | None = None
+        best_at = float("inf")
+        for key, series in self._waiting.items():
+            if series.writing:
+                continue
+            at = max(series.not_before, self._bucket(key[0]).free_at(now))
+            if at < best_at:
+                best, best_at = key, at
+            if at <= now:
+                break
+        return best, best_at
+
+    def _bucket(self, about: _ObjectKey) -> _Bucket:
+        bucket = self._buckets.get(about)
+        if bucket is None:
+            if len(self._buckets) >= 2 * MOST_SERIES:
+                self._buckets.clear()  # too many objects for any of them to be a spammer
+            bucket = self._buckets[about] = _Bucket(counted_at=_now())
+        return bucket
+
+    async def _write(self, key: _SeriesKey) -> None:
+        series = self._waiting[key]
+        count = series.count
+        self._bucket(key[0]).tokens -= 1
+        series.writing = True
+        try:
+            await self._send(series)
+        except (KubeError, Malformed) as problem:
+            self._failed(key, series, problem)
+            return
+        finally:
+            series.writing = False
+        self.counts.written += 1
+        series.failures = 0
+        if series.count == count:
+            self._waiting.pop(key, None)
+
+    async def _send(self, series: _Series) -> None:
+        namespace = series.regarding.namespace or "default"  # where Events about cluster-scoped objects belong
+        if series.name:
+            growth = {"count": series.count, "lastTimestamp": rfc3339(series.last), "message": series.message}
+            try:
+                await self._client.patch(CORE_EVENTS, series.name, MergePatch(growth), namespace)
+                return
+            except NotFound:  # an apiserver forgets Events after an hour
+                series.name = ""
+        name = f"{series.regarding.name[:200]}.{self._rng.getrandbits(64):016x}"
+        await self._client.create(CORE_EVENTS, self._content(series, name, namespace), namespace)
+        series.name = name
+
+    def _content(self, series: _Series, name: str, namespace: str) -> dict[str, Any]:
+        regarding = series.regarding
+        involved = {
+            "apiVersion": regarding.api_version,
+            "kind": regarding.kind,
+            "namespace": regarding.namespace,
+            "name": regarding.name,
+            "uid": regarding.uid,
+            "resourceVersion": regarding.resource_version,
+            "fieldPath": regarding.field_path,
+        }
+        return {
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {key: value for key, value in involved.items() if value},
+            "type": series.type,
+            "reason": series.reason,
+            "message": series.message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+            "firstTimestamp": rfc3339(series.first),
+            "lastTimestamp": rfc3339(series.last),
+            "count": series.count,
+        }
+
+    def _failed(self, key: _SeriesKey, series: _Series, problem: KubeError | Malformed) -> None:
+        series.failures += 1
+        again = isinstance(problem, AlreadyExists) or (isinstance(problem, KubeError) and problem.retriable)
+        if again and series.failures < ATTEMPTS:
+            after_s = problem.after_s if isinstance(problem, KubeError) else None
+            series.not_before = _now() + max(RETRY.delay_s(series.failures, self._rng), after_s or 0.0)
+            return
+        self._waiting.pop(key, None)
+        self._series.pop(key, None)
+        if again:
+            self.counts.dropped_failed += 1
+        else:
+            self.counts.dropped_refused += 1
+        about = f"{series.regarding.kind} {series.regarding.namespace}/{series.regarding.name}"
+        self._log.warning("an event is dropped", object=about, reason=series.reason, error=str(problem))
+
+    def _forget_one(self) -> bool:
+        """Makes room by the series that was silent longest and is written."""
+        for key in self._series:
+            if key not in self._waiting:
+                del self._series[key]
+                return True
+        return False
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
