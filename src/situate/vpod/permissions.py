@@ -34,7 +34,7 @@ def permissions(entries: Iterable[StatefulSetSettings], lease_namespace: str) ->
     for entry in entries:
         found.update(dict.fromkeys(_of_entry(entry)))
     found[
-        Permission("coordination.k8s.io", "leases", ("get", "create", "update"), "electing a leader", lease_namespace)
+        Permission("coordination.k8s.io", "leases", ("get", "create", "patch"), "electing a leader", lease_namespace)
     ] = None
     return tuple(found)
 

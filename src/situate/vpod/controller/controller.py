@@ -1,0 +1,203 @@
+"""One StatefulSet's scheduler as a service: it watches always, and decides and writes while it leads.
+
+All of it runs on one event loop; time is the loop's, so a simulated loop runs the same code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.election import ElectionNews, Elector, Leadership
+from situate.kube.errors import KubeError
+from situate.kube.lease_record import ElectionTimes, LeaseName
+from situate.runtime.outcomes import Retriable
+from situate.runtime.reconciler import Reconciler
+from situate.runtime.workqueue import WorkQueue
+from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.controller.placing import SHORTAGE_RETRY_S, Placing
+from situate.vpod.controller.policies import Policies
+from situate.vpod.controller.reporting import Record, Reporter, VPodMetrics
+from situate.vpod.controller.scaling import Scaling
+from situate.vpod.controller.watched import Watched
+from situate.vpod.model import Key
+from situate.vpod.options import Options
+from situate.vpod.state_json import differences
+
+_PROMOTION_RETRY_S: Final = 1.0
+_CHECKS_EVERY_REFRESHES: Final = 3
+"""The kept state is compared with a rebuilt one every so many refresh periods."""
+
+
+class NotLeading(Retriable):
+    """A write was about to leave that only the leader may make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """How this process stands for election."""
+
+    namespace: str
+    identity: str
+    times: ElectionTimes = field(default_factory=ElectionTimes)
+
+
+class VPodController:
+    """A service: `run` until `stop` or cancellation; the Lease is released then."""
+
+    def __init__(
+        self,
+        settings: StatefulSetSettings,
+        client: Client,
+        candidacy: Candidacy,
+        *,
+        record: Record,
+        metrics: VPodMetrics,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        election_client: Client | None = None,
+        workers: int = 16,
+        observe_election: Callable[[ElectionNews], None] = lambda _: None,
+    ) -> None:
+        """`election_client`: one whose rate limit the work cannot use up; None: the same client.
+
+        `workers`: so many status writes are under way at once.
+        """
+        self.settings = settings
+        self.name = f"vpod {settings.stateful_set_namespace}/{settings.stateful_set_name}"
+        self.watched = Watched.of(settings, client, rng)
+        self._options = settings.options()
+        self._workers = workers
+        self._leadership: Leadership | None = None
+        self._reporter = Reporter(self._options, metrics, record)
+        self.queue: WorkQueue[Key] = WorkQueue(rng=rng)
+        self.placing = Placing(
+            self.watched,
+            client,
+            self.queue,
+            self._reporter,
+            may_write=self._may_write,
+            wall=wall,
+            wake_autoscaler=self._wake_autoscaler,
+            drained=self._drained,
+        )
+        self.scaling = Scaling(
+            self.placing,
+            client,
+            self._reporter,
+            lambda: self._options,
+            may_write=self._may_write,
+            evict=self.placing.evict,
+        )
+        self._policies = Policies(self.watched, settings, record, self._policies_changed)
+        self._rng = rng
+        self.elector = Elector(
+            election_client or client,
+            LeaseName(candidacy.namespace, settings.lease_name),
+            candidacy.identity,
+            self._lead,
+            wall_clock=wall,
+            rng=rng,
+            times=candidacy.times,
+            observe=observe_election,
+        )
+        self._log = structlog.get_logger().bind(controller="vpod", statefulset=self._options.statefulset)
+
+    async def run(self) -> None:
+        """Watches and stands for election. Raises what a defect of ours raises."""
+        async with asyncio.TaskGroup() as group:
+            watches = [group.create_task(each.run(), name=each.name) for each in self.watched.reflectors()]
+            await group.create_task(self.elector.run(), name=self.elector.name)
+            for watch in watches:
+                watch.cancel()
+
+    def stop(self) -> None:
+        """Ends `run` in an orderly way: what is in flight is finished or refused, the Lease is released."""
+        self.elector.stop()
+
+    def not_ready(self) -> str | None:
+        """For readiness. A standby that has seen everything is ready."""
+        return self.watched.not_ready()
+
+    def reconfigure(self, settings: StatefulSetSettings) -> None:
+        """Takes new settings without a restart (B15). What is watched is decided at the start."""
+        self.settings = settings
+        self._take(replace(settings.options(), placing=self._options.placing, removing=self._options.removing))
+
+    def _take(self, options: Options) -> None:
+        self._options = options
+        self.placing.reconfigure(options)
+        self.scaling.wake()
+
+    def _policies_changed(self) -> None:
+        placing, removing = self._policies.placing, self._policies.removing
+        self._take(replace(self._options, placing=placing, removing=removing))
+
+    async def _lead(self, leadership: Leadership) -> None:
+        """One term. Nothing is decided before the state has been rebuilt from fresh listings (D1)."""
+        self._leadership = leadership
+        try:
+            await self._promote()
+            reconciler = Reconciler("vpod", self.queue, self.placing.reconcile, workers=self._workers)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(reconciler.run())
+                group.create_task(self.scaling.run())
+                group.create_task(self._check())
+                group.create_task(self._retry_short())
+        finally:
+            self.placing.demote()
+            self._leadership = None
+
+    async def _promote(self) -> None:
+        await self.watched.wait_synced()
+        while True:
+            try:
+                await self.watched.relist()
+                break
+            except KubeError as problem:
+                self._log.warning("the state cannot be rebuilt yet", error=str(problem))
+            await asyncio.sleep(_PROMOTION_RETRY_S)
+        self.placing.promote(self._options)
+        self._log.info("the state is rebuilt", vpods=len(self.placing.state.vpods) if self.placing.state else 0)
+
+    async def _check(self) -> None:
+        """Now and then compares what is kept with what listings say; the listings win (S10, D24)."""
+        while True:
+            await asyncio.sleep(_CHECKS_EVERY_REFRESHES * self._options.refresh_period)
+            try:
+                await self.watched.relist()
+            except KubeError as problem:
+                self._log.warning("the state cannot be checked", error=str(problem))
+                continue
+            state = self.placing.state
+            if state is None:
+                return
+            rebuilt = self.placing.rebuilt(self._options)
+            found = differences(state, rebuilt)
+            if found:
+                self._reporter.repaired(found)
+                self.placing.replace_state(rebuilt)
+
+    async def _retry_short(self) -> None:
+        """Vpods that are short are tried again in order, whether or not anything was seen to change (L5)."""
+        while True:
+            await asyncio.sleep(SHORTAGE_RETRY_S)
+            self.placing.retry_short()
+
+    def _may_write(self) -> None:
+        """S7: raises unless this process leads at this very moment, by its own clock."""
+        if self._leadership is None or not self._leadership.valid_now():
+            raise NotLeading(f"{self.name}: another process may lead by now; nothing is written", after_s=1.0)
+
+    def _wake_autoscaler(self) -> None:
+        self.scaling.wake()
+
+    def _drained(self, when: float) -> None:
+        self.scaling.hasten(when)

@@ -1,0 +1,428 @@
+"""Places vpods: keeps the state current from watch events, decides, and writes placements and workers.
+
+Deciding and committing happen without an await between them, so there is one schedule at a time; the writes of
+different vpods overlap. What is in memory is a `State` that exists only while this process leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from situate.kube.patches import JsonPatch, MergePatch
+from situate.kube.versions import Versions
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.unstructured import Unstructured
+from situate.objects.workloads import StatefulSet
+from situate.runtime.outcomes import DONE, Result
+from situate.runtime.workqueue import WorkQueue
+from situate.vpod.adapters import read_vpod
+from situate.vpod.controller.reporting import Reporter
+from situate.vpod.controller.watched import BY_OWNER, CONSUMERS, Watched, WatchedSource, has_workers
+from situate.vpod.decide import Decision, commit, decide, retry_order
+from situate.vpod.drain import Eviction, leaving, next_move
+from situate.vpod.evictor import eviction_patch, may_evict
+from situate.vpod.model import Key, PlainVPod, VPod
+from situate.vpod.observations import node_facts, pod_facts
+from situate.vpod.options import Options
+from situate.vpod.state import State
+from situate.vpod.statuses import Verdict, status_patch
+from situate.vpod.workers import CreateWorker, DeleteWorker, ResizeWorker, worker_changes, worker_of
+
+SHORTAGE_RETRY_S = 5.0
+"""How often vpods that are short are tried again without any event (Knative's requeue)."""
+DRAIN_RETRY_S = 1.0
+"""How often a vpod that cannot leave a drained pod yet is looked at again."""
+FIELD_MANAGER = "situate-vpod"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A vpod's object and where it was found."""
+
+    source: WatchedSource
+    object: Unstructured
+
+
+class Placing:
+    """The placing half of one StatefulSet's scheduler. Every method runs on the loop; only `reconcile` awaits."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        client: Client,
+        queue: WorkQueue[Key],
+        reporter: Reporter,
+        *,
+        may_write: Callable[[], None],
+        wall: Callable[[], datetime],
+        wake_autoscaler: Callable[[], None],
+        drained: Callable[[float], None],
+    ) -> None:
+        """`may_write` raises when this process does not lead at this very moment (S7).
+
+        `drained` is told from when on the pods that a drain has emptied may be cut.
+        """
+        self.state: State | None = None
+        """None while this process does not lead."""
+        self.queue = queue
+        self._watched = watched
+        self._client = client
+        self._reporter = reporter
+        self._may_write = may_write
+        self._wall = wall
+        self._wake_autoscaler = wake_autoscaler
+        self._drained = drained
+        self.statefulset_seen = asyncio.Event()
+        """Set while the StatefulSet exists, as far as the watch says."""
+        self._asked_replicas: int | None = None
+        self._replicas_version = ""
+        self._versions = Versions()
+        self._writing: set[Key] = set()
+        self._deadline: asyncio.TimerHandle | None = None
+        watched.pods.store.on_change(self._pod_changed)
+        watched.nodes.store.on_change(self._node_changed)
+        watched.statefulset.store.on_change(self._statefulset_changed)
+        for source in watched.sources:
+            source.reflector.store.on_change(partial(self._vpod_changed, source))
+        if watched.workers is not None:
+            watched.workers.store.on_change(self._worker_changed)
+
+    def promote(self, options: Options) -> None:
+        """Begins to lead with what the stores show; reservations are the statuses (D1). Promoting twice is once."""
+        self._asked_replicas = None
+        statefulset = self.statefulset()
+        self._replicas_version = statefulset.metadata.resource_version if statefulset is not None else ""
+        self.replace_state(self.rebuilt(options))
+
+    def demote(self) -> None:
+        """Stops deciding and forgets; what is being written is refused by `may_write`."""
+        self.state = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def replace_state(self, rebuilt: State) -> None:
+        """The kept state was wrong: goes on with another one, and looks at every vpod again."""
+        self.state = rebuilt
+        for key in rebuilt.vpods:
+            self.queue.add(key)
+        self._set_timer()
+
+    def reconfigure(self, options: Options) -> None:
+        """New settings take effect now; only what they make impossible moves (B15)."""
+        if self.state is not None:
+            self.state.reconfigure(options, self._now())
+            self._after_change()
+            self.retry_short()
+
+    def rebuilt(self, options: Options) -> State:
+        """The state as the stores show it, with what no listing shows taken from the present one."""
+        now = self._now()
+        present = self.state
+        statefulset = self.statefulset()
+        return State.rebuilt(
+            options,
+            statefulset.spec.replicas if statefulset is not None else 0,
+            [pod_facts(pod) for pod in self._watched.pods.store.list()],
+            [vpod for source in self._watched.sources for vpod in self._vpods(source)],
+            now,
+            [node_facts(node) for node in self._watched.nodes.store.list()],
+            None if present is None else present.reservations(),
+            present,
+        )
+
+    def statefulset(self) -> StatefulSet | None:
+        """None while it does not exist."""
+        return next(iter(self._watched.statefulset.store.list()), None)
+
+    def vpod(self, key: Key) -> PlainVPod | None:
+        """As its object says now; None if it is gone or no vpod of ours."""
+        found = self.find(key)
+        return self._read(found.source, found.object) if found is not None else None
+
+    def find(self, key: Key) -> Found | None:
+        for source in self._watched.sources:
+            if key.name.startswith(source.prefix) if source.prefix else "/" not in key.name:
+                found = source.reflector.store.get(key.name.removeprefix(source.prefix), key.namespace)
+                if found is not None and self._read(source, found) is not None:
+                    return Found(source, found)
+        return None
+
+    def asked_for(self, replicas: int) -> None:
+        """We are writing this scale: seeing it is no surprise."""
+        self._asked_replicas = replicas
+
+    def saw_replicas(self, replicas: int, version: str) -> None:
+        """spec.replicas is so as of this resourceVersion of the StatefulSet, be it read, written or watched.
+
+        A watch event from before what is known changes nothing (D2, D21).
+        """
+        state = self.state
+        if state is None or self._versions.older(version, self._replicas_version):
+            return
+        self._replicas_version = version
+        before = state.replicas
+        if state.observe_replicas(replicas, self._now(), ours=replicas == self._asked_replicas):
+            statefulset = self.statefulset()
+            if statefulset is not None:
+                self._reporter.replicas_reset(statefulset, before, replicas)
+            self._wake_autoscaler()
+        if state.replicas != before:
+            self._after_change()
+            self.retry_short()
+
+    def retry_short(self) -> None:
+        """Tries every vpod again that is short, by priority and age (L5)."""
+        if self.state is not None:
+            for key in retry_order(self.state):
+                self.queue.add(key)
+
+    def replace_all(self, ordinals_from: int) -> None:
+        """Decides again for every vpod that holds something on these ordinals."""
+        if self.state is not None:
+            for key, entry in self.state.vpods.items():
+                if any(ordinal >= ordinals_from for ordinal in (entry.reserved or entry.status)):
+                    self.queue.add(key)
+
+    async def reconcile(self, key: Key) -> Result:
+        """One schedule of one vpod, its status and its workers. Safe to repeat."""
+        state = self.state
+        if state is None:
+            return DONE
+        found = self.find(key)
+        if found is None:
+            state.vpod_gone(key, self._now())
+            self._reporter.forget(key)
+            return DONE
+        vpod = self._read(found.source, found.object)
+        assert vpod is not None
+        start = self._now()
+        state.observe_vpod(vpod, start)
+        decision = self._decided(state, vpod, start)
+        commit(state, decision)
+        if decision.wakes_autoscaler:
+            self._wake_autoscaler()
+        self._reporter.decided(found.object, decision, self._now() - start)
+        self._reporter.unreadable(found.object, vpod.faults)
+        await self._write(found, decision)
+        self._reporter.written(1000.0 * (self._now() - start))
+        if has_workers(found.source.settings):
+            await self._keep_workers(found, decision)
+        return self._after_schedule(key)
+
+    def _decided(self, state: State, vpod: VPod, now: float) -> Decision:
+        """Where it goes; off the pods that are drained as far as there is room elsewhere."""
+        if state.drain is not None and vpod.key in leaving(state):
+            move = next_move(state, vpod.key, now, self._is_ready)
+            if move is not None:
+                return move
+        return decide(state, vpod, now)
+
+    def _after_schedule(self, key: Key) -> Result:
+        """A vpod on pods that are drained is looked at again; the last one to leave tells the autoscaler."""
+        state = self.state
+        if state is None or state.drain is None:
+            return DONE
+        if not state.holds_from(state.drain.target):
+            self._drained((state.drain_moved_at or self._now()) + state.options.drain.settle)
+            return DONE
+        return Result(requeue_after=DRAIN_RETRY_S) if key in leaving(state) else DONE
+
+    def _is_ready(self, _: Key, pod: str) -> bool:
+        known = self._watched.pods.store.get(pod, self._watched.pods.scope.namespace or "")
+        return known is not None and known.ready
+
+    async def evict(self, eviction: Eviction) -> bool:
+        """The evictor of the consumer side: takes a placement out of the status; whether it is gone now.
+
+        A vpod that is being scheduled is left alone, one that does not exist is fine.
+        """
+        found = self.find(eviction.key)
+        if found is None:
+            return True
+        content, settings = found.object.content, found.source.settings
+        if not may_evict(content, settings.condition):
+            return False
+        patch = eviction_patch(content, eviction.placement.pod_name, settings.placements_path or "")
+        if not patch:
+            return True
+        meta = found.object.metadata
+        try:
+            written = await self._client.patch_status(
+                found.source.resource, meta.name, JsonPatch(patch), meta.namespace, field_manager=FIELD_MANAGER
+            )
+        except NotFound:
+            return True
+        except (Conflict, Invalid):
+            return False  # the status is another one by now: the next beat looks again
+        found.source.reflector.learn(written)
+        return True
+
+    async def _write(self, found: Found, decision: Decision) -> None:
+        settings = found.source.settings
+        verdict = Verdict(
+            settings.condition,
+            scheduled=decision.left == 0,
+            reason="Schedule" if decision.left else "",
+            message=str(decision.shortage) if decision.shortage is not None else "",
+        )
+        path = settings.placements_path or ""
+        patch = status_patch(found.object.content, path, decision.placements, verdict, self._wall())
+        if patch is None:
+            return
+        meta = found.object.metadata
+        self._may_write()
+        self._writing.add(decision.key)
+        try:
+            written = await self._client.patch_status(
+                found.source.resource, meta.name, MergePatch(patch), meta.namespace, field_manager=FIELD_MANAGER
+            )
+            found.source.reflector.learn(written)
+        except NotFound:
+            return  # deleted meanwhile: the watch tells, and the reservation goes then
+        finally:
+            self._writing.discard(decision.key)
+
+    async def _keep_workers(self, found: Found, decision: Decision) -> None:
+        workers = self._watched.workers
+        assert workers is not None
+        meta = found.object.metadata
+        existing = [worker_of(each.content) for each in workers.store.by_index(BY_OWNER, (meta.namespace, meta.name))]
+        pods = self._watched.pods.scope.namespace or ""
+        for change in worker_changes(found.object.content, decision.placements, existing, pods):
+            self._may_write()
+            match change:
+                case CreateWorker(_, content):
+                    try:
+                        created = await self._client.create(
+                            CONSUMERS, content, meta.namespace, field_manager=FIELD_MANAGER
+                        )
+                    except AlreadyExists:
+                        continue  # ours from before, not seen yet: its event brings the vpod back here
+                    workers.learn(created)
+                case ResizeWorker(name, vreplicas):
+                    patch = MergePatch({"spec": {"vReplicas": vreplicas}})
+                    workers.learn(
+                        await self._client.patch(CONSUMERS, name, patch, meta.namespace, field_manager=FIELD_MANAGER)
+                    )
+                case DeleteWorker(name):
+                    try:
+                        await self._client.delete(CONSUMERS, name, meta.namespace)
+                    except NotFound:
+                        continue
+
+    def _vpods(self, source: WatchedSource) -> list[PlainVPod]:
+        read = (self._read(source, each) for each in source.reflector.store.list())
+        return [vpod for vpod in read if vpod is not None]
+
+    def _read(self, source: WatchedSource, found: Unstructured) -> PlainVPod | None:
+        """The vpod, or None if the object belongs to another StatefulSet."""
+        return read_vpod(source.settings, found, source.prefix)
+
+    def _vpod_changed(self, source: WatchedSource, old: Unstructured | None, new: Unstructured | None) -> None:
+        state = self.state
+        if state is None:
+            return
+        before = self._read(source, old) if old is not None else None
+        after = self._read(source, new) if new is not None else None
+        if new is not None and after is not None:
+            entry = state.observe_vpod(after, self._now())
+            written_by_others = before is not None and before.placements != after.placements != entry.result
+            if written_by_others and after.key not in self._writing:
+                state.reserve(after.key, state.places_of(after.placements)[0])
+                self._reporter.drifted(new, entry.result)
+            self.queue.add(after.key)
+        elif before is not None:
+            state.vpod_gone(before.key, self._now())
+            self._reporter.forget(before.key)
+            self.retry_short()
+        self._after_change()
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        state = self.state
+        if state is None:
+            return
+        open_before = _open_pods(state)
+        if new is not None:
+            state.observe_pod(pod_facts(new), self._now())
+        elif old is not None:
+            state.pod_gone(old.metadata.name, self._now())
+        self._after_change(open_before)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        state = self.state
+        if state is None:
+            return
+        open_before = _open_pods(state)
+        if new is not None:
+            state.observe_node(node_facts(new), self._now())
+        elif old is not None:
+            state.node_gone(old.metadata.name, self._now())
+        self._after_change(open_before)
+
+    def _statefulset_changed(self, old: StatefulSet | None, new: StatefulSet | None) -> None:
+        if new is None:
+            self.statefulset_seen.clear()
+        else:
+            self.statefulset_seen.set()
+        if old is None or new is None:
+            self._replicas_version = ""  # another object of the name counts its versions anew
+            self._wake_autoscaler()
+        if new is not None:
+            self.saw_replicas(new.spec.replicas, new.metadata.resource_version)
+        else:
+            self.saw_replicas(0, "")
+
+    def _worker_changed(self, old: Unstructured | None, new: Unstructured | None) -> None:
+        shown = new or old
+        owner = shown.metadata.controller if shown is not None else None
+        if self.state is None or shown is None or owner is None or owner.kind != "ConsumerGroup":
+            return
+        key = Key(shown.metadata.namespace, owner.name)
+        if self.find(key) is not None:
+            self.queue.add(key)
+
+    def _after_change(self, open_before: int | None = None) -> None:
+        """Looks again at whom a change concerns: those on pods that gave up, and those who wait for room."""
+        state = self.state
+        if state is None:
+            return
+        if state.ousted:
+            for key, entry in state.vpods.items():
+                held = entry.reserved if entry.reserved is not None else entry.status
+                if not state.ousted.isdisjoint(held):
+                    self.queue.add(key)
+        if open_before is not None and _open_pods(state) > open_before:
+            self.retry_short()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Wakes when a pod has been out of order for long enough."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        state = self.state
+        due = state.next_deadline() if state is not None else None
+        if due is not None:
+            self._deadline = asyncio.get_running_loop().call_at(due, self._time_passed)
+
+    def _time_passed(self) -> None:
+        self._deadline = None
+        if self.state is not None:
+            self.state.advance(self._now())
+            self._after_change()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _open_pods(state: State) -> int:
+    return sum(len(ordinals) for ordinals in state.open.values())

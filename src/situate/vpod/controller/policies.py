@@ -1,0 +1,54 @@
+"""The predicates and priorities of two ConfigMaps, taken over as they change; a bad one changes nothing (D16)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from situate.objects.configuration import ConfigMap
+from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.controller.reporting import Record
+from situate.vpod.controller.watched import Watched
+from situate.vpod.options import Options
+from situate.vpod.policy.configmap import parse_policy
+
+
+class Policies:
+    """What the two ConfigMaps say; until one has been valid once, what Knative ships."""
+
+    def __init__(
+        self, watched: Watched, settings: StatefulSetSettings, record: Record, changed: Callable[[], None]
+    ) -> None:
+        """`changed` is called when a policy has been taken over."""
+        options: Options = settings.options()
+        self.placing = options.placing
+        self.removing = options.removing
+        self._settings = settings
+        self._record = record
+        self._changed = changed
+        self._log = structlog.get_logger().bind(controller="vpod", statefulset=options.statefulset)
+        if watched.policies is not None:
+            watched.policies.store.on_change(lambda _, new: self._seen(new))
+
+    def _seen(self, found: ConfigMap | None) -> None:
+        """A deleted ConfigMap changes nothing: what it said last stays in force."""
+        if found is None or found.metadata.name not in (
+            self._settings.scheduler_config,
+            self._settings.descheduler_config,
+        ):
+            return
+        parsed = parse_policy(found.data)
+        for note in parsed.notes:
+            self._log.info("a policy says something that is skipped", configmap=found.metadata.name, note=note)
+        if parsed.policy is None:
+            mistakes = "; ".join(map(str, parsed.mistakes))
+            self._log.error("a policy cannot be taken over", configmap=found.metadata.name, mistakes=mistakes)
+            message = f"the last valid policy stays in force: {mistakes}"
+            self._record(found, "ConfigMap", "Warning", "ConfigInvalid", message[:1000])
+            return
+        if found.metadata.name == self._settings.scheduler_config:
+            self.placing = parsed.policy
+        if found.metadata.name == self._settings.descheduler_config:
+            self.removing = parsed.policy
+        self._changed()

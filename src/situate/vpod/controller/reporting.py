@@ -1,0 +1,170 @@
+"""Tells what vpod does: Events on the objects concerned, metrics, log lines. Decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from situate.objects.meta import KubernetesObject
+from situate.objects.unstructured import Unstructured
+from situate.objects.workloads import StatefulSet
+from situate.vpod.autoscaler import Beat
+from situate.vpod.decide import Decision
+from situate.vpod.drain import Eviction
+from situate.vpod.model import Key, Placements
+from situate.vpod.options import Options
+from situate.vpod.pods import PodClass
+from situate.vpod.state import DrainGoal, State
+
+KNATIVE_LATENCY_MS: Final = (10.0, 100.0, 1000.0, 10000.0, 30000.0, 60000.0)
+"""Bounds of `kn.eventing.schedule.latency`."""
+_LABELS: Final = ("statefulset",)
+
+Record = Callable[[KubernetesObject, str, str, str, str], None]
+"""Writes an Event: object, its kind, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
+
+
+class VPodMetrics:
+    """Shared by every StatefulSet of the process; the label is `namespace/name` of the set."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"situate_vpod_{name}", text, (*_LABELS, *labels), registry=registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"situate_vpod_{name}", text, (*_LABELS, *labels), registry=registry)
+
+        self.pods = gauge("pods", "Pods by class", "class")
+        self.capacity_units = gauge("capacity_units", "Units that the accepting pods hold")
+        self.used_units = gauge("used_units", "Units that are reserved")
+        self.pending_vreplicas = gauge("pending_vreplicas", "Vreplicas that are asked for and have no place")
+        self.overcommitted_pods = gauge("overcommitted_pods", "Pods that hold more than their capacity")
+        self.replicas_desired = gauge("replicas_desired", "Pods that the demand needs")
+        self.replicas = gauge("replicas", "spec.replicas of the StatefulSet")
+        self.draining = gauge("draining", "1 while pods are emptied to be cut")
+        self.schedule_seconds = Histogram(
+            "situate_vpod_schedule_seconds",
+            "Time to decide for one vpod",
+            _LABELS,
+            registry=registry,
+            buckets=(1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+        )
+        self.moves = counter("moves", "Vreplicas that lost their place", "cause")
+        self.evictions = counter("evictions", "Placements taken away by the evictor")
+        self.scale_writes = counter("scale_writes", "Writes of the scale", "direction")
+        self.failed_beats = counter("failed_beats", "Beats of the autoscaler that failed")
+        self.repairs = counter("state_repairs", "Times the kept state differed from the rebuilt one")
+        self.knative_latency = Histogram(
+            "kn_eventing_schedule_latency_milliseconds",
+            "Time to schedule a vpod and write its placements, under Knative's name",
+            _LABELS,
+            registry=registry,
+            buckets=KNATIVE_LATENCY_MS,
+        )
+        self.knative_ready = Gauge("kn_eventing_replicas_ready", "Placed vreplicas", _LABELS, registry=registry)
+        self.knative_expected = Gauge("kn_eventing_replicas_expected", "Wanted vreplicas", _LABELS, registry=registry)
+
+
+class Reporter:
+    """One StatefulSet's voice."""
+
+    def __init__(self, options: Options, metrics: VPodMetrics, record: Record) -> None:
+        self._name = options.statefulset
+        self._metrics = metrics
+        self._record = record
+        self._short: dict[Key, str] = {}
+        self._log = structlog.get_logger().bind(controller="vpod", statefulset=options.statefulset)
+
+    def decided(self, found: Unstructured, decision: Decision, seconds: float) -> None:
+        """A vpod was scheduled. A shortage is told when it begins or changes, and its end once."""
+        self._metrics.schedule_seconds.labels(self._name).observe(seconds)
+        for cause, vreplicas in decision.moves.items():
+            self._metrics.moves.labels(self._name, str(cause)).inc(vreplicas)
+        for notice in decision.notices:
+            self._record(found, found.kind, "Warning", notice.reason, notice.message)
+        message = str(decision.shortage) if decision.shortage is not None else ""
+        before = self._short.get(decision.key, "")
+        if message and message != before:
+            self._short[decision.key] = message
+            self._record(found, found.kind, "Warning", "NotEnoughReplicas", message)
+        elif before and not message:
+            del self._short[decision.key]
+            placed = f"all {decision.wanted} vreplicas are placed on {len(decision.placements)} pods"
+            self._record(found, found.kind, "Normal", "Scheduled", placed)
+
+    def unreadable(self, found: Unstructured, faults: Sequence[str]) -> None:
+        """Parts of the object cannot be used; it is placed as far as it can be understood (B12)."""
+        if faults:
+            self._record(found, found.kind, "Warning", "InvalidObject", "; ".join(faults)[:1000])
+
+    def written(self, milliseconds: float) -> None:
+        """Placements are in the status, so long after the schedule began."""
+        self._metrics.knative_latency.labels(self._name).observe(milliseconds)
+
+    def forget(self, key: Key) -> None:
+        """The vpod is gone."""
+        self._short.pop(key, None)
+
+    def drifted(self, found: KubernetesObject, decided: Placements) -> None:
+        """Somebody else wrote placements; they count from now on."""
+        ours = ", ".join(f"{placement.pod_name}: {placement.vreplicas}" for placement in decided) or "none"
+        kind = found.kind if isinstance(found, Unstructured) else ""
+        message = f"status.placements was changed by someone else and is adopted; ours were: {ours}"
+        self._record(found, kind, "Warning", "PlacementDrift", message[:1000])
+
+    def replicas_reset(self, statefulset: StatefulSet, before: int, after: int) -> None:
+        """Somebody else lowered spec.replicas."""
+        self._log.warning("spec.replicas was lowered by someone else", before=before, after=after)
+        message = (
+            f"spec.replicas was lowered from {before} to {after} by someone else; vreplicas on the missing pods "
+            "stay placed for podGrace while the scale is asked for again"
+        )
+        self._record(statefulset, "StatefulSet", "Warning", "ReplicasReset", message)
+
+    def statefulset_missing(self) -> None:
+        self._log.warning("the StatefulSet does not exist; waiting for it", next_step="create it, or correct the name")
+
+    def beat(self, state: State, decided: Beat, drain_before: DrainGoal | None) -> None:
+        """One beat of the autoscaler has decided."""
+        metrics, name = self._metrics, self._name
+        for notice in decided.notices:
+            self._log.info("the autoscaler reports", reason=notice.reason, message=notice.message)
+        if state.drain is not None and state.drain != drain_before:
+            self._log.info("pods are emptied to be cut", target=state.drain.target, replicas=state.replicas)
+        classes = dict.fromkeys(PodClass, 0)
+        overcommitted = 0
+        for slot in state.slots.values():
+            if slot.ordinal < state.replicas:
+                classes[slot.verdict.pod_class] += 1
+            overcommitted += slot.committed > state.options.capacity
+        for pod_class, number in classes.items():
+            metrics.pods.labels(name, str(pod_class)).set(number)
+        metrics.capacity_units.labels(name).set(classes[PodClass.ACCEPT] * state.options.capacity)
+        metrics.used_units.labels(name).set(state.used.total())
+        wanted = sum(entry.wanted for entry in state.vpods.values() if entry.listed)
+        placed = sum(entry.status_total for entry in state.vpods.values() if entry.listed)
+        metrics.pending_vreplicas.labels(name).set(state.pending.total())
+        metrics.overcommitted_pods.labels(name).set(overcommitted)
+        metrics.replicas_desired.labels(name).set(decided.needed)
+        metrics.replicas.labels(name).set(state.replicas)
+        metrics.draining.labels(name).set(state.drain is not None)
+        metrics.knative_expected.labels(name).set(wanted)
+        metrics.knative_ready.labels(name).set(placed)
+
+    def beat_failed(self) -> None:
+        self._metrics.failed_beats.labels(self._name).inc()
+
+    def scaled(self, before: int, decided: Beat) -> None:
+        self._metrics.scale_writes.labels(self._name, "up" if decided.replicas > before else "down").inc()
+
+    def evicted(self, eviction: Eviction) -> None:
+        self._metrics.evictions.labels(self._name).inc()
+        self._log.info("a placement is evicted", key=str(eviction.key), pod=eviction.placement.pod_name)
+
+    def repaired(self, differences: list[str]) -> None:
+        """The state was not what the listings say; it is now."""
+        self._metrics.repairs.labels(self._name).inc()
+        self._log.error("the kept state differed from the rebuilt one and was replaced", differences=differences[:20])
