@@ -100,7 +100,7 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
         assert entry is not None
         return _decision(situation, vpod, wanted, target, entry.reserved or NO_PLACES, Counter(), None, 0)
     moves: Counter[MoveCause] = Counter()
-    own, emptied = _trimmed(situation, moves, leave_draining)
+    own, emptied, drained = _trimmed(situation, moves, leave_draining)
     placed = sum(own.values())
     limited: Limit | None = None
     if placed > target + surge:
@@ -109,8 +109,11 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
         missing = target + surge - placed
         limited = limit(situation, vpod.key.namespace, priority_of(vpod), placed)
         allowed = missing if limited is None else min(missing, limited.vreplicas)
-        own = _grown(situation, own, emptied, allowed)
+        before, own = own, _grown(situation, own, emptied, allowed)
+        if moved := sum(max(0, held - own.get(ordinal, 0)) for ordinal, held in before.items()):
+            moves[MoveCause.REBALANCE] += moved
         limited = _binding(situation, own, limited, missing, allowed, sum(own.values()) - placed)
+        own = _given_back(own, drained, target + surge, moves)
     own = _covering(situation, own, target, moves)
     return _decision(situation, vpod, wanted, target, own, moves, limited, _left(state, wanted, target, own))
 
@@ -208,11 +211,17 @@ def _is_settled(situation: Situation, target: int, aim: int) -> bool:
     )
 
 
-def _trimmed(situation: Situation, moves: Counter[MoveCause], leave_draining: bool) -> tuple[dict[int, int], list[int]]:
-    """Step 4: what stays, and the accepting pods on which nothing of it does, ascending."""
+def _trimmed(
+    situation: Situation, moves: Counter[MoveCause], leave_draining: bool
+) -> tuple[dict[int, int], list[int], dict[int, int]]:
+    """Step 4: what stays, the accepting pods on which nothing of it does, and what should leave drained pods.
+
+    All ascending.
+    """
     state, weight = situation.state, situation.weight
     own: dict[int, int] = {}
     emptied: list[int] = []
+    drained: dict[int, int] = {}
     for ordinal, held in sorted(situation.start.items()):
         verdict = state.verdict(ordinal)
         if verdict.pod_class is PodClass.REJECT:
@@ -220,6 +229,7 @@ def _trimmed(situation: Situation, moves: Counter[MoveCause], leave_draining: bo
             continue
         if leave_draining and verdict.cause is Cause.DRAINING:
             moves[MoveCause.DRAIN] += held
+            drained[ordinal] = held
             continue
         over = situation.overcommit(ordinal, held)
         if over > 0:
@@ -230,7 +240,19 @@ def _trimmed(situation: Situation, moves: Counter[MoveCause], leave_draining: bo
             own[ordinal] = held
         elif verdict.pod_class is PodClass.ACCEPT:
             emptied.append(ordinal)
-    return own, emptied
+    return own, emptied, drained
+
+
+def _given_back(own: dict[int, int], drained: Places, aim: int, moves: Counter[MoveCause]) -> dict[int, int]:
+    """What found no other place stays on the pods that are drained, from the lowest up: nothing ever runs nowhere."""
+    homeless = aim - sum(own.values())
+    for ordinal, held in drained.items():
+        back = min(held, homeless)
+        if back > 0:
+            own[ordinal] = back
+            homeless -= back
+            moves[MoveCause.DRAIN] -= back
+    return own
 
 
 def _shrunk(situation: Situation, own: dict[int, int], surplus: int) -> dict[int, int]:
@@ -341,7 +363,7 @@ def _decision(
         resource_version=vpod.resource_version,
         changed=vpod.placements is not placements and vpod.placements != placements,
         moves=moves,
-        notices=_notices(situation, limited),
+        notices=_notices(situation, vpod, limited),
         shortage=short,
     )
 
@@ -363,7 +385,7 @@ def _era_decision(situation: Situation, vpod: VPod, wanted: int) -> Decision:
         others=answer.others,
         resource_version=vpod.resource_version,
         changed=vpod.placements != answer.placements,
-        notices=_notices(situation, None),
+        notices=_notices(situation, vpod, None),
         shortage=shortage(state, answer.left, situation.weight, None) if answer.left else None,
     )
 
@@ -375,9 +397,9 @@ def _delta(old: Places, new: Places) -> dict[int, int]:
     return {ordinal: new.get(ordinal, 0) - old.get(ordinal, 0) for ordinal in changed}
 
 
-def _notices(situation: Situation, limited: Limit | None) -> tuple[Notice, ...]:
+def _notices(situation: Situation, vpod: VPod, limited: Limit | None) -> tuple[Notice, ...]:
     entry = situation.entry
-    notices = []
+    notices = [Notice("InvalidField", fault) for fault in getattr(vpod, "faults", ())]
     if entry is not None and entry.invalid:
         first = entry.invalid[0]
         notices.append(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from situate.vpod.decide import Decision, commit, decide
-from situate.vpod.model import Key, Placement
+from situate.vpod.model import Key, Placement, VPod
 from situate.vpod.state import DrainGoal, Entry, State
 
 
@@ -32,30 +32,33 @@ def leaving(state: State) -> list[Key]:
     return [key for key, entry in state.vpods.items() if _lies_from(entry, target)]
 
 
-def next_move(state: State, key: Key, now: float, ready: Callable[[Key, str], bool] | None = None) -> Decision | None:
-    """What to write for one vpod of `leaving`; None while it has to wait. The caller commits it.
+def place(state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool] | None = None) -> Decision:
+    """Schedules a vpod, and moves it off the pods that are being drained if any are. The caller commits it.
 
-    Without `drain.surge` everything leaves in one write, or nothing does if not all of it finds a place. With it, up
-    to `surge` vreplicas are added first and the old ones go once `ready` says so of every pod, or after `settle`.
+    Without `drain.surge` everything that finds another place leaves in one write. With it, up to `surge` vreplicas are
+    added first, and as many old ones go once `ready` says so of every pod, or after `settle`; `retry_at` says when.
     """
-    entry = state.vpods[key]
-    vpod = entry.as_vpod()
-    if state.options.drain.surge == 0 or entry.wanted == 0:
-        decision = decide(state, vpod, now, leave_draining=True)
-        homeless = decision.left > max(0, entry.wanted - entry.reserved_total)
-        return None if homeless or not (decision.delta or decision.changed) else decision
-    if entry.surge == 0:
-        state.set_surge(key, min(state.options.drain.surge, _amount_from(entry, state)))
-        decision = decide(state, vpod, now)
-        if decision.delta:
-            return decision
-        state.set_surge(key, 0)
-        return None
-    settled = now >= entry.surge_since + state.options.drain.settle
-    if not settled and not (ready is not None and all(ready(key, p.pod_name) for p in entry.result)):
-        return None
-    state.set_surge(key, 0)
+    entry = state.vpods.get(vpod.key)
+    if state.drain is None or entry is None:
+        return decide(state, vpod, now)
+    if state.options.drain.surge == 0 or vpod.vreplicas == 0 or vpod.deletion_timestamp is not None:
+        return decide(state, vpod, now, leave_draining=True)
+    if entry.surge:
+        settled = now >= entry.surge_since + state.options.drain.settle
+        if settled or (ready is not None and all(ready(vpod.key, p.pod_name) for p in entry.result)):
+            state.set_surge(vpod.key, 0)
+            return decide(state, vpod, now)
+    elif amount := _amount_from(entry, state):
+        state.set_surge(vpod.key, min(state.options.drain.surge, amount))
     return decide(state, vpod, now)
+
+
+def retry_at(state: State, key: Key) -> float | None:
+    """When to schedule a vpod again for its drain's sake, beside any event; None: not for that."""
+    entry = state.vpods.get(key)
+    if state.drain is None or entry is None or not entry.surge:
+        return None
+    return entry.surge_since + state.options.drain.settle
 
 
 def evictions(state: State) -> list[Eviction]:
@@ -94,7 +97,7 @@ def fits(state: State, goal: DrainGoal, now: float) -> bool:
             entry = state.vpods[key]
             short = max(0, entry.wanted - entry.reserved_total)
             decision = decide(state, entry.as_vpod(), now, leave_draining=True)
-            if decision.left > short:
+            if decision.left > short or any(ordinal >= goal.target for ordinal in decision.reservation):
                 return False
             undo.append((key, None if entry.reserved is None else dict(entry.reserved)))
             since = entry.short_since

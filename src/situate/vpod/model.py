@@ -95,6 +95,8 @@ class PlainVPod:
     deletion_timestamp: str | None = None
     weight: int = 1
     priority: int = 0
+    faults: tuple[str, ...] = ()
+    """What could not be read of the resource, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
