@@ -188,5 +188,5 @@ def _wake_at(state: State, memory: Memory, now: float) -> float | None:
     assert memory.watching_since is not None
     period = state.options.scale_down_stabilization
     high = [r.until for r in memory.recommendations if r.pods >= state.replicas]
-    at = max(memory.watching_since + period, *(until + period for until in high))
+    at = max([memory.watching_since + period, *(until + period for until in high)])
     return at if now < at < float("inf") else None
