@@ -10,8 +10,11 @@ from collections.abc import Iterable
 
 from situate.vpod.decide import effective_target
 from situate.vpod.limits import namespace_quota
-from situate.vpod.options import Topology
+from situate.vpod.options import Options, PolicyName, Topology
 from situate.vpod.pods import Cause, PodClass
+from situate.vpod.policy import resize
+from situate.vpod.policy.registry import EVEN_POD_SPREAD
+from situate.vpod.situation import Situation
 from situate.vpod.state import Entry, State
 
 _ABSENT = (Cause.MISSING, Cause.PENDING)
@@ -59,7 +62,7 @@ def pods_needed(state: State) -> int:
     bins = bins_needed(wanted, capacity)
     if len(wanted) > 1 or (wanted and 1 not in wanted):
         bins = max(bins, _with_what_lies(state))
-    if state.options.topology is not Topology.NONE and state.options.topology_required:
+    if _rules_may_want_more(state.options):
         bins = max(bins, _one_more(state))
     for ordinal in wasted_ordinals(state):
         if ordinal >= bins:
@@ -113,12 +116,29 @@ def _with_what_lies(state: State) -> int:
     return state.replicas - len(wasted) + more if more else 0
 
 
+def _rules_may_want_more(options: Options) -> bool:
+    """Whether a vpod can be short while there is room, in a way that another pod may end."""
+    if options.policy is PolicyName.POLICY:
+        return options.placing.has_predicate(EVEN_POD_SPREAD)
+    return options.topology is not Topology.NONE and options.topology_required
+
+
 def _one_more(state: State) -> int:
-    """With `topologyRequired`, one pod above those that take part while a vpod is short and no pod is on its way."""
+    """One pod above those that take part while a rule leaves a vpod short, and no pod is on its way."""
     if any(state.causes[cause] for cause in _ABSENT) or state.causes.total() < state.replicas:
         return 0
-    short = any(
-        entry.short_since is not None and entry.wanted > entry.reserved_total and entry.weight <= state.options.capacity
-        for entry in state.vpods.values()
+    return (
+        state.replicas - len(wasted_ordinals(state)) + 1
+        if any(_is_helped(state, e) for e in state.vpods.values())
+        else 0
     )
-    return state.replicas - len(wasted_ordinals(state)) + 1 if short else 0
+
+
+def _is_helped(state: State, entry: Entry) -> bool:
+    """Whether it is short, and less so with another pod; as less is left each time, this comes to an end."""
+    if entry.short_since is None or entry.wanted <= entry.reserved_total or entry.weight > state.options.capacity:
+        return False
+    if state.options.policy is not PolicyName.POLICY:
+        return True
+    situation = Situation.of(state, entry.as_vpod())
+    return resize.is_helped_by_a_pod(situation, situation.start, entry.wanted)

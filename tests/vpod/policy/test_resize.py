@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vpod.decide import Decision, commit, decide
+from situate.vpod.autoscaler import Memory, beat
+from situate.vpod.decide import Decision, MoveCause, commit, decide
 from situate.vpod.model import Key, Placement, PlainVPod, total_vreplicas
 from situate.vpod.options import Options, PolicyName, Rescale
 from situate.vpod.pods import NodeFacts, PodFacts
@@ -65,10 +66,18 @@ def test_a_shortage_keeps_what_was_placed_and_says_which_predicate_refuses() -> 
     schedule(state, 3, name="other")
     decision = schedule(state, 9)
     assert (decision.reservation, decision.left) == ({0: 1, 1: 2}, 6)
-    uneven = schedule(cluster("ab", replace(OPTIONS, placing=EVEN)), 9, {0: 8})
-    assert uneven.left == 1
-    assert uneven.shortage is not None
-    assert "PredicatesRefuse: 2 pod will cause an uneven spread" in str(uneven.shortage)
+    assert "PredicatesRefuse" not in str(decision.shortage)
+    state = cluster("ab", replace(OPTIONS, placing=EVEN))
+    schedule(state, 8, {0: 8}, name="other")
+    uneven = schedule(state, 9)
+    assert (uneven.reservation, uneven.left) == ({0: 2, 1: 3}, 4)
+    assert "PredicatesRefuse: 1 pod will cause an uneven spread" in str(uneven.shortage)
+
+
+def test_what_is_there_moves_only_where_the_predicates_leave_no_other_way() -> None:
+    moved = schedule(cluster("ab", replace(OPTIONS, placing=EVEN)), 9, {0: 8})
+    assert (moved.reservation, moved.left) == ({0: 5, 1: 4}, 0)
+    assert moved.moves == {MoveCause.REBALANCE: 3}
 
 
 @pytest.mark.rule("vpod:D14")
@@ -157,10 +166,46 @@ def test_promises_hold_after_every_decision(
         assert set(after) <= set(range(len(zones)))
         if sum(before.values()) == wanted:
             assert after == before
-        if rescale is Rescale.KEEP and wanted >= sum(before.values()):
+        if rescale is Rescale.KEEP and wanted >= sum(before.values()) and not placing.predicates:
             assert all(after[o] >= n for o, n in before.items())
         if decision.left and not placing.predicates:
             assert all(OPTIONS.capacity - units < weights[name] for units in used.values())
         if decision.left:
             assert decision.shortage is not None
         assert state.reservations() == {Key("ns", v): places for v, places in status.items() if places}
+
+
+def grown_until_calm(state: State, wanted: int) -> tuple[list[int], Decision]:
+    """Beats and schedules in turn until the replicas stay; every pod comes up at once."""
+    seen = [state.replicas]
+    placed: Mapping[int, int] = {}
+    while True:
+        decision = schedule(state, wanted, placed)
+        placed = decision.reservation
+        replicas = beat(state, Memory(), state.now, may_shrink=False).replicas
+        if replicas == state.replicas:
+            return seen, decision
+        state.observe_replicas(replicas, state.now, ours=True)
+        for ordinal in range(seen[-1], replicas):
+            state.observe_node(NodeFacts(f"n{ordinal}", "a"), state.now)
+            state.observe_pod(PodFacts(f"s-{ordinal}", f"n{ordinal}"), state.now)
+        seen.append(replicas)
+        assert len(seen) < 50
+
+
+@pytest.mark.rule("vpod:B5")
+def test_a_spread_that_needs_more_pods_gets_them_one_at_a_time_and_no_more_than_help() -> None:
+    state = cluster("aa", replace(OPTIONS, placing=EVEN))
+    schedule(state, 8, {0: 8}, name="other")
+    seen, decision = grown_until_calm(state, 8)
+    assert (seen, decision.left) == ([2, 3], 0)
+    assert decision.reservation == {0: 2, 1: 3, 2: 3}
+
+
+@pytest.mark.rule("vpod:B5")
+def test_where_another_pod_would_refuse_too_none_is_asked_for() -> None:
+    few = Policy(
+        (Predicate("NoMaxResourceCount", '{"NumPartitions": 1}'), Predicate("EvenPodSpread", '{"MaxSkew": 9}'))
+    )
+    seen, decision = grown_until_calm(cluster("aa", replace(OPTIONS, placing=few)), 15)
+    assert (seen, decision.left) == ([2], 6)

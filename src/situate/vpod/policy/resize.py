@@ -29,17 +29,21 @@ _compiled = lru_cache(maxsize=64)(compiled)
 def grown(situation: Situation, own: Places, missing: int) -> dict[int, int]:
     """`own` and so many vreplicas more; fewer where no pod passes the predicates.
 
-    With `rescale: replace` all that lies on accepting pods is placed anew, if all of it then finds a place.
+    All that lies on accepting pods is placed anew with `rescale: replace`, and with `keep` where predicates leave some
+    over that way; but only if all of it then finds a place.
     """
     options = situation.state.options
     policy = _compiled(options.placing)
-    if options.rescale is Rescale.REPLACE:
-        target = missing + sum(own.values())
-        held = {o: n for o, n in own.items() if situation.state.verdict(o).pod_class is not PodClass.ACCEPT}
-        replaced = _grown(situation, held, target - sum(held.values()), policy)
-        if sum(replaced.values()) == target:
-            return replaced
-    return _grown(situation, own, missing, policy)
+    target = missing + sum(own.values())
+    if options.rescale is Rescale.KEEP:
+        kept = _grown(situation, own, missing, policy)
+        if sum(kept.values()) == target or not policy.filters or not situation.state.open:
+            return kept
+    held = _held(situation, own)
+    anew = _grown(situation, held, target - sum(held.values()), policy)
+    if sum(anew.values()) == target:
+        return anew
+    return kept if options.rescale is Rescale.KEEP else _grown(situation, own, missing, policy)
 
 
 def shrunk(situation: Situation, own: Places, surplus: int) -> dict[int, int]:
@@ -72,6 +76,17 @@ def refusals(situation: Situation, own: Places) -> dict[int, str]:
     return _refusals(growing_view(situation, own), _compiled(situation.state.options.placing))
 
 
+def is_helped_by_a_pod(situation: Situation, own: Places, target: int) -> bool:
+    """Whether less of the vpod would be left over with one more, empty pod, if all of it were placed anew."""
+    options = situation.state.options
+    policy = _compiled(options.placing)
+    held = _held(situation, own)
+    missing = target - sum(held.values())
+    view = growing_view(situation, held)
+    left = placed(view, policy, missing).left
+    return left > 0 and placed(view.with_empty_pod(options.capacity), policy, missing).left < left
+
+
 def growing_view(situation: Situation, own: Places) -> View:
     """Pods that accept, and those that hold some of the vpod."""
     slots = [
@@ -90,6 +105,11 @@ def _refusals(view: View, policy: CompiledPolicy) -> dict[int, str]:
         for ordinal, accepts, reason in zip(view.ordinals, view.schedulable, reasons, strict=True)
         if accepts and reason
     }
+
+
+def _held(situation: Situation, own: Places) -> dict[int, int]:
+    """What lies on pods that accept nothing, and stays there."""
+    return {o: n for o, n in own.items() if situation.state.verdict(o).pod_class is not PodClass.ACCEPT}
 
 
 def _grown(situation: Situation, own: Places, missing: int, policy: CompiledPolicy) -> dict[int, int]:

@@ -6,7 +6,7 @@ own copy, through ``add``, which keeps all counts in step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ class Domains:
 
     def copy(self) -> Domains:
         return Domains(self.of_pod, self.own.copy(), self.in_spread.copy())
+
+    def with_pod_in_first(self) -> Domains:
+        return replace(self, of_pod=np.append(self.of_pod, 0 if len(self.own) else UNKNOWN_DOMAIN))
 
     def add(self, pod: int, vreplicas: int) -> None:
         domain = int(self.of_pod[pod])
@@ -63,6 +66,20 @@ class View:
             self.zones.copy(),
             self.weight,
             self.free_known,
+        )
+
+    def with_empty_pod(self, capacity: int) -> View:
+        """One more pod behind all others, that holds nothing; where it will stand is a guess."""
+        ordinal = int(self.ordinals[-1]) + 1 if len(self.ordinals) else 0
+        return replace(
+            self,
+            ordinals=np.append(self.ordinals, ordinal),
+            schedulable=np.append(self.schedulable, True),
+            free=np.append(self.free, capacity),
+            own=np.append(self.own, 0),
+            in_spread=np.append(self.in_spread, False),
+            nodes=self.nodes.with_pod_in_first(),
+            zones=self.zones.with_pod_in_first(),
         )
 
     def add(self, pod: int, vreplicas: int) -> None:
