@@ -6,6 +6,7 @@ mostly equal. A part that arrives in the same bytes as an earlier one is not eve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -23,22 +24,22 @@ class Interner(Generic[T]):
     service account tokens, container ids.
     """
 
-    def __init__(self, decoder: msgspec.json.Decoder[T], absent: T) -> None:
+    def __init__(self, decode: Callable[[bytes], T], absent: T) -> None:
         """`absent` is the value of a field that is not there."""
-        self._decoder = decoder
+        self._decode = decode
         self._absent = absent
         self._by_bytes: dict[bytes, T] = {}
         self._by_content: dict[bytes, T] = {}
 
     def __call__(self, raw: msgspec.Raw) -> T:
-        """The value of these bytes; raises what the decoder raises."""
+        """The value of these bytes; raises what decoding raises."""
         key = bytes(raw)
         if not key:
             return self._absent
         known = self._by_bytes.get(key)
         if known is not None:
             return known
-        value = self._decoder.decode(key)
+        value = self._decode(key)
         content = _ENCODER.encode(value)
         if len(self._by_content) >= _LIMIT:
             self._by_content.clear()

@@ -41,7 +41,7 @@ class _MetaWire(msgspec.Struct, gc=False, rename="camel"):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
-    creation_timestamp: datetime | None = None
+    creation_timestamp: msgspec.Raw = _NOTHING
     deletion_timestamp: datetime | None = None
     deletion_grace_period_seconds: int | None = None
     labels: msgspec.Raw = _NOTHING
@@ -81,7 +81,7 @@ class _StatusWire(msgspec.Struct, gc=False, rename="camel"):
     nominated_node_name: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
     host_ip: str = msgspec.field(default="", name="hostIP")
-    start_time: datetime | None = None
+    start_time: msgspec.Raw = _NOTHING
     container_statuses: msgspec.Raw = _NOTHING
     init_container_statuses: msgspec.Raw = _NOTHING
     qos_class: str = ""
@@ -110,7 +110,8 @@ class PodReader:
         self._affinity = _interner(Affinity, Affinity())
         self._tolerations = _interner(tuple[Toleration, ...], ())
         self._spread = _interner(tuple[TopologySpreadConstraint, ...], ())
-        self._volumes = _interner(tuple[Volume, ...], ())
+        self._volumes: Interner[tuple[Volume, ...]] = Interner(_binding_volumes, ())
+        self._times = _interner(datetime | None, None)
         self._gates = _interner(tuple[PodSchedulingGate, ...], ())
         self._conditions = _interner(tuple[Condition, ...], ())
         self._container_statuses = _interner(tuple[ContainerStatus, ...], ())
@@ -126,7 +127,7 @@ class PodReader:
             uid=wire.uid,
             resource_version=wire.resource_version,
             generation=wire.generation,
-            creation_timestamp=wire.creation_timestamp,
+            creation_timestamp=_part(self._times, wire.creation_timestamp, "metadata.creationTimestamp"),
             deletion_timestamp=wire.deletion_timestamp,
             deletion_grace_period_seconds=wire.deletion_grace_period_seconds,
             labels=_part(self._labels, wire.labels, "metadata.labels"),
@@ -170,7 +171,7 @@ class PodReader:
             nominated_node_name=intern(wire.nominated_node_name),
             pod_ip=wire.pod_ip,
             host_ip=intern(wire.host_ip),
-            start_time=wire.start_time,
+            start_time=_part(self._times, wire.start_time, "status.startTime"),
             container_statuses=_part(self._container_statuses, wire.container_statuses, "status.containerStatuses"),
             init_container_statuses=_part(
                 self._container_statuses, wire.init_container_statuses, "status.initContainerStatuses"
@@ -181,12 +182,22 @@ class PodReader:
         )
 
 
+def _binding_volumes(raw: bytes) -> tuple[Volume, ...]:
+    """Only the kinds that bind a pod to a place: nearly every pod has one with a service account's token."""
+    volumes: tuple[Volume, ...] = _VOLUMES.decode(raw)
+    return tuple(each for each in volumes if each.persistent_volume_claim or each.ephemeral)
+
+
 class PartError(ValueError):
     """A shared part does not decode; the message is the decoder's with the path of the whole object."""
 
 
 def _interner(type_: Any, absent: Any) -> Interner[Any]:
-    return Interner(msgspec.json.Decoder(type_, dec_hook=decode_quantity), absent)
+    return Interner(_decoder(type_).decode, absent)
+
+
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type_, dec_hook=decode_quantity)
 
 
 def _part(intern_: Interner[T], raw: msgspec.Raw, path: str) -> T:
@@ -195,3 +206,6 @@ def _part(intern_: Interner[T], raw: msgspec.Raw, path: str) -> T:
     except msgspec.ValidationError as error:
         text = str(error)
         raise PartError(text.replace("`$", f"`$.{path}", 1) if "`$" in text else f"{text} - at `$.{path}`") from error
+
+
+_VOLUMES: Final = _decoder(tuple[Volume, ...])

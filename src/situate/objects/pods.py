@@ -163,7 +163,7 @@ class EphemeralVolumeSource(Model, frozen=True):
 
 
 class Volume(Model, frozen=True):
-    """Only the kinds that bind a pod to a place."""
+    """A claim on storage, which may bind the pod to a place."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
@@ -194,6 +194,7 @@ class PodSpec(Model, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    """Only those that bind the pod to a place."""
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     host_network: bool = False
     restart_policy: str = ""

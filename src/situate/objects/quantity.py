@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -104,6 +105,7 @@ NO_QUANTITIES: Final[Mapping[str, Quantity]] = MappingProxyType({})
 """The one empty map of amounts."""
 
 
+@lru_cache(maxsize=4096)  # a cluster writes the same few amounts over and over
 def parse_quantity(text: str) -> Quantity:
     """The amount that a text names; `BadQuantity` if it names none.
 
