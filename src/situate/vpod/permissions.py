@@ -45,7 +45,7 @@ def _of_entry(entry: StatefulSetSettings) -> Iterator[Permission]:
     yield Permission("apps", "statefulsets/scale", ("get", "update"), "autoscaling", namespace, name)
     yield Permission("", "pods", READ, "knowing which pods can take vreplicas", namespace)
     yield Permission("", "nodes", READ, "knowing which pods are on nodes that are cordoned, lost or in a zone")
-    yield Permission("events.k8s.io", "events", ("create", "patch"), "explaining on the object")
+    yield Permission("", "events", ("create", "patch"), "explaining on the object")
     if entry.policy == "policy":
         yield Permission("", "configmaps", READ, "reading predicates and priorities", namespace)
     for source in entry.completed_sources():

@@ -14,10 +14,13 @@ from functools import partial
 
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from situate.kube.events import reference
 from situate.kube.patches import JsonPatch, MergePatch
 from situate.kube.versions import Versions
+from situate.objects.events import ObjectReference
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
+from situate.objects.resources import STATEFULSETS
 from situate.objects.unstructured import Unstructured
 from situate.objects.workloads import StatefulSet
 from situate.runtime.outcomes import DONE, Result
@@ -25,8 +28,8 @@ from situate.runtime.workqueue import WorkQueue
 from situate.vpod.adapters import read_vpod
 from situate.vpod.controller.reporting import Reporter
 from situate.vpod.controller.watched import BY_OWNER, CONSUMERS, Watched, WatchedSource, has_workers
-from situate.vpod.decide import Decision, commit, decide, retry_order
-from situate.vpod.drain import Eviction, leaving, next_move
+from situate.vpod.decide import Decision, commit, retry_order
+from situate.vpod.drain import Eviction, place, retry_at
 from situate.vpod.evictor import eviction_patch, may_evict
 from situate.vpod.model import Key, PlainVPod, VPod
 from situate.vpod.observations import node_facts, pod_facts
@@ -37,8 +40,6 @@ from situate.vpod.workers import CreateWorker, DeleteWorker, ResizeWorker, worke
 
 SHORTAGE_RETRY_S = 5.0
 """How often vpods that are short are tried again without any event (Knative's requeue)."""
-DRAIN_RETRY_S = 1.0
-"""How often a vpod that cannot leave a drained pod yet is looked at again."""
 FIELD_MANAGER = "situate-vpod"
 
 
@@ -48,6 +49,10 @@ class Found:
 
     source: WatchedSource
     object: Unstructured
+
+    @property
+    def reference(self) -> ObjectReference:
+        return reference(self.source.resource, self.object)
 
 
 class Placing:
@@ -172,7 +177,7 @@ class Placing:
         if state.observe_replicas(replicas, self._now(), ours=replicas == self._asked_replicas):
             statefulset = self.statefulset()
             if statefulset is not None:
-                self._reporter.replicas_reset(statefulset, before, replicas)
+                self._reporter.replicas_reset(reference(STATEFULSETS, statefulset), before, replicas)
             self._wake_autoscaler()
         if state.replicas != before:
             self._after_change()
@@ -205,25 +210,17 @@ class Placing:
         assert vpod is not None
         start = self._now()
         state.observe_vpod(vpod, start)
-        decision = self._decided(state, vpod, start)
+        decision = place(state, vpod, start, self._is_ready)
         commit(state, decision)
         if decision.wakes_autoscaler:
             self._wake_autoscaler()
-        self._reporter.decided(found.object, decision, self._now() - start)
-        self._reporter.unreadable(found.object, vpod.faults)
+        self._reporter.decided(found.reference, decision, self._now() - start)
+        self._reporter.unreadable(found.reference, vpod.faults)
         await self._write(found, decision)
         self._reporter.written(1000.0 * (self._now() - start))
         if has_workers(found.source.settings):
             await self._keep_workers(found, decision)
         return self._after_schedule(key)
-
-    def _decided(self, state: State, vpod: VPod, now: float) -> Decision:
-        """Where it goes; off the pods that are drained as far as there is room elsewhere."""
-        if state.drain is not None and vpod.key in leaving(state):
-            move = next_move(state, vpod.key, now, self._is_ready)
-            if move is not None:
-                return move
-        return decide(state, vpod, now)
 
     def _after_schedule(self, key: Key) -> Result:
         """A vpod on pods that are drained is looked at again; the last one to leave tells the autoscaler."""
@@ -233,7 +230,8 @@ class Placing:
         if not state.holds_from(state.drain.target):
             self._drained((state.drain_moved_at or self._now()) + state.options.drain.settle)
             return DONE
-        return Result(requeue_after=DRAIN_RETRY_S) if key in leaving(state) else DONE
+        again = retry_at(state, key)
+        return Result(requeue_after=max(0.0, again - self._now())) if again is not None else DONE
 
     def _is_ready(self, _: Key, pod: str) -> bool:
         known = self._watched.pods.store.get(pod, self._watched.pods.scope.namespace or "")
@@ -337,7 +335,7 @@ class Placing:
             written_by_others = before is not None and before.placements != after.placements != entry.result
             if written_by_others and after.key not in self._writing:
                 state.reserve(after.key, state.places_of(after.placements)[0])
-                self._reporter.drifted(new, entry.result)
+                self._reporter.drifted(reference(source.resource, new), entry.result)
             self.queue.add(after.key)
         elif before is not None:
             state.vpod_gone(before.key, self._now())

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import structlog
 
+from situate.kube.events import WARNING, reference
 from situate.objects.configuration import ConfigMap
+from situate.objects.resources import CONFIGMAPS
 from situate.vpod.configuration import StatefulSetSettings
 from situate.vpod.controller.reporting import Record
 from situate.vpod.controller.watched import Watched
@@ -45,7 +47,7 @@ class Policies:
             mistakes = "; ".join(map(str, parsed.mistakes))
             self._log.error("a policy cannot be taken over", configmap=found.metadata.name, mistakes=mistakes)
             message = f"the last valid policy stays in force: {mistakes}"
-            self._record(found, "ConfigMap", "Warning", "ConfigInvalid", message[:1000])
+            self._record(reference(CONFIGMAPS, found), WARNING, "ConfigInvalid", message)
             return
         if found.metadata.name == self._settings.scheduler_config:
             self.placing = parsed.policy

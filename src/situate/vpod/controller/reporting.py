@@ -8,9 +8,8 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from situate.objects.meta import KubernetesObject
-from situate.objects.unstructured import Unstructured
-from situate.objects.workloads import StatefulSet
+from situate.kube.events import NORMAL, WARNING
+from situate.objects.events import ObjectReference
 from situate.vpod.autoscaler import Beat
 from situate.vpod.decide import Decision
 from situate.vpod.drain import Eviction
@@ -23,8 +22,8 @@ KNATIVE_LATENCY_MS: Final = (10.0, 100.0, 1000.0, 10000.0, 30000.0, 60000.0)
 """Bounds of `kn.eventing.schedule.latency`."""
 _LABELS: Final = ("statefulset",)
 
-Record = Callable[[KubernetesObject, str, str, str, str], None]
-"""Writes an Event: object, its kind, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
+Record = Callable[[ObjectReference, str, str, str], None]
+"""Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
 
 
 class VPodMetrics:
@@ -78,27 +77,27 @@ class Reporter:
         self._short: dict[Key, str] = {}
         self._log = structlog.get_logger().bind(controller="vpod", statefulset=options.statefulset)
 
-    def decided(self, found: Unstructured, decision: Decision, seconds: float) -> None:
+    def decided(self, regarding: ObjectReference, decision: Decision, seconds: float) -> None:
         """A vpod was scheduled. A shortage is told when it begins or changes, and its end once."""
         self._metrics.schedule_seconds.labels(self._name).observe(seconds)
         for cause, vreplicas in decision.moves.items():
             self._metrics.moves.labels(self._name, str(cause)).inc(vreplicas)
         for notice in decision.notices:
-            self._record(found, found.kind, "Warning", notice.reason, notice.message)
+            self._record(regarding, WARNING, notice.reason, notice.message)
         message = str(decision.shortage) if decision.shortage is not None else ""
         before = self._short.get(decision.key, "")
         if message and message != before:
             self._short[decision.key] = message
-            self._record(found, found.kind, "Warning", "NotEnoughReplicas", message)
+            self._record(regarding, WARNING, "NotEnoughReplicas", message)
         elif before and not message:
             del self._short[decision.key]
             placed = f"all {decision.wanted} vreplicas are placed on {len(decision.placements)} pods"
-            self._record(found, found.kind, "Normal", "Scheduled", placed)
+            self._record(regarding, NORMAL, "Scheduled", placed)
 
-    def unreadable(self, found: Unstructured, faults: Sequence[str]) -> None:
+    def unreadable(self, regarding: ObjectReference, faults: Sequence[str]) -> None:
         """Parts of the object cannot be used; it is placed as far as it can be understood (B12)."""
         if faults:
-            self._record(found, found.kind, "Warning", "InvalidObject", "; ".join(faults)[:1000])
+            self._record(regarding, WARNING, "InvalidObject", "; ".join(faults))
 
     def written(self, milliseconds: float) -> None:
         """Placements are in the status, so long after the schedule began."""
@@ -108,21 +107,20 @@ class Reporter:
         """The vpod is gone."""
         self._short.pop(key, None)
 
-    def drifted(self, found: KubernetesObject, decided: Placements) -> None:
+    def drifted(self, regarding: ObjectReference, decided: Placements) -> None:
         """Somebody else wrote placements; they count from now on."""
         ours = ", ".join(f"{placement.pod_name}: {placement.vreplicas}" for placement in decided) or "none"
-        kind = found.kind if isinstance(found, Unstructured) else ""
         message = f"status.placements was changed by someone else and is adopted; ours were: {ours}"
-        self._record(found, kind, "Warning", "PlacementDrift", message[:1000])
+        self._record(regarding, WARNING, "PlacementDrift", message)
 
-    def replicas_reset(self, statefulset: StatefulSet, before: int, after: int) -> None:
+    def replicas_reset(self, regarding: ObjectReference, before: int, after: int) -> None:
         """Somebody else lowered spec.replicas."""
         self._log.warning("spec.replicas was lowered by someone else", before=before, after=after)
         message = (
             f"spec.replicas was lowered from {before} to {after} by someone else; vreplicas on the missing pods "
             "stay placed for podGrace while the scale is asked for again"
         )
-        self._record(statefulset, "StatefulSet", "Warning", "ReplicasReset", message)
+        self._record(regarding, WARNING, "ReplicasReset", message)
 
     def statefulset_missing(self) -> None:
         self._log.warning("the StatefulSet does not exist; waiting for it", next_step="create it, or correct the name")
