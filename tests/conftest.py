@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,6 +15,12 @@ from tests.controlplane.plane import ControlPlane, Options
 PlaneFactory = Callable[[Options], ControlPlane]
 
 _PLANES = {"control_plane", "working_control_plane", "start_control_plane", "control_plane_programs"}
+
+
+def pytest_configure() -> None:
+    # When a plain test comes before an async one, pytest-asyncio asks for "the current loop", and asyncio makes one that
+    # nobody closes: a warning at the end of the run, which is an error here. Saying that there is none prevents it.
+    asyncio.set_event_loop(None)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
