@@ -18,8 +18,8 @@ _PLANES = {"control_plane", "working_control_plane", "start_control_plane", "con
 
 
 def pytest_configure() -> None:
-    # When a plain test comes before an async one, pytest-asyncio asks for "the current loop", and asyncio makes one that
-    # nobody closes: a warning at the end of the run, which is an error here. Saying that there is none prevents it.
+    # When a plain test comes before an async one, pytest-asyncio asks for "the current loop", and asyncio makes one
+    # that nobody closes: a warning at the end of the run, which is an error here. Saying that there is none helps.
     asyncio.set_event_loop(None)
 
 
