@@ -118,6 +118,13 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
     return _decision(situation, vpod, wanted, target, own, moves, limited, _left(state, wanted, target, own))
 
 
+def resettled(situation: Situation, vpod: VPod, own: Places, moves: Counter[MoveCause]) -> Decision:
+    """The decision that puts a vpod's vreplicas here: for moves that no schedule asks for."""
+    target = effective_target(situation.state, vpod.vreplicas)
+    left = _left(situation.state, vpod.vreplicas, target, own)
+    return _decision(situation, vpod, vpod.vreplicas, target, own, moves, None, left)
+
+
 def commit(state: State, decision: Decision) -> None:
     """The decision becomes the vpod's reservation, also when it leaves some over (S6); O(what changed)."""
     state.commit(decision.key, decision.reservation, decision.placements, decision.left, decision.delta, decision.base)

@@ -1,0 +1,114 @@
+"""Opt-in rebalance (B7): moves a satisfied vpod towards even, with the fewest moves and never more than allowed.
+
+A move takes from the pod that holds most of the vpod and gives to the one that holds least and has room, as long as
+they differ by two or more. Pods that are held neither give nor take. With a topology, domains are evened out first,
+then the pods inside each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from situate.vpod.decide import Decision, MoveCause, resettled
+from situate.vpod.model import Key
+from situate.vpod.options import Topology
+from situate.vpod.pods import PodClass
+from situate.vpod.situation import Situation
+from situate.vpod.state import State
+
+
+def is_due(state: State, last: float | None, now: float, rollout: bool) -> bool:
+    """Whether an interval may begin: never while a drain or a rollout of the StatefulSet is under way."""
+    options = state.options.rebalance
+    if not options.enabled or not state.options.safe or state.drain is not None or rollout:
+        return False
+    return last is None or now >= last + options.interval
+
+
+def moves_allowed(state: State) -> int:
+    """Moves of one interval over all vpods: the number that is set, or a share of all that is reserved, at least 1."""
+    options = state.options.rebalance
+    if options.max_moves is not None:
+        return options.max_moves
+    return max(1, int(options.max_moves_share * sum(entry.reserved_total for entry in state.vpods.values())))
+
+
+def candidates(state: State) -> list[Key]:
+    """Vpods that hold all they want and whose status says so: nothing of them is under way. In lister order."""
+    return [
+        key
+        for key, entry in state.vpods.items()
+        if entry.listed and entry.reserved and entry.reserved_total == entry.wanted and entry.status == entry.reserved
+    ]
+
+
+def rebalanced(state: State, key: Key, now: float, allowed: int) -> Decision | None:
+    """Up to `allowed` moves of one vpod, and not above `maxMovesPerVPod`; None if it is even. The caller commits."""
+    state.advance(now)
+    entry = state.vpods[key]
+    vpod = entry.as_vpod()
+    situation = Situation.of(state, vpod)
+    own = dict(situation.start)
+    moved = 0
+    for _ in range(min(allowed, state.options.rebalance.max_moves_per_vpod)):
+        move = _next_move(situation, own)
+        if move is None:
+            break
+        giver, taker = move
+        own[giver] -= 1
+        if own[giver] == 0:
+            del own[giver]
+        own[taker] = own.get(taker, 0) + 1
+        moved += 1
+    return resettled(situation, vpod, own, Counter({MoveCause.REBALANCE: moved})) if moved else None
+
+
+def _next_move(situation: Situation, own: dict[int, int]) -> tuple[int, int] | None:
+    """From the fullest pod (ties: highest ordinal) to the emptiest one with room (ties: lowest); None when even."""
+    state = situation.state
+    if state.options.topology is Topology.NONE:
+        return _between(situation, own, list(_accepting(state, own)), situation.fresh(own, set()))
+    domains: dict[str, list[int]] = {name: [] for name in state.open}
+    for ordinal in _accepting(state, own):
+        domains.setdefault(state.slots[ordinal].domain, []).append(ordinal)
+    totals = {name: sum(own[o] for o in ordinals) for name, ordinals in domains.items()}
+    if totals:
+        fullest = max(totals, key=lambda name: (totals[name], name))
+        for name in sorted(totals, key=lambda name: (totals[name], name)):
+            if totals[fullest] - totals[name] < 2:
+                break
+            taker = _emptiest(situation, own, domains[name], situation.fresh(own, set(), name))
+            if taker is not None:
+                return max(domains[fullest], key=lambda o: (own[o], o)), taker
+    for name in sorted(domains):
+        move = _between(situation, own, domains[name], situation.fresh(own, set(), name))
+        if move is not None:
+            return move
+    return None
+
+
+def _between(
+    situation: Situation, own: dict[int, int], holding: list[int], fresh: Iterator[int]
+) -> tuple[int, int] | None:
+    if not holding:
+        return None
+    giver = max(holding, key=lambda o: (own[o], o))
+    if own[giver] < 2:
+        return None
+    taker = _emptiest(situation, own, holding, fresh)
+    if taker is None or own[giver] - own.get(taker, 0) < 2:
+        return None
+    return giver, taker
+
+
+def _emptiest(situation: Situation, own: dict[int, int], holding: Iterable[int], fresh: Iterator[int]) -> int | None:
+    for ordinal in fresh:
+        if situation.room(ordinal, 0):
+            return ordinal
+    with_room = [ordinal for ordinal in holding if situation.room(ordinal, own[ordinal])]
+    return min(with_room, key=lambda o: (own[o], o), default=None)
+
+
+def _accepting(state: State, own: dict[int, int]) -> Iterator[int]:
+    return (o for o in own if state.verdict(o).pod_class is PodClass.ACCEPT)

@@ -1,0 +1,221 @@
+"""Adapters for what stands around Knative's scheduler: the cache of scales, the evictor, resources, reservations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import looptime
+
+from situate.vpod.adapters import vpod_of
+from situate.vpod.configuration import KNOWN_SOURCES
+from situate.vpod.controller.facade import SchedulerConfig, StatefulSetScheduler, as_scheduler
+from situate.vpod.controller.scale_cache import ScaleCache
+from situate.vpod.evictor import eviction_patch, may_evict
+from situate.vpod.model import Key, Placement, PlainVPod, Scale, VPod
+from situate.vpod.scale_cache import ScaleCacheConfig
+from situate.vpod.state import State
+from tests.conformance import knative_policy
+from tests.conformance.knative_main import options, placements, reserved_json, vpod
+from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
+
+Json = Any
+_POD = "statefulset-name"
+
+
+class Backend:
+    """A counting store of one number of replicas, whatever the name."""
+
+    def __init__(self, given: Mapping[str, Json]) -> None:
+        self.spec = given.get("spec_replicas", 0)
+        self.status = given.get("status_replicas", 0)
+        self.version = given.get("resource_version", "")
+        self.gets = self.updates = 0
+        self.gets_fail = self.updates_fail = False
+
+    def get_scale(self, name: str, options: Mapping[str, str] | None = None) -> Scale:
+        self.gets += 1
+        if self.gets_fail:
+            raise ConnectionError("the backend fails")
+        return Scale("ns", name, self.spec, self.status, self.version)
+
+    def update_scale(self, name: str, scale: Scale, options: Mapping[str, str] | None = None) -> Scale:
+        self.updates += 1
+        if self.updates_fail:
+            raise ConnectionError("the backend fails")
+        self.spec = scale.spec_replicas
+        return Scale("ns", name, self.spec, self.status, self.version)
+
+
+class CacheSteps:
+    """The cache before a backend, on a clock that only `sleep` moves."""
+
+    def __init__(self, given: Mapping[str, Json]) -> None:
+        self.backend = Backend(given.get("backend") or {})
+        self.now = 0.0
+        config = ScaleCacheConfig(given.get("refresh_period_seconds", 0))
+        self.cache = ScaleCache("ns", self.backend, config, clock=lambda: self.now)
+
+    def run(self, step: Mapping[str, Json]) -> Outcome:
+        name = step.get("name", _POD)
+        actual: dict[str, Json] = {}
+        match step["op"]:
+            case "get":
+                actual = self._answer(lambda: self.cache.get_scale(name))
+            case "update":
+                actual = self._answer(lambda: self.cache.update_scale(name, Scale("ns", name, step["spec"])))
+            case "reset":
+                self.cache.reset()
+            case "sleep":
+                self.now += step["seconds"]
+            case "backend_set":
+                self.backend.spec = step.get("spec", step.get("spec_replicas", self.backend.spec))
+                self.backend.status = step.get("status", step.get("status_replicas", self.backend.status))
+                self.backend.version = step.get("resource_version", self.backend.version)
+            case "backend_fail_updates":
+                self.backend.updates_fail = True
+            case "backend_ok_updates":
+                self.backend.updates_fail = False
+            case "backend_fail_gets":
+                self.backend.gets_fail = True
+            case "backend_ok_gets":
+                self.backend.gets_fail = False
+            case "mutate_last_result":
+                pass  # what the cache hands out is frozen: nobody can change it
+            case op:
+                raise UnknownOperationError(f"op {op!r}")
+        actual |= {"backend_gets": self.backend.gets, "backend_updates": self.backend.updates}
+        expected = {key: step[key] for key in ("backend_gets", "backend_updates", "error") if key in step}
+        outcome = compared(actual, expected)
+        if outcome.verdict == "passed" and isinstance(step.get("result"), Mapping):
+            outcome = compared(actual.get("scale", {}), step["result"])
+        return outcome
+
+    def _answer(self, call: Any) -> dict[str, Json]:
+        try:
+            scale = call()
+        except ConnectionError:
+            return {"error": True}
+        answer = {
+            "spec": scale.spec_replicas,
+            "status": scale.status_replicas,
+            "resource_version": scale.resource_version,
+        }
+        return {"error": False, "scale": answer}
+
+
+def cache_sequence(case: Case) -> Outcome:
+    steps = CacheSteps(case["input"])
+    for number, step in enumerate(case["expected"]["steps"]):
+        outcome = steps.run(step)
+        if outcome.verdict != "passed":
+            return failed(f"step {number} ({step['op']}): {outcome.detail}")
+    return PASSED
+
+
+def defaults(case: Case) -> Outcome:
+    effective = [ScaleCacheConfig(seconds).refresh_period for seconds in case["input"]["configs_seconds"]]
+    return compared({"effective_seconds": effective}, case["expected"])
+
+
+def evict(case: Case) -> Outcome:
+    """One placement of a consumer group; the pod object does not matter to us, so it may be missing."""
+    given, expected = case["input"], dict(case["expected"])
+    if not given["consumer_group_exists"]:
+        return compared({"error": False, "placements_after": None, "patched": False}, expected)
+    listed = [Placement(each["pod"], each["vreplicas"]).to_json() for each in given["status_placements"]]
+    condition = given["condition_ConsumersScheduled"]
+    conditions = [] if condition == "absent" else [{"type": "ConsumersScheduled", "status": condition}]
+    content = {"status": {"placements": listed, "conditions": conditions}}
+    patch = eviction_patch(content, given["evict"]["pod"]) if may_evict(content) else []
+    for operation in patch:
+        if operation["op"] == "remove":
+            del listed[int(operation["path"].rpartition("/")[2])]
+    after = [{"pod": each["podName"], "vreplicas": each.get("vreplicas", 0)} for each in listed]
+    return compared({"error": False, "placements_after": after, "patched": bool(patch)}, expected)
+
+
+def vreplicas(case: Case) -> Outcome:
+    given = case["input"]
+    source = KNOWN_SOURCES.get(given["kind"])
+    if source is None:
+        raise UnknownOperationError(f"kind {given['kind']!r}")
+    field = (source.vreplicas_path or "").rpartition(".")[2]
+    spec = {} if given["replicas_or_consumers"] is None else {field: given["replicas_or_consumers"]}
+    most = given["max_allowed_vreplicas"]
+    status = {} if most is None else {"maxAllowedVReplicas": most}
+    read = vpod_of(source, {"metadata": {"name": "x", "namespace": "ns"}, "spec": spec, "status": status})
+    return compared({"value": None if read is None else read.vreplicas}, case["expected"])
+
+
+def scheduler_func(case: Case) -> Outcome:
+    """A function as scheduler: as many calls of it as schedules."""
+    called = 0
+
+    def function(_vpod: VPod) -> list[Placement]:
+        nonlocal called
+        called += 1
+        return []
+
+    scheduler = as_scheduler(function)
+    result: Json = None
+    for _ in range(case["input"]["calls"]):
+        result = scheduler.schedule(PlainVPod(Key("ns", "v"), 1)) or None
+    return compared({"called": called, "placements": result, "error": False}, case["expected"])
+
+
+def reserve(case: Case) -> Outcome:
+    """Main replaces; the merging of v0.43.0 and the flag of leadership are looked at too."""
+    given, expected = case["input"], case["expected"]
+    state = State(options({"capacity": 10}))
+    subject = vpod(given["vpod"])
+    for listed in given["reserve_sequence"]:
+        places = {state.ordinal(each.pod_name): each.vreplicas for each in placements(listed)}
+        state.reserve(subject.key, {ordinal: n for ordinal, n in places.items() if ordinal is not None})
+    scheduler = StatefulSetScheduler(SchedulerConfig(state.options, Backend({}), list, list), clock=lambda: 0.0)
+    scheduler.promote()
+    promoted = scheduler.is_leader
+    scheduler.demote()
+    actual = {
+        "reserved_for_vpod_on_main": reserved_json(state).get(str(subject.key)),
+        "leader_after_promote": promoted,
+        "leader_after_demote": scheduler.is_leader,
+    }
+    wanted = {key: value for key, value in expected.items() if key in actual}
+    outcome = compared(actual, wanted)
+    merged = knative_policy.reserve(case) if "reserved_for_vpod" in expected else []
+    return failed("; ".join(merged)) if outcome.verdict == "passed" and merged else outcome
+
+
+def run_loop(case: Case) -> Outcome:
+    """The loop of the facade on virtual time: reaches the replicas in time, and ends when it is cancelled."""
+    given, expected = case["input"], case["expected"]
+    backend = Backend({"spec_replicas": given.get("replicas", 0)})
+    config = SchedulerConfig(
+        options(given, refresh_period=given["refresh_period_seconds"]),
+        backend,
+        lambda: [vpod(each) for each in given.get("vpods") or ()],
+        list,
+    )
+
+    async def play() -> tuple[int, bool]:
+        loop = asyncio.get_running_loop()
+        scheduler = StatefulSetScheduler(config, clock=loop.time)
+        if given.get("is_leader", True):
+            scheduler.promote()
+        running = asyncio.create_task(scheduler.run())
+        await asyncio.sleep(expected.get("within_seconds", given.get("within_seconds", 1)))
+        running.cancel()
+        stops = expected.get("stops_within_seconds_of_cancel", given.get("stops_within_seconds_of_cancel", 1))
+        done, _ = await asyncio.wait([running], timeout=stops)
+        return backend.spec, bool(done)
+
+    loop = looptime.new_event_loop()
+    try:
+        replicas, stopped = loop.run_until_complete(play())
+    finally:
+        loop.close()
+    if not stopped:
+        return failed("the loop did not end when it was cancelled")
+    return compared({"replicas": replicas}, {"replicas": expected["replicas"]})
