@@ -16,14 +16,13 @@ import secrets
 import shutil
 import socket
 import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.controlplane.asking import ask
 from tests.controlplane.build import Programs, locate
 from tests.controlplane.certificates import Authority, Pair, signing_key
 from tests.controlplane.errors import ControlPlaneError
@@ -167,7 +166,9 @@ class ControlPlane:
 
     def compact(self) -> int:
         """Drops etcd's history up to now and returns that revision. The API server's watch cache still has its part."""
-        revision = int(self._etcd("/v3/kv/range", {"key": base64.b64encode(b"/").decode()})["header"]["revision"])
+        # A write of our own comes first, since the last revision stays readable.
+        tick = {"key": base64.b64encode(b"/situate/tick").decode(), "value": ""}
+        revision = int(self._etcd("/v3/kv/put", tick)["header"]["revision"])
         self._etcd("/v3/kv/compaction", {"revision": str(revision), "physical": True})
         return revision
 
@@ -181,15 +182,11 @@ class ControlPlane:
 
     def request(self, method: str, path: str, body: Any = None, *, user: str = ADMIN) -> Any:
         """For setting things up; raises `ControlPlaneError` with the server's words if it refuses."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data=data, method=method)
-        request.add_header("Authorization", f"Bearer {self.token(user)}")
-        request.add_header("Content-Type", "application/json")
-        try:
-            with self._open(request, timeout_s=30) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as refused:
-            raise ControlPlaneError(f"{method} {path}: {refused.code} {refused.read().decode()}") from None
+        headers = {"Authorization": f"Bearer {self.token(user)}"}
+        status, text = ask(self.port, method, path, tls=self._tls, headers=headers, body=body)
+        if status >= 300:
+            raise ControlPlaneError(f"{method} {path}: {status} {text}")
+        return json.loads(text)
 
     def service_account_token(self, namespace: str, name: str, *, seconds: int = 7200) -> str:
         """A token for an existing ServiceAccount, by TokenRequest."""
@@ -317,36 +314,27 @@ class ControlPlane:
 
     def _etcd_ready(self) -> bool:
         try:
-            health = urllib.request.Request(f"http://127.0.0.1:{self._etcd_port}/health")
-            with self._open(health, timeout_s=2) as answer:
-                return bool(json.load(answer)["health"] == "true")
-        except OSError:
+            status, text = ask(self._etcd_port, "GET", "/health", timeout_s=2)
+        except (OSError, http.client.HTTPException):
             return False
+        return status == 200 and bool(json.loads(text)["health"] == "true")
 
     def _apiserver_ready(self) -> bool:
         # The roles of RBAC and the namespace default are written after the port is open.
         return self._seen("/readyz") and self._seen("/api/v1/namespaces/default")
 
     def _seen(self, path: str) -> bool:
-        request = urllib.request.Request(self.url + path)
-        request.add_header("Authorization", f"Bearer {self.token()}")
+        headers = {"Authorization": f"Bearer {self.token()}"}
         try:
-            with self._open(request, timeout_s=5) as answer:
-                return bool(answer.status == 200)
+            return ask(self.port, "GET", path, tls=self._tls, headers=headers, timeout_s=2)[0] == 200
         except (OSError, http.client.HTTPException):
             return False
 
     def _etcd(self, path: str, body: Mapping[str, Any]) -> Any:
-        request = urllib.request.Request(f"http://127.0.0.1:{self._etcd_port}{path}", data=json.dumps(body).encode())
-        with self._open(request, timeout_s=30) as answer:
-            return json.load(answer)
-
-    def _open(self, request: urllib.request.Request, *, timeout_s: float) -> http.client.HTTPResponse:
-        # Past any proxy that the environment names.
-        secure = urllib.request.HTTPSHandler(context=self._tls)
-        opened = urllib.request.build_opener(urllib.request.ProxyHandler({}), secure).open(request, timeout=timeout_s)
-        assert isinstance(opened, http.client.HTTPResponse)
-        return opened
+        status, text = ask(self._etcd_port, "POST", path, body=body)
+        if status != 200:
+            raise ControlPlaneError(f"etcd answers {path} with {status}: {text}")
+        return json.loads(text)
 
     def discard(self) -> None:
         """Stops everything and removes the folder with its logs."""
