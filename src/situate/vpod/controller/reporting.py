@@ -129,7 +129,7 @@ class Reporter:
         """One beat of the autoscaler has decided."""
         metrics, name = self._metrics, self._name
         for notice in decided.notices:
-            self._log.info("the autoscaler reports", reason=notice.reason, message=notice.message)
+            self._log.info("the autoscaler reports", reason=notice.reason, note=notice.message)
         if state.drain is not None and state.drain != drain_before:
             self._log.info("pods are emptied to be cut", target=state.drain.target, replicas=state.replicas)
         classes = dict.fromkeys(PodClass, 0)
