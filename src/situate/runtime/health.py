@@ -1,0 +1,154 @@
+"""Answers whether the process lives, whether it can do its work, and what it has counted.
+
+`/healthz` (and `/livez`), `/readyz` and `/metrics`, in the words of Kubernetes' own components: a line a check,
+`[+]watch pods ok` or `[-]watch pods failed: …`; `/readyz/NAME` asks for one. What makes a process ready is said by who
+composes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+from aiohttp import web
+
+from situate.runtime.metrics import CONTENT_TYPE
+
+Check = Callable[[], str | None]
+"""Why something is not in order, in a sentence; None if it is. Must not block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The checks of one kind at one moment."""
+
+    reasons: Mapping[str, str | None]
+    """By the check's name; None where all is well."""
+
+    @property
+    def ok(self) -> bool:
+        return all(reason is None for reason in self.reasons.values())
+
+    def text(self, kind: str) -> str:
+        """A line a check, and the verdict."""
+        lines = [
+            f"[+]{name} ok" if reason is None else f"[-]{name} failed: {reason}"
+            for name, reason in self.reasons.items()
+        ]
+        return "\n".join([*lines, f"{kind} check {'passed' if self.ok else 'failed'}"]) + "\n"
+
+
+class Health:
+    """The named checks of one process."""
+
+    def __init__(self) -> None:
+        self._liveness: dict[str, Check] = {"ping": lambda: None}
+        self._readiness: dict[str, Check] = {"ping": lambda: None}
+
+    def add_liveness(self, name: str, check: Check) -> None:
+        """For what only a restart can mend."""
+        self._liveness[name] = check
+
+    def add_readiness(self, name: str, check: Check) -> None:
+        """For what the work needs: a store that is synced, a certificate that is valid."""
+        self._readiness[name] = check
+
+    def live(self) -> Report:
+        return _report(self._liveness)
+
+    def ready(self) -> Report:
+        return _report(self._readiness)
+
+
+def _report(checks: Mapping[str, Check]) -> Report:
+    return Report({name: _ask(check) for name, check in checks.items()})
+
+
+def _ask(check: Check) -> str | None:
+    try:
+        return check()
+    except Exception as problem:
+        return f"the check itself failed: {type(problem).__name__}: {problem}"
+
+
+class CannotListen(Exception):
+    """The address of `health.address` is not to be had; the message says what to do."""
+
+
+class HealthServer:
+    """A service: listens until `stop`."""
+
+    name = "health server"
+
+    def __init__(self, address: str, health: Health, render_metrics: Callable[[], bytes]) -> None:
+        """`address` as the configuration has it: `host:port`, without host for every address."""
+        self._address = address
+        self._health = health
+        self._render_metrics = render_metrics
+        self._asked = asyncio.Event()
+        self._listening = asyncio.Event()
+        self.port = 0
+        """The port that is listened on, also if the address asked for any (`:0`); 0 before that."""
+        self._log = structlog.get_logger()
+
+    def application(self) -> web.Application:
+        """The routes, to be served with others."""
+        application = web.Application()
+        for path in ("/healthz", "/livez"):
+            application.router.add_get(path, self._live)
+            application.router.add_get(path + "/{name}", self._live)
+        application.router.add_get("/readyz", self._ready)
+        application.router.add_get("/readyz/{name}", self._ready)
+        application.router.add_get("/metrics", self._metrics)
+        return application
+
+    async def run(self) -> None:
+        """Raises `CannotListen`."""
+        host, _, port = self._address.rpartition(":")
+        runner = web.AppRunner(self.application(), access_log=None)
+        await runner.setup()
+        try:
+            # no host: every address of IPv4 and IPv6
+            site = web.TCPSite(runner, host.strip("[]") or None, int(port))
+            try:
+                await site.start()
+            except OSError as problem:
+                reason = problem.strerror or str(problem)
+                raise CannotListen(
+                    f"health.address {self._address} cannot be listened on: {reason}; set another one, or null"
+                ) from problem
+            self.port = runner.addresses[0][1]
+            self._listening.set()
+            self._log.info("health server listens", address=self._address, port=self.port)
+            await self._asked.wait()
+        finally:
+            await runner.cleanup()
+
+    def stop(self) -> None:
+        self._asked.set()
+
+    async def wait_listening(self) -> None:
+        """Until requests are answered."""
+        await self._listening.wait()
+
+    async def _live(self, request: web.Request) -> web.Response:
+        return _answer("healthz", self._health.live(), request)
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        return _answer("readyz", self._health.ready(), request)
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._render_metrics(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _answer(kind: str, report: Report, request: web.Request) -> web.Response:
+    name = request.match_info.get("name")
+    if name is not None:
+        if name not in report.reasons:
+            return web.Response(status=404, text=f"no check {name}; there are {', '.join(report.reasons)}\n")
+        report = Report({name: report.reasons[name]})
+    if report.ok and "verbose" not in request.query:
+        return web.Response(text="ok")
+    return web.Response(status=200 if report.ok else 503, text=report.text(kind))

@@ -1,0 +1,198 @@
+"""Everything that is counted, on a registry of its own, under names that begin with `situate_`.
+
+Labels come from closed sets (controllers, resources, leases of the configuration, enum values), never from names of
+objects. Queues, reflectors and the event recorder keep plain totals, which are read when somebody scrapes; nothing in
+them knows Prometheus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from situate.kube.election import ElectionChange, ElectionNews
+from situate.kube.events import EventRecorder
+from situate.kube.reflector import Reflector, WatchOutcome
+from situate.runtime.actuator import Outcome
+from situate.runtime.reconciler import Attempt
+from situate.runtime.workqueue import WorkQueue
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+SECONDS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """One for a process. Its `observe_…` methods are the observers that the parts take."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        """Products register their own metrics here."""
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self._totals = _Totals()
+        self.registry.register(self._totals)
+        self._reconciliations = Counter(
+            "situate_reconciliations", "Attempts to reconcile a key.", ("controller", "verdict"), registry=self.registry
+        )
+        self._durations = Histogram(
+            "situate_reconciliation_duration_seconds",
+            "How long an attempt took.",
+            ("controller",),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._actions = Counter(
+            "situate_actions",
+            "Actions of decisions, by what became of them.",
+            ("action", "effect"),
+            registry=self.registry,
+        )
+        self._elections = Counter(
+            "situate_election_changes", "What happened in elections.", ("lease", "change"), registry=self.registry
+        )
+        self._leading = Gauge("situate_leading", "1 while this process leads.", ("lease",), registry=self.registry)
+        self._connections = Counter(
+            "situate_watch_connections", "Watches that ended, by how.", ("resource", "outcome"), registry=self.registry
+        )
+        self._reloads = Counter(
+            "situate_configuration_reloads", "Changes of the configuration file.", ("outcome",), registry=self.registry
+        )
+        self._reload_rejected = Gauge(
+            "situate_configuration_rejected", "1 while the file's content is not in force.", registry=self.registry
+        )
+
+    def render(self) -> bytes:
+        """The text that a scrape gets, of `CONTENT_TYPE`."""
+        return generate_latest(self.registry)
+
+    def observe_attempts(self, controller: str) -> Callable[[Attempt[Any]], None]:
+        """For `Reconciler(observe=…)`."""
+
+        def observe(attempt: Attempt[Any]) -> None:
+            self._reconciliations.labels(controller, attempt.verdict.value).inc()
+            self._durations.labels(controller).observe(attempt.seconds)
+
+        return observe
+
+    def observe_outcome(self, outcome: Outcome[Any]) -> None:
+        """For `Actuator(observe=…)`."""
+        self._actions.labels(type(outcome.action).__name__, outcome.effect.value).inc()
+
+    def observe_election(self, news: ElectionNews) -> None:
+        """For `Elector(observe=…)`."""
+        lease = str(news.lease)
+        self._elections.labels(lease, news.change.value).inc()
+        if news.change is not ElectionChange.FAILED:
+            leads = news.change in (ElectionChange.ACQUIRED, ElectionChange.RENEWED)
+            self._leading.labels(lease).set(1 if leads else 0)
+
+    def observe_watch(self, resource: str) -> Callable[[WatchOutcome], None]:
+        """For `Reflector(observe=…)`."""
+        return lambda outcome: self._connections.labels(resource, outcome.value).inc()
+
+    def observe_reload(self, *, accepted: bool) -> None:
+        """The configuration file has changed."""
+        self._reloads.labels("accepted" if accepted else "rejected").inc()
+        self._reload_rejected.set(0 if accepted else 1)
+
+    def add_queue(self, name: str, queue: WorkQueue[Any]) -> None:
+        """Shows a work queue's totals."""
+        self._totals.queues[name] = queue
+
+    def add_reflector(self, reflector: Reflector[Any]) -> None:
+        """Shows how a store is kept; several of one resource are summed."""
+        self._totals.reflectors.append(reflector)
+
+    def add_events(self, recorder: EventRecorder) -> None:
+        """Shows what became of Events."""
+        self._totals.recorder = recorder
+
+
+class _Totals(Collector):
+    """Read when somebody scrapes."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, WorkQueue[Any]] = {}
+        self.reflectors: list[Reflector[Any]] = []
+        self.recorder: EventRecorder | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._of_queues()
+        yield from self._of_reflectors()
+        if self.recorder is not None:
+            counts = self.recorder.counts
+            events = CounterMetricFamily(
+                "situate_events", "Kubernetes Events, by what became of them.", labels=("fate",)
+            )
+            events.add_metric(("recorded",), counts.recorded)
+            events.add_metric(("written",), counts.written)
+            events.add_metric(("dropped_full",), counts.dropped_full)
+            events.add_metric(("dropped_refused",), counts.dropped_refused)
+            events.add_metric(("dropped_failed",), counts.dropped_failed)
+            yield events
+
+    def _of_queues(self) -> Iterator[Metric]:
+        keys = GaugeMetricFamily("situate_workqueue_keys", "Keys, by where they are.", labels=("queue", "state"))
+        oldest = GaugeMetricFamily("situate_workqueue_oldest_wait_seconds", "Longest wait now.", labels=("queue",))
+        added = CounterMetricFamily("situate_workqueue_added", "Keys queued.", labels=("queue",))
+        retries = CounterMetricFamily(
+            "situate_workqueue_retries", "Keys that failed and come again.", labels=("queue",)
+        )
+        waited = CounterMetricFamily("situate_workqueue_waited_seconds", "Sum of waits.", labels=("queue",))
+        handed_out = CounterMetricFamily("situate_workqueue_handed_out", "Keys given to workers.", labels=("queue",))
+        for name, queue in self.queues.items():
+            now = queue.statistics()
+            for state in ("queued", "processing", "delayed", "failing"):
+                keys.add_metric((name, state), getattr(now, state))
+            oldest.add_metric((name,), now.oldest_wait_s)
+            added.add_metric((name,), now.added_total)
+            retries.add_metric((name,), now.retries_total)
+            waited.add_metric((name,), now.waited_total_s)
+            handed_out.add_metric((name,), now.handed_out_total)
+        yield from (keys, oldest, added, retries, waited, handed_out)
+
+    def _of_reflectors(self) -> Iterator[Metric]:
+        gauges: dict[str, dict[str, float]] = {"objects": {}, "unreadable": {}, "interrupted": {}}
+        counters: dict[str, dict[str, float]] = {"events": {}, "bookmarks": {}, "listings": {}, "stale": {}}
+        failures: dict[str, float] = {}
+        for each in self.reflectors:
+            resource = each.scope.resource.group_resource
+            _add(gauges["objects"], resource, len(each.store))
+            _add(gauges["unreadable"], resource, len(each.malformed))
+            _add(gauges["interrupted"], resource, 0 if each.problem is None else 1)
+            for name in counters:
+                _add(counters[name], resource, getattr(each.counts, name))
+            _add(failures, resource, each.store.handler_failures)
+        help_of = {
+            "objects": "Objects in the store.",
+            "unreadable": "Objects that exist and cannot be read.",
+            "interrupted": "Watches that are not being kept current.",
+            "events": "Changes received.",
+            "bookmarks": "Bookmarks received.",
+            "listings": "Complete listings.",
+            "stale": "Changes older than what was known.",
+        }
+        for name, values in gauges.items():
+            yield _family(GaugeMetricFamily(f"situate_watch_{name}", help_of[name], labels=("resource",)), values)
+        for name, values in counters.items():
+            yield _family(CounterMetricFamily(f"situate_watch_{name}", help_of[name], labels=("resource",)), values)
+        handler_failures = CounterMetricFamily(
+            "situate_watch_handler_failures", "Exceptions of handlers.", labels=("resource",)
+        )
+        yield _family(handler_failures, failures)
+
+
+def _add(values: dict[str, float], resource: str, amount: float) -> None:
+    values[resource] = values.get(resource, 0) + amount
+
+
+def _family(family: Any, values: dict[str, float]) -> Metric:
+    for resource, value in values.items():
+        family.add_metric((resource,), value)
+    made: Metric = family
+    return made
