@@ -1,0 +1,119 @@
+"""Why a vpod is where it is, pod by pod, and what the autoscaler will do about it (B13). Data, for any output.
+
+`plan` is the same decision that the controller would take, without writing it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from situate.vpod.autoscaler import Beat
+from situate.vpod.decide import Decision, decide
+from situate.vpod.model import Key, pod_name
+from situate.vpod.options import PolicyName
+from situate.vpod.pods import Cause, PodClass, Verdict
+from situate.vpod.policy import resize
+from situate.vpod.shortage import FULL
+from situate.vpod.situation import Situation
+from situate.vpod.state import State
+
+_MOST_MISSING = 1024  # pods that do not exist and are listed nevertheless; spec.replicas may be any number
+
+
+@dataclass(frozen=True, slots=True)
+class PodLine:
+    """One pod as the vpod sees it."""
+
+    ordinal: int
+    name: str
+    pod_class: PodClass
+    cause: str
+    """Of the class; of a pod that accepts: `full`, a predicate's refusal, or `ok`."""
+    own: int
+    """Vreplicas of the vpod there."""
+    free: int
+    """Units; negative where it is overcommitted."""
+    until: float | None
+    """When a hold becomes a reject if nothing changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    key: Key
+    known: bool
+    """False: no such vpod."""
+    wanted: int
+    placed: int
+    decision: Decision | None
+    """What a schedule would decide now; None for an unknown vpod."""
+    pods: tuple[PodLine, ...]
+    counts: Mapping[str, int]
+    """Pods below R by cause."""
+    autoscaler: str
+    """One sentence."""
+
+
+def plan(state: State, now: float) -> dict[Key, Decision]:
+    """What scheduling every vpod would decide now, each by itself; nothing is committed."""
+    return {key: decide(state, entry.as_vpod(), now) for key, entry in state.vpods.items() if entry.listed}
+
+
+def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
+    """The whole story of one vpod; `beat` is what the autoscaler would do now."""
+    entry = state.vpods.get(key)
+    listed = entry is not None and entry.listed
+    decision = decide(state, entry.as_vpod(), now) if entry is not None and listed else None
+    own = (entry.reserved or entry.status) if entry is not None else {}
+    refused = _refused(state, key)
+    ordinals = sorted({*state.slots, *range(min(state.replicas, len(state.slots) + _MOST_MISSING))})
+    lines = []
+    for ordinal in ordinals:
+        verdict, free = state.verdict(ordinal), state.free(ordinal)
+        cause = refused.get(ordinal) or _cause(verdict, free, entry.weight if entry is not None else 1)
+        slot = state.slots.get(ordinal)
+        name = slot.name if slot is not None else pod_name(state.options.statefulset_name, ordinal)
+        lines.append(PodLine(ordinal, name, verdict.pod_class, cause, own.get(ordinal, 0), free, verdict.until))
+    return Explanation(
+        key=key,
+        known=listed,
+        wanted=entry.wanted if entry is not None else 0,
+        placed=sum(own.values()),
+        decision=decision,
+        pods=tuple(lines),
+        counts=Counter(line.cause for line in lines if line.ordinal < state.replicas),
+        autoscaler=intention(state, beat),
+    )
+
+
+def intention(state: State, beat: Beat) -> str:
+    """What the autoscaler will do, and why."""
+    needed = f"{beat.needed} pods are needed and {state.replicas} are asked for"
+    if beat.replicas > state.replicas:
+        return f"{needed}: scales up to {beat.replicas}"
+    if beat.replicas < state.replicas:
+        return f"{needed}: scales down to {beat.replicas}"
+    if beat.drain is not None:
+        return f"{needed}: moves everything off the pods from ordinal {beat.drain.target} on, then scales down to it"
+    if beat.evictions:
+        return f"{needed}: evicts {len(beat.evictions)} placements"
+    if beat.needed < state.replicas:
+        period = state.options.scale_down_stabilization
+        return f"{needed}: scales down once fewer have been needed for {period:g} s"
+    return f"{needed}: stays"
+
+
+def _cause(verdict: Verdict, free: int, weight: int) -> str:
+    if verdict.cause is Cause.NONE and free < weight:
+        return FULL
+    return str(verdict.cause)
+
+
+def _refused(state: State, key: Key) -> Mapping[int, str]:
+    """With predicates: what they say of pods that accept."""
+    entry = state.vpods.get(key)
+    if entry is None or not state.options.safe or state.options.policy is not PolicyName.POLICY:
+        return {}
+    situation = Situation.of(state, entry.as_vpod())
+    return resize.refusals(situation, situation.start)
