@@ -1,0 +1,248 @@
+"""What happens in a history: steps as values, drawn from a seed, written to and read from a file."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+
+SOURCES = 24
+NODES = 10
+PROCESSES = 2
+CAPACITY = 6
+
+
+class Step(msgspec.Struct, frozen=True, tag_field="step", rename="camel"):
+    """Something that is done, after which `wait` virtual seconds pass."""
+
+    wait: float
+
+
+class SetSource(Step, frozen=True, tag=True):
+    """A source wants so many vreplicas; it is created if it does not exist."""
+
+    source: int
+    wanted: int
+
+
+class DeleteSource(Step, frozen=True, tag=True):
+    source: int
+
+
+class KillLeader(Step, frozen=True, tag=True):
+    """SIGKILL; a new process takes its place after a while."""
+
+
+class KillStandby(Step, frozen=True, tag=True):
+    pass
+
+
+class PauseLeader(Step, frozen=True, tag=True):
+    """SIGSTOP for so many seconds: it wakes up as a stale leader if that is longer than its Lease."""
+
+    seconds: float
+
+
+class StopLeader(Step, frozen=True, tag=True):
+    """SIGTERM: an orderly end, which hands the Lease over."""
+
+
+class DeletePod(Step, frozen=True, tag=True):
+    ordinal: int
+
+
+class HoldPods(Step, frozen=True, tag=True):
+    """New pods stay Pending until released: the cluster is full."""
+
+    held: bool
+
+
+class LoseNode(Step, frozen=True, tag=True):
+    """Its kubelet falls silent."""
+
+    node: int
+
+
+class RestoreNodes(Step, frozen=True, tag=True):
+    """Every node is well again, and cordoned no longer."""
+
+
+class CordonNode(Step, frozen=True, tag=True):
+    node: int
+
+
+class AnnotatePod(Step, frozen=True, tag=True):
+    """The operator's own annotation that makes a pod unschedulable."""
+
+    ordinal: int
+    on: bool
+
+
+class ResetReplicas(Step, frozen=True, tag=True):
+    """Somebody else writes spec.replicas."""
+
+    replicas: int
+
+
+class SpoilStatus(Step, frozen=True, tag=True):
+    """Somebody else writes nonsense into a status."""
+
+    source: int
+    kind: str
+
+
+class ChangeCapacity(Step, frozen=True, tag=True):
+    capacity: int
+
+
+class Storm(Step, frozen=True, tag=True):
+    """Bad weather of one kind, until the next calm."""
+
+    kind: str
+
+
+class Calm(Step, frozen=True, tag=True):
+    pass
+
+
+class CutWatches(Step, frozen=True, tag=True):
+    """Every watch ends; with `compact`, going on from where it was is refused with 410."""
+
+    compact: bool
+
+
+class ServerDown(Step, frozen=True, tag=True):
+    """The API server answers nothing for so many seconds."""
+
+    seconds: float
+
+
+class Pass(Step, frozen=True, tag=True):
+    """Time passes."""
+
+
+AnyStep = (
+    SetSource
+    | DeleteSource
+    | KillLeader
+    | KillStandby
+    | PauseLeader
+    | StopLeader
+    | DeletePod
+    | HoldPods
+    | LoseNode
+    | RestoreNodes
+    | CordonNode
+    | AnnotatePod
+    | ResetReplicas
+    | SpoilStatus
+    | ChangeCapacity
+    | Storm
+    | Calm
+    | CutWatches
+    | ServerDown
+    | Pass
+)
+
+STORMS = ("request lost", "answer lost", "refused", "conflict", "late events", "lost events", "repeated", "swapped")
+NONSENSE = ("no ordinal", "huge ordinal", "foreign pod", "negative", "duplicates", "not a list", "moved")
+
+
+class Settings(msgspec.Struct, frozen=True, rename="camel"):
+    """What the controllers are configured with; the deciding options that histories vary."""
+
+    policy: str = "spread"
+    min_replicas: int = 0
+    topology: str = "none"
+    surge: int = 0
+    shrink: str = "auto"
+    workers: bool = False
+    rebalance: bool = False
+
+
+class History(msgspec.Struct, frozen=True, rename="camel"):
+    """A replayable run."""
+
+    seed: int
+    settings: Settings
+    steps: tuple[AnyStep, ...]
+
+    def to_json(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(self), indent=1)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> History:
+        """Raises `msgspec.ValidationError` for anything that `to_json` did not write."""
+        return msgspec.json.decode(data, type=cls)
+
+
+def generate(seed: int, steps: int = 200) -> History:
+    """The history of a seed: a third of its steps are faults, among them at least three."""
+    rng = Random(seed)
+    settings = Settings(
+        policy=rng.choice(("spread", "spread", "pack", "policy")),
+        min_replicas=rng.choice((0, 0, 2, 4)),
+        topology=rng.choice(("none", "none", "zone", "node")),
+        surge=rng.choice((0, 0, 0, 2)),
+        shrink=rng.choice(("auto", "ordinal", "spread")),
+        workers=rng.random() < 0.2,
+        rebalance=rng.random() < 0.3,
+    )
+    drawn: list[Any] = [SetSource(0.1, source, rng.randint(1, 8)) for source in range(SOURCES)]
+    while len(drawn) < steps:
+        drawn.append(_load(rng) if rng.random() < 0.65 else _fault(rng))
+    return History(seed, settings, tuple(drawn))
+
+
+def _wait(rng: Random) -> float:
+    return round(rng.choice((0.01, 0.2, 1.0, 3.0, 8.0)) * rng.uniform(0.5, 1.5), 3)
+
+
+def _load(rng: Random) -> AnyStep:
+    draw = rng.random()
+    if draw < 0.75:
+        return SetSource(_wait(rng), rng.randrange(SOURCES), rng.choice((0, 1, 2, 3, 5, 8, 13)))
+    if draw < 0.85:
+        return DeleteSource(_wait(rng), rng.randrange(SOURCES))
+    return Pass(rng.uniform(5, 30))
+
+
+def _fault(rng: Random) -> AnyStep:
+    wait = _wait(rng)
+    draw = rng.randrange(20)
+    match draw:
+        case 0:
+            return KillLeader(wait)
+        case 1:
+            return KillStandby(wait)
+        case 2:
+            return PauseLeader(wait, rng.choice((2.0, 12.0, 40.0)))
+        case 3:
+            return StopLeader(wait)
+        case 4 | 5:
+            return DeletePod(wait, rng.randrange(12))
+        case 6:
+            return HoldPods(wait, held=rng.random() < 0.5)
+        case 7:
+            return LoseNode(wait, rng.randrange(NODES))
+        case 8:
+            return CordonNode(wait, rng.randrange(NODES))
+        case 9 | 10:
+            return RestoreNodes(wait)
+        case 11:
+            return AnnotatePod(wait, rng.randrange(12), on=rng.random() < 0.5)
+        case 12:
+            return ResetReplicas(wait, rng.randrange(12))
+        case 13:
+            return SpoilStatus(wait, rng.randrange(SOURCES), rng.choice(NONSENSE))
+        case 14:
+            return ChangeCapacity(wait, rng.choice((3, CAPACITY, CAPACITY, 9)))
+        case 15 | 16:
+            return Storm(wait, rng.choice(STORMS))
+        case 17:
+            return Calm(wait)
+        case 18:
+            return CutWatches(wait, compact=rng.random() < 0.5)
+        case _:
+            return ServerDown(wait, rng.choice((1.0, 8.0)))

@@ -1,0 +1,259 @@
+"""A cluster, a network and the processes of vpod, all on one virtual clock.
+
+The processes run the shipped controller, client, reflectors, work queue and election; only the transport is ours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from situate.cluster.assembly import Cluster
+from situate.cluster.controllers import KubeletSettings, MachinerySettings, NodeLifecycleSettings
+from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.effects import ADMIN, Identity
+from situate.cluster.names import Names
+from situate.cluster.watch import Watch
+from situate.kube.client import Client
+from situate.kube.lease_record import ElectionTimes
+from situate.objects.events import ObjectReference
+from situate.objects.messages import Request, Response
+from situate.objects.settings import parse_section
+from situate.testing.network import Network, Wire
+from situate.testing.processes import Process, ProcessState, World
+from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, Settings
+from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.controller import VPodController
+from situate.vpod.controller.controller import Candidacy
+from situate.vpod.controller.reporting import VPodMetrics
+from situate.vpod.crds import INTERNAL_GROUP, definitions
+
+EPOCH = 1_800_000_000.0
+"""Unix seconds at virtual zero."""
+NAMESPACE = "system"
+STATEFULSET = "dispatcher"
+TENANTS = ("red", "green", "blue")
+LEASE_NAMESPACE = NAMESPACE
+TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=3.0)
+GROUPS_PATH = f"/apis/{INTERNAL_GROUP}/v1alpha1"
+RESTART_S = 5.0
+"""After a process has ended, until another one takes its place."""
+
+_JSON = {"accept": "application/json", "content-type": "application/json"}
+_MERGE = {"accept": "application/json", "content-type": "application/merge-patch+json"}
+
+
+@dataclass(slots=True)
+class Member:
+    """One process of vpod."""
+
+    identity: str
+    process: Process
+    wire: Wire
+    controller: VPodController
+
+
+class VPodWorld:
+    """Everything of one history. Close it when done."""
+
+    def __init__(self, seed: int, settings: Settings) -> None:
+        self.rng = Random(f"world {seed}")
+        self.settings = settings
+        self.world = World()
+        self.timeline = self.world.timeline
+        machinery = MachinerySettings(
+            kubelet=KubeletSettings(start_delay=1.0, stop_delay=0.5, lease_renewal=0.0),
+            node_lifecycle=NodeLifecycleSettings(
+                monitor_grace_period=8.0, startup_grace_period=8.0, eviction_rate=100.0
+            ),
+            events=False,
+        )
+        self.cluster = Cluster(Names(self.rng), self.rng, machinery, now=EPOCH)
+        self.network = Network(self, self.timeline, Random(f"network {seed}"), epoch=EPOCH)
+        self.members: list[Member] = []
+        self.capacity = CAPACITY
+        self.events: Counter[str] = Counter()
+        """Reasons of the Events that were recorded."""
+        self.told: list[Callable[[Request, Response | Watch, Identity], None]] = []
+        """Told of every request of a process that was carried out, and its answer."""
+        self._step_due: float | None = None
+        self._names = 0
+        self._set_up()
+
+    @property
+    def now(self) -> float:
+        return self.timeline.now
+
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
+        """The server's end of the network."""
+        answer = self.cluster.answer(request, now, identity)
+        for listener in self.told:
+            listener(request, answer, identity)
+        self._plan_step()
+        return answer
+
+    def call(self, method: str, path: str, body: object = None, *, patch: bool = False) -> dict[str, Any]:
+        """A request of the story's own, carried out at once; refusals are returned as they are."""
+        data = b"" if body is None else msgspec.json.encode(body)
+        request = Request(method, path, (), _MERGE if patch else _JSON, data)
+        response = self.cluster.answer(request, EPOCH + self.now, ADMIN)
+        assert isinstance(response, Response)
+        self._plan_step()
+        content: dict[str, Any] = msgspec.json.decode(response.body)
+        return content
+
+    def let_pass(self, seconds: float, *, stop: Callable[[], bool] = lambda: False) -> bool:
+        return self.world.run_until(self.now + seconds, stop=stop)
+
+    def close(self) -> None:
+        for member in self.members:
+            member.wire.unplug()
+        self.world.close()
+
+    def leader(self) -> Member | None:
+        """Who leads at this moment, by its own account."""
+        return next((m for m in self.members if _runs(m) and m.controller.elector.leading()), None)
+
+    def end(self, member: Member) -> None:
+        """The process is gone; another one starts after a while."""
+        member.process.kill()
+        member.wire.unplug()
+        self.members.remove(member)
+        self.timeline.after(RESTART_S, self.start_member)
+
+    def stop(self, member: Member) -> None:
+        """SIGTERM. Another one starts after a while."""
+        member.process.loop.call_soon_threadsafe(member.controller.stop)
+        self.members.remove(member)
+        self.timeline.after(RESTART_S, self.start_member)
+
+    def start_member(self) -> None:
+        """A new process of vpod."""
+        self._names += 1
+        identity = f"vpod-{self._names}"
+        wire = self.network.wire(Identity(identity, ("system:authenticated",)))
+        rng = Random(f"{identity} {self.rng.random()}")
+        made: list[VPodController] = []
+
+        def main() -> Coroutine[Any, Any, None]:
+            return self._run(made)
+
+        client = Client(wire)
+        process = self.world.start(identity, main)
+        # the controller makes asyncio primitives, which belong to the loop that is current when they are used
+        made.append(
+            VPodController(
+                self._statefulset_settings(),
+                client,
+                Candidacy(LEASE_NAMESPACE, identity, TIMES),
+                record=self._record,
+                metrics=VPodMetrics(CollectorRegistry()),
+                wall=self.wall,
+                rng=rng,
+            )
+        )
+        self.members.append(Member(identity, process, wire, made[0]))
+
+    def reconfigure(self, capacity: int) -> None:
+        """Every process takes another capacity, as when the file they share changes."""
+        self.capacity = capacity
+        settings = self._statefulset_settings()
+        for member in self.members:
+            member.process.loop.call_soon_threadsafe(member.controller.reconfigure, settings)
+
+    def wall(self) -> datetime:
+        return datetime.fromtimestamp(EPOCH, UTC) + timedelta(seconds=self.now)
+
+    @staticmethod
+    async def _run(made: list[VPodController]) -> None:
+        await made[0].run()
+
+    def _record(self, _: ObjectReference, __: str, reason: str, ___: str) -> None:
+        self.events[reason] += 1
+
+    def _statefulset_settings(self) -> StatefulSetSettings:
+        chosen = self.settings
+        data = {
+            "statefulSetNamespace": NAMESPACE,
+            "statefulSetName": STATEFULSET,
+            "podCapacity": self.capacity,
+            "sources": [{"kind": "ConsumerGroup", "sourceKind": "test", "workers": chosen.workers}],
+            "refreshPeriod": "10s",
+            "retryPeriod": "1s",
+            "minReplicas": chosen.min_replicas,
+            "policy": chosen.policy,
+            "topology": chosen.topology,
+            "shrink": chosen.shrink,
+            "podGrace": "6s",
+            "scaleDownStabilization": "20s",
+            "drain": {"settle": "2s", "timeout": "60s", "surge": chosen.surge},
+            "rebalance": {"enabled": chosen.rebalance, "interval": "15s", "maxMovesPerVPod": 2, "maxMoves": "20%"},
+        }
+        settings, mistakes = parse_section(data, StatefulSetSettings)
+        assert settings is not None, mistakes
+        return settings
+
+    def _set_up(self) -> None:
+        for definition in definitions():
+            self.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        for name in (NAMESPACE, *TENANTS):
+            self.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        for number in range(NODES):
+            labels = {"topology.kubernetes.io/zone": f"zone-{number % 3}"}
+            self.call("POST", "/api/v1/nodes", node_object(f"node-{number}", labels=labels))
+        self.call("POST", f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets", _statefulset())
+        for _ in range(PROCESSES):
+            self.start_member()
+
+    def _plan_step(self) -> None:
+        """The controllers of the cluster act soon after a change, and when they asked to."""
+        due = self.cluster.machinery.next_due()
+        if due is None:
+            return
+        when = max(self.now + 0.001, due - EPOCH)
+        if self._step_due is not None and self._step_due <= when:
+            return
+        self._step_due = when
+        self.timeline.at(when, self._step)
+
+    def _step(self) -> None:
+        if self._step_due is not None and self._step_due > self.now:
+            return  # an earlier plan that was replaced
+        self._step_due = None
+        self.cluster.step(EPOCH + self.now)
+        self._plan_step()
+
+
+def _runs(member: Member) -> bool:
+    return member.process.state is ProcessState.RUNNING
+
+
+def _statefulset() -> dict[str, Any]:
+    labels = {"app": STATEFULSET}
+    return {
+        "metadata": {"name": STATEFULSET, "namespace": NAMESPACE},
+        "spec": {
+            "replicas": 0,
+            "serviceName": STATEFULSET,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{"name": "c", "image": "example.com/c:1"}],
+                    "tolerations": [{"key": key, "operator": "Exists", "tolerationSeconds": 30} for key in _TAINTS],
+                },
+            },
+        },
+    }
+
+
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
