@@ -5,7 +5,9 @@ from __future__ import annotations
 import typer
 
 from situate.cli.crds import crds
+from situate.cli.demo.command import demo
 from situate.cli.manifests import manifests
+from situate.cli.run import run
 
 app = typer.Typer(
     name="situate",
@@ -15,6 +17,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Schedulers for Kubernetes.",
 )
+app.command()(run)
+app.command()(demo)
 app.command()(crds)
 app.command()(manifests)
 

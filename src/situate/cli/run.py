@@ -1,0 +1,163 @@
+"""`situate run`: the composition root of the process that schedules."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+import typer
+
+from situate.cli.configured import configuration_file, vpod_entries
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.connection import Connection
+from situate.kube.events import EventRecorder
+from situate.kube.lease_record import ElectionTimes
+from situate.runtime.configuration import BadConfiguration, Configuration
+from situate.runtime.health import Health, HealthServer
+from situate.runtime.logs import configure_logging
+from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.metrics import Metrics
+from situate.runtime.reload import ConfigurationFile, follow
+from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.controller import VPodController
+from situate.vpod.controller.controller import Candidacy
+from situate.vpod.controller.reporting import VPodMetrics
+
+_ELECTION_QPS = 20.0
+"""Of each client for Leases and Events: work never uses up what leadership depends on."""
+
+
+def run(
+    file: Annotated[Path, typer.Option("--file", "-f", help="The configuration.")],
+    kubeconfig: Annotated[Path | None, typer.Option(help="The kubeconfig; default as kubectl's.")] = None,
+    context: Annotated[str | None, typer.Option(help="The context of the kubeconfig.")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", help="PATH=VALUE overrides the file: vpod[0].podCapacity=20.")
+    ] = None,
+) -> None:
+    """Run the schedulers of the configuration against a cluster, until SIGTERM or Ctrl-C.
+
+    A change of the file takes effect while running; a bad one is reported and changes nothing.
+    """
+    with mendable_failures():
+        source = configuration_file(file, assignments or ())
+        configuration = source.load()
+        if not vpod_entries(configuration):
+            raise WrongInput(f"{file}: nothing to run; name a product, such as vpod")
+        connection = find_connection(kubeconfig, context)
+        log = configuration.runtime.log
+        configure_logging(log.level, log.format)
+        raise typer.Exit(asyncio.run(_run(source, configuration, connection)))
+
+
+async def _run(source: ConfigurationFile, configuration: Configuration, connection: Connection) -> ExitCode:
+    runtime = configuration.runtime
+    rng = random.Random()
+    clients = [
+        connect(connection, rng, qps=runtime.client.qps, burst=runtime.client.burst),
+        connect(connection, rng, qps=_ELECTION_QPS),
+        connect(connection, rng, qps=_ELECTION_QPS),
+    ]
+    try:
+        await _compose(source, configuration, connection, clients).run()
+    except ServiceFailed as failed:
+        sys.stderr.write(f"situate: {failed}\n")
+        return ExitCode.NO
+    finally:
+        for client in clients:
+            await client.close()
+    return ExitCode.DONE
+
+
+def _compose(
+    source: ConfigurationFile, configuration: Configuration, connection: Connection, clients: list[Client]
+) -> Manager:
+    """Everything that the process runs, in the order in which it starts."""
+    runtime = configuration.runtime
+    work, elections, events = clients
+    manager = Manager(shutdown_timeout_s=runtime.shutdown_timeout)
+    stop_on_signals(manager)
+    metrics, health = Metrics(), Health()
+    identity = runtime.leader_election.identity or f"{socket.gethostname()}_{os.urandom(4).hex()}"
+    recorder = EventRecorder(events, "situate", identity, wall_clock=_wall, rng=random.Random())
+    metrics.add_events(recorder)
+    health.add_readiness("stopping", lambda: "the process is stopping" if manager.stopping else None)
+    if runtime.health.address is not None:
+        manager.add(HealthServer(runtime.health.address, health, metrics.render))
+    manager.add(recorder)
+    times = runtime.leader_election
+    candidacy = Candidacy(
+        times.namespace or os.environ.get("SITUATE_NAMESPACE") or connection.namespace,
+        identity,
+        ElectionTimes(times.lease_duration, times.renew_deadline, times.retry_period),
+    )
+    vpod_metrics = VPodMetrics(metrics.registry)
+    controllers: list[VPodController] = []
+    for entry in vpod_entries(configuration):
+        controller = VPodController(
+            entry,
+            work,
+            candidacy,
+            record=recorder.record,
+            metrics=vpod_metrics,
+            wall=_wall,
+            rng=random.Random(),
+            election_client=elections,
+            observe_election=metrics.observe_election,
+        )
+        controllers.append(controller)
+        health.add_readiness(controller.name, controller.not_ready)
+        metrics.add_queue(controller.name, controller.queue)
+        for reflector in controller.watched.reflectors():
+            metrics.add_reflector(reflector)
+        manager.add(controller)
+    manager.add(_Reload(source, controllers, metrics))
+    return manager
+
+
+class _Reload:
+    """Follows the configuration file."""
+
+    name = "configuration"
+
+    def __init__(self, source: ConfigurationFile, controllers: Iterable[VPodController], metrics: Metrics) -> None:
+        self._source = source
+        self._controllers = {_name(controller.settings): controller for controller in controllers}
+        self._metrics = metrics
+        self._log = structlog.get_logger()
+
+    async def run(self) -> None:
+        await follow(self._source, self._accepted, self._rejected)
+
+    def _accepted(self, configuration: Configuration) -> None:
+        self._metrics.observe_reload(accepted=True)
+        entries = {_name(entry): entry for entry in vpod_entries(configuration)}
+        for name, controller in self._controllers.items():
+            if name in entries and entries[name] != controller.settings:
+                controller.reconfigure(entries[name])
+        if entries.keys() != self._controllers.keys():
+            changed = sorted(entries.keys() ^ self._controllers.keys())
+            self._log.warning("entries were added or removed; restart to take them over", statefulsets=changed)
+        self._log.info("the configuration was taken over")
+
+    def _rejected(self, problem: BadConfiguration) -> None:
+        self._metrics.observe_reload(accepted=False)
+        self._log.error("the configuration is not in force; the last good one stays", mistakes=str(problem))
+
+
+def _name(entry: StatefulSetSettings) -> str:
+    return f"{entry.stateful_set_namespace}/{entry.stateful_set_name}"
+
+
+def _wall() -> datetime:
+    return datetime.now(UTC)

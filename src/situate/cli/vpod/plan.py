@@ -1,0 +1,104 @@
+"""`situate vpod plan`: what the scheduler would decide now, without writing anything (B13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from situate.cli.failures import mendable_failures
+from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
+from situate.cli.vpod.reading import (
+    ContextOption,
+    FileOption,
+    KubeconfigOption,
+    ObjectsOption,
+    Observed,
+    StatefulSetOption,
+    Where,
+    chosen_entries,
+    observe,
+)
+from situate.vpod.autoscaler import Memory, beat
+from situate.vpod.decide import commit, decide
+from situate.vpod.model import Placement
+
+_COLUMNS = (
+    Column("vpod"),
+    Column("wanted", right=True),
+    Column("now", right=True),
+    Column("then", right=True),
+    Column("left", right=True),
+    Column("change"),
+    Column("why", wide=True),
+)
+
+
+def plan(
+    file: FileOption,
+    statefulset: StatefulSetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show where every vpod would go and how many replicas the StatefulSet would get. Nothing is written."""
+    with mendable_failures():
+        observed = observe(chosen_entries(file, statefulset), Where(kubeconfig, context, objects))
+    plans = [_planned(each) for each in observed]
+    if output in (Format.JSON, Format.YAML):
+        print_data(plans, output)
+        return
+    for each in plans:
+        console().print(f"StatefulSet {each['statefulSet']}: {_scaling(each)}")
+        rows = [
+            (d["key"], d["wanted"], d["now"], d["then"], d["left"], d["change"] or "none", d["why"])
+            for d in each["vpods"]
+        ]
+        print_table(_COLUMNS, rows, output)
+
+
+def _planned(observed: Observed) -> dict[str, Any]:
+    """The same decisions as the controller's, one after the other, and one beat of the autoscaler after them."""
+    state = observed.state
+    decisions = []
+    for vpod in observed.vpods:
+        decision = decide(state, vpod, state.now)
+        commit(state, decision)
+        decisions.append(
+            {
+                "key": str(vpod.key),
+                "wanted": decision.wanted,
+                "now": sum(placement.vreplicas for placement in vpod.placements),
+                "then": sum(placement.vreplicas for placement in decision.placements),
+                "left": decision.left,
+                "placements": [placement.to_json() for placement in decision.placements],
+                "change": _change(vpod.placements, decision.placements),
+                "why": str(decision.shortage) if decision.shortage is not None else "",
+            }
+        )
+    scaled = beat(state, Memory(), state.now, may_shrink=False)
+    return {
+        "statefulSet": state.options.statefulset,
+        "replicas": state.replicas,
+        "needed": scaled.needed,
+        "replicasThen": scaled.replicas,
+        "vpods": decisions,
+    }
+
+
+def _scaling(planned: dict[str, Any]) -> str:
+    now, then, needed = planned["replicas"], planned["replicasThen"], planned["needed"]
+    if then > now:
+        return f"{now} replicas now, {then} would be asked for at once"
+    if needed < now:
+        return f"{now} replicas now, {needed} are enough; the rest would be emptied and cut after stabilization"
+    return f"{now} replicas, as needed"
+
+
+def _change(before: tuple[Placement, ...], after: tuple[Placement, ...]) -> str:
+    """`d-0 +2, d-3 -1`; empty if nothing changes."""
+    held: dict[str, int] = {}
+    for placement in before:
+        held[placement.pod_name] = held.get(placement.pod_name, 0) - placement.vreplicas
+    for placement in after:
+        held[placement.pod_name] = held.get(placement.pod_name, 0) + placement.vreplicas
+    return ", ".join(f"{pod} {number:+d}" for pod, number in held.items() if number)

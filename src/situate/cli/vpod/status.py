@@ -1,0 +1,120 @@
+"""`situate vpod status`: the pods and what is on them, the vpods and what they lack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from situate.cli.failures import mendable_failures
+from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
+from situate.cli.vpod.reading import (
+    ContextOption,
+    FileOption,
+    KubeconfigOption,
+    ObjectsOption,
+    Observed,
+    StatefulSetOption,
+    Where,
+    chosen_entries,
+    observe,
+)
+
+_PODS = (
+    Column("pod"),
+    Column("class"),
+    Column("cause"),
+    Column("used", right=True),
+    Column("capacity", right=True),
+    Column("vpods", right=True),
+    Column("node", wide=True),
+    Column("placed", wide=True),
+)
+_VPODS = (
+    Column("vpod"),
+    Column("wanted", right=True),
+    Column("placed", right=True),
+    Column("pods", right=True),
+    Column("placements", wide=True),
+)
+
+
+def status(
+    file: FileOption,
+    statefulset: StatefulSetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show each pod with its class and load, and each vpod with what it wants and has."""
+    with mendable_failures():
+        observed = observe(chosen_entries(file, statefulset), Where(kubeconfig, context, objects))
+    if output in (Format.JSON, Format.YAML):
+        print_data([_as_data(each) for each in observed], output)
+        return
+    for each in observed:
+        _print(each, output)
+
+
+def _print(observed: Observed, form: Format) -> None:
+    data = _as_data(observed)
+    out = console()
+    if not observed.exists:
+        out.print(f"StatefulSet {data['statefulSet']} does not exist: create it, or correct the configuration")
+    out.print(
+        f"StatefulSet {data['statefulSet']}: {data['replicas']} replicas, "
+        f"{data['placed']} of {data['wanted']} vreplicas placed"
+    )
+    columns = ("name", "class", "cause", "used", "capacity", "vpods", "node", "placed")
+    print_table(_PODS, [[pod[name] for name in columns] for pod in data["pods"]], form)
+    out.print()
+    print_table(
+        _VPODS, [[vpod[name] for name in ("key", "wanted", "placed", "pods", "text")] for vpod in data["vpods"]], form
+    )
+    for vpod in data["vpods"]:
+        for fault in vpod["faults"]:
+            out.print(f"{vpod['key']}: {fault}")
+
+
+def _as_data(observed: Observed) -> dict[str, Any]:
+    state = observed.state
+    vpods = []
+    for vpod in observed.vpods:
+        entry = state.vpods[vpod.key]
+        vpods.append(
+            {
+                "key": str(vpod.key),
+                "wanted": entry.wanted,
+                "placed": entry.status_total,
+                "pods": len(entry.status),
+                "placements": [placement.to_json() for placement in vpod.placements],
+                "text": ", ".join(f"{p.pod_name}: {p.vreplicas}" for p in vpod.placements),
+                "faults": list(vpod.faults),
+            }
+        )
+    pods = []
+    for ordinal in sorted({*state.slots, *range(state.replicas)}):
+        slot = state.slots.get(ordinal)
+        verdict = state.verdict(ordinal)
+        on_it = {str(key): entry.status[ordinal] for key, entry in state.vpods.items() if entry.status.get(ordinal)}
+        pods.append(
+            {
+                "name": f"{observed.settings.stateful_set_name}-{ordinal}",
+                "ordinal": ordinal,
+                "class": str(verdict.pod_class),
+                "cause": str(verdict.cause),
+                "node": slot.pod.node if slot is not None and slot.pod is not None else "",
+                "used": slot.committed if slot is not None else 0,
+                "capacity": state.options.capacity,
+                "vpods": len(on_it),
+                "placed": ", ".join(f"{key}: {vreplicas}" for key, vreplicas in on_it.items()),
+            }
+        )
+    return {
+        "statefulSet": state.options.statefulset,
+        "exists": observed.exists,
+        "replicas": state.replicas,
+        "wanted": sum(entry.wanted for entry in state.vpods.values()),
+        "placed": sum(entry.status_total for entry in state.vpods.values()),
+        "pods": pods,
+        "vpods": vpods,
+    }
