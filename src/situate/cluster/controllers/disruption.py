@@ -182,7 +182,7 @@ def _disrupted(budget: Obj, members: _Members, now: float) -> tuple[dict[str, st
     for name, since in ((budget.get("status") or {}).get("disruptedPods") or {}).items():
         pod = members.pods.get(name)
         due = parse_time(since) + _DELETION_TIMEOUT
-        if pod is None or pod.terminating or due < now:
+        if pod is None or pod.terminating or due <= now:
             continue
         kept[name] = since
         again = due if again is None else min(again, due)

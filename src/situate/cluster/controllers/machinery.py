@@ -65,6 +65,10 @@ class Machinery:
         self._settings = settings
         self.cluster = Cluster(store, catalog, settings, rng)
         self.kubelets = Kubelets()
+        every = [entry.name for entry in self._all()]
+        unknown = settings.disabled.difference(every)
+        if unknown:
+            raise ValueError(f"disabled: no controller {sorted(unknown)}; there are {', '.join(every)}")
         self._controllers = {entry.name: entry for entry in self._all() if entry.name not in settings.disabled}
         self._queue = WorkQueue()
         self._changes: deque[Change] = deque()
@@ -134,6 +138,7 @@ class Machinery:
             name, key = item
             outcome = self._controllers[name].reconcile(key, self._now)
             if outcome.again_at is not None:
+                assert outcome.again_at > self._now, f"{name} {key}: to be looked at again at once, for ever"
                 self._queue.add_at(item, outcome.again_at)
             self._busy.add(item)
             self._proceed(_Run(item, iter(outcome.batches)))

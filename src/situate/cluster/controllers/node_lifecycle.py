@@ -71,6 +71,7 @@ class NodeLifecycleController:
         self._settings = cluster.settings.node_lifecycle
         self._nodes: dict[str, _Health] = {}
         self._zones: dict[tuple[str, str], _Zone] = {}
+        self._disrupted = False
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:
         if change.resource == NODES:
@@ -109,8 +110,20 @@ class NodeLifecycleController:
             grace = self._settings.monitor_grace_period if health.ready else self._settings.startup_grace_period
             if health.ready != "Unknown" and now > health.probed + grace:
                 actions.extend(self._silence(name, now))
+                health.ready = "Unknown"
         self._disruption(now)
+        if self._all_silent() is not self._disrupted:
+            actions.extend(self._turn(now))
         return in_order(actions, now + self._settings.monitor_period)
+
+    def _turn(self, now: float) -> Iterator[Action]:
+        """Everything has fallen silent: it may be us, so no node is evicted. Or it is over: all get their time anew."""
+        self._disrupted = not self._disrupted
+        for name, health in self._nodes.items():
+            if not self._disrupted:
+                health.probed = now
+            for batch in self._node(name, now).batches:
+                yield from batch
 
     def _silence(self, name: str, now: float) -> Iterator[Action]:
         """Say on the node that it is silent, and on its pods that they are not ready."""
@@ -164,7 +177,7 @@ class NodeLifecycleController:
             for taint in taints
             if taint.get("effect") != "NoExecute" or taint["key"] not in (NOT_READY, UNREACHABLE) or taint["key"] == key
         ]
-        if self._all_silent():
+        if self._disrupted:
             own = (NOT_READY, UNREACHABLE)
             return [t for t in taints if t.get("effect") != "NoExecute" or t["key"] not in own], None
         if not key or key in present or not health.ready:

@@ -55,10 +55,13 @@ class Recorder:
         message = note.message.replace("{error}", error).replace("{name}", name)
         identity = (metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
         source = (component, note.regarding.get("kind", ""), *identity)
-        message = self._joined(source, note, message, now)
+        joined = self._joined(source, note, message, now)
         if not self._allowed(source, now):
             return None
-        key = (*source, note.type, note.reason, message)
+        # Joined Events are one Event, whatever each of them says.
+        key = (*source, note.type, note.reason, "" if joined else message)
+        if joined:
+            message = f"(combined from similar events): {message}"
         namespace = metadata.get("namespace") or "default"
         known = self._written.get(key)
         if known is not None:
@@ -90,7 +93,7 @@ class Recorder:
         bucket.tokens -= 1
         return True
 
-    def _joined(self, source: tuple[str, ...], note: Note, message: str, now: float) -> str:
+    def _joined(self, source: tuple[str, ...], note: Note, message: str, now: float) -> bool:
         key = (*source, note.type, note.reason)
         similar = self._similar.get(key)
         if similar is None or now - similar.at > _SIMILAR_WITHIN:
@@ -100,9 +103,9 @@ class Recorder:
         similar.at = now
         similar.messages.add(message)
         if len(similar.messages) < _SIMILAR:
-            return message
+            return False
         similar.messages.pop()
-        return f"(combined from similar events): {message}"
+        return True
 
     @staticmethod
     def _remember(memory: OrderedDict[tuple[str, ...], _T], key: tuple[str, ...], value: _T) -> None:

@@ -1,7 +1,8 @@
 """A stand-in for kube-scheduler, so that pods of `default-scheduler` find a node in a cluster without one.
 
 It is small on purpose. It honours gates, cordons, taints, node selectors, required node affinity and room (CPU, memory,
-extended resources, pod count), and prefers the node with the least of its CPU and memory in use, by name among equals.
+extended resources, pod count). It prefers the node with the least of its CPU and memory in use, then with the fewest
+pods, then by name.
 It knows no preferences, no affinity between pods, no topology spread, no volumes, no priorities and no preemption.
 """
 
@@ -92,7 +93,7 @@ class SchedulerController:
         if not fitting:
             self._waiting[key] = None
             return in_order(_unschedulable(pod, self._sentence(reasons), now))
-        chosen = min(fitting, key=lambda entry: (entry.use(requests), entry.name))
+        chosen = min(fitting, key=lambda entry: (entry.use(requests), entry.taken["pods"], entry.name))
         told = Note(pod, "Scheduled", f"Successfully assigned {key[0]}/{key[1]} to {chosen.name}")
         return in_order([Bind(key[0], key[1], facts.uid, chosen.name, done=told)])
 
