@@ -56,6 +56,8 @@ def lost(error: Exception, request: Request, connection: Connection, timeout_s: 
     problem = (
         f"no answer within {timeout_s:g} s" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
     )
+    if isinstance(error, ConnectionError) and connection.certificate:
+        problem += " (perhaps the server refuses the client certificate)"
     step = "try again" if request.method == "GET" else "it may have been carried out: look before repeating it"
     return Unreachable(f"{attempt}: {problem}; {step}", outcome_unknown=True)
 
