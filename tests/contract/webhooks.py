@@ -39,8 +39,9 @@ def deny(message: str = "", code: int = 0) -> Hook:
 class Webhooks:
     """Hooks by path; `asked` are the requests of every review in the order of arrival."""
 
-    def __init__(self, url: str, authority: bytes) -> None:
+    def __init__(self, url: str, authority: bytes, site: web.TCPSite) -> None:
         self.url = url
+        self._site = site
         self.authority = authority
         self.hooks: dict[str, Hook] = {}
         self.asked: list[tuple[str, Json]] = []
@@ -52,6 +53,12 @@ class Webhooks:
 
     def requests(self, path: str) -> list[Json]:
         return [request for where, request in self.asked if where == path]
+
+    async def stop_listening(self) -> None:
+        """No new connection is taken; those that exist go on."""
+        server = self._site._server
+        assert server is not None
+        server.close()
 
     async def answer(self, request: web.Request) -> web.Response:
         review = json.loads(await request.read())
@@ -86,8 +93,13 @@ async def serving() -> AsyncIterator[Webhooks]:
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
     port = runner.addresses[0][1]
-    holder.append(Webhooks(f"https://127.0.0.1:{port}", authority.certificate))
+    holder.append(Webhooks(f"https://127.0.0.1:{port}", authority.certificate, site))
     try:
         yield holder[0]
     finally:
+        # An orderly end of TLS would outlive the test's event loop.
+        for connection in list(runner.server.connections if runner.server else ()):
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.sleep(0)
         await runner.cleanup()
