@@ -39,7 +39,7 @@ class Checked:
     warnings: tuple[str, ...] = ()
 
 
-class _WrongTypeError(Exception):
+class WrongTypeError(Exception):
     """The first value that Go cannot decode; the text follows `cannot be handled as a …: `."""
 
 
@@ -54,7 +54,7 @@ def check(
     problems = [f"duplicate field {quote(path)}" for path in duplicates]
     try:
         decoded = checker(schema)(obj, (), problems)
-    except (_WrongTypeError, leaves.LeafError) as error:
+    except (WrongTypeError, leaves.LeafError) as error:
         return cannot_handle(obj, str(error))
     if not problems or strictness is Strictness.IGNORE:
         return Checked(decoded)
@@ -87,12 +87,12 @@ def _go_path(path: Path) -> str:
     return ".".join(reversed(steps))
 
 
-def _mismatch(value: Any, go_type: str, owner: str, path: Path) -> _WrongTypeError:
+def _mismatch(value: Any, go_type: str, owner: str, path: Path) -> WrongTypeError:
     found = _json_type(value)
     if go_type.startswith(("int", "uint")) and found == "number":
         found = f"number {value}"
     where = f"struct field {owner}.{_go_path(path)}" if path else "value"
-    return _WrongTypeError(f"json: cannot unmarshal {found} into Go {where} of type {go_type}")
+    return WrongTypeError(f"json: cannot unmarshal {found} into Go {where} of type {go_type}")
 
 
 def _json_type(value: Any) -> str:
@@ -135,7 +135,7 @@ class _Struct:
 
     def check(self, value: Any, path: Path, problems: list[str]) -> Any:
         if type(value) is not dict:
-            raise _WrongTypeError(f"json: cannot unmarshal {_json_type(value)} into Go value of type v1.{self._name}")
+            raise WrongTypeError(f"json: cannot unmarshal {_json_type(value)} into Go value of type v1.{self._name}")
         if not self._compiled:
             self._compile()
         fields = self._fields

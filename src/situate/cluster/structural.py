@@ -1,0 +1,228 @@
+"""Custom resources of one version: decode, prune, complete and judge them by their CustomResourceDefinition.
+
+After `apiextensions-apiserver/pkg/apiserver/schema/{pruning,defaulting,objectmeta}` and
+`pkg/registry/customresource`. The definition itself is judged in `structural_definitions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final
+
+from situate.cluster.field_errors import FieldError, Refused, invalid
+from situate.cluster.go_text import quote
+from situate.cluster.schemas import leaves
+from situate.cluster.schemas.bodies import duplicate_fields
+from situate.cluster.schemas.catalog import component
+from situate.cluster.schemas.custom import OBJECT_META, custom_schema
+from situate.cluster.schemas.decoding import Checked, Strictness, WrongTypeError, cannot_handle, checker
+from situate.cluster.schemas.nodes import Schema
+from situate.cluster.structural_definitions import (
+    default_crd,
+    validate_crd,
+    validate_crd_update,
+)
+from situate.cluster.structural_paths import ScalePaths, get_path, set_path
+from situate.cluster.structural_values import validate_extensions, validate_value
+from situate.cluster.validation.metadata import validate_metadata, validate_metadata_update
+
+__all__ = [
+    "Resource",
+    "ScalePaths",
+    "compile_version",
+    "default_crd",
+    "get_path",
+    "set_path",
+    "validate_crd",
+    "validate_crd_update",
+]
+
+_Object = dict[str, Any]
+_MAX_INT32: Final = 2**31 - 1
+_ANYTHING: Final[Mapping[str, Any]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One served version of a definition."""
+
+    schema: Schema
+    raw: Mapping[str, Any]
+    """The version's openAPIV3Schema."""
+    namespaced: bool
+    has_status: bool
+    scale: ScalePaths | None
+    columns: tuple[Mapping[str, Any], ...]
+    """additionalPrinterColumns as they are written."""
+    selectable_fields: tuple[str, ...]
+    """JSON paths that field selectors may name, such as `.spec.color`."""
+
+    def check(
+        self, obj: _Object, strictness: Strictness = Strictness.WARN, raw: bytes | None = None
+    ) -> Checked | Refused:
+        """The object without unknown fields; `raw` is the body it came from, None if it came from a patch."""
+        duplicates = () if raw is None else duplicate_fields(raw, obj)
+        unknown: list[str] = []
+        try:
+            pruned = _pruned_resource(obj, self.raw, "", unknown)
+        except (WrongTypeError, leaves.LeafError) as error:
+            return cannot_handle(obj, str(error))
+        problems = [f"duplicate field {quote(path)}" for path in duplicates]
+        problems += [f"unknown field {quote(path)}" for path in sorted(unknown)]
+        if not problems or strictness is Strictness.IGNORE:
+            return Checked(pruned)
+        if strictness is Strictness.STRICT:
+            return cannot_handle(obj, "strict decoding error: " + ", ".join(problems))
+        return Checked(pruned, tuple(problems))
+
+    def default(self, obj: _Object) -> None:
+        """Fills in defaults in place; nulls where null is not allowed count as absent."""
+        _default(obj, self.raw)
+
+    def validate(self, obj: _Object, old: _Object | None = None) -> list[FieldError]:
+        """A new object, or one that replaces `old`."""
+        if old is None:
+            errors = validate_metadata(obj["metadata"], namespaced=self.namespaced, custom=True)
+        else:
+            errors = validate_metadata_update(obj["metadata"], old["metadata"])
+        return errors + self._validate_content(obj, old) + self._validate_replicas(obj, "spec")
+
+    def validate_status(self, obj: _Object, old: _Object) -> list[FieldError]:
+        """A write to the subresource status."""
+        errors = validate_metadata_update(obj["metadata"], old["metadata"])
+        return errors + self._validate_content(obj, old) + self._validate_replicas(obj, "status")
+
+    def _validate_content(self, obj: _Object, old: _Object | None) -> list[FieldError]:
+        content, before = _content(obj), _content(old) if old is not None else None
+        previous = {} if before is None else {"old": before}
+        errors = validate_value(content, self.raw, "", **previous)
+        return errors + validate_extensions(content, self.raw, "", **previous)
+
+    def _validate_replicas(self, obj: _Object, part: str) -> list[FieldError]:
+        if self.scale is None:
+            return []
+        path = self.scale.spec_replicas if part == "spec" else self.scale.status_replicas
+        found = get_path(obj, path)
+        if found is None:
+            return []
+        if isinstance(found, bool) or not isinstance(found, int):
+            return [invalid(path, 0, f"{path} accessor error: {_go(found)}, expected int64")]
+        if found < 0:
+            return [invalid(path, found, "should be a non-negative integer")]
+        if found > _MAX_INT32:
+            return [invalid(path, found, f"should be less than or equal to {_MAX_INT32}")]
+        return []
+
+
+def _content(obj: _Object) -> _Object:
+    return {key: value for key, value in obj.items() if key != "metadata"}
+
+
+def _go(value: Any) -> str:
+    if isinstance(value, str):
+        return f"{value} is of the type string"
+    if isinstance(value, bool):
+        return f"{str(value).lower()} is of the type bool"
+    return f"{value} is of the type {'float64' if isinstance(value, float) else 'map[string]interface {}'}"
+
+
+def compile_version(definition: Mapping[str, Any], version: str) -> Resource:
+    """The resource of a version of a valid definition; KeyError if it has no such version."""
+    spec = definition["spec"]
+    found = next((each for each in spec["versions"] if each["name"] == version), None)
+    if found is None:
+        raise KeyError(f"{definition['metadata']['name']} has no version {version}")
+    raw = found.get("schema", {}).get("openAPIV3Schema") or _ANYTHING
+    subresources = found.get("subresources") or {}
+    scale = subresources.get("scale")
+    return Resource(
+        schema=custom_schema(raw),
+        raw=raw,
+        namespaced=spec.get("scope") == "Namespaced",
+        has_status="status" in subresources,
+        scale=None if scale is None else ScalePaths.of(scale),
+        columns=tuple(found.get("additionalPrinterColumns", ())),
+        selectable_fields=tuple(each["jsonPath"] for each in found.get("selectableFields", ())),
+    )
+
+
+def _pruned_resource(obj: _Object, schema: Mapping[str, Any], path: str, unknown: list[str]) -> _Object:
+    """An object with apiVersion, kind and metadata, whether it is the whole or embedded."""
+    rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    pruned: _Object = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
+    metadata = obj.get("metadata")
+    if metadata is not None:
+        pruned["metadata"] = _metadata(metadata, f"{path}metadata", unknown)
+    properties = {
+        key: value
+        for key, value in schema.get("properties", {}).items()
+        if key not in ("apiVersion", "kind", "metadata")
+    }
+    content = _pruned(
+        rest, {**schema, "properties": properties, "x-kubernetes-embedded-resource": False}, path, unknown
+    )
+    pruned.update(content)
+    return pruned
+
+
+def _metadata(metadata: Any, path: str, unknown: list[str]) -> Any:
+    problems: list[str] = []
+    decoded = checker(component(OBJECT_META))(metadata, (), problems)
+    prefix = 'unknown field "'
+    unknown += [f"{path}.{problem.removeprefix(prefix).removesuffix(chr(34))}" for problem in problems]
+    return decoded
+
+
+def _pruned(value: Any, schema: Mapping[str, Any], path: str, unknown: list[str]) -> Any:
+    """`path` ends in a dot or is empty, ready for a name."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        items = schema.get("items")
+        below = items if isinstance(items, dict) else _ANYTHING if _open(schema) else {}
+        here = path.removesuffix(".")
+        return [_pruned(item, below, f"{here}[{index}].", unknown) for index, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if schema.get("x-kubernetes-embedded-resource"):
+        return _pruned_resource(value, schema, path, unknown)
+    properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
+    kept: _Object = {}
+    for name, item in value.items():
+        below = properties.get(name)
+        if below is None and isinstance(additional, dict):
+            below = additional
+        if below is None and (additional is True or _open(schema)):
+            below = _ANYTHING
+        if below is None:
+            unknown.append(f"{path}{name}")
+        else:
+            kept[name] = _pruned(item, below, f"{path}{name}.", unknown)
+    return kept
+
+
+def _open(schema: Mapping[str, Any]) -> bool:
+    return bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+
+
+def _default(value: Any, schema: Mapping[str, Any]) -> None:
+    if isinstance(value, list):
+        items = schema.get("items")
+        if isinstance(items, dict):
+            for item in value:
+                _default(item, items)
+        return
+    if not isinstance(value, dict):
+        return
+    properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
+    for name, below in properties.items():
+        if value.get(name) is None and name in value and not below.get("nullable"):
+            del value[name]
+        if name not in value and "default" in below:
+            value[name] = deepcopy(below["default"])
+    for name, item in value.items():
+        below = properties.get(name, additional)
+        if isinstance(below, dict):
+            _default(item, below)

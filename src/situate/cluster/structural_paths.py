@@ -1,0 +1,44 @@
+"""JSON paths in dot notation, by which the scale subresource finds its numbers in a custom resource."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where replicas and selector are kept, such as `.spec.replicas`."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str
+    """Empty if the resource has none."""
+
+    @staticmethod
+    def of(scale: Mapping[str, Any]) -> ScalePaths:
+        """From a version's `subresources.scale`."""
+        return ScalePaths(
+            scale.get("specReplicasPath", ""), scale.get("statusReplicasPath", ""), scale.get("labelSelectorPath", "")
+        )
+
+
+def get_path(obj: Any, path: str) -> Any:
+    """The value at the path; None if a step of it is missing."""
+    for step in path.removeprefix(".").split("."):
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(step)
+    return obj
+
+
+def set_path(obj: dict[str, Any], path: str, value: Any) -> None:
+    """Sets the value in place; objects on the way are made where there are none."""
+    *steps, last = path.removeprefix(".").split(".")
+    for step in steps:
+        below = obj.get(step)
+        if not isinstance(below, dict):
+            below = obj[step] = {}
+        obj = below
+    obj[last] = value

@@ -1,0 +1,91 @@
+"""Regular expressions of schemas: RE2's language on Python's engine.
+
+What RE2 has not (look-around, back-references, possessive and atomic groups) is refused, as it is upstream; `$` and
+`\\z` mean the end of the text, classes are ASCII's, `[[:alpha:]]` is spelled out.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+_POSIX: Final = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": "\\x00-\\x7f",
+    "blank": "\\t ",
+    "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": "!-/:-@\\[-`{-~",
+    "space": "\\t\\n\\v\\f\\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+_REFUSED: Final = re.compile(r"\(\?(?:=|!|<=|<!|>|\()|\(\?P=|(?<!\\)(?:\\\\)*\\[1-9]|[*+?}]\+")
+
+
+class PatternError(ValueError):
+    """The pattern is none; the text says why."""
+
+
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Ready to `search`; PatternError if RE2 would refuse the pattern."""
+    refused = _REFUSED.search(pattern)
+    if refused is not None:
+        raise PatternError(f"error parsing regexp: invalid or unsupported Perl syntax: `{refused[0]}`")
+    try:
+        return re.compile(_translated(pattern), re.ASCII)
+    except re.error as error:
+        raise PatternError(_shown(error, pattern)) from None
+
+
+def _translated(pattern: str) -> str:
+    out: list[str] = []
+    in_class = False
+    position = 0
+    while position < len(pattern):
+        char = pattern[position]
+        if char == "\\" and position + 1 < len(pattern):
+            pair = pattern[position : position + 2]
+            out.append(r"\Z" if pair == r"\z" else pair)
+            position += 2
+            continue
+        named = re.match(r"\[:(\^?)(\w+):\]", pattern[position:]) if in_class else None
+        if named is not None:
+            if named[2] not in _POSIX or named[1]:
+                raise PatternError(f"error parsing regexp: invalid character class range: `{named[0]}`")
+            out.append(_POSIX[named[2]])
+            position += len(named[0])
+            continue
+        if char == "[" and not in_class:
+            in_class = True
+            opening = re.match(r"\[\^?\]?", pattern[position:])
+            text = opening[0] if opening else char
+            out.append(text.replace("]", r"\]"))
+            position += len(text)
+            continue
+        if char == "]":
+            in_class = False
+        out.append(r"\Z" if char == "$" and not in_class else r"\[" if char == "[" and in_class else char)
+        position += 1
+    return "".join(out)
+
+
+def _shown(error: re.error, pattern: str) -> str:
+    """Go's words for the commonest mistakes."""
+    text = str(error.msg)
+    if "unterminated subpattern" in text:
+        return f"error parsing regexp: missing closing ): `{pattern}`"
+    if "unbalanced parenthesis" in text:
+        return f"error parsing regexp: unexpected ): `{pattern}`"
+    if "unterminated character set" in text:
+        return f"error parsing regexp: missing closing ]: `{pattern[error.pos or 0 :]}`"
+    if "nothing to repeat" in text:
+        return f"error parsing regexp: missing argument to repetition operator: `{pattern[error.pos or 0]}`"
+    return f"error parsing regexp: {text}: `{pattern}`"
