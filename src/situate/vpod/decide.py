@@ -301,11 +301,16 @@ def _binding(
         return None
     if added == allowed and allowed < missing:
         return limited
-    if situation.state.options.topology_required and situation.state.open:
+    if situation.state.options.topology_required and _has_room(situation, own):
         return Limit(0, Rule.TOPOLOGY, f"a {situation.state.options.topology} that lags behind has no room")
     if situation.state.options.policy is PolicyName.POLICY and (refusal := resize.refusal(situation, own)):
         return Limit(0, Rule.PREDICATES, refusal)
     return None
+
+
+def _has_room(situation: Situation, own: Places) -> bool:
+    """Whether a pod that accepts has any; one may have it for this vpod alone, whose status still counts there."""
+    return bool(situation.state.open) or any(situation.room(o, own.get(o, 0)) for o in situation.known_places())
 
 
 def _covering(situation: Situation, own: dict[int, int], target: int, moves: Counter[MoveCause]) -> dict[int, int]:
@@ -321,7 +326,7 @@ def _covering(situation: Situation, own: dict[int, int], target: int, moves: Cou
     for ordinal in (*before, *situation.fresh(own, set(before))):
         if len(own) >= needed:
             break
-        if situation.room(ordinal, 0) == 0:
+        if ordinal in own or situation.room(ordinal, 0) == 0:
             continue
         fullest = max(own, key=lambda o: (own[o], o))
         if own[fullest] < 2:
@@ -357,7 +362,7 @@ def _decision(
         own = dict(sorted(own.items()))
         delta = _delta(base or NO_PLACES, own)
         placements = state.placements_of(own) if delta or base is None or entry is None else entry.result
-    short = shortage(state, left, situation.weight, limited) if left else None
+    short = shortage(situation, own, left, limited) if left else None
     return Decision(
         key=vpod.key,
         wanted=wanted,
@@ -393,7 +398,7 @@ def _era_decision(situation: Situation, vpod: VPod, wanted: int) -> Decision:
         resource_version=vpod.resource_version,
         changed=vpod.placements != answer.placements,
         notices=_notices(situation, vpod, None),
-        shortage=shortage(state, answer.left, situation.weight, None) if answer.left else None,
+        shortage=shortage(situation, answer.reservation, answer.left, None) if answer.left else None,
     )
 
 

@@ -12,6 +12,7 @@ from itertools import chain
 
 from situate.vpod.model import UNKNOWN_ZONE
 from situate.vpod.options import PackOrder, Topology
+from situate.vpod.pods import PodClass
 from situate.vpod.situation import Situation
 from situate.vpod.state import Places
 
@@ -180,7 +181,10 @@ def _lagging(situation: Situation, domains: Mapping[str, _Domain], own: Mapping[
     state = situation.state
     blocked = [float(d.own) for d in domains.values() if d.name and d.best() is None and _counts(situation, d.name)]
     if state.options.topology is Topology.ZONE:
-        blocked += [float(own.get(zone, 0)) for zone in usable_zones(situation) if zone not in domains]
+        expected = usable_zones(situation)
+    else:  # a node that none of our pods is on takes no part
+        expected = {slot.domain for slot in state.slots.values() if slot.verdict.pod_class is PodClass.ACCEPT}
+    blocked += [float(own.get(name, 0)) for name in expected if name not in domains]
     return min(blocked, default=float("inf"))
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from situate.vpod.limits import Limit
 from situate.vpod.pods import Cause
-from situate.vpod.state import State
+from situate.vpod.situation import Situation
+from situate.vpod.state import Places
 
 FULL = "full"
 
@@ -33,11 +34,23 @@ class Shortage:
         return sentence if self.limit is None else f"{sentence}; {self.limit.rule}: {self.limit.message}"
 
 
-def shortage(state: State, left: int, weight: int, limit: Limit | None) -> Shortage:
-    """O(reasons) for vreplicas of weight 1; for heavier ones each pod with room is asked."""
-    fit = sum(map(len, state.open.values()))
-    if weight > 1:
-        fit = sum(state.free(ordinal) >= weight for ordinals in state.open.values() for ordinal in ordinals)
+def shortage(situation: Situation, own: Places, left: int, limit: Limit | None) -> Shortage:
+    """Of a vpod that holds `own` after the decision.
+
+    O(reasons + own entries) for vreplicas of weight 1; for heavier ones each pod with room is asked.
+    """
+    state = situation.state
+    ours = situation.known_places() | own.keys()
+    fit = sum(situation.room(ordinal, own.get(ordinal, 0)) > 0 for ordinal in ours)
+    if situation.weight == 1:
+        slots = state.slots
+        fit += sum(map(len, state.open.values())) - sum(o in slots and slots[o].open for o in ours)
+    else:
+        fit += sum(
+            ordinal not in ours and situation.room(ordinal, 0) > 0
+            for ordinals in state.open.values()
+            for ordinal in ordinals
+        )
     counts = {str(cause): number for cause, number in state.causes.items() if cause is not Cause.NONE}
     full = state.causes[Cause.NONE] - fit
     if full:

@@ -1,0 +1,75 @@
+"""Small StatefulSets for tests: say only what matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from situate.vpod.decide import Decision, commit, decide
+from situate.vpod.model import Key, Placement, Placements, PlainVPod
+from situate.vpod.options import Options
+from situate.vpod.pods import NodeFacts, PodFacts
+from situate.vpod.state import State
+
+SET = "set"
+
+
+def placed(*amounts: int) -> Placements:
+    """Vreplicas on ordinals 0, 1, 2 …; zeros are left out."""
+    return tuple(Placement(f"{SET}-{ordinal}", n) for ordinal, n in enumerate(amounts) if n)
+
+
+def amounts(placements: Iterable[Placement], pods: int) -> list[int]:
+    """The inverse of `placed`."""
+    found = [0] * pods
+    for placement in placements:
+        found[int(placement.pod_name.rpartition("-")[2])] += placement.vreplicas
+    return found
+
+
+def pod(ordinal: int, **changes: Any) -> PodFacts:
+    return PodFacts(**{"name": f"{SET}-{ordinal}", "node": f"node-{ordinal}", **changes})
+
+
+def vpod(name: str, vreplicas: int, placements: Placements = (), **changes: Any) -> PlainVPod:
+    """`name` is namespace/name."""
+    return PlainVPod(Key.parse(name), vreplicas, placements, **changes)
+
+
+def options(capacity: int, **changes: Any) -> Options:
+    return Options("ns", SET, capacity, **changes)
+
+
+def state(
+    pods: int,
+    capacity: int,
+    vpods: Iterable[PlainVPod] = (),
+    zones: Iterable[str] | None = None,
+    **changes: Any,
+) -> State:
+    """Healthy pods, one a node; `zones` of the nodes, cycled."""
+    names = list(zones or ["zone"])
+    # more nodes than pods, so that a set can grow
+    nodes = [NodeFacts(f"node-{o}", names[o % len(names)]) for o in range(max(pods, 16))]
+    return State.rebuilt(options(capacity, **changes), pods, map(pod, range(pods)), vpods, 0.0, nodes)
+
+
+def schedule(on: State, subject: PlainVPod, now: float = 0.0, written: bool = True) -> Decision:
+    """One call, its result written to the status and seen."""
+    on.observe_vpod(subject, now)
+    decision = decide(on, subject, now)
+    commit(on, decision)
+    if written:
+        on.observe_vpod(with_placements(subject, decision.placements), now)
+    return decision
+
+
+def with_placements(subject: PlainVPod, placements: Placements) -> PlainVPod:
+    return PlainVPod(
+        subject.key,
+        subject.vreplicas,
+        placements,
+        deletion_timestamp=subject.deletion_timestamp,
+        weight=subject.weight,
+        priority=subject.priority,
+    )
