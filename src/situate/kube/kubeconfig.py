@@ -89,13 +89,15 @@ def load_kubeconfig(paths: Sequence[Path]) -> Kubeconfig:
 def _root(path: Path) -> Fields | None:
     """None if there is no such file: kubectl passes over those, too."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     except OSError as error:
         raise BadConnection(
             f"{path}: cannot be read: {error.strerror}; check that it is a file you may read"
         ) from error
+    except UnicodeDecodeError as error:
+        raise BadConnection(f"{path}: byte {error.start} is no UTF-8; allowed: a YAML file of kind Config") from error
     content, mistakes = load_yaml(text)
     if mistakes:
         raise BadConnection(f"{path}: {mistakes[0]}")
