@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-import msgspec
-
+from situate.objects.codec import Malformed, decode_status
 from situate.objects.messages import Request, Response
 from situate.objects.status import Status, StatusDetails
 
@@ -218,15 +217,14 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 _ALL: Final[tuple[type[ApiError], ...]] = (*_BY_STATUS.values(), AlreadyExists, Gone)
 _BY_REASON: Final[Mapping[str, type[ApiError]]] = {reason: class_ for class_ in _ALL for reason in class_.reasons}
 
-_STATUS: Final = msgspec.json.Decoder(Status)
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def refusal(response: Response, request: Request | None = None) -> ApiError:
     """The error that an answer of 400 or more means; the reason decides before the status."""
     try:
-        status = _STATUS.decode(response.body)
-    except msgspec.MsgspecError:
+        status = decode_status(response.body)
+    except Malformed:
         # Not from the API server itself: a proxy's page, or plain text such as "404 page not found".
         text = response.body[:200].decode("utf-8", "replace")
         status = Status(message=" ".join(text.split()))

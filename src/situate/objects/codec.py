@@ -19,6 +19,7 @@ from situate.objects.pod_wire import PodReader, PodWire
 from situate.objects.pods import Pod
 from situate.objects.quantity import decode_quantity
 from situate.objects.resources import ResourceType
+from situate.objects.status import Status
 from situate.objects.unstructured import Unstructured
 
 T = TypeVar("T")
@@ -68,9 +69,17 @@ def decode_event(line: bytes) -> RawEvent:
     """One line of a watch; `Malformed` if it is none."""
     try:
         event = _EVENT.decode(line)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise Malformed("a watch event", *_path_and_problem(error)) from error
     return RawEvent(event.type, bytes(event.object))
+
+
+def decode_change(resource: ResourceType[T], line: bytes) -> tuple[str, T] | None:
+    """The type and object of a watch's line in one pass, if it tells of a change and is in order.
+
+    None for everything else: a bookmark, an ERROR, an unreadable object; `decode_event` then says what it is.
+    """
+    return _shape(resource).decode_change(line)
 
 
 def decode_metadata(body: bytes, what: str) -> ObjectMeta:
@@ -81,9 +90,22 @@ def decode_metadata(body: bytes, what: str) -> ObjectMeta:
         raise Malformed(what, *_path_and_problem(error)) from error
 
 
+def decode_status(body: bytes) -> Status:
+    """A refusal's body, or the object of an ERROR event; `Malformed` if it is no Status."""
+    try:
+        return _lenient(_STATUS, body)
+    except _UNREADABLE as error:
+        raise Malformed("a Status", *_path_and_problem(error)) from error
+
+
 class _EventWire(msgspec.Struct, gc=False):
     type: str
     object: msgspec.Raw
+
+
+class _ChangeWire(msgspec.Struct, Generic[T], gc=False):
+    type: str
+    object: T
 
 
 class _WithMetadata(msgspec.Struct, gc=False, rename="camel"):
@@ -96,8 +118,10 @@ class _ListWire(msgspec.Struct, Generic[T], gc=False):
     items: list[T] = []
 
 
+_CHANGES: Final = frozenset(("ADDED", "MODIFIED", "DELETED"))
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 _EVENT: Final = msgspec.json.Decoder(_EventWire)
+_STATUS: Final = msgspec.json.Decoder(Status)
 _WITH_METADATA: Final = msgspec.json.Decoder(_WithMetadata)
 _RAW_PAGE: Final = msgspec.json.Decoder(_ListWire[msgspec.Raw])
 
@@ -109,6 +133,7 @@ class _Shape(Generic[T]):
     resource: ResourceType[T]
     one: msgspec.json.Decoder[Any]
     page: msgspec.json.Decoder[Any]
+    change: msgspec.json.Decoder[Any]
     build: Callable[[Any], T] | None
     """None where the wire type is the model itself."""
 
@@ -125,6 +150,15 @@ class _Shape(Generic[T]):
         except _UNREADABLE:
             return self._decode_one_by_one(body)
         return Decoded(items, page.metadata)
+
+    def decode_change(self, line: bytes) -> tuple[str, T] | None:
+        try:
+            change = self.change.decode(line)
+            if change.type in _CHANGES:
+                return change.type, change.object if self.build is None else self.build(change.object)
+        except _UNREADABLE:
+            return None
+        return None
 
     def _built(self, wire: Any) -> T:
         return cast(T, wire) if self.build is None else self.build(wire)
@@ -182,7 +216,8 @@ def _new_shape(resource: ResourceType[Any]) -> _Shape[Any]:
         wire, build = msgspec.Raw, _unstructured_builder(resource)
     one: msgspec.json.Decoder[Any] = msgspec.json.Decoder(wire, dec_hook=decode_quantity)
     page: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_ListWire[wire], dec_hook=decode_quantity)
-    return _Shape(resource, one, page, build)
+    change: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_ChangeWire[wire], dec_hook=decode_quantity)
+    return _Shape(resource, one, page, change, build)
 
 
 def _unstructured_builder(resource: ResourceType[Any]) -> Callable[[msgspec.Raw], Unstructured]:
