@@ -15,6 +15,7 @@ import msgspec
 
 from situate.cluster.field_errors import Refused, bad_request
 from situate.cluster.fieldmanager_check import wrong_fields
+from situate.cluster.fieldmanager_creation import created_fields
 from situate.cluster.fieldmanager_paths import (
     EMPTY,
     NotAssociativeError,
@@ -121,9 +122,19 @@ def update(
     if sent == [] or sent == [{}]:
         return []
     entries = (_decoded(before) if writer.subresource else _decoded(sent) or _decoded(before)) or {}
-    if not entries and live is not None:
-        return []
+    if not entries:
+        return [] if live is not None else _created(new, schema, writer, reset)
     return _encoded(_after_update(live, new, schema, writer, entries, reset))
+
+
+def _created(new: dict[str, Any], schema: Schema, writer: Writer, reset: Paths) -> list[dict[str, Any]]:
+    """The one entry of a new object, of which everything is the writer's."""
+    try:
+        fields = created_fields(new, _empty(schema), schema, reset)
+    except NotAssociativeError:
+        return _encoded(_after_update(None, new, schema, writer, {}, reset))
+    entry = _Entry(writer.manager or "unknown", UPDATE, writer.api_version, writer.subresource, writer.time, EMPTY)
+    return [{**entry.value(), "fieldsV1": fields}] if fields else []
 
 
 def _after_update(
