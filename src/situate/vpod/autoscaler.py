@@ -67,7 +67,7 @@ def beat(state: State, memory: Memory, now: float, may_shrink: bool) -> Beat:
     needed = within_limits(state.options, pods_needed(state))
     memory = _remembering(memory, needed, now, state.options.scale_down_stabilization)
     if needed >= state.replicas:
-        return _growing(state, memory, needed)
+        return _growing(state, memory, now, may_shrink, needed)
     lowest = _stable_recommendation(state, memory, now)
     if not state.options.drain.enabled:
         return _cutting_first(state, memory, now, may_shrink, needed, lowest)
@@ -87,14 +87,17 @@ def within_limits(options: Options, pods: int) -> int:
     return pods if options.max_replicas is None else min(pods, options.max_replicas)
 
 
-def _growing(state: State, memory: Memory, needed: int) -> Beat:
-    """New demand ends a drain at any time."""
+def _growing(state: State, memory: Memory, now: float, may_shrink: bool, needed: int) -> Beat:
+    """New demand ends a drain at any time. Where nothing is drained, what a cut left behind is evicted."""
     step = state.options.max_scale_up_step
     replicas = needed if step is None else min(needed, state.replicas + step)
     notices: tuple[Notice, ...] = ()
     if state.drain is not None:
         notices = (Notice("DrainCancelled", f"{needed} pods are needed again; all of them accept vreplicas"),)
-    return Beat(needed, replicas, None, (), memory, None, notices)
+    grown = Beat(needed, replicas, None, (), memory, None, notices)
+    if state.options.drain.enabled or not may_shrink or replicas != state.replicas:
+        return grown
+    return _compacting(state, grown, now)
 
 
 def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed: int, lowest: int) -> Beat:

@@ -38,6 +38,7 @@ def place(state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool
     Without `drain.surge` everything that finds another place leaves in one write. With it, up to `surge` vreplicas are
     added first, and as many old ones go once `ready` says so of every pod, or after `settle`; `retry_at` says when.
     """
+    state.advance(now)
     entry = state.vpods.get(vpod.key)
     if state.drain is None or entry is None:
         return decide(state, vpod, now)
