@@ -26,7 +26,7 @@ from situate.cluster.structural_definitions import (
 )
 from situate.cluster.structural_paths import ScalePaths, get_path, set_path
 from situate.cluster.structural_values import validate_extensions, validate_value
-from situate.cluster.validation.metadata import validate_metadata, validate_metadata_update
+from situate.cluster.validation.metadata import validate_metadata, validate_metadata_update, with_general_update
 
 __all__ = [
     "Resource",
@@ -86,12 +86,14 @@ class Resource:
         if old is None:
             errors = validate_metadata(obj["metadata"], namespaced=self.namespaced, custom=True)
         else:
-            errors = validate_metadata_update(obj["metadata"], old["metadata"])
+            errors = validate_metadata_update(obj["metadata"], old["metadata"], custom=True)
+            errors = with_general_update(obj, old, self.namespaced, errors)
         return errors + self._validate_content(obj, old) + self._validate_replicas(obj, "spec")
 
     def validate_status(self, obj: _Object, old: _Object) -> list[FieldError]:
         """A write to the subresource status."""
-        errors = validate_metadata_update(obj["metadata"], old["metadata"])
+        errors = validate_metadata_update(obj["metadata"], old["metadata"], custom=True)
+        errors = with_general_update(obj, old, self.namespaced, errors)
         return errors + self._validate_content(obj, old) + self._validate_replicas(obj, "status")
 
     def _validate_content(self, obj: _Object, old: _Object | None) -> list[FieldError]:

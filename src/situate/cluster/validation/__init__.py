@@ -16,6 +16,7 @@ from situate.cluster.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
     validate_non_negative,
+    with_general_update,
 )
 from situate.cluster.validation.names import path_segment
 from situate.cluster.validation.pod_updates import validate_pod_resize, validate_pod_status, validate_pod_update
@@ -48,22 +49,20 @@ def validate_create(obj: _Map) -> list[FieldError]:
 def validate_update(new: _Map, old: _Map) -> list[FieldError]:
     """A write to the object itself; status is as it was."""
     found = _KINDS.get((new["apiVersion"], new["kind"]))
-    if found is not None:
-        return found[1](new, old)
-    return validate_metadata_update(new["metadata"], old["metadata"])
+    errors = _metadata_only(new, old) if found is None else found[1](new, old)
+    return with_general_update(new, old, _is_namespaced(new), errors) if errors else errors
 
 
 def validate_status(new: _Map, old: _Map) -> list[FieldError]:
     """A write to the subresource status; everything else but metadata is as it was."""
-    check = _STATUS.get((new["apiVersion"], new["kind"]))
-    if check is not None:
-        return check(new, old)
-    return validate_metadata_update(new["metadata"], old["metadata"])
+    errors = _STATUS.get((new["apiVersion"], new["kind"]), _metadata_only)(new, old)
+    return with_general_update(new, old, _is_namespaced(new), errors) if errors else errors
 
 
 def validate_resize(new: _Map, old: _Map) -> list[FieldError]:
     """A write to pods/resize."""
-    return validate_pod_resize(new, old)
+    errors = validate_pod_resize(new, old)
+    return with_general_update(new, old, True, errors) if errors else errors
 
 
 def validate_scale(scale: _Map) -> list[FieldError]:

@@ -60,7 +60,7 @@ def _config_map_data(obj: _Map) -> list[FieldError]:
 
 def config_map_update(new: _Map, old: _Map) -> list[FieldError]:
     errors = validate_metadata_update(new["metadata"], old["metadata"])
-    return errors + _locked(new, old, ("data", "binaryData")) + _config_map_data(new)
+    return errors + _locked(new, old, ("data", "binaryData")) + config_map(new)
 
 
 def _locked(new: _Map, old: _Map, fields: tuple[str, ...]) -> list[FieldError]:
@@ -107,7 +107,7 @@ def _secret_data(obj: _Map) -> list[FieldError]:
 def secret_update(new: _Map, old: _Map) -> list[FieldError]:
     errors = validate_metadata_update(new["metadata"], old["metadata"])
     errors += validate_immutable(new.get("type", ""), old.get("type", ""), "type")
-    return errors + _locked(new, old, ("data",)) + _secret_data(new)
+    return errors + _locked(new, old, ("data",)) + secret(new)
 
 
 def service(obj: _Map) -> list[FieldError]:
@@ -354,10 +354,15 @@ def _subject(subject: _Map, path: str, namespaced: bool) -> list[FieldError]:
     return errors
 
 
+_ROLE_REF: Final = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
+
+
 def role_binding_update(new: _Map, old: _Map) -> list[FieldError]:
     errors = role_binding(new) + validate_metadata_update(new["metadata"], old["metadata"])
     if new.get("roleRef") != old.get("roleRef"):
-        errors.append(invalid("roleRef", new.get("roleRef"), "cannot change roleRef"))
+        reference = new.get("roleRef", {})
+        shown = {name: reference.get(key, "") for name, key in _ROLE_REF}
+        errors.append(invalid("roleRef", shown, "cannot change roleRef"))
     return errors
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from situate.cluster.field_errors import FieldError, forbidden, invalid, required, too_long
 from situate.cluster.go_text import quote
-from situate.cluster.validation.names import Problems, dns_label, dns_subdomain, label_key, label_value
+from situate.cluster.validation.names import Problems, dns_label, dns_subdomain, label_key, label_value, path_segment
 
 NameForm = Callable[[str], Problems]
 
@@ -64,8 +64,22 @@ def validate_metadata(
     return errors
 
 
+def with_general_update(
+    new: Mapping[str, Any], old: Mapping[str, Any], namespaced: bool, errors: list[FieldError]
+) -> list[FieldError]:
+    """The errors of an update after those that the API reports of any kind's metadata.
+
+    Those are among `errors` already: upstream checks metadata generally and for the kind, and lists both.
+    """
+    if not any(error.field.startswith("metadata.") for error in errors):
+        return errors
+    general = validate_metadata(new["metadata"], namespaced=namespaced, name_form=path_segment, custom=True)
+    general += validate_metadata_update(new["metadata"], old["metadata"], custom=True)
+    return general + errors
+
+
 def validate_metadata_update(
-    new: Mapping[str, Any], old: Mapping[str, Any], path: str = "metadata"
+    new: Mapping[str, Any], old: Mapping[str, Any], path: str = "metadata", *, custom: bool = False
 ) -> list[FieldError]:
     """What an update may not change, and what both must agree in."""
     errors: list[FieldError] = []
@@ -91,6 +105,8 @@ def validate_metadata_update(
         errors += validate_owner_references(new["ownerReferences"], f"{path}.ownerReferences")
     if new.get("managedFields"):
         errors += _validate_managed_fields(new["managedFields"], f"{path}.managedFields")
+    if new.get("finalizers") and not custom:
+        errors += _standard_finalizers(new["finalizers"], f"{path}.finalizers")
     return errors
 
 
@@ -151,14 +167,16 @@ def _validate_finalizers(finalizers: Sequence[str], path: str, custom: bool) -> 
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(invalid(path, list(finalizers), detail))
-    if not custom:
-        detail = "name is neither a standard finalizer name nor is it fully qualified"
-        errors += [
-            invalid(f"{path}[{index}]", name, detail)
-            for index, name in enumerate(finalizers)
-            if "/" not in name and name not in _STANDARD_FINALIZERS
-        ]
-    return errors
+    return errors if custom else errors + _standard_finalizers(finalizers, path)
+
+
+def _standard_finalizers(finalizers: Sequence[str], path: str) -> list[FieldError]:
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid(f"{path}[{index}]", name, detail)
+        for index, name in enumerate(finalizers)
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
 
 
 def _validate_managed_fields(entries: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:

@@ -134,13 +134,25 @@ def _gated_affinity(spec: _Map, before: _Map) -> list[FieldError]:
     old = before.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED, {}).get("nodeSelectorTerms") or []
     if old and len(old) != len(new):
         detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [invalid(path, new, detail)]
+        return [invalid(path, [_internal_term(term) for term in new] or None, detail)]
     detail = "only additions are allowed (no mutations or deletions)"
     return [
-        invalid(f"{path}[{index}]", new[index], detail)
+        invalid(f"{path}[{index}]", _internal_term(new[index]), detail)
         for index, term in enumerate(old)
         if not _only_additions(new[index], term)
     ]
+
+
+def _internal_term(term: _Map) -> dict[str, Any]:
+    """As the server's internal type prints it."""
+    shown: dict[str, Any] = {}
+    for name, key in (("MatchExpressions", "matchExpressions"), ("MatchFields", "matchFields")):
+        requirements = [
+            {"Key": each.get("key", ""), "Operator": each.get("operator", ""), "Values": each.get("values")}
+            for each in term.get(key, ())
+        ]
+        shown[name] = requirements or None
+    return shown
 
 
 def _only_additions(new: _Map, old: _Map) -> bool:
