@@ -96,6 +96,7 @@ class Situation:
         """
         state = self.state
         known = self.known_places()
+        known.update(own)
         if domain is None:
             domains = list(state.open.values())
             others = domains[0] if len(domains) == 1 else list(merge(*domains))
