@@ -107,14 +107,19 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
 class Conversations:
     """Serves connections, and ends every one of them before the loop does."""
 
-    def __init__(self, talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._talk = talk
+        self._tls = tls
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[int]:
         """Yields the port."""
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         try:
             yield server.sockets[0].getsockname()[1]
         finally:
@@ -179,13 +184,15 @@ class ForwardProxy:
     """What clients must send; empty lets everybody through."""
     refuse_with: int = 0
     """A status with which everything is refused; 0 refuses nothing."""
+    tls: ssl.SSLContext | None = None
+    """None speaks plainly with clients."""
     seen: list[str] = field(default_factory=list)
     """First lines of what was asked."""
     port: int = 0
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[ForwardProxy]:
-        async with Conversations(self._talk).running() as self.port:
+        async with Conversations(self._talk, self.tls).running() as self.port:
             yield self
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -98,6 +98,7 @@ async def test_sends_what_the_request_says() -> None:
     assert headers["impersonate-uid"] == "u1"
     assert headers["impersonate-extra-example.com%2fteam"] in ("x", "y")
     assert seen["groups"] == ["a", "b"]
+    assert headers["user-agent"].startswith("situate/")
     assert "accept-encoding" not in headers
 
 

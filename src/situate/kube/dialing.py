@@ -92,7 +92,7 @@ async def dial(target: Target, context: ssl.SSLContext | None) -> HttpConnection
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
         if target.proxy is None:
             return await _open(target.host, target.port, context, target.server_name)
-        connection = await _open_proxy(target.proxy)
+        connection = await _open_proxy(target.proxy, context)
         if context is not None:
             try:
                 await _tunnel(connection, target, target.proxy)
@@ -111,10 +111,11 @@ async def _open(host: str, port: int, context: ssl.SSLContext | None, server_nam
     return connection
 
 
-async def _open_proxy(proxy: Proxy) -> HttpConnection:
-    context = ssl.create_default_context() if proxy.tls else None
+async def _open_proxy(proxy: Proxy, context: ssl.SSLContext | None) -> HttpConnection:
+    """A proxy that speaks TLS is trusted by the same authorities as the server, as client-go does."""
+    proxy_context = (context or ssl.create_default_context()) if proxy.tls else None
     try:
-        return await _open(proxy.host, proxy.port, context, proxy.host)
+        return await _open(proxy.host, proxy.port, proxy_context, proxy.host)
     except OSError as error:
         raise ProxyUnreachable(error.strerror or str(error)) from error
 

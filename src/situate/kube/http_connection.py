@@ -47,7 +47,7 @@ class HttpConnection(asyncio.Protocol):
             if parser.pieces:
                 body = parser.pieces[0] if len(parser.pieces) == 1 else b"".join(parser.pieces)
                 parser.pieces.clear()
-                if self._paused and self._transport:
+                if self._paused and self._transport and self.open:
                     self._paused = False
                     self._transport.resume_reading()
                 yield body
@@ -113,7 +113,9 @@ class HttpConnection(asyncio.Protocol):
             return
         if parser.complete or (parser.status and not self._whole):
             self._wake()
-        if not self._whole and not self._paused and sum(map(len, parser.pieces)) > _READ_AHEAD and self._transport:
+        if self._whole or self._paused or not self.open or not self._transport:
+            return
+        if sum(map(len, parser.pieces)) > _READ_AHEAD:
             self._paused = True
             self._transport.pause_reading()
 
