@@ -33,7 +33,7 @@ from situate.kube.errors import (
 from situate.kube.store import Store
 from situate.kube.versions import Versions
 from situate.kube.watch import Patience, Silent, WatchScope, open_watch, read_bookmark, read_error
-from situate.objects.codec import Malformed, decode, decode_event, decode_metadata
+from situate.objects.codec import Malformed, decode, decode_change, decode_event, decode_metadata
 from situate.objects.meta import KubernetesObject
 from situate.objects.resources import ResourceType
 
@@ -141,6 +141,16 @@ class Reflector(Generic[T]):
         For those who do not trust a watch for ever. Raises what the client raises.
         """
         await self._list()
+
+    def learn(self, new: T) -> None:
+        """The answer to a write of ours shows this object: as good as an event, and earlier.
+
+        An event from before the write that arrives later changes nothing. How far the watch has come stays as it is:
+        what others wrote meanwhile is still to be told.
+        """
+        known = self.store.get(new.metadata.name, new.metadata.namespace)
+        if self._versions.is_news(known, new):
+            self.store.put(new)
 
     async def _follow_once(self) -> tuple[WatchOutcome, Exception | None]:
         """One listing if one is due, then one watch; why it ended."""
@@ -252,6 +262,13 @@ class Reflector(Generic[T]):
 
     def _read(self, line: bytes, received: _Initial[T] | None, patience: Patience) -> bool:
         """One line; True when it ended the initial events."""
+        change = decode_change(self._resource, line)
+        if change is not None:
+            if self._failures or self.problem:
+                self._progress()
+            self.counts.events += 1
+            self._change(change[0], change[1], received)
+            return False
         try:
             event = decode_event(line)
         except Malformed as problem:
@@ -290,6 +307,9 @@ class Reflector(Generic[T]):
         except Malformed as problem:
             self._read_unreadable(kind, body, problem, received)
             return
+        self._change(kind, new, received)
+
+    def _change(self, kind: str, new: T, received: _Initial[T] | None) -> None:
         meta = new.metadata
         if self.malformed:
             self.malformed.pop(_key(meta.namespace, meta.name), None)

@@ -20,7 +20,10 @@ class Versions:
 
     def older(self, one: str, other: str) -> bool:
         """Whether `one` is certainly from before `other`."""
-        return one.isdecimal() and other.isdecimal() and _number(one) < _number(other)
+        # As text, for this runs for every event: of decimals without leading zeros the longer is the larger.
+        if len(one) == len(other):
+            return one < other and one.isdecimal() and other.isdecimal()
+        return len(one) < len(other) and one.isdecimal() and other.isdecimal()
 
     def is_news(self, known: KubernetesObject | None, new: KubernetesObject) -> bool:
         """Whether `new` is later than what is known of this name, deletions included."""
@@ -45,8 +48,3 @@ class Versions:
         """Everything that existed at this version is known: what is not known then had gone by then."""
         self._listed = version
         self._deleted = {key: each for key, each in self._deleted.items() if self.older(version, each)}
-
-
-def _number(version: str) -> int:
-    # hostile lengths: Python refuses to read thousands of digits
-    return int(version[:40])
