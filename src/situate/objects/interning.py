@@ -27,16 +27,17 @@ class Interner(Generic[T]):
     def __init__(self, decode: Callable[[bytes], T], absent: T) -> None:
         """`absent` is the value of a field that is not there."""
         self._decode = decode
-        self._absent = absent
-        self._by_bytes: dict[bytes, T] = {}
+        self.absent = absent
+        self.by_bytes: dict[bytes, T] = {}
+        """What is known already, for callers that cannot afford a call to find out."""
         self._by_content: dict[bytes, T] = {}
 
     def __call__(self, raw: msgspec.Raw) -> T:
         """The value of these bytes; raises what decoding raises."""
         key = bytes(raw)
         if not key:
-            return self._absent
-        known = self._by_bytes.get(key)
+            return self.absent
+        known = self.by_bytes.get(key)
         if known is not None:
             return known
         value = self._decode(key)
@@ -44,9 +45,9 @@ class Interner(Generic[T]):
         if len(self._by_content) >= _LIMIT:
             self._by_content.clear()
         value = self._by_content.setdefault(content, value)
-        if len(self._by_bytes) >= _LIMIT:
-            self._by_bytes.clear()
-        self._by_bytes[key] = value
+        if len(self.by_bytes) >= _LIMIT:
+            self.by_bytes.clear()
+        self.by_bytes[key] = value
         return value
 
 

@@ -201,6 +201,12 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 
 
 def _part(intern_: Interner[T], raw: msgspec.Raw, path: str) -> T:
+    # Called a score of times for every pod of every event: most parts are absent, most others are known.
+    if raw is _NOTHING:
+        return intern_.absent
+    known = intern_.by_bytes.get(bytes(raw))
+    if known is not None:
+        return known
     try:
         return intern_(raw)
     except msgspec.ValidationError as error:
