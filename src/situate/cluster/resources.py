@@ -134,6 +134,14 @@ class Catalog:
         """The served versions of a group, the preferred one first."""
         return list(self._versions.get(group, ()))
 
+    def versions_of(self, group: str, plural: str) -> frozenset[str]:
+        """The served versions of one resource."""
+        return frozenset(key[1] for key in self._by_path if key[0] == group and key[2] == plural)
+
+    def versions_by_priority(self, group: str, plural: str) -> list[str]:
+        """The served versions of one resource, the preferred one first."""
+        return [version for version in self.versions(group) if (group, version, plural) in self._by_path]
+
     def of(self, group: str, version: str) -> list[Resource]:
         """The resources of one group and version, by plural."""
         rows = [row for key, row in self._by_path.items() if key[:2] == (group, version)]

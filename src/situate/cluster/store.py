@@ -82,6 +82,7 @@ class Table:
         self.objects: dict[str, Stored] = {}
         self.floor = floor
         """Watches from this revision or later can be served from the log."""
+        self._history = floor
         self.watchers: list[Watcher] = []
         self._log: deque[Event] = deque()
         self._window = window
@@ -106,8 +107,8 @@ class Table:
 
     def at(self, revision: int) -> dict[str, Stored]:
         """The objects as they were at an earlier revision. Raises `Expired` if the log does not reach back."""
-        if revision < self.floor:
-            raise Expired(revision, self.floor)
+        if revision < self._history:
+            raise Expired(revision, self._history)
         objects = dict(self.objects)
         for event in reversed(self._log):
             if event.revision <= revision:
@@ -130,10 +131,12 @@ class Table:
         events.reverse()
         return events
 
-    def compact(self, revision: int) -> None:
-        """Forgets the log; watches from before `revision` are answered with 410 from now on."""
-        self._log.clear()
+    def compact(self, revision: int, *, pages: bool) -> None:
+        """Watches from before `revision` are answered with 410 from now on; with `pages` old lists as well."""
         self.floor = revision
+        if pages:
+            self._log.clear()
+            self._history = revision
 
     def restore(self, key: str, new: Stored | None) -> None:
         """Sets or removes an object without a change in the log. For the store only."""
@@ -156,7 +159,8 @@ class Table:
             self.objects[key] = event.new
         self._log.append(event)
         if len(self._log) > self._window:
-            self.floor = self._log.popleft().revision
+            self._history = self._log.popleft().revision
+            self.floor = max(self.floor, self._history)
 
 
 class Store:
@@ -249,11 +253,14 @@ class Store:
         self.table(resource).restore(key, None)
         self.revision = max(self.revision, revision)
 
-    def compact(self) -> None:
-        """Forgets the whole log: every earlier revision is 410 from now on."""
+    def compact(self, *, pages: bool = False) -> None:
+        """Every watch from an earlier revision is 410 from now on.
+
+        Lists that were begun can still be continued, as after a compaction of etcd, unless `pages` ends them too.
+        """
         self.start = self.revision
         for table in self._tables.values():
-            table.compact(self.revision)
+            table.compact(self.revision, pages=pages)
 
     def _commit(self, resource: str, new: Stored) -> None:
         table = self.table(resource)

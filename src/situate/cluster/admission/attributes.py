@@ -1,0 +1,42 @@
+"""One write as admission sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from situate.cluster.effects import Effect, Identity, Reply
+from situate.cluster.resources import Resource
+
+T = TypeVar("T")
+
+Steps: TypeAlias = Generator[Effect, Reply, T]
+"""A part of a request that may call webhooks."""
+
+Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+@dataclass(slots=True)
+class Attributes:
+    """`object` is replaced by those who change it."""
+
+    operation: Operation
+    resource: Resource
+    subresource: str
+    kind: tuple[str, str, str]
+    """Group, version and kind of the object."""
+    namespace: str
+    name: str
+    """Empty while a generateName has not been used."""
+    object: dict[str, Any] | None
+    """None for deletions."""
+    old: dict[str, Any] | None
+    """None for creations."""
+    options: Mapping[str, Any]
+    """CreateOptions, UpdateOptions, PatchOptions or DeleteOptions, as sent."""
+    dry_run: bool
+    identity: Identity
+    now: float
+    warnings: list[str] = field(default_factory=list)
+    """Shown to the client."""

@@ -1,0 +1,162 @@
+"""The admission plugins of kube-apiserver that are on by default and concern what is served.
+
+Priority, DefaultTolerationSeconds, TaintNodesByCondition and PodTopologyLabels (kubernetes plugin/pkg/admission). The
+namespace's life cycle is checked in `situate.cluster.writing`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.admission.attributes import Attributes
+from situate.cluster.refusals import Declined, forbidden
+from situate.cluster.resources import Resource
+from situate.cluster.store import Store
+
+_TOLERATION_SECONDS: Final = 300
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
+_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+_TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+
+class InTree:
+    """The plugins over one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def mutate(self, attributes: Attributes) -> bool:
+        """Changes the object in place; says whether it did."""
+        obj = attributes.object
+        if obj is None:
+            return False
+        if attributes.resource.table == "pods" and not attributes.subresource:
+            before = msgspec.json.encode(obj["spec"])
+            if attributes.operation == "CREATE":
+                self._set_priority(attributes.resource, obj)
+                _tolerate_lost_nodes(obj["spec"])
+            elif attributes.operation == "UPDATE":
+                self._keep_priority(obj, attributes.old)
+                _tolerate_lost_nodes(obj["spec"])
+            return bool(before != msgspec.json.encode(obj["spec"]))
+        if attributes.resource.table == "nodes" and attributes.operation == "CREATE":
+            return _taint_new_node(obj)
+        return False
+
+    def validate(self, attributes: Attributes) -> None:
+        """Raises `Declined` for what cannot be admitted."""
+        if attributes.resource.table == "priorityclasses.scheduling.k8s.io" and attributes.operation != "DELETE":
+            self._check_one_default(attributes)
+
+    def zone_labels(self, node_name: str) -> dict[str, str]:
+        """What PodTopologyLabels copies from a node onto a pod that is bound to it."""
+        node = self._store.get("nodes", "", node_name)
+        if node is None:
+            return {}
+        return {name: node.labels[name] for name in _TOPOLOGY_LABELS if name in node.labels}
+
+    def _set_priority(self, resource: Resource, pod: dict[str, Any]) -> None:
+        spec = pod["spec"]
+        name = spec.get("priorityClassName", "")
+        value, policy = 0, "PreemptLowerPriority"
+        if name:
+            found = self._store.get("priorityclasses.scheduling.k8s.io", "", name)
+            if found is None:
+                raise Declined(
+                    forbidden(resource, pod["metadata"].get("name", ""), f"no PriorityClass with name {name} was found")
+                )
+            priority_class = found.object()
+            value = priority_class["value"]
+            policy = priority_class.get("preemptionPolicy", policy)
+        else:
+            default = self._default_class()
+            if default is not None:
+                spec["priorityClassName"] = default["metadata"]["name"]
+                value = default["value"]
+                policy = default.get("preemptionPolicy", policy)
+        given = spec.get("priority")
+        if given is not None and given != value:
+            raise Declined(
+                forbidden(
+                    resource,
+                    pod["metadata"].get("name", ""),
+                    f"the integer value of priority ({given}) must not be provided in pod spec; priority admission "
+                    f"controller computed {value} from the given PriorityClass name",
+                )
+            )
+        spec["priority"] = value
+        chosen = spec.get("preemptionPolicy")
+        if chosen is not None and chosen != policy:
+            raise Declined(
+                forbidden(
+                    resource,
+                    pod["metadata"].get("name", ""),
+                    f"the string value of PreemptionPolicy ({chosen}) must not be provided in pod spec; priority "
+                    f"admission controller computed {policy} from the given PriorityClass name",
+                )
+            )
+        spec["preemptionPolicy"] = policy
+
+    def _keep_priority(self, pod: dict[str, Any], old: dict[str, Any] | None) -> None:
+        """Clients that know nothing of these fields leave them out of an update."""
+        if old is None:
+            return
+        for name in ("priority", "preemptionPolicy"):
+            if pod["spec"].get(name) is None and old["spec"].get(name) is not None:
+                pod["spec"][name] = old["spec"][name]
+
+    def _default_class(self) -> dict[str, Any] | None:
+        """The PriorityClass that is the global default; of several the one of the lowest value."""
+        table = self._store.table("priorityclasses.scheduling.k8s.io")
+        found: dict[str, Any] | None = None
+        for stored in table.objects.values():
+            if b'"globalDefault":true' in stored.raw:
+                candidate = stored.object()
+                if candidate.get("globalDefault") and (found is None or candidate["value"] < found["value"]):
+                    found = candidate
+        return found
+
+    def _check_one_default(self, attributes: Attributes) -> None:
+        obj = attributes.object
+        if obj is None or not obj.get("globalDefault"):
+            return
+        default = self._default_class()
+        if default is not None and default["metadata"]["name"] != obj["metadata"].get("name"):
+            raise Declined(
+                forbidden(
+                    attributes.resource,
+                    obj["metadata"].get("name", ""),
+                    f"PriorityClass {default['metadata']['name']} is already marked as default. Only one default can "
+                    "exist",
+                )
+            )
+
+
+def _tolerate_lost_nodes(spec: dict[str, Any]) -> None:
+    tolerations = spec.get("tolerations") or []
+    missing = [
+        key for key in (_NOT_READY, _UNREACHABLE) if not any(_tolerates(toleration, key) for toleration in tolerations)
+    ]
+    if not missing:
+        return
+    spec["tolerations"] = [
+        *tolerations,
+        *(
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
+            for key in missing
+        ),
+    ]
+
+
+def _tolerates(toleration: dict[str, Any], key: str) -> bool:
+    return toleration.get("key", "") in (key, "") and toleration.get("effect", "") in ("NoExecute", "")
+
+
+def _taint_new_node(node: dict[str, Any]) -> bool:
+    taints = node.setdefault("spec", {}).get("taints") or []
+    if any(taint.get("key") == _NOT_READY and taint.get("effect") == "NoSchedule" for taint in taints):
+        return False
+    node["spec"]["taints"] = [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}]
+    return True

@@ -1,0 +1,50 @@
+"""matchConditions of webhooks: CEL expressions that must all hold (apiserver webhook/matchconditions/matcher.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from situate.cluster.admission.attributes import Attributes
+from situate.cluster.cel import CelError, Program, compile_condition
+from situate.cluster.refusals import Declined, forbidden
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The conditions of one webhook."""
+
+    programs: tuple[tuple[str, Program | str], ...]
+    """Names, and the expressions or why they cannot be evaluated."""
+    fails_closed: bool
+    """Whether an error refuses the write; otherwise the webhook is not asked."""
+
+    @staticmethod
+    def of(conditions: Sequence[Mapping[str, Any]], *, fails_closed: bool) -> Conditions:
+        """From `matchConditions`."""
+        programs = tuple((entry["name"], compile_condition(entry["expression"])) for entry in conditions)
+        return Conditions(programs, fails_closed)
+
+    def hold(self, attributes: Attributes, request: Mapping[str, Any]) -> bool:
+        """Whether the webhook is to be asked: one false condition says no, whatever else fails.
+
+        `request` is that of the AdmissionReview. Raises `Declined` (403) for an error that refuses the write.
+        """
+        variables = {"object": attributes.object, "oldObject": attributes.old, "request": request}
+        errors: list[str] = []
+        for name, program in self.programs:
+            if isinstance(program, str):
+                errors.append(f"{name}: {program}")
+                continue
+            value = program.holds(variables)
+            if isinstance(value, CelError):
+                errors.append(f"expression '{program.expression}' resulted in error: {value.message}")
+            elif not value:
+                return False
+        if not errors:
+            return True
+        if self.fails_closed:
+            text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+            raise Declined(forbidden(attributes.resource, attributes.name, text))
+        return False

@@ -1,0 +1,258 @@
+"""Calls of admission webhooks: which are asked, what they are sent, and what their answers do.
+
+After apiserver's pkg/admission/plugin/webhook. Mutating webhooks are asked one after the other, in the order of the
+configurations' names; validating ones too, where upstream asks all at once and reports one refusal.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.admission.attributes import Attributes, Steps
+from situate.cluster.admission.hooks import Hook, Hooks
+from situate.cluster.admission.reviewed import review
+from situate.cluster.effects import CallWebhook, WebhookReply
+from situate.cluster.field_errors import Refused, bad_request
+from situate.cluster.go_text import quote
+from situate.cluster.names import Names
+from situate.cluster.patches import json_patch
+from situate.cluster.refusals import Declined, internal_error
+from situate.cluster.resources import Catalog, Resource
+from situate.cluster.schemas.decoding import Strictness
+from situate.cluster.semantics import Semantics
+from situate.cluster.store import Store
+
+_NO_EXPLANATION: Final = "without explanation"
+
+
+class _CallFailed(Exception):
+    """The webhook could not be asked or did not answer properly; failurePolicy decides."""
+
+
+@dataclass(slots=True)
+class Round:
+    """One pass over the mutating webhooks."""
+
+    only: frozenset[str] | None = None
+    """Webhooks that may be asked; None for all."""
+    changed: bool = False
+    asked: list[str] = field(default_factory=list)
+    """Webhooks that want to be asked again after changes of others, in order."""
+    again: set[str] = field(default_factory=set)
+
+    def mark(self, changed: bool, hook: Hook) -> None:
+        """Takes note of one answer."""
+        if changed:
+            self.changed = True
+            self.again.update(self.asked)
+            self.asked.clear()
+        if hook.reinvoked:
+            self.asked.append(hook.id)
+
+    def reinvocation(self, *, everything: bool) -> Round | None:
+        """The second pass; `everything` if the in-tree plugins changed something after this one."""
+        if everything:
+            self.again.update(self.asked)
+        return Round(only=frozenset(self.again)) if self.again else None
+
+
+class Webhooks:
+    """All webhooks that are configured in one store."""
+
+    def __init__(
+        self, store: Store, names: Names, catalog: Catalog, semantics_of: Callable[[Resource, str, str], Semantics]
+    ) -> None:
+        self._names = names
+        self._semantics_of = semantics_of
+        versions = catalog.versions_of
+        self._mutating = Hooks(store, versions, "mutatingwebhookconfigurations.admissionregistration.k8s.io")
+        self._validating = Hooks(store, versions, "validatingwebhookconfigurations.admissionregistration.k8s.io")
+
+    def mutating(self, attributes: Attributes) -> list[Hook]:
+        """The webhooks that could be asked about a write."""
+        return self._mutating.interested(attributes)
+
+    def mutate(self, attributes: Attributes, hooks: list[Hook], turn: Round) -> Steps[None]:
+        """One pass. Changes `attributes.object`; raises `Declined` if a webhook refuses or cannot be asked."""
+        for hook in hooks:
+            if turn.only is not None and hook.id not in turn.only:
+                continue
+            if not self._mutating.matches(hook, attributes):
+                continue
+            changed = False
+            try:
+                changed = yield from self._mutated(hook, attributes)
+            except _CallFailed as failure:
+                self._failed(hook, failure)
+            turn.mark(changed, hook)
+
+    def validate(self, attributes: Attributes) -> Steps[None]:
+        """Asks all; raises `Declined` with the first refusal."""
+        for hook in self._validating.interested(attributes):
+            if not self._validating.matches(hook, attributes):
+                continue
+            try:
+                response = yield from self._asked(hook, attributes, mutating=False)
+                if not response.get("allowed"):
+                    raise Declined(_denied(hook.name, response.get("status")))
+            except _CallFailed as failure:
+                self._failed(hook, failure)
+
+    def _failed(self, hook: Hook, failure: _CallFailed) -> None:
+        if not hook.ignores_failure:
+            raise Declined(internal_error(f"failed calling webhook {quote(hook.name)}: {failure}"))
+
+    def _mutated(self, hook: Hook, attributes: Attributes) -> Steps[bool]:
+        response = yield from self._asked(hook, attributes, mutating=True)
+        if not response.get("allowed"):
+            raise Declined(_denied(hook.name, response.get("status")))
+        patch = response.get("patch")
+        if not patch:
+            return False
+        operations = _operations(patch)
+        if not operations:
+            return False
+        if attributes.object is None:
+            raise Declined(
+                internal_error(
+                    f"admission webhook {quote(hook.name)} attempted to modify the object, which is not supported for "
+                    "this operation"
+                )
+            )
+        if response.get("patchType") != "JSONPatch":
+            raise _CallFailed(f"unsupported patch type {quote(str(response.get('patchType')))}")
+        patched = json_patch(attributes.object, operations)
+        if isinstance(patched, Refused):
+            raise Declined(internal_error(patched.message))
+        group, version, kind = attributes.kind
+        api_version = f"{group}/{version}" if group else version
+        semantics = self._semantics_of(attributes.resource, api_version, kind)
+        read = semantics.check(patched, Strictness.IGNORE, None)
+        if isinstance(read, Refused):
+            raise Declined(internal_error(read.message))
+        changed = read.object != attributes.object
+        semantics.default(read.object)
+        attributes.object = read.object
+        return changed
+
+    def _asked(self, hook: Hook, attributes: Attributes, *, mutating: bool) -> Steps[Mapping[str, Any]]:
+        if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
+            raise Declined(bad_request(f"admission webhook {quote(hook.name)} does not support dry run"))
+        uid = self._names.uid()
+        body = msgspec.json.encode(review(uid, attributes))
+        reply = yield from _tried(hook, body)
+        if reply.status == 0:
+            raise _CallFailed(f"failed to call webhook: {reply.error}")
+        if not 200 <= reply.status < 300:
+            raise _CallFailed(f"failed to call webhook: {_refusal(reply)}")
+        response = _response(reply.body, uid, mutating=mutating)
+        for warning in response.get("warnings") or ():
+            attributes.warnings.append(str(warning))
+        return response
+
+
+def _tried(hook: Hook, body: bytes) -> Steps[WebhookReply]:
+    """Asks, and asks again with the same uid for as long as 503 or 429 comes with Retry-After."""
+    left = hook.timeout_s
+    wait = 0.0
+    while True:
+        reply = yield CallWebhook(hook.name, hook.client_config, body, left, wait)
+        left -= reply.elapsed_s + wait
+        if reply.status not in (429, 503) or reply.retry_after_s is None:
+            return reply
+        wait = reply.retry_after_s
+        if left <= wait:
+            return WebhookReply(error="context deadline exceeded", elapsed_s=reply.elapsed_s)
+
+
+def _refusal(reply: WebhookReply) -> str:
+    """What client-go makes of an HTTP error."""
+    try:
+        status = msgspec.json.decode(reply.body)
+    except msgspec.DecodeError:
+        status = None
+    if isinstance(status, dict) and status.get("kind") == "Status" and status.get("message"):
+        return str(status["message"])
+    if reply.status == 500:
+        text = reply.body[:2048].decode(errors="replace").strip()
+        return f"an error on the server ({quote(text)}) has prevented the request from succeeding"
+    known = {
+        400: "the server rejected our request for an unknown reason",
+        401: "the server has asked for the client to provide credentials",
+        403: "unknown",
+        404: "the server could not find the requested resource",
+        405: "the server does not allow this method on the requested resource",
+        409: "the server reported a conflict",
+        429: "the server has received too many requests and has asked us to try again later",
+        503: "the server is currently unable to handle the request",
+        504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+    }
+    return known.get(reply.status, "unknown")
+
+
+def _response(body: bytes, uid: str, *, mutating: bool) -> Mapping[str, Any]:
+    try:
+        review = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise _CallFailed(f"failed to call webhook: couldn't get version/kind; json parse error: {error}") from None
+    if not isinstance(review, dict) or not isinstance(review.get("response"), dict):
+        raise _CallFailed("received invalid webhook response: webhook response was absent")
+    response: dict[str, Any] = review["response"]
+    if response.get("uid") != uid:
+        found = quote(str(response.get("uid", "")))
+        raise _CallFailed(f"received invalid webhook response: expected response.uid={quote(uid)}, got {found}")
+    if (review.get("apiVersion"), review.get("kind")) != ("admission.k8s.io/v1", "AdmissionReview"):
+        raise _CallFailed(
+            "received invalid webhook response: expected webhook response of admission.k8s.io/v1, "
+            f"Kind=AdmissionReview, got {review.get('apiVersion', '/')}, Kind={review.get('kind', '')}"
+        )
+    patch, kind = response.get("patch"), response.get("patchType")
+    problem = ""
+    if not mutating:
+        problem = (
+            "validating webhook may not return response.patch"
+            if patch
+            else "validating webhook may not return response.patchType"
+            if kind
+            else ""
+        )
+    elif patch and not kind:
+        problem = "webhook returned response.patch but not response.patchType"
+    elif kind and not patch:
+        problem = "webhook returned response.patchType but not response.patch"
+    if problem:
+        raise _CallFailed(f"received invalid webhook response: {problem}")
+    return response
+
+
+def _operations(patch: Any) -> list[Any]:
+    try:
+        operations = msgspec.json.decode(base64.b64decode(patch, validate=True))
+    except (binascii.Error, msgspec.DecodeError, TypeError, ValueError) as error:
+        raise _CallFailed(f"received undecodable patch in webhook response: {error}") from None
+    if operations is None:
+        return []
+    if not isinstance(operations, list):
+        raise _CallFailed("received undecodable patch in webhook response: json: cannot unmarshal into jsonpatch.Patch")
+    return operations
+
+
+def _denied(name: str, status: Any) -> Refused:
+    """webhook/errors/statuserror.go: ToStatusErr."""
+    given: Mapping[str, Any] = status if isinstance(status, dict) else {}
+    code = given.get("code")
+    code = code if isinstance(code, int) and code >= 400 else 400
+    denied = f"admission webhook {quote(name)} denied the request"
+    message, reason = str(given.get("message") or ""), str(given.get("reason") or "")
+    if message or reason:
+        denied = f"{denied}: {message or reason}"
+    else:
+        denied = f"{denied} {_NO_EXPLANATION}"
+    details = given.get("details")
+    return Refused(code, reason, denied, details if isinstance(details, dict) else {})

@@ -1,0 +1,52 @@
+"""Reviews: questions that are answered at once and stored nowhere.
+
+There is no authorization here, and the answers say so: everything is allowed, for everybody.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from situate.cluster.effects import Identity
+from situate.cluster.field_errors import Refused, bad_request
+from situate.cluster.refusals import no_such_path
+from situate.cluster.resources import Resource
+from situate.cluster.rules import Obj
+from situate.cluster.schemas.bodies import decode
+from situate.cluster.times import timestamp
+
+_ALLOWED: Final[Obj] = {"allowed": True, "reason": "situate's embedded API server allows everything to everybody"}
+_RULES: Final[Obj] = {
+    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    "incomplete": False,
+}
+
+
+def review(resource: Resource, body: bytes, identity: Identity, now: float) -> Obj | Refused:
+    """The review with its status filled in."""
+    asked: Any = decode(body)
+    if isinstance(asked, Refused):
+        return asked
+    if not isinstance(asked, dict) or asked.get("kind", resource.kind) != resource.kind:
+        return bad_request(f"the body is not a {resource.kind}")
+    answer: Obj = {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": asked.get("metadata") or {},
+    }
+    if "spec" in asked:
+        answer["spec"] = asked["spec"]
+    match resource.kind:
+        case "SelfSubjectReview":
+            answer["metadata"] = {"creationTimestamp": timestamp(now)}
+            answer["status"] = {"userInfo": identity.user_info()}
+        case "SelfSubjectRulesReview":
+            answer["status"] = _RULES
+        case "TokenReview":
+            answer["status"] = {"user": {}, "error": "situate's embedded API server issues no tokens"}
+        case "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview":
+            answer["status"] = _ALLOWED
+        case _:
+            return no_such_path(f"situate's embedded API server does not serve {resource.plural}")
+    return answer

@@ -1,0 +1,292 @@
+"""Subresources that are more than a part of their object: scale, binding, resize, finalize.
+
+After Kubernetes' registry of pods, of each scalable kind and of namespaces. Eviction is in `evictions`; status is
+written by `writing`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from situate.cluster import validation
+from situate.cluster.admission.attributes import Attributes, Steps
+from situate.cluster.field_errors import Refused, bad_request, invalid_object, required
+from situate.cluster.patches import json_patch, merge_patch
+from situate.cluster.refusals import Declined, accepted, conflict, not_found
+from situate.cluster.representation import decoded
+from situate.cluster.resources import Origin, Resource
+from situate.cluster.rules import Obj
+from situate.cluster.schemas.bodies import decode
+from situate.cluster.store import Store
+from situate.cluster.structural import ScalePaths, get_path, set_path
+from situate.cluster.table_cells import selector_text
+from situate.cluster.times import timestamp
+from situate.cluster.writing import APPLY_PATCH, JSON_PATCH, Call, Writing, Written, operation_options
+
+SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+class Subresources:
+    """What is written below objects of one store."""
+
+    def __init__(self, store: Store, writing: Writing) -> None:
+        self._store = store
+        self._writing = writing
+
+    def scale_of(self, resource: Resource, obj: Obj) -> Obj:
+        """The Scale of an object at the resource's version."""
+        paths = _scale_paths(resource)
+        metadata = obj["metadata"]
+        shown: Obj = {"name": metadata["name"]}
+        for name in ("namespace", "uid", "resourceVersion", "creationTimestamp"):
+            if name in metadata:
+                shown[name] = metadata[name]
+        status: Obj = {"replicas": get_path(obj, paths.status_replicas) or 0}
+        selector = get_path(obj, paths.label_selector) if paths.label_selector else None
+        text = selector if isinstance(selector, str) else selector_text(selector)
+        if text:
+            status["selector"] = text
+        replicas = get_path(obj, paths.spec_replicas)
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": shown,
+            "spec": {"replicas": replicas} if replicas else {},
+            "status": status,
+        }
+
+    def write_scale(self, call: Call) -> Steps[Written]:
+        """PUT or PATCH of the scale subresource."""
+        resource = call.resource
+        semantics = self._writing.semantics_of(resource)
+        paths = _scale_paths(resource)
+        body = accepted(decode(call.request.body, _media(call)))
+
+        def change(present: Obj | None) -> Obj:
+            assert present is not None
+            scale = self._changed_scale(call, self.scale_of(resource, present), body)
+            metadata = scale.get("metadata") or {}
+            if metadata.get("uid", present["metadata"]["uid"]) != present["metadata"]["uid"]:
+                raise Declined(
+                    conflict(
+                        resource,
+                        call.name,
+                        f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
+                        f"{present['metadata']['uid']}",
+                        kind=f"{resource.id}/scale",
+                    )
+                )
+            new = dict(present)
+            new["metadata"] = {**present["metadata"]}
+            revision = metadata.get("resourceVersion")
+            if revision:
+                new["metadata"]["resourceVersion"] = revision
+            else:
+                new["metadata"].pop("resourceVersion", None)
+            set_path(new, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
+            self._writing.track(call, present, new, semantics, "scale")
+            return new
+
+        written = yield from self._writing.replace(call, "scale", semantics, change)
+        obj = written.object if isinstance(written.object, dict) else decoded(resource, written.object)
+        return Written(200, self.scale_of(resource, obj))
+
+    def bind(self, call: Call) -> Steps[Written]:
+        """POST of a Binding: assigns a pod to a node."""
+        body = self._posted(call, "Binding")
+        metadata, target = body.get("metadata") or {}, body.get("target") or {}
+        node = target.get("name", "")
+        if target.get("kind", "") not in ("", "Node") or not node:
+            # Upstream hands out the bare list of field errors here, which becomes an internal server error.
+            error = required("target.name") if not node else None
+            raise Declined(
+                Refused(
+                    500,
+                    "",
+                    str(error) if error else 'target.kind: Unsupported value: supported values: "Node", "<empty>"',
+                )
+            )
+        attributes = Attributes(
+            operation="CREATE",
+            resource=call.resource,
+            subresource="binding",
+            kind=("", "v1", "Binding"),
+            namespace=call.target.namespace,
+            name=call.name,
+            object=body,
+            old=None,
+            options=operation_options(call, "CREATE"),
+            dry_run=call.options.dry_run,
+            identity=call.identity,
+            now=call.now,
+            warnings=call.warnings,
+        )
+        yield from self._writing.admission.mutate(attributes)
+        yield from self._writing.admission.validate(attributes)
+        present = self._store.get("pods", call.target.namespace, call.name)
+        if present is None:
+            raise Declined(not_found(call.resource, call.name))
+        self._check_binding(call, metadata, present.uid, present.revision)
+        pod = decoded(call.resource, present)
+        refusal = _unbindable(pod)
+        if refusal:
+            raise Declined(conflict(call.resource, call.name, refusal, kind="pods/binding"))
+        pod["spec"]["nodeName"] = node
+        pod.setdefault("status", {}).pop("nominatedNodeName", None)
+        annotations = metadata.get("annotations")
+        if annotations:
+            pod["metadata"].setdefault("annotations", {}).update(annotations)
+        labels = {**(metadata.get("labels") or {}), **self._writing.admission.built_in.zone_labels(node)}
+        if labels:
+            pod["metadata"].setdefault("labels", {}).update(labels)
+        set_condition(pod["status"], {"type": "PodScheduled", "status": "True"}, call.now)
+        if not call.options.dry_run:
+            self._writing.put(call.resource, pod)
+        return Written(201, dict(SUCCESS))
+
+    def resize(self, call: Call) -> Steps[Written]:
+        """PUT or PATCH of pods/resize: only resources of containers are taken over."""
+        return (yield from self._partial(call, "resize", _prepare_resize, validation.validate_resize))
+
+    def finalize(self, call: Call) -> Steps[Written]:
+        """PUT of namespaces/finalize: only `spec.finalizers` is taken over."""
+        return (yield from self._partial(call, "finalize", _prepare_finalize, lambda _new, _old: []))
+
+    def _partial(self, call: Call, name: str, prepare: Any, validate: Any) -> Steps[Written]:
+        writing = self._writing
+        if call.request.method == "PATCH":
+            return (yield from writing.patch(call, name, prepare, validate))
+        return (yield from writing.update(call, name, prepare, validate))
+
+    def _posted(self, call: Call, kind: str) -> Obj:
+        body = accepted(decode(call.request.body, _media(call)))
+        if not isinstance(body, dict):
+            raise Declined(bad_request(f"the body is not a {kind}"))
+        if body.get("kind", kind) != kind:
+            raise Declined(bad_request(f'{body["kind"]} in version "v1" cannot be handled as a {kind}'))
+        named = (body.get("metadata") or {}).get("name", "")
+        if named != call.name:
+            raise Declined(bad_request(f"name in URL does not match name in {kind} object"))
+        return body
+
+    def _check_binding(self, call: Call, metadata: Obj, uid: str, revision: int) -> None:
+        place = f"/registry/pods/{call.target.namespace}/{call.name}"
+        asked = {"UID": (metadata.get("uid"), uid), "ResourceVersion": (metadata.get("resourceVersion"), str(revision))}
+        for what, (given, found) in asked.items():
+            if given and given != found:
+                raise Declined(
+                    conflict(
+                        call.resource,
+                        call.name,
+                        f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: "
+                        f"Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}",
+                    )
+                )
+
+    def _changed_scale(self, call: Call, scale: Obj, body: Any) -> Obj:
+        media = _media(call)
+        if not isinstance(body, (dict, list)):
+            raise Declined(bad_request("the body is not a Scale"))
+        if call.request.method == "PUT":
+            new = body
+        elif media == JSON_PATCH:
+            new = accepted(json_patch(scale, body))
+        elif media == APPLY_PATCH:
+            new = merge_patch(scale, {"spec": (body if isinstance(body, dict) else {}).get("spec")})
+        else:
+            new = merge_patch(scale, body)
+        if not isinstance(new, dict):
+            raise Declined(bad_request("the body is not a Scale"))
+        if call.request.method == "PATCH" and not _names_revision(body):
+            (new.get("metadata") or {}).pop("resourceVersion", None)
+        errors = validation.validate_scale(new)
+        if errors:
+            raise Declined(invalid_object("autoscaling", "Scale", call.name, errors))
+        return new
+
+
+def _names_revision(body: Any) -> bool:
+    return isinstance(body, dict) and bool((body.get("metadata") or {}).get("resourceVersion"))
+
+
+def _media(call: Call) -> str:
+    return call.request.headers.get("content-type", "application/json").split(";")[0].strip() or "application/json"
+
+
+def _scale_paths(resource: Resource) -> ScalePaths:
+    if resource.origin is not Origin.CUSTOM:
+        return ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
+    assert resource.definition is not None
+    version = next(v for v in resource.definition["spec"]["versions"] if v["name"] == resource.version)
+    return ScalePaths.of(version["subresources"]["scale"])
+
+
+def _unbindable(pod: Obj) -> str:
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    if "deletionTimestamp" in pod["metadata"]:
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if spec.get("nodeName"):
+        return f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+    if spec.get("schedulingGates"):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def set_condition(status: Obj, condition: Obj, now: float) -> None:
+    """Sets a pod's condition; its transition time moves only with its status (podutil.UpdatePodCondition)."""
+    conditions = status.setdefault("conditions", [])
+    for index, present in enumerate(conditions):
+        if present["type"] == condition["type"]:
+            moved = present["status"] != condition["status"]
+            time = timestamp(now) if moved else present.get("lastTransitionTime")
+            conditions[index] = {"lastProbeTime": None, **condition, "lastTransitionTime": time}
+            return
+    conditions.append({"lastProbeTime": None, **condition, "lastTransitionTime": timestamp(now)})
+
+
+def _prepare_resize(new: Obj, old: Obj) -> None:
+    """pod/strategy.go, dropNonResizeUpdates: whatever renames or reorders is left for validation to refuse."""
+    managed = new["metadata"].get("managedFields")
+    same = all(
+        [container.get("name") for container in new["spec"].get(kind) or ()]
+        == [container.get("name") for container in old["spec"].get(kind) or ()]
+        for kind in ("containers", "initContainers")
+    )
+    if same:
+        spec = dict(old["spec"])
+        for kind in ("containers", "initContainers"):
+            if old["spec"].get(kind):
+                spec[kind] = [_resized(was, now) for was, now in zip(old["spec"][kind], new["spec"][kind], strict=True)]
+        for name in ("resources",):
+            if name in new["spec"]:
+                spec[name] = new["spec"][name]
+            else:
+                spec.pop(name, None)
+        new["spec"] = spec
+    new["metadata"] = {**old["metadata"]}
+    if managed is not None:
+        new["metadata"]["managedFields"] = managed
+    new["status"] = old.get("status", {})
+    if new["spec"] != old["spec"]:
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _resized(was: Obj, now: Obj) -> Obj:
+    container = dict(was)
+    for name in ("resources", "resizePolicy"):
+        if name in now:
+            container[name] = now[name]
+        else:
+            container.pop(name, None)
+    return container
+
+
+def _prepare_finalize(new: Obj, old: Obj) -> None:
+    finalizers = new.get("spec", {}).get("finalizers")
+    managed = new["metadata"].get("managedFields")
+    for name in ("metadata", "status"):
+        new[name] = old.get(name, {})
+    new["metadata"] = {**old["metadata"]}
+    if managed is not None:
+        new["metadata"]["managedFields"] = managed
+    new["spec"] = {"finalizers": finalizers} if finalizers else {}

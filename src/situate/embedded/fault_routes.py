@@ -1,0 +1,124 @@
+"""What a test or the demo may do to the server over HTTP, beside the API: faults, cuts, a pause, silent kubelets.
+
+GET    /situate/faults                   what is in force
+POST   /situate/faults                   add a rule (`situate.cluster.faults.Rule` as JSON)
+DELETE /situate/faults                   no faults any more; ends a pause
+POST   /situate/faults/compact           every earlier watch revision is 410; `?pages=true`: continue tokens too
+POST   /situate/faults/cut-watches       ends every open watch
+POST   /situate/faults/pause, /resume    no request but these is answered meanwhile
+PUT    /situate/kubelets/<node>          `{"running": false}` or `{"running": true, "slowBySeconds": 1.5}`
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from situate.cluster.api import refused_response
+from situate.cluster.faults import Faults, Rule
+from situate.cluster.field_errors import bad_request
+from situate.cluster.refusals import method_not_allowed, no_such_path
+from situate.cluster.store import Store
+from situate.objects.messages import Request, Response
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Kubelets(Protocol):
+    """The stand-in kubelets of the machinery."""
+
+    def stop_kubelet(self, node: str) -> None: ...
+
+    def start_kubelet(self, node: str) -> None: ...
+
+    def slow_kubelet(self, node: str, seconds: float) -> None: ...
+
+
+class _Kubelet(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    running: bool = True
+    slow_by_seconds: float | None = None
+    """None: as it is."""
+
+
+class FaultRoutes:
+    """Answers requests below `/situate/`."""
+
+    def __init__(self, faults: Faults, store: Store, cut_watches: Callable[[], int], kubelets: Kubelets | None) -> None:
+        self._faults = faults
+        self._store = store
+        self._cut_watches = cut_watches
+        self.kubelets = kubelets
+        """None: there is no machinery, and their paths are not found."""
+        self._running = asyncio.Event()
+        self._running.set()
+
+    async def resumed(self) -> None:
+        """Waits while the server is paused."""
+        await self._running.wait()
+
+    def answer(self, request: Request) -> Response:
+        """Carries out one order."""
+        match request.path.removeprefix("/situate/").strip("/").split("/"):
+            case ["faults"]:
+                return self._rules(request)
+            case ["faults", order] if request.method == "POST":
+                return self._ordered(order, request)
+            case ["kubelets", node] if request.method == "PUT":
+                return self._kubelet(node, request.body)
+            case _:
+                return refused_response(no_such_path("see /situate/faults"))
+
+    def _rules(self, request: Request) -> Response:
+        match request.method:
+            case "GET":
+                pass
+            case "POST":
+                try:
+                    self._faults.add(msgspec.json.decode(request.body, type=Rule))
+                except (msgspec.ValidationError, msgspec.DecodeError) as error:
+                    return refused_response(bad_request(f"not a fault: {error}"))
+            case "DELETE":
+                self._faults.clear()
+                self._running.set()
+            case _:
+                return refused_response(method_not_allowed())
+        return _json(self._faults.report())
+
+    def _ordered(self, order: str, request: Request) -> Response:
+        match order:
+            case "compact":
+                self._store.compact(pages=request.parameter("pages") in ("1", "true"))
+                return _json({"compacted": self._store.revision})
+            case "cut-watches":
+                return _json({"cut": self._cut_watches()})
+            case "pause":
+                self._faults.paused = True
+                self._running.clear()
+            case "resume":
+                self._faults.paused = False
+                self._running.set()
+            case _:
+                return refused_response(no_such_path("orders are compact, cut-watches, pause and resume"))
+        return _json(self._faults.report())
+
+    def _kubelet(self, node: str, body: bytes) -> Response:
+        if self.kubelets is None:
+            return refused_response(no_such_path("this server runs without kubelets"))
+        try:
+            wanted = msgspec.json.decode(body, type=_Kubelet)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            return refused_response(bad_request(f"not an order to a kubelet: {error}"))
+        if wanted.running:
+            self.kubelets.start_kubelet(node)
+        else:
+            self.kubelets.stop_kubelet(node)
+        if wanted.slow_by_seconds is not None:
+            self.kubelets.slow_kubelet(node, wanted.slow_by_seconds)
+        return _json({"node": node, "running": wanted.running})
+
+
+def _json(value: Any) -> Response:
+    return Response(200, _encode(value), {"content-type": "application/json"})

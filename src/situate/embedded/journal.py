@@ -1,0 +1,184 @@
+"""The store on disk: one append-only file of changes, so that nothing acknowledged is lost when the process is killed.
+
+Each change is written to the file before the request that made it is answered, and before any watcher hears of it:
+what was answered survives `kill -9`. Against a power cut the file is synced once a second (`sync`), so the last second
+may be lost then. The file begins with its format; records are length, CRC-32 and MessagePack. A torn record at the
+end, which a crash leaves behind, is cut off; damage anywhere else is an error, never a silent loss.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from situate.cluster.store import Event, Store
+from situate.cluster.stored import Managed, Stored, shared_fields, shared_labels
+
+_MAGIC: Final = b"situate-journal 1\n"
+_HEAD: Final = struct.Struct("<II")
+_NAME: Final = "cluster.journal"
+_LEAST_TO_COMPACT: Final = 64 << 20
+"""Bytes; below this a journal is not worth rewriting while the server runs."""
+
+
+class Unusable(Exception):
+    """The data directory cannot be used; the text says why and what to do."""
+
+
+class _Change(msgspec.Struct, array_like=True):
+    """One record: an object as it became, or (without one) that it was removed."""
+
+    table: str
+    key: str
+    revision: int
+    new: Stored | None
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decoder: Final = msgspec.msgpack.Decoder(_Change)
+
+
+class Journal:
+    """The file of one data directory, and the lock on it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Takes the directory, making it if needed. Raises `Unusable`."""
+        self._path = directory / _NAME
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise Unusable(f"--data {directory}: {error.strerror}; name a directory that can be written") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise Unusable(f"--data {directory} is in use by another server; stop it or name another") from error
+        self._file = -1
+        self._size = 0
+        self._base = 0
+        self._store: Store | None = None
+
+    def load(self, window: int = 10_000) -> Store:
+        """The store as it was when its last change was written; from now on every change of it is recorded."""
+        store = Store(window=window)
+        for change in self._records():
+            if change.new is None:
+                store.restore_removed(change.table, change.key, change.revision)
+            else:
+                store.restore(change.table, _shared(change.new))
+        # Revisions from before a restart are gone, as they are for a real API server's watch cache.
+        store.revision += 1
+        store.compact(pages=True)
+        self._store = store
+        self._rewrite(store)
+        store.subscribe(self._record)
+        return store
+
+    def sync(self) -> None:
+        """Brings what was written so far onto the disk itself. May be called from another thread."""
+        os.fsync(self._file)
+
+    @property
+    def wants_compaction(self) -> bool:
+        """Whether most of the file is history."""
+        return self._size > max(_LEAST_TO_COMPACT, 2 * self._base)
+
+    def compact(self) -> None:
+        """Writes the present state anew, in place of the history."""
+        assert self._store is not None
+        self._rewrite(self._store)
+
+    def close(self) -> None:
+        """Gives the directory back."""
+        if self._file >= 0:
+            os.fsync(self._file)
+            os.close(self._file)
+            self._file = -1
+        os.close(self._lock)
+
+    def _record(self, event: Event) -> None:
+        change = _Change(event.resource, event.last.key, event.revision, event.new)
+        self._size += _write(self._file, _framed(change))
+
+    def _records(self) -> Iterator[_Change]:
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return
+        if not data:
+            return
+        if not data.startswith(_MAGIC):
+            found = data[:40].split(b"\n")[0].decode(errors="replace")
+            raise Unusable(
+                f"{self._path} begins with {found!r}, not with {_MAGIC.decode().strip()!r}: it is of another version "
+                "or no journal at all; start with an empty directory"
+            )
+        at = len(_MAGIC)
+        while at + _HEAD.size <= len(data):
+            size, crc = _HEAD.unpack_from(data, at)
+            end = at + _HEAD.size + size
+            payload = data[at + _HEAD.size : end]
+            whole = end <= len(data) and zlib.crc32(payload) == crc
+            if not whole and end < len(data):
+                raise Unusable(
+                    f"{self._path} is damaged at byte {at} of {len(data)}; restore it from a copy, or start with an "
+                    "empty directory"
+                )
+            if not whole:
+                return
+            yield _decoder.decode(payload)
+            at = end
+
+    def _rewrite(self, store: Store) -> None:
+        fresh = self._path.with_suffix(".new")
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        size = _write(file, _MAGIC)
+        batch: list[bytes] = []
+        for table in store.tables():
+            for stored in table.ordered():
+                batch.append(_framed(_Change(table.resource, stored.key, stored.revision, stored)))
+                if len(batch) >= 1000:
+                    size += _write(file, b"".join(batch))
+                    batch.clear()
+        # The removal of nothing carries the counter, which may be ahead of every object.
+        batch.append(_framed(_Change("", "", store.revision, None)))
+        size += _write(file, b"".join(batch))
+        os.fsync(file)
+        os.replace(fresh, self._path)
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        os.fsync(directory)
+        os.close(directory)
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = file
+        self._size = self._base = size
+
+
+def _framed(change: _Change) -> bytes:
+    payload = _encode(change)
+    return _HEAD.pack(len(payload), zlib.crc32(payload)) + payload
+
+
+def _write(file: int, data: bytes) -> int:
+    """All of it: a short write, as on a nearly full disk, is gone on with until it fails."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+    return len(data)
+
+
+def _shared(stored: Stored) -> Stored:
+    """Objects read one by one share what they shared before."""
+    managed = tuple(
+        Managed(e.manager, e.operation, e.api_version, e.time, e.subresource, shared_fields(e.fields))
+        for e in stored.managed
+    )
+    return msgspec.structs.replace(stored, managed=managed, labels=shared_labels(stored.labels))

@@ -1,0 +1,46 @@
+"""Where webhooks that are named by a Service can be reached: nothing routes cluster addresses here, so Endpoints tell.
+
+The address is that of the Service's first ready endpoint, or its `externalName`. Whoever runs a webhook on this machine
+makes a Service of type ExternalName for `localhost`, or an EndpointSlice with `127.0.0.1`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from situate.cluster.store import Store
+
+
+class ServiceAddresses:
+    """The Services of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def of(self, namespace: str, name: str, port: int) -> str:
+        """`https://host:port`. Raises `LookupError` with Go's words if there is no such address."""
+        found = self._store.get("services", namespace, name)
+        if found is None:
+            raise LookupError(f'service "{name}" not found')
+        spec = found.object().get("spec", {})
+        if spec.get("type") == "ExternalName":
+            return f"https://{spec.get('externalName', '')}:{port}"
+        named = next((entry for entry in spec.get("ports") or () if entry.get("port") == port), None)
+        if named is None:
+            raise LookupError(f'no service port {port} found for service "{name}"')
+        for entry in self._store.table("endpointslices.discovery.k8s.io").ordered(namespace):
+            if entry.labels.get("kubernetes.io/service-name") == name:
+                address = _ready(entry.object(), named)
+                if address:
+                    return address
+        raise LookupError(f'no endpoints available for service "{name}"')
+
+
+def _ready(entry: dict[str, Any], port: dict[str, Any]) -> str:
+    numbers = [p["port"] for p in entry.get("ports") or () if p.get("name", "") == port.get("name", "")]
+    for endpoint in entry.get("endpoints") or ():
+        ready = (endpoint.get("conditions") or {}).get("ready")
+        if ready is not False and endpoint.get("addresses") and numbers:
+            host = endpoint["addresses"][0]
+            return f"https://[{host}]:{numbers[0]}" if ":" in host else f"https://{host}:{numbers[0]}"
+    return ""

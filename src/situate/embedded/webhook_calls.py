@@ -1,0 +1,96 @@
+"""Sends the calls of admission webhooks over HTTPS, and words failures as Go's client does."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import aiohttp
+
+from situate.cluster.effects import CallWebhook, WebhookReply
+
+ServiceAddress = Callable[[str, str, int], str]
+"""Where a Service's port can be reached from here, as `https://host:port`; raises `LookupError` if nowhere."""
+
+
+class WebhookCaller:
+    """One client session for all webhooks; connections are kept between calls, as upstream keeps them."""
+
+    def __init__(self, address: ServiceAddress) -> None:
+        self._address = address
+        self._session = aiohttp.ClientSession(trust_env=False)
+        self._tls: dict[str, ssl.SSLContext] = {}
+
+    async def call(self, effect: CallWebhook) -> WebhookReply:
+        """One attempt; whatever goes wrong is told in the reply."""
+        if effect.not_before_s:
+            await asyncio.sleep(effect.not_before_s)
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        url = "the webhook"
+        try:
+            url, tls = self._destination(effect.client_config)
+            async with (
+                asyncio.timeout(effect.timeout_s),
+                self._session.post(
+                    url,
+                    params={"timeout": f"{max(1, round(effect.timeout_s + 0.499))}s"},
+                    data=effect.body,
+                    headers={"content-type": "application/json", "accept": "application/json, */*"},
+                    ssl=tls,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                body = await response.read()
+                retry = response.headers.get("Retry-After", "")
+                return WebhookReply(
+                    response.status,
+                    body,
+                    float(retry) if retry.isdecimal() else None,
+                    elapsed_s=clock() - begun,
+                )
+        except TimeoutError:
+            shown = f"{url}?timeout={round(effect.timeout_s)}s"
+            error = f'Post "{shown}": context deadline exceeded'
+        except (aiohttp.ClientError, OSError, LookupError, ssl.SSLError, ValueError) as failure:
+            shown = f"{url}?timeout={round(effect.timeout_s)}s"
+            error = f'Post "{shown}": {_worded(failure)}'
+        return WebhookReply(error=error, elapsed_s=clock() - begun)
+
+    async def close(self) -> None:
+        """Ends the connections."""
+        await self._session.close()
+
+    def _destination(self, config: Mapping[str, Any]) -> tuple[str, ssl.SSLContext | bool]:
+        bundle = config.get("caBundle") or ""
+        if config.get("url"):
+            return str(config["url"]), self._trusting(bundle)
+        service = config.get("service") or {}
+        base = self._address(service.get("namespace", ""), service.get("name", ""), service.get("port") or 443)
+        return base + (service.get("path") or "/"), self._trusting(bundle)
+
+    def _trusting(self, bundle: str) -> ssl.SSLContext | bool:
+        """Trust in the bundle alone, or in the system's authorities without one."""
+        if not bundle:
+            return True
+        if bundle not in self._tls:
+            try:
+                authorities = base64.b64decode(bundle, validate=True).decode()
+            except (binascii.Error, UnicodeDecodeError) as error:
+                raise ValueError("unable to load root certificates: the caBundle is not base64 of PEM") from error
+            self._tls[bundle] = ssl.create_default_context(cadata=authorities)
+        return self._tls[bundle]
+
+
+def _worded(failure: Exception) -> str:
+    if isinstance(failure, aiohttp.ClientConnectorCertificateError):
+        return f"tls: failed to verify certificate: x509: {failure.certificate_error}"
+    if isinstance(failure, aiohttp.ClientConnectorError) and isinstance(failure.os_error, ConnectionRefusedError):
+        return f"dial tcp {failure.host}:{failure.port}: connect: connection refused"
+    if isinstance(failure, aiohttp.ServerDisconnectedError):
+        return "EOF"
+    return str(failure) or type(failure).__name__
