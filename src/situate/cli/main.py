@@ -8,6 +8,7 @@ from situate.cli.crds import crds
 from situate.cli.demo.command import demo
 from situate.cli.manifests import manifests
 from situate.cli.run import run
+from situate.cli.vpod import app as vpod_app
 
 app = typer.Typer(
     name="situate",
@@ -21,6 +22,7 @@ app.command()(run)
 app.command()(demo)
 app.command()(crds)
 app.command()(manifests)
+app.add_typer(vpod_app, name="vpod")
 
 
 def main() -> None:
