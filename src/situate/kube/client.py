@@ -367,12 +367,19 @@ class Client:
 
 async def _lines(stream: Stream) -> AsyncIterator[bytes]:
     """Complete lines without their end; an unfinished last one is dropped, for its event is lost anyway."""
-    rest = b""
+    begun: list[bytes] = []  # pieces of a line that has not ended: joined once, however many there are
     async for chunk in stream.chunks():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
+        first, *others = chunk.split(b"\n")
+        begun.append(first)
+        if not others:
+            continue
+        line = b"".join(begun)
+        if line:
+            yield line
+        for line in others[:-1]:
             if line:
                 yield line
+        begun = [others[-1]]
 
 
 def _query(**parameters: str) -> Query:
