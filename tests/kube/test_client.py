@@ -317,7 +317,7 @@ async def test_a_watch_gives_whole_lines() -> None:
 
 
 async def test_a_watch_that_is_refused() -> None:
-    stream = FakeStream(403, [b'{"reason":"Forb', b'idden","message":"no"}'])
-    with pytest.raises(Forbidden, match="cannot watch pods: 403 Forbidden: no; grant the permission"):
+    stream = FakeStream(403, [b'{"reason":"Forb', b'idden","message":"User x cannot"}'])
+    with pytest.raises(Forbidden, match="cannot watch pods: 403 Forbidden: User x cannot; grant the permission"):
         async with Client(FakeTransport(OBJECT, stream=stream)).watch(PODS):
             pass

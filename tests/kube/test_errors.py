@@ -82,6 +82,21 @@ def test_retry_after(body: bytes, header: str, after_s: float | None) -> None:
     assert refusal(Response(429, body, {"retry-after": header})).after_s == after_s
 
 
+@pytest.mark.parametrize(
+    ("message", "missing", "step"),
+    [
+        ('pods is forbidden: User \\"jane\\" cannot list resource \\"pods\\"', True, "grant the permission"),
+        ('User \\"jane\\" cannot get path \\"/metrics\\"', True, "grant the permission"),
+        ('pods \\"p\\" is forbidden: exceeded quota: q', False, "change the object, or the rule"),
+    ],
+)
+def test_a_missing_permission_is_told_from_a_rule(message: str, missing: bool, step: str) -> None:
+    error = refusal(answer(403, "Forbidden", message))
+    assert isinstance(error, errors.Forbidden)
+    assert error.permission_missing is missing
+    assert f"; {step}" in str(error)
+
+
 def test_a_disruption_budget_is_told_from_an_overload() -> None:
     body = b'{"reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget","message":"needs 2"}]}}'
     error = refusal(Response(429, body))

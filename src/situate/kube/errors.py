@@ -63,7 +63,10 @@ class ApiError(KubeError):
         attempted = describe(self.request) if self.request else "the request"
         answer = f"{self.status} {self.reason}".strip()
         said = f"{answer}: {self.message.strip()}" if self.message.strip() else answer
-        return f"cannot {attempted}: {said.rstrip('.')}; {self.next_step}"
+        return f"cannot {attempted}: {said.rstrip('.')}; {self._step()}"
+
+    def _step(self) -> str:
+        return self.next_step
 
 
 class BadRequest(ApiError):
@@ -81,10 +84,20 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: known, but not allowed."""
+    """403: known, but not allowed, by permissions or by an admission rule such as a quota."""
 
     reasons = frozenset({"Forbidden"})
-    next_step = "grant the permission (`situate manifests` prints what is needed) or use another account"
+    next_step = "change the object, or the rule that the message names"
+
+    @property
+    def permission_missing(self) -> bool:
+        """Whether the account lacks a permission; otherwise the object breaks a rule."""
+        return self.message.lstrip().startswith("User ") or ": User " in self.message
+
+    def _step(self) -> str:
+        if self.permission_missing:
+            return "grant the permission (`situate manifests` prints what is needed) or use another account"
+        return self.next_step
 
 
 class NotFound(ApiError):
