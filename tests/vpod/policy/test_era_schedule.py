@@ -166,3 +166,10 @@ def test_names_without_ordinal_and_other_statefulsets_pods_are_not_charged() -> 
         other = type(strange)(strange.key, 3, (type(placements({0: 1})[0])(name, 9),))
         decision = era_decision(cluster("a"), [other, subject], {}, subject, SHIPPED)
         assert decision.placements == placements({0: 2})
+
+
+@pytest.mark.rule("vpod:B12")
+def test_a_negative_status_entry_is_dropped_and_takes_no_room_from_its_pod() -> None:
+    subject = vpod(12, {0: -3})
+    decision = era_decision(cluster("a"), [subject], {}, subject, MaxFillUp())
+    assert (decision.placements, decision.left) == (placements({0: 12}), 0)

@@ -117,7 +117,7 @@ class _Call:
             ordinal = ordinal_of(placement.pod_name, self._cluster.statefulset)
             if ordinal is None or ordinal not in state.node_of_pod:
                 continue
-            cut = min(placement.vreplicas, max(0, -state.free_at(ordinal)))
+            cut = max(0, min(placement.vreplicas, -state.free_at(ordinal)))
             state.free[ordinal] = state.free_at(ordinal) + cut
             if placement.vreplicas - cut > 0:
                 kept.append(Placement(placement.pod_name, placement.vreplicas - cut))
