@@ -14,7 +14,10 @@ from situate.cluster.schemas.nodes import UNTYPED, Schema
 
 
 def wrong_fields(value: Any, schema: Schema) -> list[str]:
-    """One text per misfit, such as `.spec.foo: field not declared in schema`, sorted by field."""
+    """One text per misfit, such as `.spec.foo: field not declared in schema`, sorted by field.
+
+    An undeclared field ends the look at its object.
+    """
     found: list[str] = []
     _check(value, schema, (), found)
     return found
@@ -32,9 +35,9 @@ def _check(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
             found.append(f"{shown(path)}: expected string, got {_scalar(value)}")
     elif schema.type in ("integer", "number"):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            found.append(f"{shown(path)}: expected numeric (int or float), got {_scalar(value)}")
+            found.append(f"{shown(path)}: expected numeric (int or float), got {_go_type(value)}")
     elif schema.type == "boolean" and not isinstance(value, bool):
-        found.append(f"{shown(path)}: expected boolean, got {_scalar(value)}")
+        found.append(f"{shown(path)}: expected boolean, got &{{{_plain(value)}}}")
 
 
 def _check_map(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
@@ -46,8 +49,8 @@ def _check_map(value: Any, schema: Schema, path: Path, found: list[str]) -> None
         here = (*path, f"f:{key}")
         if key not in schema.properties and not open_:
             found.append(f"{shown(here)}: field not declared in schema")
-        else:
-            _check(item, child(schema, key), here, found)
+            return
+        _check(item, child(schema, key), here, found)
 
 
 def _check_list(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
@@ -67,6 +70,14 @@ def _check_list(value: Any, schema: Schema, path: Path, found: list[str]) -> Non
                 found.append(f"{shown(path)}: duplicate entries for key {shown((element,))}")
             seen.add(element)
         _check(item, schema.items or UNTYPED, (*path, element), found)
+
+
+def _go_type(value: Any) -> str:
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    return "map[string]interface {}" if isinstance(value, dict) else "[]interface {}"
 
 
 def _scalar(value: Any) -> str:

@@ -154,11 +154,17 @@ def _compare_lists(old: Any, new: Any, schema: Schema, path: Path, result: Compa
 
 
 def merge(live: Any, applied: Any, schema: Schema) -> Any:
-    """`live` with what `applied` says; neither is changed, but parts of both are shared by the result."""
+    """`live` with what `applied` says; neither is changed, but parts of both are shared by the result.
+
+    Null is an empty object or list where items merge, and so takes nothing away; elsewhere it replaces the value.
+    """
     if applied is MISSING:
         return live
     if live is MISSING:
         return applied
+    merging = (isinstance(live, dict) and _granular(schema)) or (isinstance(live, list) and _associative(schema))
+    if applied is None and merging and live:
+        return live
     if isinstance(live, dict) and isinstance(applied, dict) and _granular(schema):
         merged = {key: merge(value, applied.get(key, MISSING), child(schema, key)) for key, value in live.items()}
         merged.update({key: value for key, value in applied.items() if key not in live})

@@ -23,6 +23,19 @@ _REQUIRED: Final[Mapping[str, str]] = {
 """The field that a source cannot do without."""
 
 
+_ORDER: Final = (
+    *("emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi"),
+    *("glusterfs", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc", "flexVolume"),
+    *("configMap", "azureFile", "flocker", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk"),
+    *("storageos", "projected", "scaleIO", "csi", "ephemeral", "image"),
+)
+"""The order in which upstream looks at sources: the first is kept, the others are one too many."""
+
+
+def _place(name: str) -> int:
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
+
+
 def validate_volumes(volumes: Sequence[Mapping[str, Any]], path: str) -> tuple[set[str], list[FieldError]]:
     """Names of the volumes that are well, and the errors of the others."""
     names: set[str] = set()
@@ -45,7 +58,7 @@ def validate_volumes(volumes: Sequence[Mapping[str, Any]], path: str) -> tuple[s
 
 
 def _source(volume: Mapping[str, Any], path: str) -> list[FieldError]:
-    given = [name for name in volume if name != "name"]
+    given = sorted((name for name in volume if name != "name"), key=_place)
     if not given:
         return [required(path, "must specify a volume type")]
     errors: list[FieldError] = []
