@@ -48,7 +48,6 @@ async def transport_to(connection: Connection, **settings: Any) -> AsyncIterator
         yield transport
     finally:
         await transport.close()
-        await asyncio.sleep(0)
 
 
 def plain(port: int) -> Connection:
@@ -251,6 +250,27 @@ async def test_a_closed_transport_says_so() -> None:
         with pytest.raises(Unreachable, match="this client is closed") as caught:
             await transport.send(PING)
     assert not caught.value.retriable
+
+
+async def test_closing_ends_calls_in_flight_and_watches() -> None:
+    arrived = asyncio.Semaphore(0)
+
+    async def silent(head: bytes, writer: asyncio.StreamWriter) -> None:
+        if b"configmaps/c" in head:
+            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        arrived.release()
+
+    async with raw_server(silent) as port, transport_to(plain(port)) as transport:
+        call = asyncio.create_task(transport.send(WRITE))
+        async with transport.stream(PING) as stream:
+            await arrived.acquire()
+            await arrived.acquire()
+            await transport.close()
+            with pytest.raises(Unreachable, match="in the middle of an answer"):
+                await anext(stream.chunks())
+        with pytest.raises(Unreachable) as caught:
+            await call
+    assert caught.value.outcome_unknown
 
 
 async def test_tls_with_an_authority_of_the_cluster(tmp_path: Path) -> None:
@@ -457,4 +477,3 @@ async def test_a_new_authority_and_certificate_are_used_without_a_restart(tmp_pa
         now = 61.0
         assert (await transport.send(PING)).status == 200
         await transport.close()
-        await asyncio.sleep(0)

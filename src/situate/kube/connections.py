@@ -23,6 +23,7 @@ class Connections:
         self._context = context
         self._slots = asyncio.Semaphore(limit)
         self._idle: list[HttpConnection] = []
+        self._lent: set[HttpConnection] = set()
         self._watches: set[HttpConnection] = set()
         self._retired = False
         self._loop = asyncio.get_running_loop()
@@ -35,17 +36,21 @@ class Connections:
             # The last one used is the least likely to have been closed by the server.
             connection = self._idle.pop()
             if connection.reusable and connection.idle_since_s > oldest_s:
+                self._lent.add(connection)
                 return connection
             connection.close()
         try:
-            return await dial(self._target, self._context)
+            connection = await dial(self._target, self._context)
         except BaseException:
             self._slots.release()
             raise
+        self._lent.add(connection)
+        return connection
 
     def give_back(self, connection: HttpConnection) -> None:
         """After the call, however it went."""
         self._slots.release()
+        self._lent.discard(connection)
         if connection.reusable and not self._retired:
             connection.idle_since_s = self._loop.time()
             self._idle.append(connection)
@@ -69,3 +74,9 @@ class Connections:
         for connection in (*self._idle, *self._watches):
             connection.close()
         self._idle.clear()
+
+    def close(self) -> None:
+        """Ends all connections at once; calls in flight fail."""
+        self.retire()
+        for connection in tuple(self._lent):
+            connection.close()

@@ -7,6 +7,7 @@ that was refused with 401 is sent once more if there are newer credentials, beca
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -68,7 +69,8 @@ class HttpTransport:
         """Ends every connection; further calls raise `Unreachable`."""
         self._closed = True
         if self._connections:
-            self._connections.retire()
+            self._connections.close()
+            await asyncio.sleep(0)  # the loop closes the sockets in its next round
 
     async def _send_as(self, login: Login, request: Request, timeout_s: float) -> AnswerParser:
         message = self._message(login, request)
