@@ -6,6 +6,7 @@ written by `writing`.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, Final
 
 from situate.cluster import validation
@@ -76,8 +77,7 @@ class Subresources:
                         kind=f"{resource.id}/scale",
                     )
                 )
-            new = dict(present)
-            new["metadata"] = {**present["metadata"]}
+            new = deepcopy(present)
             revision = metadata.get("resourceVersion")
             if revision:
                 new["metadata"]["resourceVersion"] = revision
