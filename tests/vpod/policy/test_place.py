@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vpod.policy.place import placed, removed
+from situate.vpod.policy.place import most_that_fit, placed, removed
 from situate.vpod.policy.registry import DEFAULT_PLACING, DEFAULT_REMOVING, Policy, Predicate, Priority, compiled
 from tests.vpod.policy import twins
 from tests.vpod.policy.views import PlainPod, PlainView, arrays, plain_view, plain_views
@@ -142,6 +142,13 @@ def test_no_pod_is_filled_above_its_capacity_whatever_the_predicates(
     assert sum(outcome.changes.values()) + outcome.left == vreplicas
     if outcome.left and not policy.predicates:
         assert all(free - outcome.changes.get(o, 0) * weight < weight for o, free in room.items())
+
+
+@given(plain_views(unknown_nodes=False), PLACING, st.integers(1, 3))
+def test_never_more_is_placed_than_fits_at_most(view: PlainView, policy: Policy, weight: int) -> None:
+    plain = arrays(healthy(view), weight)
+    outcome = placed(plain, compiled(policy), 60)
+    assert sum(outcome.changes.values()) <= most_that_fit(plain, compiled(policy))
 
 
 @pytest.mark.rule("vpod:D14")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situate.vpod.policy.choose import Arithmetic, best_pod, feasible_pods
-from situate.vpod.policy.filters import PodFitsResources
+from situate.vpod.policy.filters import NoMaxResourceCount, PodFitsResources
 from situate.vpod.policy.registry import CompiledPolicy
 from situate.vpod.policy.scores import Direction
 from situate.vpod.policy.status import SUCCESS, Status
@@ -44,6 +44,15 @@ def placed(view: View, policy: CompiledPolicy, vreplicas: int) -> Outcome:
         ordinal = int(work.ordinals[pod])
         changes[ordinal] = changes.get(ordinal, 0) + 1
     return Outcome(changes, 0)
+
+
+def most_that_fit(view: View, policy: CompiledPolicy) -> int:
+    """No more than this many more can be placed on the view, in whichever order: by room, and by the number of pods."""
+    rooms = np.sort(np.maximum(view.free[view.schedulable] // view.weight, 0))[::-1]
+    limits = [plugin.num_partitions for plugin in policy.filters if isinstance(plugin, NoMaxResourceCount)]
+    # a place that the vpod has already counts as one of its pods whatever the limit
+    pods = min([len(rooms), *(max(0, limit) + int(view.in_spread.sum()) for limit in limits)])
+    return int(rooms[:pods].sum())
 
 
 def removed(view: View, policy: CompiledPolicy, vreplicas: int) -> Outcome:

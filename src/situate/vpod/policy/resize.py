@@ -17,7 +17,7 @@ from situate.vpod.options import Rescale
 from situate.vpod.pods import PodClass
 from situate.vpod.policy.choose import Arithmetic, feasible_pods, filter_reasons, weighted_sums
 from situate.vpod.policy.filters import FULL
-from situate.vpod.policy.place import ROOM, placed, removed
+from situate.vpod.policy.place import ROOM, most_that_fit, placed, removed
 from situate.vpod.policy.registry import CompiledPolicy, compiled
 from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
 from situate.vpod.situation import Situation
@@ -39,9 +39,8 @@ def grown(situation: Situation, own: Places, missing: int) -> dict[int, int]:
         kept = _grown(situation, own, missing, policy)
         if sum(kept.values()) == target or not policy.filters or not situation.state.open:
             return kept
-    held = _held(situation, own)
-    anew = _grown(situation, held, target - sum(held.values()), policy)
-    if sum(anew.values()) == target:
+    anew = _anew(situation, own, target, policy)
+    if anew is not None:
         return anew
     return kept if options.rescale is Rescale.KEEP else _grown(situation, own, missing, policy)
 
@@ -83,8 +82,11 @@ def is_helped_by_a_pod(situation: Situation, own: Places, target: int) -> bool:
     held = _held(situation, own)
     missing = target - sum(held.values())
     view = growing_view(situation, held)
+    wider = view.with_empty_pod(options.capacity)
+    if missing > most_that_fit(wider, policy):
+        return False  # it is room that is short, which demand counts already
     left = placed(view, policy, missing).left
-    return left > 0 and placed(view.with_empty_pod(options.capacity), policy, missing).left < left
+    return left > 0 and placed(wider, policy, missing).left < left
 
 
 def growing_view(situation: Situation, own: Places) -> View:
@@ -105,6 +107,19 @@ def _refusals(view: View, policy: CompiledPolicy) -> dict[int, str]:
         for ordinal, accepts, reason in zip(view.ordinals, view.schedulable, reasons, strict=True)
         if accepts and reason
     }
+
+
+def _anew(situation: Situation, own: Places, target: int, policy: CompiledPolicy) -> dict[int, int] | None:
+    """All of it placed anew, but what lies on pods that accept nothing; None where not all of it finds a place.
+
+    What cannot fit is not tried: a vpod that asks for any number must not cost the others their time.
+    """
+    held = _held(situation, own)
+    missing = target - sum(held.values())
+    if missing > most_that_fit(growing_view(situation, held), policy):
+        return None
+    result = _grown(situation, held, missing, policy)
+    return result if sum(result.values()) == target else None
 
 
 def _held(situation: Situation, own: Places) -> dict[int, int]:
