@@ -151,6 +151,7 @@ class VPodController:
                 group.create_task(self.scaling.run())
                 group.create_task(self._check())
                 group.create_task(self._retry_short())
+                group.create_task(self._rebalance())
         finally:
             self.placing.demote()
             self._leadership = None
@@ -190,6 +191,11 @@ class VPodController:
         while True:
             await asyncio.sleep(SHORTAGE_RETRY_S)
             self.placing.retry_short()
+
+    async def _rebalance(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.rebalance.interval)
+            self.placing.rebalance()
 
     def _may_write(self) -> None:
         """S7: raises unless this process leads at this very moment, by its own clock."""

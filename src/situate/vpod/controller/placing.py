@@ -25,13 +25,14 @@ from situate.objects.unstructured import Unstructured
 from situate.objects.workloads import StatefulSet
 from situate.runtime.outcomes import DONE, Result
 from situate.runtime.workqueue import WorkQueue
+from situate.vpod import rebalance
 from situate.vpod.adapters import read_vpod
 from situate.vpod.controller.reporting import Reporter
 from situate.vpod.controller.watched import BY_OWNER, CONSUMERS, Watched, WatchedSource, has_workers
 from situate.vpod.decide import Decision, commit, retry_order
 from situate.vpod.drain import Eviction, place, retry_at
 from situate.vpod.evictor import eviction_patch, may_evict
-from situate.vpod.model import Key, PlainVPod, VPod
+from situate.vpod.model import Key, PlainVPod
 from situate.vpod.observations import node_facts, pod_facts
 from situate.vpod.options import Options
 from situate.vpod.state import State
@@ -188,6 +189,30 @@ class Placing:
         if self.state is not None:
             for key in retry_order(self.state):
                 self.queue.add(key)
+
+    def rebalance(self) -> None:
+        """Evens out what is uneven, as far as one interval allows (B7); not while pods are drained or rolled out."""
+        state = self.state
+        if state is None or not rebalance.is_due(state, None, self._now(), rollout=self._rolls_out()):
+            return
+        allowed = rebalance.moves_allowed(state)
+        for key in rebalance.candidates(state):
+            if allowed <= 0:
+                return
+            decision = rebalance.rebalanced(state, key, self._now(), allowed)
+            if decision is not None:
+                commit(state, decision)
+                allowed -= sum(decision.moves.values())
+                self._reporter.moved(decision.moves)
+                self.queue.add(key)  # it is settled where the decision put it, so only the status is written
+
+    def _rolls_out(self) -> bool:
+        statefulset = self.statefulset()
+        if statefulset is None:
+            return True
+        status = statefulset.status
+        behind = status.observed_generation < statefulset.metadata.generation
+        return behind or status.current_revision != status.update_revision
 
     def replace_all(self, ordinals_from: int) -> None:
         """Decides again for every vpod that holds something on these ordinals."""

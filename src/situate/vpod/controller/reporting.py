@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from situate.kube.events import NORMAL, WARNING
 from situate.objects.events import ObjectReference
 from situate.vpod.autoscaler import Beat
-from situate.vpod.decide import Decision
+from situate.vpod.decide import Decision, MoveCause
 from situate.vpod.drain import Eviction
 from situate.vpod.model import Key, Placements
 from situate.vpod.options import Options
@@ -80,8 +80,7 @@ class Reporter:
     def decided(self, regarding: ObjectReference, decision: Decision, seconds: float) -> None:
         """A vpod was scheduled. A shortage is told when it begins or changes, and its end once."""
         self._metrics.schedule_seconds.labels(self._name).observe(seconds)
-        for cause, vreplicas in decision.moves.items():
-            self._metrics.moves.labels(self._name, str(cause)).inc(vreplicas)
+        self.moved(decision.moves)
         for notice in decision.notices:
             self._record(regarding, WARNING, notice.reason, notice.message)
         message = str(decision.shortage) if decision.shortage is not None else ""
@@ -93,6 +92,11 @@ class Reporter:
             del self._short[decision.key]
             placed = f"all {decision.wanted} vreplicas are placed on {len(decision.placements)} pods"
             self._record(regarding, NORMAL, "Scheduled", placed)
+
+    def moved(self, moves: Mapping[MoveCause, int]) -> None:
+        """Vreplicas lost their place."""
+        for cause, vreplicas in moves.items():
+            self._metrics.moves.labels(self._name, str(cause)).inc(vreplicas)
 
     def unreadable(self, regarding: ObjectReference, faults: Sequence[str]) -> None:
         """Parts of the object cannot be used; it is placed as far as it can be understood (B12)."""
