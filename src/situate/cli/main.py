@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from situate.cli.check import check
 from situate.cli.crds import crds
 from situate.cli.demo.command import demo
 from situate.cli.manifests import manifests
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(demo)
+app.command()(check)
 app.command()(crds)
 app.command()(manifests)
 app.add_typer(vpod_app, name="vpod")

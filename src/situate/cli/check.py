@@ -1,0 +1,166 @@
+"""`situate check`: whether a configuration is in order, and whether a cluster is ready for it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from situate.cli.configured import SECTIONS, load, vpod_entries
+from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.errors import Forbidden, KubeError, NotFound
+from situate.objects.authorization import ResourceAttributes
+from situate.objects.messages import Request
+from situate.objects.resources import CONFIGMAPS, STATEFULSETS
+from situate.runtime.configuration import Configuration, as_plain, configuration_schema
+from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.permissions import Permission, permissions
+from situate.vpod.policy.configmap import parse_policy
+
+_OLDEST = (1, 32)
+"""The oldest Kubernetes that we try; older ones may do."""
+_COLUMNS = (Column("check"), Column("result"), Column("next step"))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    ok: bool
+    next_step: str = ""
+    """Empty if all is well."""
+
+
+def check(
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="The configuration.")] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Look at the file only.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the file, for editors.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print every setting with its default.")] = False,
+    kubeconfig: Annotated[Path | None, typer.Option(help="The kubeconfig; default as kubectl's.")] = None,
+    context: Annotated[str | None, typer.Option(help="The context of the kubeconfig.")] = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Check the configuration; then, against the cluster, versions, definitions and permissions.
+
+    Exits with 1 if a check failed, with 2 if the configuration is wrong.
+    """
+    if schema:
+        print_data(configuration_schema(SECTIONS), Format.JSON)
+        return
+    if file is None:
+        raise typer.BadParameter("name the configuration with -f, or ask for --schema")
+    with mendable_failures():
+        configuration = load(file)
+        if show:
+            print_data(as_plain(configuration), Format.JSON if output is Format.JSON else Format.YAML)
+            return
+        findings = [Finding(f"configuration {file}", ok=True)]
+        if not offline:
+            findings += asyncio.run(_check_cluster(configuration, kubeconfig, context))
+    if output in (Format.JSON, Format.YAML):
+        print_data([msgspec.to_builtins(finding) for finding in findings], output)
+    else:
+        rows = [(finding.check, "ok" if finding.ok else "FAILED", finding.next_step) for finding in findings]
+        print_table(_COLUMNS, rows, output)
+    failed = sum(not finding.ok for finding in findings)
+    if failed:
+        console().print(f"{failed} of {len(findings)} checks failed")
+        raise typer.Exit(ExitCode.NO)
+
+
+async def _check_cluster(configuration: Configuration, kubeconfig: Path | None, context: str | None) -> list[Finding]:
+    connection = find_connection(kubeconfig, context)
+    client = connect(connection, random.Random())
+    try:
+        findings = [await _version(client)]
+        entries = vpod_entries(configuration)
+        for entry in entries:
+            findings += [finding async for finding in _entry(client, entry)]
+        leases = configuration.runtime.leader_election.namespace or connection.namespace
+        findings += [finding async for finding in _rights(client, permissions(entries, leases))]
+    finally:
+        await client.close()
+    return findings
+
+
+async def _version(client: Client) -> Finding:
+    response = await client.raw(Request("GET", "/version", (), {"accept": "application/json"}))
+    version = msgspec.json.decode(response.body)
+    text = str(version.get("gitVersion", "unknown"))
+    digits = ["".join(filter(str.isdecimal, str(version.get(part, "")))) for part in ("major", "minor")]
+    known = all(digits)
+    ok = not known or (int(digits[0]), int(digits[1])) >= _OLDEST
+    step = "" if ok else f"tried with {_OLDEST[0]}.{_OLDEST[1]} and later; try it on a copy first"
+    return Finding(f"Kubernetes {text}", ok, step)
+
+
+async def _entry(client: Client, entry: StatefulSetSettings) -> AsyncIterator[Finding]:
+    namespace, name = entry.stateful_set_namespace, entry.stateful_set_name
+    yield await _exists(
+        f"StatefulSet {namespace}/{name}",
+        client.get(STATEFULSETS, name, namespace),
+        "create it, or correct statefulSetNamespace and statefulSetName",
+    )
+    for source in entry.completed_sources():
+        path = f"/apis/{source.group}/{source.version}/{source.resource}"
+        request = Request("GET", path, (("limit", "1"),), {"accept": "application/json"})
+        step = f"apply the definition of {source.resource}.{source.group}, for Knative's kinds: situate crds"
+        yield await _exists(f"resource {source.resource}.{source.group} {source.version}", client.raw(request), step)
+    if entry.policy == "policy":
+        for configmap in (entry.scheduler_config, entry.descheduler_config):
+            if configmap is not None:
+                yield await _policy(client, namespace, configmap)
+
+
+async def _exists(what: str, answer: object, step: str) -> Finding:
+    try:
+        await answer  # type: ignore[misc]  # any awaitable of the client
+    except NotFound:
+        return Finding(what, ok=False, next_step=step)
+    except Forbidden as refused:
+        return Finding(what, ok=False, next_step=str(refused))
+    return Finding(what, ok=True)
+
+
+async def _policy(client: Client, namespace: str, name: str) -> Finding:
+    what = f"policy {namespace}/{name}"
+    try:
+        found = await client.get(CONFIGMAPS, name, namespace)
+    except KubeError as problem:
+        return Finding(what, ok=False, next_step=str(problem))
+    parsed = parse_policy(found.data)
+    return Finding(what, ok=not parsed.mistakes, next_step="; ".join(map(str, parsed.mistakes)))
+
+
+async def _rights(client: Client, wanted: tuple[Permission, ...]) -> AsyncIterator[Finding]:
+    """One line for each right; all verbs of it are asked for."""
+    for right in wanted:
+        resource, _, subresource = right.resource.partition("/")
+        missing = []
+        for verb in right.verbs:
+            review = await client.review_access(
+                ResourceAttributes(
+                    namespace=right.namespace or "",
+                    verb=verb,
+                    group=right.group,
+                    resource=resource,
+                    subresource=subresource,
+                    name=right.name,
+                )
+            )
+            if not review.allowed:
+                missing.append(verb)
+        where = f" in {right.namespace}" if right.namespace else ""
+        what = f"may {', '.join(right.verbs)} {right.resource}{where}"
+        step = f"needed for {right.why}; missing: {', '.join(missing)}; situate manifests prints the roles"
+        yield Finding(what, ok=not missing, next_step=step if missing else "")
