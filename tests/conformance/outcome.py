@@ -64,4 +64,17 @@ def by_action(actions: Mapping[str, CaseRunner]) -> CaseRunner:
 
 
 def optional(runner: CaseRunner) -> CaseRunner:
-    return lambda case: runner(case).as_optional()
+    """Its failures, those of the adapter too, are printed and change nothing."""
+    return lambda case: attempted(runner, case).as_optional()
+
+
+def attempted(runner: CaseRunner, case: Case) -> Outcome:
+    """One case; whatever it does to an adapter, it must not keep the other cases from running."""
+    try:
+        return runner(case)
+    except UnknownPhraseError as phrase:
+        return skipped(f"unknown phrase: {phrase}")
+    except UnknownOperationError as operation:
+        return failed(f"unknown operation: {operation}")
+    except Exception as error:
+        return failed(f"{type(error).__name__}: {error}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conformance import knative
-from tests.conformance.outcome import CaseRunner, Outcome, UnknownOperationError, UnknownPhraseError, failed, skipped
+from tests.conformance.outcome import CaseRunner, Outcome, attempted
 
 SYSTEMS: Mapping[str, Mapping[str, CaseRunner]] = {"knative": knative.RUNNERS}
 NOT_A_TEST = {"README.md", "benchmarks.json"}
@@ -100,19 +100,7 @@ def run_file(file: Path, system: str) -> FileReport:
         return FileReport(name, error=f"{file.name} cannot be read as JSON: {error}")
     if not isinstance(cases, list):
         return FileReport(name, error=f"{file.name} holds no list of cases")
-    return FileReport(name, tuple(Result(name, _name(case), run_case(runner, case)) for case in cases))
-
-
-def run_case(runner: CaseRunner, case: Mapping[str, object]) -> Outcome:
-    try:
-        return runner(case)
-    except UnknownPhraseError as phrase:
-        return skipped(f"unknown phrase: {phrase}")
-    except UnknownOperationError as operation:
-        return failed(f"unknown operation: {operation}")
-    except Exception as error:
-        # whatever a case does to an adapter, it must not keep the other cases from running
-        return failed(f"{type(error).__name__}: {error}")
+    return FileReport(name, tuple(Result(name, _name(case), attempted(runner, case)) for case in cases))
 
 
 def _name(case: Mapping[str, object]) -> str:

@@ -234,7 +234,7 @@ def _trimmed(
         if verdict.pod_class is PodClass.REJECT:
             moves[MoveCause.LOSS] += held
             continue
-        if leave_draining and verdict.cause is Cause.DRAINING:
+        if leave_draining and state.is_drained(ordinal):
             moves[MoveCause.DRAIN] += held
             drained[ordinal] = held
             continue
@@ -266,7 +266,7 @@ def _shrunk(situation: Situation, own: dict[int, int], surplus: int) -> dict[int
     """Step 6, as `shrink` says. Pods that are being drained give first: it has to leave them anyway (B4)."""
     state = situation.state
     if state.drain is not None:
-        leaving = {o: n for o, n in own.items() if state.verdict(o).cause is Cause.DRAINING}
+        leaving = {o: n for o, n in own.items() if state.is_drained(o)}
         cut = min(surplus, sum(leaving.values()))
         if cut:
             kept = shrink.from_highest(leaving, cut)

@@ -412,6 +412,10 @@ class State:
         slot = self.slots.get(ordinal)
         return slot.verdict if slot is not None else self._verdict(None, ordinal, self.now)
 
+    def is_drained(self, ordinal: int) -> bool:
+        """Whether a drain empties this ordinal, whatever else holds its pod."""
+        return self.drain is not None and ordinal >= self.drain.target
+
     def free(self, ordinal: int) -> int:
         """Units that may still be added on a pod, whatever its class; negative where it is overcommitted."""
         slot = self.slots.get(ordinal)
@@ -638,7 +642,7 @@ class State:
             return Verdict(PodClass.HOLD, cause, until) if now < until else Verdict(PodClass.REJECT, cause)
         if node is not None and node.unschedulable:
             return Verdict(PodClass.HOLD, Cause.CORDONED)
-        if self.drain is not None and ordinal >= self.drain.target:
+        if self.is_drained(ordinal):
             return Verdict(PodClass.HOLD, Cause.DRAINING)
         return ACCEPTED
 

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from situate.vpod.autoscaler import Memory, beat
+from situate.vpod.explain import explain, intention, plan
+from situate.vpod.model import Key
+from situate.vpod.options import PolicyName
+from situate.vpod.pods import PodClass
+from tests.vpod.builders import placed, pod, schedule, state, vpod
+
+
+@pytest.mark.rule("vpod:B13")
+def test_every_pod_has_its_class_cause_own_and_free() -> None:
+    kept = state(5, 4, [vpod("a/b", 7, placed(4, 1)), vpod("a/full", 4, placed(0, 0, 4))])
+    kept.observe_pod(pod(3, annotation="true"), 0.0)
+    kept.pod_gone("set-4", 0.0)
+    schedule(kept, vpod("a/b", 9, placed(4, 1)))
+    told = explain(kept, Key("a", "b"), 1.0, beat(kept, Memory(), 1.0, False))
+    assert [(line.name, line.pod_class, line.cause, line.own, line.free) for line in told.pods] == [
+        ("set-0", PodClass.ACCEPT, "full", 4, 0),
+        ("set-1", PodClass.ACCEPT, "full", 4, 0),
+        ("set-2", PodClass.ACCEPT, "full", 0, 0),
+        ("set-3", PodClass.REJECT, "unschedulable", 0, 4),
+        ("set-4", PodClass.HOLD, "missing", 0, 4),
+    ]
+    assert told.counts == {"full": 3, "unschedulable": 1, "missing": 1}
+    assert (told.wanted, told.placed) == (9, 8)
+    assert told.decision is not None
+    assert str(told.decision.shortage) == "0/5 pods can take 1 more: 3 full, 1 missing, 1 unschedulable"
+    assert told.autoscaler == "5 pods are needed and 5 are asked for: stays"
+
+
+def test_an_unknown_vpod_is_said_to_be_unknown() -> None:
+    kept = state(1, 4)
+    told = explain(kept, Key("a", "b"), 1.0, beat(kept, Memory(), 1.0, False))
+    assert (told.known, told.decision, told.wanted) == (False, None, 0)
+
+
+@pytest.mark.rule("vpod:B13")
+@pytest.mark.parametrize(
+    ("wanted", "changes", "want"),
+    [
+        pytest.param(20, {}, "5 pods are needed and 2 are asked for: scales up to 5", id="up"),
+        pytest.param(
+            4,
+            {},
+            "1 pods are needed and 2 are asked for: scales down once fewer have been needed for 300 s",
+            id="waits",
+        ),
+        pytest.param(
+            4,
+            {"scale_down_stabilization": 0.0},
+            "1 pods are needed and 2 are asked for: moves everything off the pods from ordinal 1 on, "
+            "then scales down to it",
+            id="drains",
+        ),
+        pytest.param(
+            0, {"scale_down_stabilization": 0.0}, "0 pods are needed and 2 are asked for: scales down to 0", id="down"
+        ),
+    ],
+)
+def test_what_the_autoscaler_will_do(wanted: int, changes: dict[str, object], want: str) -> None:
+    kept = state(2, 4, [vpod("a/b", wanted, placed(2, 2) if wanted == 4 else ())], **changes)  # type: ignore[arg-type]  # options of every type
+    assert intention(kept, beat(kept, Memory(), 0.0, True)) == want
+
+
+@pytest.mark.rule("vpod:B13")
+def test_a_plan_changes_nothing() -> None:
+    kept = state(2, 4, [vpod("a/b", 5), vpod("a/c", 2, placed(1, 1))])
+    planned = plan(kept, 0.0)
+    assert planned[Key("a", "b")].placements == placed(3, 2)
+    assert not planned[Key("a", "c")].changed
+    assert kept.reservations() == {Key("a", "c"): {0: 1, 1: 1}}
+
+
+def test_predicates_are_named_where_they_refuse() -> None:
+    kept = state(2, 4, [vpod("a/b", 4, placed(4))], policy=PolicyName.POLICY)
+    told = explain(kept, Key("a", "b"), 0.0, beat(kept, Memory(), 0.0, False))
+    assert [line.cause for line in told.pods] == ["pod at full capacity", "ok"]
