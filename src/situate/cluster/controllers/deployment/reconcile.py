@@ -236,8 +236,9 @@ def _synced(plan: Rollout, now: float) -> list[Action]:
     revision = new.annotations.get(REVISION, "")
     metadata = plan.deployment["metadata"]
     if (metadata.get("annotations") or {}).get(REVISION) != revision:
+        # Through the status, because a change of annotations elsewhere counts as a new generation.
         body = {"metadata": {"uid": metadata["uid"], "annotations": {REVISION: revision}}}
-        actions.append(Patch(DEPLOYMENTS, plan.namespace, plan.name, body))
+        actions.append(Patch(DEPLOYMENTS, plan.namespace, plan.name, body, "status"))
     conditions: Conditions = list(plan.status.get("conditions") or ())
     if plan.progress_deadline is not None and find(conditions, "Progressing") is None:
         fresh = not plan.status.get("observedGeneration")
