@@ -10,10 +10,12 @@ import msgspec
 from situate.cluster import discovery, openapi
 from situate.cluster.custom_resources import CustomResources
 from situate.cluster.reading import json_response
+from situate.cluster.refusals import Declined, not_acceptable
 from situate.cluster.resources import Catalog
 from situate.objects.messages import Response
 
 _encode: Final = msgspec.json.Encoder().encode
+_PROTOBUF: Final = "application/com.github.proto-openapi"
 
 
 class Documents:
@@ -30,6 +32,8 @@ class Documents:
         if self._generation != self._catalog.generation:
             self._kept.clear()
             self._generation = self._catalog.generation
+        if path == "/openapi/v2" and accept.startswith(_PROTOBUF):
+            raise Declined(not_acceptable())
         key = (path, path in ("/api", "/apis") and discovery.wants_aggregated(accept))
         if key not in self._kept:
             self._kept[key] = self._made(*key)

@@ -254,7 +254,13 @@ def read_string_data(secret: Obj) -> None:
             data[key] = b64encode(text.encode()).decode()
 
 
+def _new_definition(crd: Obj, _now: float) -> None:
+    storage = [version["name"] for version in crd["spec"]["versions"] if version.get("storage")]
+    crd["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": storage}
+
+
 _ON_CREATE: Final[Mapping[str, Callable[[Obj, float], None]]] = {
+    "customresourcedefinitions.apiextensions.k8s.io": _new_definition,
     "pods": _new_pod,
     "namespaces": _new_namespace,
 }

@@ -7,14 +7,15 @@ disruption budgets.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from situate.cluster.field_errors import bad_request
 from situate.cluster.go_text import quote
 from situate.cluster.refusals import Declined
 from situate.cluster.resources import Resource
-from situate.cluster.stored import Stored
+from situate.cluster.stored import Interned, Stored
 
 Labels: TypeAlias = Mapping[str, str]
 LabelTest: TypeAlias = Callable[[Labels], bool]
@@ -244,19 +245,31 @@ def _core_event_path(path: str) -> str:
     return f"{renamed}{dot}{rest}"
 
 
-def selectable_values(resource: Resource, obj: Mapping[str, Any]) -> tuple[str, ...]:
+def selectable_values(resource: Resource, obj: dict[str, Any]) -> tuple[str, ...]:
     """What field selectors see of an object, in the order of `resource.selectable`."""
-    return tuple(_text(_at(obj, path.split("."))) for path in resource.selectable)
+    if not resource.selectable:
+        return ()
+    values = tuple([_text(_at(obj, steps)) for steps in _steps(resource.selectable)])
+    shared: tuple[str, ...] = _shared.share(values, values)
+    return shared
 
 
-def _at(obj: Any, steps: Sequence[str]) -> Any:
+_shared: Final = Interned()
+"""Most pods of a node or of a phase have the same values."""
+
+
+@lru_cache(maxsize=256)
+def _steps(paths: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(path.split(".")) for path in paths)
+
+
+def _at(obj: Any, steps: tuple[str, ...]) -> Any:
     for step in steps:
-        if not isinstance(obj, Mapping):
-            return obj.get("component", "") if step == "component" else ""
+        if type(obj) is not dict:
+            return ""
         obj = obj.get(step)
-    if isinstance(obj, Mapping):
-        return obj.get("component", "")
-    return obj
+    # The field `source` of an Event selects by the component in it.
+    return obj.get("component", "") if type(obj) is dict else obj
 
 
 def _text(value: Any) -> str:

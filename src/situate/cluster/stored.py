@@ -27,6 +27,7 @@ class Managed(msgspec.Struct, frozen=True, gc=False):
     operation: str
     api_version: str
     time: str
+    """Empty for an apply that changed nothing."""
     subresource: str
     fields: bytes
     """`fieldsV1` as JSON."""
@@ -37,9 +38,10 @@ class Managed(msgspec.Struct, frozen=True, gc=False):
             "manager": self.manager,
             "operation": self.operation,
             "apiVersion": self.api_version,
-            "time": self.time,
-            "fieldsType": "FieldsV1",
         }
+        if self.time:
+            head["time"] = self.time
+        head["fieldsType"] = "FieldsV1"
         tail = b"}" if not self.subresource else b',"subresource":' + _encode(self.subresource) + b"}"
         return _encode(head)[:-1] + b',"fieldsV1":' + self.fields + tail
 
