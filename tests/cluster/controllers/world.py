@@ -13,10 +13,10 @@ from situate.cluster.builtin_resources import BUILT_IN
 from situate.cluster.controllers import Answer, Machinery, MachinerySettings
 from situate.cluster.controllers.actions import Bind, Create, Delete, Finalize, Patch, Write
 from situate.cluster.controllers.nodes import nodes
-from situate.cluster.controllers.times import format_time
 from situate.cluster.names import Names
 from situate.cluster.resources import Catalog
 from situate.cluster.store import Event, Store
+from situate.cluster.times import timestamp
 
 START = 1_760_000_000.0
 Refuse = Callable[[Write], Answer | None]
@@ -85,7 +85,7 @@ class World:
             metadata["name"] = metadata["generateName"] + self.names.suffix()
         if resource not in ("nodes", "namespaces"):
             metadata.setdefault("namespace", "default")
-        metadata.update(uid=self.names.uid(), generation=1, creationTimestamp=format_time(self.now))
+        metadata.update(uid=self.names.uid(), generation=1, creationTimestamp=timestamp(self.now))
         new = {**obj, "metadata": metadata}
         if resource == "pods":
             new["status"] = {"phase": "Pending", **obj.get("status", {})}
@@ -139,7 +139,7 @@ class World:
                 if pod is None:
                     return Answer(404)
                 pod["spec"]["nodeName"] = action.node
-                scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": format_time(self.now)}
+                scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp(self.now)}
                 kept = [c for c in pod["status"].get("conditions", []) if c["type"] != "PodScheduled"]
                 pod["status"]["conditions"] = [*kept, scheduled]
                 self.store.put("pods", pod)
@@ -186,7 +186,7 @@ class World:
         if "deletionTimestamp" in metadata and grace and "deletionGracePeriodSeconds" in metadata:
             return Answer(200)
         metadata["finalizers"] = finalizers
-        metadata["deletionTimestamp"] = format_time(self.now + grace)
+        metadata["deletionTimestamp"] = timestamp(self.now + grace)
         metadata["deletionGracePeriodSeconds"] = grace
         self.store.put(action.resource, obj)
         self._finish(action.resource, obj)

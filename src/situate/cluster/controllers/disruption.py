@@ -25,7 +25,8 @@ from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.deployment.rollout import scaled_value
 from situate.cluster.controllers.pods import PodFacts, condition, controller_of, with_condition
 from situate.cluster.controllers.selectors import Selectors
-from situate.cluster.controllers.times import format_time, parse_time
+from situate.cluster.times import seconds as parse_time
+from situate.cluster.times import timestamp
 
 _DELETION_TIMEOUT = 120.0
 """Seconds in which an evicted pod has to be deleted, or it counts again."""
@@ -196,7 +197,7 @@ def _condition(budget: Obj, allowed: int, now: float) -> dict[str, Any]:
         "reason": "SufficientPods" if allowed else "InsufficientPods",
         "message": "",
         "observedGeneration": budget["metadata"].get("generation", 0),
-        "lastTransitionTime": format_time(now),
+        "lastTransitionTime": timestamp(now),
     }
 
 

@@ -11,7 +11,7 @@ from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.kubelets import Kubelets
 from situate.cluster.controllers.nodes import ready_status
 from situate.cluster.controllers.pods import condition
-from situate.cluster.controllers.times import format_micro_time
+from situate.cluster.times import micro_timestamp
 
 LEASE_NAMESPACE = "kube-node-lease"
 _STATUS_PERIOD = 300.0
@@ -81,7 +81,7 @@ class HeartbeatController:
         spec: dict[str, Any] = {
             "holderIdentity": name,
             "leaseDurationSeconds": self._settings.lease_duration,
-            "renewTime": format_micro_time(now),
+            "renewTime": micro_timestamp(now),
         }
         if self._cluster.store.get(LEASES, LEASE_NAMESPACE, name) is not None:
             return Patch(LEASES, LEASE_NAMESPACE, name, {"spec": spec})

@@ -18,7 +18,8 @@ from situate.cluster.controllers.heartbeat import LEASE_NAMESPACE
 from situate.cluster.controllers.kubelets import Kubelets
 from situate.cluster.controllers.nodes import NOT_READY, REGION, UNREACHABLE, UNSCHEDULABLE, ZONE
 from situate.cluster.controllers.pods import condition, with_condition
-from situate.cluster.controllers.times import format_time, parse_time
+from situate.cluster.times import seconds as parse_time
+from situate.cluster.times import timestamp
 
 _MONITOR: Key = ("", "")
 """The key of the periodic look at all nodes."""
@@ -139,7 +140,7 @@ class NodeLifecycleController:
             pod = self._cluster.get(PODS, facts.namespace, facts.name)
             if pod is None:
                 continue
-            new = {"type": "Ready", "status": "False", "lastTransitionTime": format_time(now)}
+            new = {"type": "Ready", "status": "False", "lastTransitionTime": timestamp(now)}
             conditions = with_condition([dict(entry) for entry in pod["status"].get("conditions") or ()], new)
             change = {"metadata": {"uid": facts.uid}, "status": {"conditions": conditions}}
             told = Note(pod, "NodeNotReady", "Node is not ready", "Warning")
@@ -182,7 +183,7 @@ class NodeLifecycleController:
             return [t for t in taints if t.get("effect") != "NoExecute" or t["key"] not in own], None
         if not key or key in present or not health.ready:
             return kept, None
-        new = {"key": key, "effect": "NoExecute", "timeAdded": format_time(now)}
+        new = {"key": key, "effect": "NoExecute", "timeAdded": timestamp(now)}
         if present & {NOT_READY, UNREACHABLE}:
             # The other of the two taints is exchanged at once; the rate was paid for before.
             return [*kept, new], None
@@ -265,7 +266,7 @@ def _no_schedule(node: Obj) -> list[str]:
 
 def _unknown(node: Obj, now: float) -> list[Mapping[str, Any]]:
     """The conditions of a node that has fallen silent."""
-    at = format_time(now)
+    at = timestamp(now)
     conditions = [dict(entry) for entry in (node.get("status") or {}).get("conditions") or ()]
     for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
         before = next((entry for entry in conditions if entry.get("type") == kind), None)

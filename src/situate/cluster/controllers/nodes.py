@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from situate.cluster.controllers.times import format_time
+from situate.cluster.times import timestamp
 
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
 """Of nodes that do not say what they have."""
@@ -103,7 +103,7 @@ def _node_info(uid: str) -> dict[str, str]:
 
 
 def _conditions(before: Iterable[Mapping[str, Any]], now: float) -> list[dict[str, Any]]:
-    at = format_time(now)
+    at = timestamp(now)
     known = {entry.get("type"): entry for entry in before}
     wanted = [(kind, "False", reason, message) for kind, reason, message in _PRESSURES]
     wanted.append(("Ready", "True", "KubeletReady", "kubelet is posting ready status"))

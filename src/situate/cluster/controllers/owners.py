@@ -12,7 +12,8 @@ from situate.cluster.controllers.actions import Patch
 from situate.cluster.controllers.changes import PODS, Change, Key, Obj
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import PodFacts
-from situate.cluster.controllers.selectors import Selector, Selectors
+from situate.cluster.controllers.selectors import Selectors
+from situate.cluster.selection import LabelTest
 
 
 def controller_reference(owner: Obj) -> dict[str, Any]:
@@ -70,7 +71,7 @@ class Claims:
         elif change.resource == PODS:
             yield from self._pod(change.pod_before, change.pod)
 
-    def actions(self, owner: Obj, selector: Selector) -> list[Patch]:
+    def actions(self, owner: Obj, selector: LabelTest) -> list[Patch]:
         """Releases and adoptions that are due; none while the owner is being deleted."""
         metadata = owner["metadata"]
         key = (metadata["namespace"], metadata["name"])
@@ -87,7 +88,7 @@ class Claims:
                 actions.append(action)
         return actions
 
-    def _claim(self, pod: PodFacts, owner: Obj, selector: Selector) -> Patch | None:
+    def _claim(self, pod: PodFacts, owner: Obj, selector: LabelTest) -> Patch | None:
         uid = owner["metadata"]["uid"]
         matches = selector(pod.labels)
         adopts = not pod.owner_uid and matches and pod.active

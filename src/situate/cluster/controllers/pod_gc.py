@@ -13,7 +13,7 @@ from situate.cluster.controllers.changes import NODES, PODS, Change, Key
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.nodes import OUT_OF_SERVICE
 from situate.cluster.controllers.pods import PodFacts, condition, with_condition
-from situate.cluster.controllers.times import format_time
+from situate.cluster.times import timestamp
 
 
 class PodGCController:
@@ -81,7 +81,7 @@ class PodGCController:
                 "status": "True",
                 "reason": "DeletionByPodGC",
                 "message": message,
-                "lastTransitionTime": format_time(now),
+                "lastTransitionTime": timestamp(now),
             }
             conditions = [dict(entry) for entry in (obj.get("status") or {}).get("conditions") or ()]
             status = {"phase": "Failed", "conditions": with_condition(conditions, new)}

@@ -8,7 +8,7 @@ from typing import Any
 
 from situate.cluster.controllers.changes import Obj
 from situate.cluster.controllers.pods import condition, with_condition
-from situate.cluster.controllers.times import format_time
+from situate.cluster.times import timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def running_status(pod: Obj, pod_ip: str, host_ip: str, health: Health, now: flo
     """The status of a pod whose containers have been started. Keeps conditions that are not a kubelet's."""
     status = pod.get("status") or {}
     spec = pod["spec"]
-    at = format_time(now)
+    at = timestamp(now)
     containers = [_container(pod, entry, "containerStatuses", health, at) for entry in spec["containers"]]
     reported: dict[str, Any] = {
         "phase": "Running",
@@ -104,7 +104,7 @@ def _container(pod: Obj, container: Obj, field: str, health: Health, at: str) ->
         seconds = int(health.back_off)
         told = f"back-off {seconds}s restarting failed container={container['name']} pod={name}"
         status["state"] = {"waiting": {"reason": "CrashLoopBackOff", "message": told}}
-        crashed = format_time(health.crashed_at)
+        crashed = timestamp(health.crashed_at)
         ended = {"exitCode": 1, "reason": "Error", "startedAt": crashed, "finishedAt": crashed}
         status["lastState"] = {"terminated": ended}
     elif before.get("lastState"):

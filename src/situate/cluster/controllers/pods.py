@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from situate.cluster.controllers.changes import Key, Obj
-from situate.cluster.controllers.times import parse_time
+from situate.cluster.times import seconds as parse_time
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"

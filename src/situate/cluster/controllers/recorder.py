@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from situate.cluster.controllers.actions import Create, Note, Patch
 from situate.cluster.controllers.changes import EVENTS, Obj
-from situate.cluster.controllers.times import format_time
+from situate.cluster.times import timestamp
 
 _T = TypeVar("_T")
 _BURST = 25
@@ -67,7 +67,7 @@ class Recorder:
         if known is not None:
             self._written.move_to_end(key)
             known.count += 1
-            body = {"count": known.count, "lastTimestamp": format_time(now), "message": message}
+            body = {"count": known.count, "lastTimestamp": timestamp(now), "message": message}
             return Patch(EVENTS, namespace, known.name, body)
         self._names += 1
         own = f"{metadata['name']}.{int(now * 1e9) + self._names:x}"
@@ -136,7 +136,7 @@ def _body(note: Note, message: str, component: str, namespace: str, name: str, n
         "type": note.type,
         "source": {"component": component},
         "reportingComponent": component,
-        "firstTimestamp": format_time(now),
-        "lastTimestamp": format_time(now),
+        "firstTimestamp": timestamp(now),
+        "lastTimestamp": timestamp(now),
         "count": 1,
     }

@@ -24,8 +24,8 @@ from situate.cluster.controllers.owners import Claims
 from situate.cluster.controllers.pods import PodFacts, condition, controller_of
 from situate.cluster.controllers.selectors import label_selector
 from situate.cluster.controllers.templates import pod_from_template
-from situate.cluster.controllers.times import format_time
 from situate.cluster.controllers.victims import victims
+from situate.cluster.times import timestamp
 
 BURST = 500
 """So many pods are created or deleted at one look."""
@@ -154,7 +154,7 @@ def _conditions(replica_set: Obj, group: PodGroup, refusal: str | None, now: flo
         return conditions
     reason = "FailedCreate" if group.active < replica_set["spec"].get("replicas", 1) else "FailedDelete"
     new = {"type": "ReplicaFailure", "status": "True", "reason": reason, "message": refusal}
-    return [*conditions, {**new, "lastTransitionTime": format_time(now)}]
+    return [*conditions, {**new, "lastTransitionTime": timestamp(now)}]
 
 
 def _available(group: PodGroup, min_ready_seconds: int, now: float) -> int:

@@ -19,7 +19,7 @@ from situate.cluster.controllers.changes import NODES, PODS, Change, Key, Obj
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import condition, with_condition
 from situate.cluster.controllers.taints import untolerated
-from situate.cluster.controllers.times import format_time
+from situate.cluster.times import timestamp
 from situate.objects.quantity import parse_quantity
 
 NAME = "default-scheduler"
@@ -265,7 +265,7 @@ def _unschedulable(pod: Obj, sentence: str, now: float) -> list[Action]:
         "status": "False",
         "reason": "Unschedulable",
         "message": sentence,
-        "lastTransitionTime": format_time(now),
+        "lastTransitionTime": timestamp(now),
     }
     metadata = pod["metadata"]
     conditions = with_condition([dict(entry) for entry in (pod.get("status") or {}).get("conditions") or ()], new)

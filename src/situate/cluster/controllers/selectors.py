@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Iterator
 
 from situate.cluster.controllers.changes import Change, Obj
-
-Labels: TypeAlias = Mapping[str, str]
-Selector: TypeAlias = Callable[[Labels], bool]
+from situate.cluster.selection import Labels, LabelTest, object_selector
 
 
 def nothing(_: Labels) -> bool:
@@ -16,35 +13,9 @@ def nothing(_: Labels) -> bool:
     return False
 
 
-def label_selector(selector: Obj | None) -> Selector:
-    """A LabelSelector as a predicate: none selects nothing, an empty one everything (meta/v1 helpers.go)."""
-    if selector is None:
-        return nothing
-    wanted = dict(selector.get("matchLabels") or {})
-    expressions = tuple(selector.get("matchExpressions") or ())
-
-    def matches(labels: Labels) -> bool:
-        for name, value in wanted.items():
-            if labels.get(name) != value:
-                return False
-        return all(_holds(expression, labels) for expression in expressions)
-
-    return matches
-
-
-def _holds(expression: Obj, labels: Labels) -> bool:
-    value = labels.get(expression["key"])
-    match expression["operator"]:
-        case "In":
-            return value is not None and value in (expression.get("values") or ())
-        case "NotIn":
-            return value is None or value not in (expression.get("values") or ())
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            return False
+def label_selector(selector: Obj | None) -> LabelTest:
+    """The selector of a workload or a budget: none selects nothing, an empty one everything (meta/v1 helpers.go)."""
+    return nothing if selector is None else object_selector(selector)
 
 
 class Selectors:
@@ -52,7 +23,7 @@ class Selectors:
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
-        self._known: dict[str, dict[str, Selector]] = {}
+        self._known: dict[str, dict[str, LabelTest]] = {}
 
     def apply(self, change: Change) -> None:
         """Take in a change of the resource; others are passed over."""

@@ -13,7 +13,7 @@ from situate.cluster.controllers.changes import NODES, PODS, Change, Key, Obj
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import with_condition
 from situate.cluster.controllers.taints import tolerates
-from situate.cluster.controllers.times import format_time
+from situate.cluster.times import timestamp
 
 
 class TaintEvictionController:
@@ -89,7 +89,7 @@ def _evict(pod: Obj, now: float) -> Iterator[Patch | Delete]:
         "status": "True",
         "reason": "DeletionByTaintManager",
         "message": "Taint manager: deleting due to NoExecute taint",
-        "lastTransitionTime": format_time(now),
+        "lastTransitionTime": timestamp(now),
         "observedGeneration": metadata.get("generation", 0),
     }
     conditions = with_condition([dict(entry) for entry in (pod.get("status") or {}).get("conditions") or ()], condition)

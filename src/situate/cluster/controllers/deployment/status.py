@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from situate.cluster.controllers.changes import Obj
 from situate.cluster.controllers.deployment.rollout import Rollout, total
-from situate.cluster.controllers.times import format_time, parse_time
+from situate.cluster.times import seconds as parse_time
+from situate.cluster.times import timestamp
 
 Conditions: TypeAlias = list[dict[str, Any]]
 
@@ -21,7 +22,7 @@ def find(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any
 
 
 def new_condition(kind: str, status: str, reason: str, message: str, now: float) -> dict[str, Any]:
-    at = format_time(now)
+    at = timestamp(now)
     return {
         "type": kind,
         "status": status,
@@ -142,7 +143,7 @@ def _replica_failure(plan: Rollout, now: float) -> dict[str, Any] | None:
     for entry in [*first, *plan.all]:
         failure = find(entry.status.get("conditions") or (), "ReplicaFailure")
         if failure is not None:
-            at = failure.get("lastTransitionTime", format_time(now))
+            at = failure.get("lastTransitionTime", timestamp(now))
             new = new_condition("ReplicaFailure", failure["status"], failure["reason"], failure["message"], now)
             return {**new, "lastTransitionTime": at, "lastUpdateTime": at}
     return None

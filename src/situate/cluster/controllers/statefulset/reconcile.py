@@ -21,7 +21,7 @@ from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.groups import REVISION_LABEL, PodGroup
 from situate.cluster.controllers.owners import Claims, adopt
 from situate.cluster.controllers.pods import PodFacts, controller_of
-from situate.cluster.controllers.selectors import Selector, label_selector
+from situate.cluster.controllers.selectors import label_selector
 from situate.cluster.controllers.statefulset.claims import blocking_claim, missing_claims, owner_patches, retention
 from situate.cluster.controllers.statefulset.identity import identified, new_pod, pod_name
 from situate.cluster.controllers.statefulset.plan import Ordinals, Step, next_step
@@ -35,6 +35,7 @@ from situate.cluster.controllers.statefulset.revisions import (
     surplus,
 )
 from situate.cluster.controllers.statefulset.status import status_patch
+from situate.cluster.selection import LabelTest
 
 _CLAIM_RETRY = 1.0
 """Seconds until a claim that is being deleted is looked at again."""
@@ -146,7 +147,7 @@ class StatefulSetController:
         status = stateful_set.get("status") or {}
         return {**stateful_set, "status": {**status, "collisionCount": count}} if count else stateful_set
 
-    def _adoptions(self, stateful_set: Obj, selector: Selector) -> Iterator[Action]:
+    def _adoptions(self, stateful_set: Obj, selector: LabelTest) -> Iterator[Action]:
         metadata = stateful_set["metadata"]
         if "deletionTimestamp" in metadata:
             return
