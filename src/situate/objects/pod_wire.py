@@ -98,7 +98,11 @@ class PodWire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class PodReader:
-    """Makes pods out of what arrived, sharing equal parts between all pods that it has read."""
+    """Makes pods out of what arrived, sharing equal parts between all pods that it has read.
+
+    Arguments are given by position, in the order of the model's fields: by name they cost a tenth of an event's time.
+    A test compares the result with a plain decoding.
+    """
 
     def __init__(self) -> None:
         self._labels = _interner(Mapping[str, str], NO_LABELS)
@@ -122,63 +126,59 @@ class PodReader:
 
     def _metadata(self, wire: _MetaWire) -> ObjectMeta:
         return ObjectMeta(
-            name=wire.name,
-            namespace=intern(wire.namespace),
-            uid=wire.uid,
-            resource_version=wire.resource_version,
-            generation=wire.generation,
-            creation_timestamp=_part(self._times, wire.creation_timestamp, "metadata.creationTimestamp"),
-            deletion_timestamp=wire.deletion_timestamp,
-            deletion_grace_period_seconds=wire.deletion_grace_period_seconds,
-            labels=_part(self._labels, wire.labels, "metadata.labels"),
-            annotations=_part(self._labels, wire.annotations, "metadata.annotations"),
-            owner_references=_part(self._owners, wire.owner_references, "metadata.ownerReferences"),
-            finalizers=_part(self._strings, wire.finalizers, "metadata.finalizers"),
-            generate_name=intern(wire.generate_name),
+            wire.name,
+            intern(wire.namespace),
+            wire.uid,
+            wire.resource_version,
+            wire.generation,
+            _part(self._times, wire.creation_timestamp, "metadata.creationTimestamp"),
+            wire.deletion_timestamp,
+            wire.deletion_grace_period_seconds,
+            _part(self._labels, wire.labels, "metadata.labels"),
+            _part(self._labels, wire.annotations, "metadata.annotations"),
+            _part(self._owners, wire.owner_references, "metadata.ownerReferences"),
+            _part(self._strings, wire.finalizers, "metadata.finalizers"),
+            intern(wire.generate_name),
         )
 
     def _spec(self, wire: _SpecWire) -> PodSpec:
         return PodSpec(
-            node_name=intern(wire.node_name),
-            hostname=wire.hostname,
-            scheduler_name=intern(wire.scheduler_name),
-            priority=wire.priority,
-            priority_class_name=intern(wire.priority_class_name),
-            preemption_policy=intern(wire.preemption_policy),
-            containers=_part(self._containers, wire.containers, "spec.containers"),
-            init_containers=_part(self._containers, wire.init_containers, "spec.initContainers"),
-            overhead=_part(self._quantities, wire.overhead, "spec.overhead"),
-            resources=_part(self._resources, wire.resources, "spec.resources"),
-            node_selector=_part(self._labels, wire.node_selector, "spec.nodeSelector"),
-            affinity=_part(self._affinity, wire.affinity, "spec.affinity"),
-            tolerations=_part(self._tolerations, wire.tolerations, "spec.tolerations"),
-            topology_spread_constraints=_part(
-                self._spread, wire.topology_spread_constraints, "spec.topologySpreadConstraints"
-            ),
-            volumes=_part(self._volumes, wire.volumes, "spec.volumes"),
-            scheduling_gates=_part(self._gates, wire.scheduling_gates, "spec.schedulingGates"),
-            host_network=wire.host_network,
-            restart_policy=intern(wire.restart_policy),
-            termination_grace_period_seconds=wire.termination_grace_period_seconds,
+            intern(wire.node_name),
+            wire.hostname,
+            intern(wire.scheduler_name),
+            wire.priority,
+            intern(wire.priority_class_name),
+            intern(wire.preemption_policy),
+            _part(self._containers, wire.containers, "spec.containers"),
+            _part(self._containers, wire.init_containers, "spec.initContainers"),
+            _part(self._quantities, wire.overhead, "spec.overhead"),
+            _part(self._resources, wire.resources, "spec.resources"),
+            _part(self._labels, wire.node_selector, "spec.nodeSelector"),
+            _part(self._affinity, wire.affinity, "spec.affinity"),
+            _part(self._tolerations, wire.tolerations, "spec.tolerations"),
+            _part(self._spread, wire.topology_spread_constraints, "spec.topologySpreadConstraints"),
+            _part(self._volumes, wire.volumes, "spec.volumes"),
+            _part(self._gates, wire.scheduling_gates, "spec.schedulingGates"),
+            wire.host_network,
+            intern(wire.restart_policy),
+            wire.termination_grace_period_seconds,
         )
 
     def _status(self, wire: _StatusWire) -> PodStatus:
         return PodStatus(
-            phase=intern(wire.phase),
-            reason=intern(wire.reason),
-            message=wire.message,
-            conditions=_part(self._conditions, wire.conditions, "status.conditions"),
-            nominated_node_name=intern(wire.nominated_node_name),
-            pod_ip=wire.pod_ip,
-            host_ip=intern(wire.host_ip),
-            start_time=_part(self._times, wire.start_time, "status.startTime"),
-            container_statuses=_part(self._container_statuses, wire.container_statuses, "status.containerStatuses"),
-            init_container_statuses=_part(
-                self._container_statuses, wire.init_container_statuses, "status.initContainerStatuses"
-            ),
-            qos_class=intern(wire.qos_class),
-            resize=intern(wire.resize),
-            observed_generation=wire.observed_generation,
+            intern(wire.phase),
+            intern(wire.reason),
+            wire.message,
+            _part(self._conditions, wire.conditions, "status.conditions"),
+            intern(wire.nominated_node_name),
+            wire.pod_ip,
+            intern(wire.host_ip),
+            _part(self._times, wire.start_time, "status.startTime"),
+            _part(self._container_statuses, wire.container_statuses, "status.containerStatuses"),
+            _part(self._container_statuses, wire.init_container_statuses, "status.initContainerStatuses"),
+            intern(wire.qos_class),
+            intern(wire.resize),
+            wire.observed_generation,
         )
 
 

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import inspect as types
+
+from situate.objects.codec import decode
+from situate.objects.pods import Pod
+from situate.objects.quantity import decode_quantity
+from situate.objects.resources import PODS
+
+
+def every_field(info: types.Type, name: str) -> Any:
+    """Plain data with a value of its own in every field, so that two fields that change places are noticed."""
+    match info:
+        case types.StructType():
+            return {each.encode_name: every_field(each.type, f"{name}.{each.encode_name}") for each in info.fields}
+        case types.UnionType():
+            return every_field(next(each for each in info.types if not isinstance(each, types.NoneType)), name)
+        case types.VarTupleType() | types.ListType():
+            return [every_field(info.item_type, name)]
+        case types.DictType():
+            return {name: every_field(info.value_type, name)}
+        case types.StrType():
+            return name
+        case types.IntType() | types.CustomType():
+            return len(name)
+        case types.BoolType():
+            return True
+        case types.DateTimeType():
+            return f"2026-01-01T00:00:{len(name) % 60:02d}Z"
+        case types.AnyType():
+            return name
+        case _:
+            raise AssertionError(f"{name}: {info}")
+
+
+def test_a_pod_is_what_a_plain_decoding_gives() -> None:
+    body = msgspec.json.encode(every_field(types.type_info(Pod), "pod"))
+    plain = msgspec.json.decode(body, type=Pod, dec_hook=decode_quantity)
+    assert plain.spec.volumes
+    assert decode(PODS, body) == plain
