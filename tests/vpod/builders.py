@@ -50,7 +50,7 @@ def state(
     """Healthy pods, one a node; `zones` of the nodes, cycled."""
     names = list(zones or ["zone"])
     # more nodes than pods, so that a set can grow
-    nodes = [NodeFacts(f"node-{o}", names[o % len(names)]) for o in range(max(pods, 64))]
+    nodes = [NodeFacts(f"node-{o}", names[o % len(names)]) for o in range(max(pods, 256))]
     return State.rebuilt(options(capacity, **changes), pods, map(pod, range(pods)), vpods, 0.0, nodes)
 
 
