@@ -13,8 +13,16 @@ import msgspec
 
 T = TypeVar("T")
 
-_LIMIT: Final = 2048
+LIMIT: Final = 2048
 """Entries before a table starts afresh, so that parts that never recur cost a bounded amount of memory."""
+
+
+class PartError(ValueError):
+    """A part does not decode; the message is the decoder's with the path of the whole object."""
+
+    def __init__(self, error: msgspec.ValidationError, path: str) -> None:
+        text = str(error)
+        super().__init__(text.replace("`$", f"`$.{path}", 1) if "`$" in text else f"{text} - at `$.{path}`")
 
 
 class Interner(Generic[T]):
@@ -24,28 +32,32 @@ class Interner(Generic[T]):
     service account tokens, container ids.
     """
 
-    def __init__(self, decode: Callable[[bytes], T], absent: T) -> None:
-        """`absent` is the value of a field that is not there."""
+    def __init__(self, decode: Callable[[bytes], T], absent: T, path: str) -> None:
+        """`absent` is the value of a field that is not there; `path` is the field's in the whole object."""
         self._decode = decode
+        self._path = path
         self.absent = absent
         self.by_bytes: dict[bytes, T] = {}
         """What is known already, for callers that cannot afford a call to find out."""
         self._by_content: dict[bytes, T] = {}
 
     def __call__(self, raw: msgspec.Raw) -> T:
-        """The value of these bytes; raises what decoding raises."""
+        """The value of these bytes; `PartError` if they do not decode."""
         key = bytes(raw)
         if not key:
             return self.absent
         known = self.by_bytes.get(key)
         if known is not None:
             return known
-        value = self._decode(key)
+        try:
+            value = self._decode(key)
+        except msgspec.ValidationError as error:
+            raise PartError(error, self._path) from error
         content = _ENCODER.encode(value)
-        if len(self._by_content) >= _LIMIT:
+        if len(self._by_content) >= LIMIT:
             self._by_content.clear()
         value = self._by_content.setdefault(content, value)
-        if len(self.by_bytes) >= _LIMIT:
+        if len(self.by_bytes) >= LIMIT:
             self.by_bytes.clear()
         self.by_bytes[key] = value
         return value

@@ -13,12 +13,16 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from situate.objects.interning import Interner
+from situate.objects.interning import LIMIT, Interner, PartError
 from situate.objects.meta import NO_LABELS, Condition, ObjectMeta, OwnerReference
 from situate.objects.pods import (
     Affinity,
     Container,
+    ContainerPort,
+    ContainerState,
     ContainerStatus,
+    EphemeralVolumeSource,
+    PersistentVolumeClaimSource,
     Pod,
     PodSchedulingGate,
     PodSpec,
@@ -51,6 +55,30 @@ class _MetaWire(msgspec.Struct, gc=False, rename="camel"):
     generate_name: str = ""
 
 
+class _ContainerWire(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    image: str = ""
+    resources: msgspec.Raw = _NOTHING
+    ports: msgspec.Raw = _NOTHING
+    restart_policy: str = ""
+
+
+class _VolumeWire(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+
+
+class _ContainerStatusWire(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    ready: bool = False
+    started: bool | None = None
+    restart_count: int = 0
+    state: msgspec.Raw = _NOTHING
+    allocated_resources: msgspec.Raw = _NOTHING
+    resources: msgspec.Raw = _NOTHING
+
+
 class _SpecWire(msgspec.Struct, gc=False, rename="camel"):
     node_name: str = ""
     hostname: str = ""
@@ -58,15 +86,15 @@ class _SpecWire(msgspec.Struct, gc=False, rename="camel"):
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
-    containers: msgspec.Raw = _NOTHING
-    init_containers: msgspec.Raw = _NOTHING
+    containers: list[_ContainerWire] = []
+    init_containers: list[_ContainerWire] = []
     overhead: msgspec.Raw = _NOTHING
     resources: msgspec.Raw = _NOTHING
     node_selector: msgspec.Raw = _NOTHING
     affinity: msgspec.Raw = _NOTHING
     tolerations: msgspec.Raw = _NOTHING
     topology_spread_constraints: msgspec.Raw = _NOTHING
-    volumes: msgspec.Raw = _NOTHING
+    volumes: list[_VolumeWire] = []
     scheduling_gates: msgspec.Raw = _NOTHING
     host_network: bool = False
     restart_policy: str = ""
@@ -82,8 +110,8 @@ class _StatusWire(msgspec.Struct, gc=False, rename="camel"):
     pod_ip: str = msgspec.field(default="", name="podIP")
     host_ip: str = msgspec.field(default="", name="hostIP")
     start_time: msgspec.Raw = _NOTHING
-    container_statuses: msgspec.Raw = _NOTHING
-    init_container_statuses: msgspec.Raw = _NOTHING
+    container_statuses: list[_ContainerStatusWire] = []
+    init_container_statuses: list[_ContainerStatusWire] = []
     qos_class: str = ""
     resize: str = ""
     observed_generation: int = 0
@@ -105,20 +133,21 @@ class PodReader:
     """
 
     def __init__(self) -> None:
-        self._labels = _interner(Mapping[str, str], NO_LABELS)
-        self._owners = _interner(tuple[OwnerReference, ...], ())
-        self._strings = _interner(tuple[str, ...], ())
-        self._containers = _interner(tuple[Container, ...], ())
-        self._quantities = _interner(Mapping[str, Quantity], NO_QUANTITIES)
-        self._resources = _interner(ResourceRequirements, ResourceRequirements())
-        self._affinity = _interner(Affinity, Affinity())
-        self._tolerations = _interner(tuple[Toleration, ...], ())
-        self._spread = _interner(tuple[TopologySpreadConstraint, ...], ())
-        self._volumes: Interner[tuple[Volume, ...]] = Interner(_binding_volumes, ())
-        self._times = _interner(datetime | None, None)
-        self._gates = _interner(tuple[PodSchedulingGate, ...], ())
-        self._conditions = _interner(tuple[Condition, ...], ())
-        self._container_statuses = _interner(tuple[ContainerStatus, ...], ())
+        self._labels = _interner(Mapping[str, str], NO_LABELS, "metadata.labels")
+        self._annotations = _interner(Mapping[str, str], NO_LABELS, "metadata.annotations")
+        self._owners = _interner(tuple[OwnerReference, ...], (), "metadata.ownerReferences")
+        self._finalizers = _interner(tuple[str, ...], (), "metadata.finalizers")
+        self._created = _interner(datetime | None, None, "metadata.creationTimestamp")
+        self._overhead = _interner(Mapping[str, Quantity], NO_QUANTITIES, "spec.overhead")
+        self._resources = _interner(ResourceRequirements, ResourceRequirements(), "spec.resources")
+        self._node_selector = _interner(Mapping[str, str], NO_LABELS, "spec.nodeSelector")
+        self._affinity = _interner(Affinity, Affinity(), "spec.affinity")
+        self._tolerations = _interner(tuple[Toleration, ...], (), "spec.tolerations")
+        self._spread = _interner(tuple[TopologySpreadConstraint, ...], (), "spec.topologySpreadConstraints")
+        self._gates = _interner(tuple[PodSchedulingGate, ...], (), "spec.schedulingGates")
+        self._conditions = _interner(tuple[Condition, ...], (), "status.conditions")
+        self._started = _interner(datetime | None, None, "status.startTime")
+        self._containers = ContainerReader()
 
     def pod(self, wire: PodWire) -> Pod:
         """Raises `PartError` where a shared part does not decode."""
@@ -131,13 +160,13 @@ class PodReader:
             wire.uid,
             wire.resource_version,
             wire.generation,
-            _part(self._times, wire.creation_timestamp, "metadata.creationTimestamp"),
+            self._created(wire.creation_timestamp),
             wire.deletion_timestamp,
             wire.deletion_grace_period_seconds,
-            _part(self._labels, wire.labels, "metadata.labels"),
-            _part(self._labels, wire.annotations, "metadata.annotations"),
-            _part(self._owners, wire.owner_references, "metadata.ownerReferences"),
-            _part(self._strings, wire.finalizers, "metadata.finalizers"),
+            self._labels(wire.labels),
+            self._annotations(wire.annotations),
+            self._owners(wire.owner_references),
+            self._finalizers(wire.finalizers),
             intern(wire.generate_name),
         )
 
@@ -149,16 +178,16 @@ class PodReader:
             wire.priority,
             intern(wire.priority_class_name),
             intern(wire.preemption_policy),
-            _part(self._containers, wire.containers, "spec.containers"),
-            _part(self._containers, wire.init_containers, "spec.initContainers"),
-            _part(self._quantities, wire.overhead, "spec.overhead"),
-            _part(self._resources, wire.resources, "spec.resources"),
-            _part(self._labels, wire.node_selector, "spec.nodeSelector"),
-            _part(self._affinity, wire.affinity, "spec.affinity"),
-            _part(self._tolerations, wire.tolerations, "spec.tolerations"),
-            _part(self._spread, wire.topology_spread_constraints, "spec.topologySpreadConstraints"),
-            _part(self._volumes, wire.volumes, "spec.volumes"),
-            _part(self._gates, wire.scheduling_gates, "spec.schedulingGates"),
+            self._containers.containers(wire.containers, "spec.containers"),
+            self._containers.containers(wire.init_containers, "spec.initContainers"),
+            self._overhead(wire.overhead),
+            self._resources(wire.resources),
+            self._node_selector(wire.node_selector),
+            self._affinity(wire.affinity),
+            self._tolerations(wire.tolerations),
+            self._spread(wire.topology_spread_constraints),
+            _binding_volumes(wire.volumes),
+            self._gates(wire.scheduling_gates),
             wire.host_network,
             intern(wire.restart_policy),
             wire.termination_grace_period_seconds,
@@ -169,49 +198,116 @@ class PodReader:
             intern(wire.phase),
             intern(wire.reason),
             wire.message,
-            _part(self._conditions, wire.conditions, "status.conditions"),
+            self._conditions(wire.conditions),
             intern(wire.nominated_node_name),
             wire.pod_ip,
             intern(wire.host_ip),
-            _part(self._times, wire.start_time, "status.startTime"),
-            _part(self._container_statuses, wire.container_statuses, "status.containerStatuses"),
-            _part(self._container_statuses, wire.init_container_statuses, "status.initContainerStatuses"),
+            self._started(wire.start_time),
+            self._containers.statuses(wire.container_statuses, "status.containerStatuses"),
+            self._containers.statuses(wire.init_container_statuses, "status.initContainerStatuses"),
             intern(wire.qos_class),
             intern(wire.resize),
             wire.observed_generation,
         )
 
 
-def _binding_volumes(raw: bytes) -> tuple[Volume, ...]:
+class ContainerReader:
+    """Containers and their statuses, told apart by what is read of them.
+
+    Their bytes hardly ever repeat, because of the names of mounted tokens and the ids of containers.
+    """
+
+    def __init__(self) -> None:
+        self._containers: dict[tuple[object, ...], tuple[Container, ...]] = {}
+        self._statuses: dict[tuple[object, ...], tuple[ContainerStatus, ...]] = {}
+
+    def containers(self, wires: list[_ContainerWire], path: str) -> tuple[Container, ...]:
+        """Raises `PartError` with the path in the whole object."""
+        if not wires:
+            return ()
+        key = tuple([(w.name, w.image, w.restart_policy, bytes(w.resources), bytes(w.ports)) for w in wires])
+        known = self._containers.get(key)
+        if known is not None:
+            return known
+        built = tuple(
+            Container(
+                name=wire.name,
+                image=wire.image,
+                resources=_decoded(_RESOURCES, wire.resources, ResourceRequirements(), f"{path}[{n}].resources"),
+                ports=_decoded(_PORTS, wire.ports, (), f"{path}[{n}].ports"),
+                restart_policy=wire.restart_policy,
+            )
+            for n, wire in enumerate(wires)
+        )
+        return _remembered(self._containers, key, built)
+
+    def statuses(self, wires: list[_ContainerStatusWire], path: str) -> tuple[ContainerStatus, ...]:
+        """Raises `PartError` with the path in the whole object."""
+        if not wires:
+            return ()
+        key = tuple([_status_key(wire) for wire in wires])
+        known = self._statuses.get(key)
+        if known is not None:
+            return known
+        built = tuple(
+            ContainerStatus(
+                name=wire.name,
+                ready=wire.ready,
+                started=wire.started,
+                restart_count=wire.restart_count,
+                state=_decoded(_STATE, wire.state, ContainerState(), f"{path}[{n}].state"),
+                allocated_resources=_decoded(
+                    _QUANTITIES, wire.allocated_resources, NO_QUANTITIES, f"{path}[{n}].allocatedResources"
+                ),
+                resources=_decoded(_RESOURCES, wire.resources, None, f"{path}[{n}].resources"),
+            )
+            for n, wire in enumerate(wires)
+        )
+        return _remembered(self._statuses, key, built)
+
+
+def _status_key(wire: _ContainerStatusWire) -> tuple[object, ...]:
+    state, allocated, resources = bytes(wire.state), bytes(wire.allocated_resources), bytes(wire.resources)
+    return (wire.name, wire.ready, wire.started, wire.restart_count, state, allocated, resources)
+
+
+def _remembered(table: dict[tuple[object, ...], T], key: tuple[object, ...], value: T) -> T:
+    if len(table) >= LIMIT:
+        table.clear()
+    table[key] = value
+    return value
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, absent: Any, path: str) -> Any:
+    body = bytes(raw)
+    if not body:
+        return absent
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise PartError(error, path) from error
+
+
+def _binding_volumes(wires: list[_VolumeWire]) -> tuple[Volume, ...]:
     """Only the kinds that bind a pod to a place: nearly every pod has one with a service account's token."""
-    volumes: tuple[Volume, ...] = _VOLUMES.decode(raw)
-    return tuple(each for each in volumes if each.persistent_volume_claim or each.ephemeral)
+    return tuple(
+        [
+            Volume(wire.name, wire.persistent_volume_claim, wire.ephemeral)
+            for wire in wires
+            if wire.persistent_volume_claim or wire.ephemeral
+        ]
+    )
 
 
-class PartError(ValueError):
-    """A shared part does not decode; the message is the decoder's with the path of the whole object."""
-
-
-def _interner(type_: Any, absent: Any) -> Interner[Any]:
-    return Interner(_decoder(type_).decode, absent)
+def _interner(type_: Any, absent: Any, path: str) -> Interner[Any]:
+    return Interner(_decoder(type_).decode, absent, path)
 
 
 def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_, dec_hook=decode_quantity)
 
 
-def _part(intern_: Interner[T], raw: msgspec.Raw, path: str) -> T:
-    # Called a score of times for every pod of every event: most parts are absent, most others are known.
-    if raw is _NOTHING:
-        return intern_.absent
-    known = intern_.by_bytes.get(bytes(raw))
-    if known is not None:
-        return known
-    try:
-        return intern_(raw)
-    except msgspec.ValidationError as error:
-        text = str(error)
-        raise PartError(text.replace("`$", f"`$.{path}", 1) if "`$" in text else f"{text} - at `$.{path}`") from error
-
-
-_VOLUMES: Final = _decoder(tuple[Volume, ...])
+_RESOURCES: Final = _decoder(ResourceRequirements)
+_PORTS: Final = _decoder(tuple[ContainerPort, ...])
+_STATE: Final = _decoder(ContainerState)
+_QUANTITIES: Final = _decoder(Mapping[str, Quantity])
