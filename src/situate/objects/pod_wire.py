@@ -13,14 +13,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from situate.objects.interning import LIMIT, Interner, PartError
+from situate.objects.container_wire import ContainerReader, ContainerStatusWire, ContainerWire, decoder
+from situate.objects.interning import Interner
 from situate.objects.meta import NO_LABELS, Condition, ObjectMeta, OwnerReference
 from situate.objects.pods import (
     Affinity,
-    Container,
-    ContainerPort,
-    ContainerState,
-    ContainerStatus,
     EphemeralVolumeSource,
     PersistentVolumeClaimSource,
     Pod,
@@ -32,7 +29,7 @@ from situate.objects.pods import (
     TopologySpreadConstraint,
     Volume,
 )
-from situate.objects.quantity import NO_QUANTITIES, Quantity, decode_quantity
+from situate.objects.quantity import NO_QUANTITIES, Quantity
 
 T = TypeVar("T")
 
@@ -55,28 +52,10 @@ class _MetaWire(msgspec.Struct, gc=False, rename="camel"):
     generate_name: str = ""
 
 
-class _ContainerWire(msgspec.Struct, gc=False, rename="camel"):
-    name: str = ""
-    image: str = ""
-    resources: msgspec.Raw = _NOTHING
-    ports: msgspec.Raw = _NOTHING
-    restart_policy: str = ""
-
-
 class _VolumeWire(msgspec.Struct, gc=False, rename="camel"):
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
-
-
-class _ContainerStatusWire(msgspec.Struct, gc=False, rename="camel"):
-    name: str = ""
-    ready: bool = False
-    started: bool | None = None
-    restart_count: int = 0
-    state: msgspec.Raw = _NOTHING
-    allocated_resources: msgspec.Raw = _NOTHING
-    resources: msgspec.Raw = _NOTHING
 
 
 class _SpecWire(msgspec.Struct, gc=False, rename="camel"):
@@ -86,8 +65,8 @@ class _SpecWire(msgspec.Struct, gc=False, rename="camel"):
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
-    containers: list[_ContainerWire] = []
-    init_containers: list[_ContainerWire] = []
+    containers: list[ContainerWire] = []
+    init_containers: list[ContainerWire] = []
     overhead: msgspec.Raw = _NOTHING
     resources: msgspec.Raw = _NOTHING
     node_selector: msgspec.Raw = _NOTHING
@@ -110,8 +89,8 @@ class _StatusWire(msgspec.Struct, gc=False, rename="camel"):
     pod_ip: str = msgspec.field(default="", name="podIP")
     host_ip: str = msgspec.field(default="", name="hostIP")
     start_time: msgspec.Raw = _NOTHING
-    container_statuses: list[_ContainerStatusWire] = []
-    init_container_statuses: list[_ContainerStatusWire] = []
+    container_statuses: list[ContainerStatusWire] = []
+    init_container_statuses: list[ContainerStatusWire] = []
     qos_class: str = ""
     resize: str = ""
     observed_generation: int = 0
@@ -211,83 +190,6 @@ class PodReader:
         )
 
 
-class ContainerReader:
-    """Containers and their statuses, told apart by what is read of them.
-
-    Their bytes hardly ever repeat, because of the names of mounted tokens and the ids of containers.
-    """
-
-    def __init__(self) -> None:
-        self._containers: dict[tuple[object, ...], tuple[Container, ...]] = {}
-        self._statuses: dict[tuple[object, ...], tuple[ContainerStatus, ...]] = {}
-
-    def containers(self, wires: list[_ContainerWire], path: str) -> tuple[Container, ...]:
-        """Raises `PartError` with the path in the whole object."""
-        if not wires:
-            return ()
-        key = tuple([(w.name, w.image, w.restart_policy, bytes(w.resources), bytes(w.ports)) for w in wires])
-        known = self._containers.get(key)
-        if known is not None:
-            return known
-        built = tuple(
-            Container(
-                name=wire.name,
-                image=wire.image,
-                resources=_decoded(_RESOURCES, wire.resources, ResourceRequirements(), f"{path}[{n}].resources"),
-                ports=_decoded(_PORTS, wire.ports, (), f"{path}[{n}].ports"),
-                restart_policy=wire.restart_policy,
-            )
-            for n, wire in enumerate(wires)
-        )
-        return _remembered(self._containers, key, built)
-
-    def statuses(self, wires: list[_ContainerStatusWire], path: str) -> tuple[ContainerStatus, ...]:
-        """Raises `PartError` with the path in the whole object."""
-        if not wires:
-            return ()
-        key = tuple([_status_key(wire) for wire in wires])
-        known = self._statuses.get(key)
-        if known is not None:
-            return known
-        built = tuple(
-            ContainerStatus(
-                name=wire.name,
-                ready=wire.ready,
-                started=wire.started,
-                restart_count=wire.restart_count,
-                state=_decoded(_STATE, wire.state, ContainerState(), f"{path}[{n}].state"),
-                allocated_resources=_decoded(
-                    _QUANTITIES, wire.allocated_resources, NO_QUANTITIES, f"{path}[{n}].allocatedResources"
-                ),
-                resources=_decoded(_RESOURCES, wire.resources, None, f"{path}[{n}].resources"),
-            )
-            for n, wire in enumerate(wires)
-        )
-        return _remembered(self._statuses, key, built)
-
-
-def _status_key(wire: _ContainerStatusWire) -> tuple[object, ...]:
-    state, allocated, resources = bytes(wire.state), bytes(wire.allocated_resources), bytes(wire.resources)
-    return (wire.name, wire.ready, wire.started, wire.restart_count, state, allocated, resources)
-
-
-def _remembered(table: dict[tuple[object, ...], T], key: tuple[object, ...], value: T) -> T:
-    if len(table) >= LIMIT:
-        table.clear()
-    table[key] = value
-    return value
-
-
-def _decoded(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, absent: Any, path: str) -> Any:
-    body = bytes(raw)
-    if not body:
-        return absent
-    try:
-        return decoder.decode(body)
-    except msgspec.ValidationError as error:
-        raise PartError(error, path) from error
-
-
 def _binding_volumes(wires: list[_VolumeWire]) -> tuple[Volume, ...]:
     """Only the kinds that bind a pod to a place: nearly every pod has one with a service account's token."""
     return tuple(
@@ -300,14 +202,4 @@ def _binding_volumes(wires: list[_VolumeWire]) -> tuple[Volume, ...]:
 
 
 def _interner(type_: Any, absent: Any, path: str) -> Interner[Any]:
-    return Interner(_decoder(type_).decode, absent, path)
-
-
-def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(type_, dec_hook=decode_quantity)
-
-
-_RESOURCES: Final = _decoder(ResourceRequirements)
-_PORTS: Final = _decoder(tuple[ContainerPort, ...])
-_STATE: Final = _decoder(ContainerState)
-_QUANTITIES: Final = _decoder(Mapping[str, Quantity])
+    return Interner(decoder(type_).decode, absent, path)
