@@ -1,7 +1,8 @@
 """The objects of one resource as last seen, with indexes and handlers.
 
 A reflector (`situate.kube.reflector`) writes it, everybody else reads. Objects are frozen values, so what is read needs
-no copy. Lean by intent: a hundred thousand pods cost the store itself some 20 MB, an index as much again.
+no copy. Beside the objects themselves a hundred thousand cost the store 2 MB, and an index 10 MB (measured with
+tracemalloc, 20 namespaces).
 """
 
 from __future__ import annotations
