@@ -99,7 +99,7 @@ class Watchdog:
         state = member.controller.placing.state
         if state is None:
             return
-        found = differences(state, member.controller.placing.rebuilt(state.options))
+        found = differences(state, member.controller.placing.rebuilt(state.options, state.now))
         if found:
             raise Breach(f"S10: {member.identity}: the kept state differs from the rebuilt one: {found[:3]}")
         for key, entry in state.vpods.items():

@@ -202,15 +202,20 @@ class VPodWorld:
 
     def _set_up(self) -> None:
         for definition in definitions():
-            self.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+            self._make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
         for name in (NAMESPACE, *TENANTS):
-            self.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+            self._make("/api/v1/namespaces", {"metadata": {"name": name}})
         for number in range(NODES):
             labels = {"topology.kubernetes.io/zone": f"zone-{number % 3}"}
-            self.call("POST", "/api/v1/nodes", node_object(f"node-{number}", labels=labels))
-        self.call("POST", f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets", _statefulset())
+            self._make("/api/v1/nodes", node_object(f"node-{number}", labels=labels))
+        self._make(f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets", _statefulset())
         for _ in range(PROCESSES):
             self.start_member()
+
+    def _make(self, collection: str, content: dict[str, Any]) -> None:
+        answer = self.call("POST", collection, content)
+        if answer["kind"] == "Status":
+            raise AssertionError(f"{collection} refuses what every history begins with: {answer['message']}")
 
     def _plan_step(self) -> None:
         """The controllers of the cluster act soon after a change, and when they asked to."""
@@ -249,7 +254,10 @@ def _statefulset() -> dict[str, Any]:
                 "spec": {
                     "terminationGracePeriodSeconds": 1,
                     "containers": [{"name": "c", "image": "example.com/c:1"}],
-                    "tolerations": [{"key": key, "operator": "Exists", "tolerationSeconds": 30} for key in _TAINTS],
+                    "tolerations": [
+                        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
+                        for key in _TAINTS
+                    ],
                 },
             },
         },

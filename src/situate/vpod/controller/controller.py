@@ -27,6 +27,7 @@ from situate.vpod.controller.policies import Policies
 from situate.vpod.controller.reporting import Record, Reporter, VPodMetrics
 from situate.vpod.controller.scaling import Scaling
 from situate.vpod.controller.watched import Watched
+from situate.vpod.controller.writes import Writes
 from situate.vpod.model import Key
 from situate.vpod.options import Options
 from situate.vpod.state_json import differences
@@ -78,12 +79,13 @@ class VPodController:
         self._leadership: Leadership | None = None
         self._reporter = Reporter(self._options, metrics, record)
         self.queue: WorkQueue[Key] = WorkQueue(rng=rng)
+        self._writes = Writes(self._may_write)
         self.placing = Placing(
             self.watched,
             client,
             self.queue,
             self._reporter,
-            may_write=self._may_write,
+            writes=self._writes,
             wall=wall,
             wake_autoscaler=self._wake_autoscaler,
             drained=self._drained,
@@ -93,7 +95,7 @@ class VPodController:
             client,
             self._reporter,
             lambda: self._options,
-            may_write=self._may_write,
+            writes=self._writes,
             evict=self.placing.evict,
         )
         self._policies = Policies(self.watched, settings, record, self._policies_changed)
@@ -154,6 +156,7 @@ class VPodController:
                 group.create_task(self._rebalance())
         finally:
             self.placing.demote()
+            await self._writes.finish()
             self._leadership = None
 
     async def _promote(self) -> None:
@@ -180,7 +183,7 @@ class VPodController:
             state = self.placing.state
             if state is None:
                 return
-            rebuilt = self.placing.rebuilt(self._options)
+            rebuilt = self.placing.rebuilt(self._options, asyncio.get_running_loop().time())
             found = differences(state, rebuilt)
             if found:
                 self._reporter.repaired(found)

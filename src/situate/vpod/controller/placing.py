@@ -15,7 +15,7 @@ from functools import partial
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from situate.kube.events import reference
-from situate.kube.patches import JsonPatch, MergePatch
+from situate.kube.patches import JsonPatch, MergePatch, Patch
 from situate.kube.versions import Versions
 from situate.objects.events import ObjectReference
 from situate.objects.nodes import Node
@@ -29,6 +29,7 @@ from situate.vpod import rebalance
 from situate.vpod.adapters import read_vpod
 from situate.vpod.controller.reporting import Reporter
 from situate.vpod.controller.watched import BY_OWNER, CONSUMERS, Watched, WatchedSource, has_workers
+from situate.vpod.controller.writes import Writes
 from situate.vpod.decide import Decision, commit, retry_order
 from situate.vpod.drain import Eviction, place, retry_at
 from situate.vpod.evictor import eviction_patch, may_evict
@@ -66,22 +67,19 @@ class Placing:
         queue: WorkQueue[Key],
         reporter: Reporter,
         *,
-        may_write: Callable[[], None],
+        writes: Writes,
         wall: Callable[[], datetime],
         wake_autoscaler: Callable[[], None],
         drained: Callable[[float], None],
     ) -> None:
-        """`may_write` raises when this process does not lead at this very moment (S7).
-
-        `drained` is told from when on the pods that a drain has emptied may be cut.
-        """
+        """`drained` is told from when on the pods that a drain has emptied may be cut."""
         self.state: State | None = None
         """None while this process does not lead."""
         self.queue = queue
         self._watched = watched
         self._client = client
         self._reporter = reporter
-        self._may_write = may_write
+        self._writes = writes
         self._wall = wall
         self._wake_autoscaler = wake_autoscaler
         self._drained = drained
@@ -90,6 +88,7 @@ class Placing:
         self._asked_replicas: int | None = None
         self._replicas_version = ""
         self._versions = Versions()
+        self._read_before: dict[Key, tuple[Unstructured, PlainVPod | None]] = {}  # decoding an object costs the most
         self._writing: set[Key] = set()
         self._deadline: asyncio.TimerHandle | None = None
         watched.pods.store.on_change(self._pod_changed)
@@ -105,7 +104,7 @@ class Placing:
         self._asked_replicas = None
         statefulset = self.statefulset()
         self._replicas_version = statefulset.metadata.resource_version if statefulset is not None else ""
-        self.replace_state(self.rebuilt(options))
+        self.replace_state(self.rebuilt(options, self._now()))
 
     def demote(self) -> None:
         """Stops deciding and forgets; what is being written is refused by `may_write`."""
@@ -128,14 +127,12 @@ class Placing:
             self._after_change()
             self.retry_short()
 
-    def rebuilt(self, options: Options) -> State:
+    def rebuilt(self, options: Options, now: float) -> State:
         """The state as the stores show it, with what no listing shows taken from the present one."""
-        now = self._now()
         present = self.state
-        statefulset = self.statefulset()
         return State.rebuilt(
             options,
-            statefulset.spec.replicas if statefulset is not None else 0,
+            self._replicas(),
             [pod_facts(pod) for pod in self._watched.pods.store.list()],
             [vpod for source in self._watched.sources for vpod in self._vpods(source)],
             now,
@@ -147,6 +144,17 @@ class Placing:
     def statefulset(self) -> StatefulSet | None:
         """None while it does not exist."""
         return next(iter(self._watched.statefulset.store.list()), None)
+
+    def _replicas(self) -> int:
+        """spec.replicas as of the newest that was read, written or watched; 0 without a StatefulSet."""
+        statefulset = self.statefulset()
+        if statefulset is None:
+            return 0
+        if self.state is not None and self._versions.older(
+            statefulset.metadata.resource_version, self._replicas_version
+        ):
+            return self.state.replicas
+        return statefulset.spec.replicas
 
     def vpod(self, key: Key) -> PlainVPod | None:
         """As its object says now; None if it is gone or no vpod of ours."""
@@ -276,11 +284,8 @@ class Placing:
         patch = eviction_patch(content, eviction.placement.pod_name, settings.placements_path or "")
         if not patch:
             return True
-        meta = found.object.metadata
         try:
-            written = await self._client.patch_status(
-                found.source.resource, meta.name, JsonPatch(patch), meta.namespace, field_manager=FIELD_MANAGER
-            )
+            written = await self._patch_status(found, JsonPatch(patch))
         except NotFound:
             return True
         except (Conflict, Invalid):
@@ -300,18 +305,21 @@ class Placing:
         patch = status_patch(found.object.content, path, decision.placements, verdict, self._wall())
         if patch is None:
             return
-        meta = found.object.metadata
-        self._may_write()
         self._writing.add(decision.key)
         try:
-            written = await self._client.patch_status(
-                found.source.resource, meta.name, MergePatch(patch), meta.namespace, field_manager=FIELD_MANAGER
-            )
-            found.source.reflector.learn(written)
+            found.source.reflector.learn(await self._patch_status(found, MergePatch(patch)))
         except NotFound:
             return  # deleted meanwhile: the watch tells, and the reservation goes then
         finally:
             self._writing.discard(decision.key)
+
+    async def _patch_status(self, found: Found, patch: Patch) -> Unstructured:
+        meta = found.object.metadata
+        return await self._writes.make(
+            self._client.patch_status(
+                found.source.resource, meta.name, patch, meta.namespace, field_manager=FIELD_MANAGER
+            )
+        )
 
     async def _keep_workers(self, found: Found, decision: Decision) -> None:
         workers = self._watched.workers
@@ -320,24 +328,22 @@ class Placing:
         existing = [worker_of(each.content) for each in workers.store.by_index(BY_OWNER, (meta.namespace, meta.name))]
         pods = self._watched.pods.scope.namespace or ""
         for change in worker_changes(found.object.content, decision.placements, existing, pods):
-            self._may_write()
             match change:
                 case CreateWorker(_, content):
                     try:
-                        created = await self._client.create(
-                            CONSUMERS, content, meta.namespace, field_manager=FIELD_MANAGER
+                        created = await self._writes.make(
+                            self._client.create(CONSUMERS, content, meta.namespace, field_manager=FIELD_MANAGER)
                         )
                     except AlreadyExists:
                         continue  # ours from before, not seen yet: its event brings the vpod back here
                     workers.learn(created)
                 case ResizeWorker(name, vreplicas):
                     patch = MergePatch({"spec": {"vReplicas": vreplicas}})
-                    workers.learn(
-                        await self._client.patch(CONSUMERS, name, patch, meta.namespace, field_manager=FIELD_MANAGER)
-                    )
+                    resized = self._client.patch(CONSUMERS, name, patch, meta.namespace, field_manager=FIELD_MANAGER)
+                    workers.learn(await self._writes.make(resized))
                 case DeleteWorker(name):
                     try:
-                        await self._client.delete(CONSUMERS, name, meta.namespace)
+                        await self._writes.make(self._client.delete(CONSUMERS, name, meta.namespace))
                     except NotFound:
                         continue
 
@@ -347,7 +353,12 @@ class Placing:
 
     def _read(self, source: WatchedSource, found: Unstructured) -> PlainVPod | None:
         """The vpod, or None if the object belongs to another StatefulSet."""
-        return read_vpod(source.settings, found, source.prefix)
+        meta = found.metadata
+        key = Key(meta.namespace, source.prefix + meta.name)
+        known = self._read_before.get(key)
+        if known is None or known[0] is not found:
+            known = self._read_before[key] = (found, read_vpod(source.settings, found, source.prefix))
+        return known[1]
 
     def _vpod_changed(self, source: WatchedSource, old: Unstructured | None, new: Unstructured | None) -> None:
         state = self.state
@@ -364,6 +375,7 @@ class Placing:
             self.queue.add(after.key)
         elif before is not None:
             state.vpod_gone(before.key, self._now())
+            self._read_before.pop(before.key, None)
             self._reporter.forget(before.key)
             self.retry_short()
         self._after_change()

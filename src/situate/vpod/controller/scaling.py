@@ -17,6 +17,7 @@ from situate.objects.resources import STATEFULSETS
 from situate.vpod.autoscaler import Beat, Memory, apply, beat
 from situate.vpod.controller.placing import Placing
 from situate.vpod.controller.reporting import Reporter
+from situate.vpod.controller.writes import Writes
 from situate.vpod.drain import Eviction, evicted
 from situate.vpod.options import Options
 
@@ -36,7 +37,7 @@ class Scaling:
         reporter: Reporter,
         options: Callable[[], Options],
         *,
-        may_write: Callable[[], None],
+        writes: Writes,
         evict: Callable[[Eviction], Awaitable[bool]],
     ) -> None:
         """`evict` takes one placement away and says whether it did; `options` gives the present ones."""
@@ -44,7 +45,7 @@ class Scaling:
         self._client = client
         self._reporter = reporter
         self._options = options
-        self._may_write = may_write
+        self._writes = writes
         self._evict = evict
         self._triggered = asyncio.Event()
         self._memory = Memory()
@@ -116,7 +117,6 @@ class Scaling:
         if decided.replicas != scale.spec.replicas:
             await self._write(decided, scale.spec.replicas, scale.metadata.resource_version)
         for eviction in decided.evictions:
-            self._may_write()
             if await self._evict(eviction):
                 evicted(state, eviction)
                 self._reporter.evicted(eviction)
@@ -126,10 +126,9 @@ class Scaling:
     async def _write(self, decided: Beat, before: int, version: str) -> None:
         options = self._options()
         namespace, name = options.statefulset_namespace, options.statefulset_name
-        self._may_write()
         self._placing.asked_for(decided.replicas)
-        written = await self._client.update_scale(
-            STATEFULSETS, name, decided.replicas, namespace, resource_version=version
+        written = await self._writes.make(
+            self._client.update_scale(STATEFULSETS, name, decided.replicas, namespace, resource_version=version)
         )
         self._log.info("the StatefulSet is scaled", before=before, after=decided.replicas, needed=decided.needed)
         self._reporter.scaled(before, decided)
