@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import ssl
+import threading
 import uuid
 from typing import Protocol
 
+from situate.embedded.running import EmbeddedServer, Settings
 from tests.contract.api import Api
 from tests.controlplane.plane import ControlPlane
 
@@ -46,6 +49,47 @@ class RealServer:
 
     def expire_history(self) -> None:
         self.plane.expire_history()
+
+
+class EmbeddedThread:
+    """The embedded server on an event loop of its own, which no test's loop can hold up."""
+
+    name = "embedded"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="embedded server", daemon=True)
+        self._server = EmbeddedServer(settings)
+        self.token = next(iter(settings.tokens))
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    def __enter__(self) -> EmbeddedThread:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._server.start(), self._loop).result(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(30)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(30)
+        self._loop.close()
+
+    def tls(self) -> None:
+        return None
+
+    def expire_history(self) -> None:
+        """By the server's own order, over HTTP."""
+        connection = http.client.HTTPConnection("127.0.0.1", int(self.url.rsplit(":", 1)[1]), timeout=10)
+        try:
+            headers = {"Authorization": f"Bearer {self.token}"}
+            connection.request("POST", "/situate/faults/compact?pages=true", headers=headers)
+            assert connection.getresponse().status == 200
+        finally:
+            connection.close()
 
 
 async def expire(api: Api, server: Server) -> None:
