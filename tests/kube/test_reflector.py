@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from situate.kube.client import Client
 from situate.kube.reflector import Reflector, WatchOutcome
 from situate.kube.store import Store
+from situate.objects.codec import decode
 from situate.objects.messages import Request
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
@@ -367,6 +369,28 @@ def test_a_listing_beside_the_watch_repairs_what_was_lost() -> None:
             assert not it.equal()
             await it.reflector.relist()
             assert it.equal()
+
+    virtually(main)
+
+
+def test_what_a_write_answered_is_known_at_once_and_no_older_event_undoes_it() -> None:
+    async def main() -> None:
+        async with following(serving("a")) as it:
+            await it.store.wait_synced()
+            it.server.mangle = lambda _: []  # the watch lags behind
+            it.server.put(f"{PATH}/a")
+            answer = it.server.put(f"{PATH}/a", {"spec": {"priority": 7}})
+            version = it.store.resource_version
+            it.reflector.learn(decode(PODS, json.dumps(answer).encode()))
+            it.reflector.learn(decode(PODS, json.dumps(answer).encode()))
+            assert it.equal()
+            assert it.told[1:] == [("a", "a")]
+            assert it.store.resource_version == version, "others may have written in between: the watch tells"
+            it.server.mangle = lambda lines: lines
+            it.server.hang_up()
+            await asyncio.sleep(5)
+            assert it.equal()
+            assert it.reflector.counts.stale == 2
 
     virtually(main)
 
