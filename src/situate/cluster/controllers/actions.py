@@ -127,6 +127,8 @@ class Outcome:
     batches: tuple[tuple[Action, ...], ...] = ()
     again_at: float | None = None
     """Look again at this time even if nothing changes."""
+    afterwards: tuple[Action, ...] = ()
+    """Comes last, whether or not anything before was refused: the status of what was found."""
 
 
 NOTHING = Outcome()

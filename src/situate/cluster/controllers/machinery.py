@@ -49,6 +49,7 @@ class _Run:
 
     item: Item
     batches: Iterator[tuple[Action, ...]]
+    afterwards: tuple[Action, ...]
     waiting: int = 0
     refused: bool = False
 
@@ -141,7 +142,7 @@ class Machinery:
                 assert outcome.again_at > self._now, f"{name} {key}: to be looked at again at once, for ever"
                 self._queue.add_at(item, outcome.again_at)
             self._busy.add(item)
-            self._proceed(_Run(item, iter(outcome.batches)))
+            self._proceed(_Run(item, iter(outcome.batches), outcome.afterwards))
         self._take_in()
 
     def settle(self, ticket: int, answer: Answer) -> None:
@@ -176,6 +177,8 @@ class Machinery:
         while run.waiting == 0:
             batch = None if run.refused else next(run.batches, None)
             if batch is None:
+                batch, run.afterwards, run.batches = run.afterwards, (), iter(())
+            if not batch:
                 self._finish(run)
                 return
             run.waiting = len(batch)

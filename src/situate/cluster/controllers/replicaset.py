@@ -62,9 +62,7 @@ class ReplicaSetController:
         if "deletionTimestamp" not in replica_set["metadata"]:
             work = self._manage(replica_set, group, now)
         status = _status(replica_set, group, refusal, now)
-        if status is not None:
-            work = ((status,), *work)
-        return Outcome(work, _next_availability(replica_set, group, now))
+        return Outcome(work, _next_availability(replica_set, group, now), (status,) if status else ())
 
     def refused(self, key: Key, refusal: Refusal) -> None:
         if isinstance(refusal.action, Create | Delete):

@@ -106,6 +106,8 @@ class DeploymentController:
             cleanup = _cleanup(plan) if plan.paused else []
             return in_order([*actions, *cleanup, *_status(plan, counted_status(plan, now))])
         steps = _rolling(plan) if plan.rolling else self._recreate(plan)
+        if any(isinstance(step, Create) for step in steps):
+            return in_order([*steps, _created(plan, steps, now)])
         status = rollout_status(plan, now)
         if not steps and plan.complete(plan.status):
             steps = _cleanup(plan)
@@ -203,8 +205,12 @@ def _status(plan: Rollout, status: dict[str, Any]) -> list[Action]:
     return [_status_patch(plan, status)]
 
 
-def _status_patch(plan: Rollout, status: dict[str, Any]) -> Patch:
-    body = {"metadata": {"uid": plan.deployment["metadata"]["uid"]}, "status": status}
+def _status_patch(plan: Rollout, status: dict[str, Any], revision: str = "") -> Patch:
+    """A write of the status, and of the revision with it: elsewhere, annotations would count as a new generation."""
+    metadata: dict[str, Any] = {"uid": plan.deployment["metadata"]["uid"]}
+    if revision:
+        metadata["annotations"] = {REVISION: revision}
+    body = {"metadata": metadata, "status": status}
     return Patch(DEPLOYMENTS, plan.namespace, plan.name, body, "status")
 
 
@@ -232,20 +238,25 @@ def _synced(plan: Rollout, now: float) -> list[Action]:
     behind = synced_annotations(plan, new)
     if behind is not None:
         return [behind]
-    actions: list[Action] = []
     revision = new.annotations.get(REVISION, "")
-    metadata = plan.deployment["metadata"]
-    if (metadata.get("annotations") or {}).get(REVISION) != revision:
-        # Through the status, because a change of annotations elsewhere counts as a new generation.
-        body = {"metadata": {"uid": metadata["uid"], "annotations": {REVISION: revision}}}
-        actions.append(Patch(DEPLOYMENTS, plan.namespace, plan.name, body, "status"))
     conditions: Conditions = list(plan.status.get("conditions") or ())
     if plan.progress_deadline is not None and find(conditions, "Progressing") is None:
-        fresh = not plan.status.get("observedGeneration")
-        reason, text = ("NewReplicaSetCreated", "Created new") if fresh else ("FoundNewReplicaSet", "Found new")
-        condition = new_condition("Progressing", "True", reason, f'{text} replica set "{new.name}"', now)
-        actions.append(_status_patch(plan, {"conditions": with_condition(conditions, condition)}))
-    return actions
+        text = f'Found new replica set "{new.name}"'
+        condition = new_condition("Progressing", "True", "FoundNewReplicaSet", text, now)
+        return [_status_patch(plan, {"conditions": with_condition(conditions, condition)}, revision)]
+    if (plan.deployment["metadata"].get("annotations") or {}).get(REVISION) != revision:
+        return [_status_patch(plan, {}, revision)]
+    return []
+
+
+def _created(plan: Rollout, steps: Iterable[Action], now: float) -> Patch:
+    """What follows the creation of a ReplicaSet: the revision on the Deployment, and the condition that says so."""
+    body = next(step.body for step in steps if isinstance(step, Create))
+    conditions: Conditions = list(plan.status.get("conditions") or ())
+    if plan.progress_deadline is not None:
+        text = f'Created new replica set "{body["metadata"]["name"]}"'
+        conditions = with_condition(conditions, new_condition("Progressing", "True", "NewReplicaSetCreated", text, now))
+    return _status_patch(plan, {"conditions": conditions}, body["metadata"]["annotations"][REVISION])
 
 
 def _after_refusal(plan: Rollout, reason: str, message: str, now: float) -> list[Action]:

@@ -24,7 +24,7 @@ from situate.cluster.controllers.pods import PodFacts, controller_of
 from situate.cluster.controllers.selectors import label_selector
 from situate.cluster.controllers.statefulset.claims import blocking_claim, missing_claims, owner_patches, retention
 from situate.cluster.controllers.statefulset.identity import identified, new_pod, pod_name
-from situate.cluster.controllers.statefulset.plan import Ordinals, Step, next_step
+from situate.cluster.controllers.statefulset.plan import Ordinals, Reason, Step, next_step
 from situate.cluster.controllers.statefulset.revisions import (
     Revisions,
     by_age,
@@ -83,10 +83,10 @@ class StatefulSetController:
         """Nothing to remember: the next look finds the same thing to do."""
 
     def _advance(self, key: Key, stateful_set: Obj, revisions: Revisions, group: PodGroup, now: float) -> Outcome:
-        status = status_patch(stateful_set, group, revisions, now)
-        written: list[Action] = [] if status is None else [status]
         if "deletionTimestamp" in stateful_set["metadata"]:
-            return in_order(written)
+            status = status_patch(stateful_set, group, revisions, now)
+            return in_order([status] if status else [])
+        told: list[Action] = []
         ordinals = Ordinals(stateful_set, group, now)
         step = next_step(ordinals, revision_name(revisions.update))
         fixes = self._fixes(key, ordinals, step)
@@ -95,16 +95,18 @@ class StatefulSetController:
         for ordinal in step.create:
             blocking = blocking_claim(self._cluster, stateful_set, ordinal)
             if blocking is not None:
-                written.append(_blocked(stateful_set, ordinal, blocking))
+                told.append(_blocked(stateful_set, ordinal, blocking))
                 again = now + _CLAIM_RETRY
                 continue
             creations.append(tuple(self._creation(stateful_set, revisions, ordinal)))
         deletions = [_delete(stateful_set, pod) for pod, _ in step.delete]
-        batches: list[tuple[Action, ...]] = [(action,) for action in [*written, *fixes]]
+        batches: list[tuple[Action, ...]] = [(action,) for action in [*told, *fixes]]
         batches += _burst(creations) + list(slow_start(deletions))
         if not step.create and not step.delete:
             batches += [(action,) for action in surplus(stateful_set, revisions, _live(group))]
-        return Outcome(tuple(batches), again)
+        replaced = sum(reason is Reason.OUTDATED for _, reason in step.delete)
+        status = status_patch(stateful_set, group, revisions, now, replaced)
+        return Outcome(tuple(batches), again, (status,) if status else ())
 
     def _creation(self, stateful_set: Obj, revisions: Revisions, ordinal: int) -> Iterator[Action]:
         yield from missing_claims(self._cluster, stateful_set, ordinal)

@@ -10,10 +10,13 @@ from situate.cluster.controllers.groups import PodGroup
 from situate.cluster.controllers.statefulset.revisions import Revisions, revision_name
 
 
-def status_patch(stateful_set: Obj, group: PodGroup, revisions: Revisions, now: float) -> Patch | None:
-    """The status as counted, if it differs from what is written."""
+def status_patch(
+    stateful_set: Obj, group: PodGroup, revisions: Revisions, now: float, replaced: int = 0
+) -> Patch | None:
+    """The status as counted, if it differs from what is written. `replaced` outdated pods are being deleted."""
     before = stateful_set.get("status") or {}
     after = _counted(stateful_set, group, revisions, now)
+    after["currentReplicas"] -= replaced
     if all(before.get(field, 0) == value for field, value in after.items()):
         return None
     metadata = stateful_set["metadata"]
