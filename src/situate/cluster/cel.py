@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import cel
 
-from situate.cluster.cel_functions import BUILT_IN, FUNCTIONS, KNOWN_UPSTREAM
+from situate.cluster.cel_functions import BUILT_IN, CODE_POINTS, FUNCTIONS, KNOWN_UPSTREAM
 
 MAX_LENGTH: Final = 16 * 1024
 """Characters of an expression."""
@@ -85,12 +85,26 @@ def compile_condition(expression: str, declared: Collection[str] = CONDITION_VAR
 @lru_cache(maxsize=1024)
 def _parsed(expression: str) -> Program | str:
     try:
-        return Program(expression, cel.compile(expression))
+        cel.compile(expression)
+        return Program(expression, cel.compile(_counting_code_points(expression)))
     except ValueError as error:
         _, _, problem = str(error).partition("': ERROR:")
         # The parser's report has the form of upstream's but for the indentation of the line that it shows.
         shown = problem.replace("\n|", "\n |").rstrip() if problem else f" {error}"
         return f"compilation failed: ERROR:{shown}"
+
+
+def _counting_code_points(expression: str) -> str:
+    """The evaluator's own `size` counts the bytes of a text and cannot be replaced under its name."""
+    tokens = _tokens(expression)
+    calls = [
+        position
+        for (kind, name, position), (_, following, _) in pairwise(tokens)
+        if kind == "name" and name == "size" and following == "("
+    ]
+    for position in reversed(calls):
+        expression = f"{expression[:position]}{CODE_POINTS}{expression[position + len('size') :]}"
+    return expression
 
 
 def compile_expression(expression: str, declared: Collection[str]) -> Program | str:

@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from situate.cluster.quantity_text import QuantityError, amount
 
+CODE_POINTS: Final = "_codePoints"
+"""What `size` is called when it is evaluated."""
 _Quantity = Mapping[str, Any]
 
 
@@ -127,7 +129,7 @@ def _sign(quantity: _Quantity) -> int:
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
-        "size": _size,
+        CODE_POINTS: _size,
         "lowerAscii": lambda text: "".join(char.lower() if char.isascii() else char for char in text),
         "upperAscii": lambda text: "".join(char.upper() if char.isascii() else char for char in text),
         "trim": lambda text: text.strip(),

@@ -1,0 +1,61 @@
+"""Bodies of requests: what is no JSON or YAML, which fields occur twice, texts that look like something else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from situate.cluster.field_errors import Refused
+from situate.cluster.schemas.bodies import decode, duplicate_fields, type_of_body
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(VALUES, st.sampled_from([None, 1]), st.booleans())
+def test_a_body_without_repeated_fields_has_none(value: Any, indent: int | None, ascii_only: bool) -> None:
+    raw = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
+    assert duplicate_fields(raw, value) == ()
+
+
+@pytest.mark.parametrize(
+    ("raw", "want"),
+    [
+        (b'{"a":1,"a":2}', ("a",)),
+        (b'{"s":{"x":[{"y":1,"y":2}],"x":3}}', ("s.x[0].y", "s.x")),
+        (b'{"a" :1,"a":2}', ("a",)),
+        (b'{"a":"\\":\\":","a":2}', ("a",)),
+    ],
+)
+def test_repeated_fields_are_named_by_path(raw: bytes, want: tuple[str, ...]) -> None:
+    assert duplicate_fields(raw, json.loads(raw)) == want
+
+
+def test_yaml_is_read_as_kubernetes_reads_it() -> None:
+    raw = b"a: 2001-01-01\nb: yes\n1: x\nc: [1, 1.5, null]\n"
+    assert decode(raw, "application/yaml") == {"a": "2001-01-01", "b": True, "1": "x", "c": [1, 1.5, None]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"), [(b"{", "application/json"), (b"a: [", "application/yaml"), (b"\xff", "application/yaml")]
+)
+def test_what_is_neither_is_refused(raw: bytes, kind: str) -> None:
+    outcome = decode(raw, kind)
+    assert isinstance(outcome, Refused)
+    assert outcome.code == 400
+
+
+@pytest.mark.parametrize("value", [[1], "x", 5, None, {"kind": 5}, {"apiVersion": []}])
+def test_a_body_that_is_no_object_of_a_kind_is_refused(value: Any) -> None:
+    outcome = type_of_body(value, "Pod", json.dumps(value).encode())
+    assert isinstance(outcome, Refused)
+    assert outcome.message.startswith(
+        "the object provided is unrecognized (must be of type Pod): couldn't get version/kind"
+    )
