@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from situate.cluster.controllers.actions import NOTHING, Delete, Note, Outcome, Patch, Refusal, in_order, merge_patch
+from situate.cluster.controllers.actions import NOTHING, Delete, Outcome, Patch, Refusal, in_order, merge_patch
 from situate.cluster.controllers.changes import NODES, PODS, Change, Key, Obj
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.kubelets import Kubelets
@@ -116,9 +116,8 @@ class KubeletController:
         patch = merge_patch(dict(status), {**status, **wanted})
         if not patch:
             return Outcome(again_at=again)
-        note = _started(pod) if facts.phase != "Running" else None
         body = {"metadata": {"uid": facts.uid}, "status": patch}
-        return in_order([Patch(PODS, facts.namespace, facts.name, body, "status", done=note)], again)
+        return in_order([Patch(PODS, facts.namespace, facts.name, body, "status")], again)
 
     def _crash(self, seen: _Seen, restarts: int, now: float) -> tuple[Health, float]:
         """The state of a crash loop, and when the next crash comes."""
@@ -161,8 +160,3 @@ class KubeletController:
     def _free_address(self) -> str:
         self._addresses += 1
         return ".".join(str(part) for part in (_ADDRESSES + self._addresses).to_bytes(4, "big"))
-
-
-def _started(pod: Obj) -> Note:
-    names = ", ".join(entry["name"] for entry in pod["spec"]["containers"])
-    return Note(pod, "Started", f"Container started: {names}")

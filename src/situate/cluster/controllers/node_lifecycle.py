@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from situate.cluster.controllers.actions import Action, Note, Outcome, Patch, Refusal, in_order
+from situate.cluster.controllers.actions import Action, Note, Outcome, Patch, Record, Refusal, in_order
 from situate.cluster.controllers.changes import LEASES, NODES, PODS, Change, Key, Obj
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.heartbeat import LEASE_NAMESPACE
 from situate.cluster.controllers.kubelets import Kubelets
 from situate.cluster.controllers.nodes import NOT_READY, REGION, UNREACHABLE, UNSCHEDULABLE, ZONE
 from situate.cluster.controllers.pods import condition, with_condition
-from situate.cluster.times import seconds as parse_time
 from situate.cluster.times import timestamp
 
 _MONITOR: Key = ("", "")
@@ -50,7 +49,8 @@ class _Health:
     zone: tuple[str, str]
     ready: str = ""
     """Status of the condition Ready; empty without one."""
-    created: float = 0.0
+    registered: bool = False
+    """Whether the Event that greets a new node was written."""
 
 
 @dataclass(slots=True)
@@ -162,10 +162,15 @@ class NodeLifecycleController:
         have = {taint["key"] for taint in after if taint.get("effect") == "NoSchedule"}
         after += [{"key": key, "effect": "NoSchedule"} for key in wanted if key not in have]
         after, again = self._no_execute(health, after, now)
-        if after == taints:
-            return Outcome(again_at=again)
-        body = {"metadata": {"uid": node["metadata"]["uid"]}, "spec": {"taints": after or None}}
-        return in_order([Patch(NODES, "", name, body)], again)
+        actions: list[Action] = []
+        if not health.registered:
+            health.registered = True
+            text = f"Node {name} event: Registered Node {name} in Controller"
+            actions.append(Record(Note(node, "RegisteredNode", text)))
+        if after != taints:
+            body = {"metadata": {"uid": node["metadata"]["uid"]}, "spec": {"taints": after or None}}
+            actions.append(Patch(NODES, "", name, body))
+        return in_order(actions, again)
 
     def _no_execute(
         self, health: _Health, taints: list[dict[str, Any]], now: float
@@ -215,10 +220,9 @@ class NodeLifecycleController:
         found = condition(node, "Ready")
         labels = node["metadata"].get("labels") or {}
         at = (labels.get(REGION, ""), labels.get(ZONE, ""))
-        created = node["metadata"].get("creationTimestamp")
         health = self._nodes.get(name)
         if health is None:
-            health = self._nodes[name] = _Health(now, at, created=parse_time(created) if created else now)
+            health = self._nodes[name] = _Health(now, at)
             self._zones.setdefault(at, _Zone(rate=self._settings.eviction_rate)).names.add(name)
         elif health.zone != at:
             self._leave(name, health.zone)
