@@ -215,6 +215,7 @@ def test_weighted_pods_stay_near_the_optimum(items: list[tuple[int, int]], capac
         pytest.param({6: 3, 4: 3}, 3, id="pairs that fit exactly"),
         pytest.param({6: 2, 5: 2}, 3, id="first fit decreasing"),
         pytest.param({7: 1, 3: 1, 2: 5}, 2, id="small ones fill the gaps"),
+        pytest.param({3: 10**12, 1: 10**12}, 4 * 10**11, id="any number in a few steps"),
     ],
 )
 def test_first_fit_decreasing(wanted: dict[int, int], want: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import looptime
 import pytest
 
+import situate.vpod
 from situate.vpod.controller.facade import SchedulerConfig, StatefulSetScheduler, as_scheduler
 from situate.vpod.model import Key, NotEnoughReplicas, Placement, PlainVPod, Scale, Scheduler, VPod
 from situate.vpod.options import DrainOptions, Profile, RebalanceOptions
@@ -78,6 +79,25 @@ def test_a_shortage_is_raised_with_what_could_be_placed() -> None:
     with pytest.raises(NotEnoughReplicas) as raised:
         World(1).scheduler().schedule(vpod("a/b", 12))
     assert (raised.value.placements, raised.value.left, raised.value.retry_after) == (list(placed(10)), 2, 5.0)
+
+
+@pytest.mark.rule("vpod:V4")
+def test_a_list_in_and_placements_out() -> None:
+    scheduler = World().scheduler()
+    decisions = scheduler.schedule_all([(vpod("a/b", 0), 15), (vpod("a/c", 0), 9)])
+    assert isinstance(decisions, dict)
+    assert {str(key): (d.placements, d.left) for key, d in decisions.items()} == {
+        "a/b": (placed(8, 7), 0),
+        "a/c": (placed(2, 3), 4),
+    }
+
+
+@pytest.mark.rule("vpod:V26", "vpod:V31", "vpod:V36")
+def test_the_package_offers_knatives_words() -> None:
+    assert all(getattr(situate.vpod, name) is not None for name in situate.vpod.__all__)
+    assert situate.vpod.StatefulSetScheduler is StatefulSetScheduler
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        situate.vpod.Nonsense  # noqa: B018  # the access itself is what fails
 
 
 @pytest.mark.rule("vpod:V30")

@@ -1,1 +1,93 @@
-"""Places virtual replicas of event sources onto the pods of a StatefulSet, and sizes that StatefulSet."""
+"""Places virtual replicas of event sources onto the pods of a StatefulSet, and sizes that StatefulSet.
+
+What users of the package need is named here: Knative's words first, then the deciding half. `StatefulSetScheduler` and
+`ScaleCache` do I/O, so they are loaded only when they are asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from situate.vpod.decide import Decision, commit, decide, schedule_all
+from situate.vpod.model import (
+    POD_ANNOTATION_KEY,
+    UNKNOWN_ZONE,
+    ZONE_LABEL,
+    Evictor,
+    Key,
+    NotEnoughReplicas,
+    Placement,
+    PlainVPod,
+    Scale,
+    ScaleClient,
+    Scheduler,
+    SchedulerFunc,
+    VPod,
+    VPodLister,
+    ordinal_of,
+    placement_for_pod,
+    pod_count,
+    pod_name,
+    total_vreplicas,
+)
+from situate.vpod.options import Options
+from situate.vpod.pods import NodeFacts, PodFacts
+from situate.vpod.policy.registry import MAX_WEIGHT, MIN_WEIGHT
+from situate.vpod.policy.registry import Policy as PolicyConfig
+from situate.vpod.scale_cache import ScaleCacheConfig
+from situate.vpod.state import State
+
+if TYPE_CHECKING:
+    from situate.vpod.controller.facade import SchedulerConfig, StatefulSetScheduler, as_scheduler
+    from situate.vpod.controller.scale_cache import ScaleCache
+
+__all__ = [
+    "MAX_WEIGHT",
+    "MIN_WEIGHT",
+    "POD_ANNOTATION_KEY",
+    "UNKNOWN_ZONE",
+    "ZONE_LABEL",
+    "Decision",
+    "Evictor",
+    "Key",
+    "NodeFacts",
+    "NotEnoughReplicas",
+    "Options",
+    "Placement",
+    "PlainVPod",
+    "PodFacts",
+    "PolicyConfig",
+    "Scale",
+    "ScaleCache",
+    "ScaleCacheConfig",
+    "ScaleClient",
+    "Scheduler",
+    "SchedulerConfig",
+    "SchedulerFunc",
+    "State",
+    "StatefulSetScheduler",
+    "VPod",
+    "VPodLister",
+    "as_scheduler",
+    "commit",
+    "decide",
+    "ordinal_of",
+    "placement_for_pod",
+    "pod_count",
+    "pod_name",
+    "schedule_all",
+    "total_vreplicas",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The part that does I/O, on first use (PEP 562)."""
+    if name in ("SchedulerConfig", "StatefulSetScheduler", "as_scheduler"):
+        from situate.vpod.controller import facade
+
+        return getattr(facade, name)
+    if name == "ScaleCache":
+        from situate.vpod.controller.scale_cache import ScaleCache
+
+        return ScaleCache
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

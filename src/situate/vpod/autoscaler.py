@@ -13,6 +13,7 @@ from situate.vpod import drain, policy_era
 from situate.vpod.decide import Notice
 from situate.vpod.demand import pods_needed
 from situate.vpod.drain import Eviction
+from situate.vpod.model import INT32_MAX
 from situate.vpod.options import Options, PolicyName, ReferenceVersion
 from situate.vpod.state import DrainGoal, State
 from situate.vpod.state_json import free_capacity, last_ordinal, schedulable_pods
@@ -82,8 +83,8 @@ def apply(state: State, decided: Beat) -> Memory:
 
 
 def within_limits(options: Options, pods: int) -> int:
-    """At least `minReplicas`, at most `maxReplicas`."""
-    pods = max(pods, options.min_replicas)
+    """At least `minReplicas`, at most `maxReplicas`, and no more than the API can say."""
+    pods = min(max(pods, options.min_replicas), INT32_MAX)
     return pods if options.max_replicas is None else min(pods, options.max_replicas)
 
 

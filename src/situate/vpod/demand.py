@@ -71,28 +71,42 @@ def pods_needed(state: State) -> int:
     return bins
 
 
-def bins_needed(wanted: Counter[int], capacity: int, rooms: Iterable[int] = ()) -> int:
-    """Pods that first-fit-decreasing opens for vreplicas of these weights, after filling the given rooms."""
-    if not wanted:
-        return 0
+def bins_needed(wanted: Counter[int], capacity: int, rooms: Iterable[tuple[int, int]] = ()) -> int:
+    """Pods that first-fit-decreasing opens for vreplicas of these weights, after filling the given rooms.
+
+    Rooms are (units, so many pods in a row). Counted in runs of equal pods: any number of vreplicas is one step.
+    """
     if set(wanted) == {1} and not rooms:
         return -(-wanted[1] // capacity)
-    free = list(rooms)
-    given = len(free)
+    runs = list(rooms)
+    opened = 0
     for weight in sorted(wanted, reverse=True):
         left = wanted[weight]
-        for index, room in enumerate(free):
-            fits = min(left, room // weight)
-            free[index] -= fits * weight
-            left -= fits
-            if left == 0:
-                break
-        a_pod = capacity // weight
-        while left > 0:
-            fits = min(left, a_pod)
-            free.append(capacity - fits * weight)
-            left -= fits
-    return len(free) - given
+        after: list[tuple[int, int]] = []
+        for room, pods in runs:
+            filled, left = _run_filled(room, pods, weight, left)
+            after += filled
+        new = -(-left // (capacity // weight))
+        opened += new
+        after += _run_filled(capacity, new, weight, left)[0]
+        runs = after
+    return opened
+
+
+def _run_filled(room: int, pods: int, weight: int, wanted: int) -> tuple[list[tuple[int, int]], int]:
+    """A run of equal pods, filled from its beginning: the runs that it falls into, and what is left of the wanted."""
+    each = room // weight
+    if not each or not wanted or not pods:
+        return [(room, pods)] if pods else [], wanted
+    full = min(pods, wanted // each)
+    wanted -= full * each
+    runs = [(room - each * weight, full)] if full else []
+    if full < pods and wanted:
+        runs.append((room - wanted * weight, 1))
+        full, wanted = full + 1, 0
+    if full < pods:
+        runs.append((room, pods - full))
+    return runs, wanted
 
 
 def _with_what_lies(state: State) -> int:
@@ -112,7 +126,7 @@ def _with_what_lies(state: State) -> int:
     pending = +pending
     if not pending:
         return 0
-    more = bins_needed(pending, capacity, [room for _, room in sorted(known.items())] + [capacity] * bare)
+    more = bins_needed(pending, capacity, [*((room, 1) for _, room in sorted(known.items())), (capacity, bare)])
     return state.replicas - len(wasted) + more if more else 0
 
 
@@ -127,6 +141,8 @@ def _one_more(state: State) -> int:
     """One pod above those that take part while a rule leaves a vpod short, and no pod is on its way."""
     if any(state.causes[cause] for cause in _ABSENT) or state.causes.total() < state.replicas:
         return 0
+    if state.replicas >= sum(entry.wanted for entry in state.vpods.values()):
+        return 0  # a pod for each vreplica has not helped: nor will another one
     return (
         state.replicas - len(wasted_ordinals(state)) + 1
         if any(_is_helped(state, e) for e in state.vpods.values())

@@ -10,6 +10,7 @@ from typing import Any
 from situate.vpod.model import UNKNOWN_ZONE
 from situate.vpod.options import PolicyName
 from situate.vpod.pods import PodClass
+from situate.vpod.policy.registry import Policy
 from situate.vpod.state import Entry, Slot, State
 
 _ABSURD_FACTOR = 4
@@ -85,8 +86,11 @@ def to_json(state: State) -> dict[str, Any]:
         document["freeCapBeyond"] = beyond
     if state.nodes_known:
         document |= _topology(state, listed)
-    if state.options.policy is not PolicyName.SPREAD:
-        document["schedulerPolicy"] = "MAXFILLUP" if state.options.policy is PolicyName.PACK else ""
+    if state.options.policy is PolicyName.PACK:
+        document["schedulerPolicy"] = "MAXFILLUP"
+    if state.options.policy is PolicyName.POLICY:
+        document["schedPolicy"] = _policy(state.options.placing)
+        document["deschedPolicy"] = _policy(state.options.removing)
     return document
 
 
@@ -106,6 +110,13 @@ def differences(kept: State, rebuilt: State) -> list[str]:
     sums = ("open", "ousted", "causes", "wants", "used", "pending")
     found += [f"{name}: differs" for name in sums if getattr(kept, name) != getattr(rebuilt, name)]
     return found
+
+
+def _policy(policy: Policy) -> dict[str, Any]:
+    return {
+        "predicates": [{"Name": each.name, "Args": each.args} for each in policy.predicates],
+        "priorities": [{"Name": each.name, "Weight": each.weight, "Args": each.args} for each in policy.priorities],
+    }
 
 
 def _is_seen(slot: Slot) -> bool:

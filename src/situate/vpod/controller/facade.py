@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from situate.vpod import autoscaler, drain, rebalance
 from situate.vpod.autoscaler import Beat, Memory
 from situate.vpod.controller.scale_cache import ScaleCache
-from situate.vpod.decide import MoveCause, commit
+from situate.vpod.decide import Decision, MoveCause, commit, schedule_all
 from situate.vpod.model import Evictor, Key, Placement, Scale, ScaleClient, Scheduler, SchedulerFunc, VPod, VPodLister
 from situate.vpod.options import Options
 from situate.vpod.pods import NodeFacts, PodFacts
@@ -74,6 +74,10 @@ class StatefulSetScheduler:
     def schedule(self, vpod: VPod) -> list[Placement] | Awaitable[list[Placement]]:
         """Sorted by ordinal. Raises NotEnoughReplicas with what could be placed; a failed read changes nothing (D3)."""
         return self._run(self._schedule(vpod))
+
+    def schedule_all(self, wanted: Iterable[tuple[VPod, int]]) -> dict[Key, Decision] | Awaitable[dict[Key, Decision]]:
+        """V4: sources and their numbers of vreplicas in, placements out; a shortage is an answer here."""
+        return self._run(self._schedule_all(list(wanted)))
 
     def promote(self) -> Awaitable[None] | None:
         """Begins to lead: forgets cached scales, reserves what the statuses say (D1). Twice is once (B2)."""
@@ -137,6 +141,14 @@ class StatefulSetScheduler:
         if decision.wakes_autoscaler:
             self._triggered.set()
         return list(decision.result(self.config.options.statefulset))
+
+    def _schedule_all(self, wanted: list[tuple[VPod, int]]) -> Steps[dict[Key, Decision]]:
+        now = self._clock()
+        yield from self._observe(now)
+        decisions = schedule_all(self._state, wanted, now)
+        if any(decision.wakes_autoscaler for decision in decisions.values()):
+            self._triggered.set()
+        return decisions
 
     def _resync(self) -> Steps[None]:
         now = self._clock()
