@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
+from hypothesis import settings
 
 from tests.controlplane.build import Programs, build
 from tests.controlplane.plane import ControlPlane, Options
@@ -15,6 +16,11 @@ from tests.controlplane.plane import ControlPlane, Options
 PlaneFactory = Callable[[Options], ControlPlane]
 
 _PLANES = {"control_plane", "working_control_plane", "start_control_plane", "control_plane_programs"}
+
+
+# A deadline would make a property fail because other work keeps the machine busy; a failure prints how to replay it.
+settings.register_profile("situate", deadline=None, print_blob=True)
+settings.load_profile("situate")
 
 
 def pytest_configure() -> None:
