@@ -76,9 +76,18 @@ def beat(state: State, memory: Memory, now: float, may_shrink: bool) -> Beat:
 
 
 def apply(state: State, decided: Beat) -> Memory:
-    """Puts the drain into the state; what the autoscaler remembers from now on."""
-    if decided.drain != state.drain:
-        state.set_drain(decided.drain)
+    """Puts the drain into the state; what the autoscaler remembers from now on.
+
+    While the smaller scale is being written its pods are still held: what is decided meanwhile must not go there
+    (S8). They are let go when the state is told of the scale, or by the next beat.
+    """
+    goal = decided.drain
+    options = state.options
+    if decided.replicas < state.replicas and options.safe and options.drain.enabled:
+        kept = state.drain
+        goal = kept if kept is not None and kept.target == decided.replicas else DrainGoal(decided.replicas, state.now)
+    if goal != state.drain:
+        state.set_drain(goal)
     return decided.memory
 
 
