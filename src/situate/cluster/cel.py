@@ -24,7 +24,11 @@ MAX_LENGTH: Final = 16 * 1024
 MAX_NESTING: Final = 3
 """Comprehensions inside one another: with the size limit of objects this bounds the time of an evaluation."""
 CONDITION_VARIABLES: Final = frozenset({"object", "oldObject", "request", "namespaceObject"})
-"""Declared in match conditions; policies have `params` and `variables` as well."""
+"""Declared in match conditions of webhooks."""
+PARAMETER_VARIABLES: Final = CONDITION_VARIABLES | {"params"}
+"""Declared in match conditions of policies."""
+POLICY_VARIABLES: Final = PARAMETER_VARIABLES | {"variables"}
+"""Declared in the validations of policies."""
 
 _REQUEST_FIELDS: Final = frozenset(
     {

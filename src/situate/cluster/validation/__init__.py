@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from situate.cluster.field_errors import FieldError
 from situate.cluster.schemas.catalog import published
-from situate.cluster.validation import admission, kinds, workloads
+from situate.cluster.validation import admission, kinds, policies, workloads
 from situate.cluster.validation.metadata import (
     validate_field_manager,
     validate_metadata,
@@ -111,6 +111,8 @@ _KINDS: Final[Mapping[tuple[str, str], tuple[_Create, _Update]]] = {
     (_RBAC, "ClusterRoleBinding"): (kinds.role_binding, kinds.role_binding_update),
     (_ADMISSION, "MutatingWebhookConfiguration"): (admission.webhooks, admission.webhooks_update),
     (_ADMISSION, "ValidatingWebhookConfiguration"): (admission.webhooks, admission.webhooks_update),
+    (_ADMISSION, "ValidatingAdmissionPolicy"): (policies.policy, policies.policy_update),
+    (_ADMISSION, "MutatingAdmissionPolicy"): (policies.mutating_policy, policies.mutating_policy_update),
 }
 _STATUS: Final[Mapping[tuple[str, str], _Update]] = {
     ("v1", "Pod"): validate_pod_status,

@@ -1,0 +1,127 @@
+"""Policies: what is required of them, and the verdicts and words of the real API server, 1.36.3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from situate.cluster.cel_policies import evaluate_policy
+from situate.cluster.defaults import apply_defaults
+from situate.cluster.validation import validate_create
+
+RULES = {
+    "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"]}]
+}
+
+
+def policy(kind: str = "ValidatingAdmissionPolicy", **spec: Any) -> dict[str, Any]:
+    found = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": "p.x"},
+        "spec": {"matchConstraints": RULES, "validations": [{"expression": "true"}], **spec},
+    }
+    apply_defaults(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        ({}, []),
+        (
+            {"validations": [{"expression": ""}]},
+            ["spec.validations[0].expression: Required value: expression is not specified"],
+        ),
+        (
+            {"validations": [{"expression": "1"}]},
+            ['spec.validations[0].expression: Invalid value: "1": must evaluate to bool but got int'],
+        ),
+        ({"matchConstraints": {}}, ["spec.matchConstraints.resourceRules: Required value"]),
+        ({"failurePolicy": "X"}, ['spec.failurePolicy: Unsupported value: "X": supported values: "Fail", "Ignore"']),
+        (
+            {"validations": [{"expression": "true", "reason": "X"}]},
+            [
+                'spec.validations[0].reason: Unsupported value: "X": supported values: '
+                '"Forbidden", "Invalid", "RequestEntityTooLarge"'
+            ],
+        ),
+        (
+            {"variables": [{"name": "", "expression": "true"}]},
+            ["spec.variables[0].name: Required value: name is not specified"],
+        ),
+    ],
+)
+def test_what_a_policy_needs(spec: dict[str, Any], want: list[str]) -> None:
+    assert [str(error) for error in validate_create(policy(**spec))] == want
+
+
+def test_a_mutating_policy_is_refused_by_name() -> None:
+    errors = validate_create(policy("MutatingAdmissionPolicy"))
+    assert "MutatingAdmissionPolicy is not supported by this server" in str(errors[0])
+
+
+JUDGED = policy(
+    validations=[
+        {"expression": "object.data.a == '1'"},
+        {"expression": "variables.v == 'x'", "message": "no x", "reason": "Forbidden"},
+        {"expression": "object.data.zz == '1'", "messageExpression": "'zz is ' + object.data.zz"},
+    ],
+    variables=[{"name": "v", "expression": "object.data.b"}],
+    matchConditions=[{"name": "named", "expression": "object.metadata.name != 'skipped'"}],
+)
+
+
+def judged(data: dict[str, str], name: str = "c", **spec: Any) -> list[tuple[int, str]]:
+    found = {**JUDGED, "spec": {**JUDGED["spec"], **spec}}
+    variables = {"object": {"metadata": {"name": name}, "data": data}, "oldObject": None, "request": {}}
+    return [(each.code, each.message) for each in evaluate_policy(found, "b.x", variables)]
+
+
+@pytest.mark.parametrize(
+    ("data", "want"),
+    [
+        pytest.param({"a": "1", "b": "x", "zz": "1"}, [], id="all hold"),
+        pytest.param(
+            {"a": "2", "b": "x", "zz": "1"}, [(422, "failed expression: object.data.a == '1'")], id="one fails"
+        ),
+        pytest.param({"a": "1", "b": "y", "zz": "1"}, [(403, "no x")], id="its own message and reason"),
+        pytest.param({"a": "1", "b": "x", "zz": "2"}, [(422, "zz is 2")], id="a message made by an expression"),
+        pytest.param(
+            {"a": "1", "b": "x"},
+            [(422, "expression 'object.data.zz == '1'' resulted in error: no such key: zz")],
+            id="no value",
+        ),
+        pytest.param(
+            {"a": "1", "zz": "1"},
+            [
+                (
+                    422,
+                    "expression 'variables.v == 'x'' resulted in error: "
+                    'composited variable "v" fails to evaluate: no such key: b',
+                )
+            ],
+            id="a variable without value",
+        ),
+    ],
+)
+def test_verdicts(data: dict[str, str], want: list[tuple[int, str]]) -> None:
+    assert judged(data) == want
+
+
+def test_failure_policy_ignore_forgives_expressions_without_a_value_only() -> None:
+    assert judged({"a": "2", "b": "x"}, failurePolicy="Ignore") == [(422, "failed expression: object.data.a == '1'")]
+
+
+def test_a_match_condition_that_is_false_leaves_nothing_to_hold() -> None:
+    assert judged({"a": "2"}, name="skipped") == []
+
+
+def test_a_denial_names_policy_and_binding() -> None:
+    found = evaluate_policy(
+        JUDGED, "b.x", {"object": {"metadata": {"name": "c"}, "data": {"a": "2", "b": "x", "zz": "1"}}}
+    )
+    assert found[0].denial() == (
+        "ValidatingAdmissionPolicy 'p.x' with binding 'b.x' denied request: failed expression: object.data.a == '1'"
+    )
