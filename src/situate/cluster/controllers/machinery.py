@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -42,6 +42,9 @@ from situate.cluster.controllers.taint_eviction import TaintEvictionController
 from situate.cluster.resources import Catalog
 from situate.cluster.store import Event, Store
 
+_PIECE = 50
+"""So many writes are under way together at most; upstream's clients are held back by their rate limit."""
+
 
 @dataclass(slots=True)
 class _Run:
@@ -76,6 +79,7 @@ class Machinery:
         self._recorder = Recorder()
         self._tickets = 0
         self._pending: dict[int, tuple[_Run | None, Action]] = {}
+        self._runs: deque[_Run] = deque()
         self._busy: set[Item] = set()
         self._again: set[Item] = set()
         self._now = 0.0
@@ -123,13 +127,18 @@ class Machinery:
 
     def next_due(self) -> float | None:
         """When `step` has work: minus infinity for now, None for not before something changes."""
-        return float("-inf") if self._changes else self._queue.next_due()
+        return float("-inf") if self._changes or self._runs else self._queue.next_due()
 
     def step(self, now: float) -> None:
         """Do all that is due, until quiet or until `reconciles_per_step`; the rest is due at once."""
         self._now = max(self._now, now)
-        for _ in range(self._settings.reconciles_per_step):
+        left = self._settings.reconciles_per_step
+        while left > 0:
             self._take_in()
+            if self._runs:
+                left -= self._proceed(self._runs.popleft())
+                continue
+            left -= 1
             item = self._queue.pop(self._now)
             if item is None:
                 return
@@ -142,7 +151,7 @@ class Machinery:
                 assert outcome.again_at > self._now, f"{name} {key}: to be looked at again at once, for ever"
                 self._queue.add_at(item, outcome.again_at)
             self._busy.add(item)
-            self._proceed(_Run(item, iter(outcome.batches), outcome.afterwards))
+            self._runs.append(_Run(item, _in_pieces(outcome.batches), outcome.afterwards))
         self._take_in()
 
     def settle(self, ticket: int, answer: Answer) -> None:
@@ -153,7 +162,7 @@ class Machinery:
         run.waiting -= 1
         self._judge(run, action, answer)
         if run.waiting == 0:
-            self._proceed(run)
+            self._runs.append(run)
 
     def _wake(self, node: str) -> None:
         if HeartbeatController.name in self._controllers:
@@ -172,21 +181,23 @@ class Machinery:
                 for key in controller.observe(change, self._now):
                     self._queue.add((name, key))
 
-    def _proceed(self, run: _Run) -> None:
-        """Run batch after batch until one has to wait for an answer."""
-        while run.waiting == 0:
-            batch = None if run.refused else next(run.batches, None)
-            if batch is None:
-                batch, run.afterwards, run.batches = run.afterwards, (), iter(())
-            if not batch:
-                self._finish(run)
-                return
-            run.waiting = len(batch)
-            for action in batch:
-                answer = self._perform(run, action)
-                if answer is not None:
-                    run.waiting -= 1
-                    self._judge(run, action, answer)
+    def _proceed(self, run: _Run) -> int:
+        """The next batch of a run, or its end; how many writes that took."""
+        batch = None if run.refused else next(run.batches, None)
+        if batch is None:
+            batch, run.afterwards, run.batches = run.afterwards, (), iter(())
+        if not batch:
+            self._finish(run)
+            return 0
+        run.waiting = len(batch)
+        for action in batch:
+            answer = self._perform(run, action)
+            if answer is not None:
+                run.waiting -= 1
+                self._judge(run, action, answer)
+        if run.waiting == 0:
+            self._runs.append(run)
+        return len(batch)
 
     def _finish(self, run: _Run) -> None:
         self._busy.discard(run.item)
@@ -231,6 +242,13 @@ class Machinery:
             self._pending[self._tickets] = (None, event)
         elif not answer.ok and isinstance(event, Patch):
             self._recorder.forget(event.name)
+
+
+def _in_pieces(batches: Iterable[tuple[Action, ...]]) -> Iterator[tuple[Action, ...]]:
+    """Batches small enough that a step can end between them."""
+    for batch in batches:
+        for start in range(0, len(batch), _PIECE):
+            yield batch[start : start + _PIECE]
 
 
 def _moot(action: Action, answer: Answer) -> bool:

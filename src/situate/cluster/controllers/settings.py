@@ -46,6 +46,6 @@ class MachinerySettings:
     events: bool = True
     """Whether controllers write Events."""
     reconciles_per_step: int = 1000
-    """A step ends after so many; the rest is due at once."""
+    """A step ends after so many looks and writes together; the rest is due at once."""
     node_quarantine: float = 40.0
     """A pod bound to a node that does not exist is deleted after so many seconds."""

@@ -37,6 +37,8 @@ from situate.cluster.controllers.statefulset.revisions import (
 from situate.cluster.controllers.statefulset.status import status_patch
 from situate.cluster.selection import LabelTest
 
+BURST = 500
+"""So many pods are created at one look."""
 _CLAIM_RETRY = 1.0
 """Seconds until a claim that is being deleted is looked at again."""
 
@@ -92,7 +94,7 @@ class StatefulSetController:
         fixes = self._fixes(key, ordinals, step)
         again = _next_availability(ordinals)
         creations: list[tuple[Action, ...]] = []
-        for ordinal in step.create:
+        for ordinal in step.create[:BURST]:
             blocking = blocking_claim(self._cluster, stateful_set, ordinal)
             if blocking is not None:
                 told.append(_blocked(stateful_set, ordinal, blocking))
