@@ -9,12 +9,12 @@ between equal objects, and spliced in when the object is shown.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
-NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+NO_LABELS: Final[Mapping[str, str]] = {}
+"""The one empty map: a plain dict, so that it can be encoded; nobody changes it."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode

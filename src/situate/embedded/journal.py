@@ -12,7 +12,7 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -61,6 +61,8 @@ class Journal:
         except OSError as error:
             os.close(self._lock)
             raise Unusable(f"--data {directory} is in use by another server; stop it or name another") from error
+        self.failed: Callable[[Unusable], None] = lambda _: None
+        """Called when a change could not be written: the server must stop."""
         self._file = -1
         self._size = 0
         self._base = 0
@@ -106,7 +108,13 @@ class Journal:
 
     def _record(self, event: Event) -> None:
         change = _Change(event.resource, event.last.key, event.revision, event.new)
-        self._size += _write(self._file, _framed(change))
+        try:
+            self._size += _write(self._file, _framed(change))
+        except OSError as error:
+            # Memory is ahead of the disk now: nothing more may be answered from it.
+            unusable = Unusable(f"{self._path} cannot be written: {error.strerror}; make room and start again")
+            self.failed(unusable)
+            raise unusable from error
 
     def _records(self) -> Iterator[_Change]:
         try:

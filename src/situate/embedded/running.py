@@ -104,6 +104,7 @@ class EmbeddedServer:
         if settings.data is not None:
             self._journal = Journal(settings.data)
             store = self._journal.load(settings.window)
+            self._journal.failed = self._give_up
         chance = random.Random(settings.seed)
         self.api = ApiServer(Names(chance), now=time.time(), store=store)
         self._webhooks = WebhookCaller(ServiceAddresses(self.api.store).of)
@@ -135,8 +136,8 @@ class EmbeddedServer:
             await self._webhooks.close()
         if self._journal is not None:
             self._journal.close()
-        if self.failed is not None and not self.failed.done():
-            self.failed.cancel()
+        if self.failed is not None and not self.failed.cancel() and not self.failed.cancelled():
+            self.failed.exception()  # told already
 
     def cut_watches(self) -> int:
         """Ends every open watch; says how many there were."""
@@ -166,18 +167,20 @@ class EmbeddedServer:
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
 
+    def _give_up(self, reason: Exception) -> None:
+        if self.failed is not None and not self.failed.done():
+            _log.error("the embedded server cannot go on", error=str(reason))
+            self.failed.set_exception(reason)
+
     def _run(self, work: Any, name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled() or self.failed is None or self.failed.done():
-            return
-        failure = task.exception()
-        if failure is not None:
-            _log.error("the embedded server cannot go on", task=task.get_name(), error=str(failure))
-            self.failed.set_exception(failure)
+        failure = None if task.cancelled() else task.exception()
+        if isinstance(failure, Exception):
+            self._give_up(failure)
 
     async def _keep_journal(self, journal: Journal) -> None:
         while True:

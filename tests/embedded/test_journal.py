@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from situate.cluster.store import Store
+from situate.embedded.journal import Journal, Unusable
+from tests.cluster.asking import MAPS, PODS, Cluster, config_map, pod
+
+
+def reopened(directory: Path) -> Store:
+    journal = Journal(directory)
+    store = journal.load()
+    journal.close()
+    return store
+
+
+def shown(store: Store) -> dict[str, bytes]:
+    return {f"{table.resource} {obj.key}": obj.json() for table in store.tables() for obj in table.ordered()}
+
+
+def filled(directory: Path) -> tuple[Journal, Cluster]:
+    journal = Journal(directory)
+    cluster = Cluster(store=journal.load())
+    cluster.post(MAPS, config_map("a", x="1")).ok(201)
+    cluster.post(PODS, pod("p")).ok(201)
+    cluster.patch(f"{MAPS}/a", {"data": {"x": "2"}}).ok()
+    cluster.post(MAPS, config_map("b")).ok(201)
+    cluster.delete(f"{MAPS}/b").ok()
+    return journal, cluster
+
+
+def test_what_was_answered_is_there_again(tmp_path: Path) -> None:
+    journal, cluster = filled(tmp_path)
+    # No close: the process was killed. Only its lock goes with it.
+    os.close(journal._lock)
+    store = reopened(tmp_path)
+    assert shown(store) == shown(cluster.api.store)
+    assert store.revision > cluster.api.store.revision
+
+
+def test_revisions_never_go_back_and_the_past_is_gone(tmp_path: Path) -> None:
+    journal, cluster = filled(tmp_path)
+    last = cluster.api.store.revision
+    journal.close()
+    journal = Journal(tmp_path)
+    again = Cluster(store=journal.load())
+    assert int(again.post(MAPS, config_map("c")).ok(201)["metadata"]["resourceVersion"]) > last
+    watch = again.watch(f"{MAPS}?resourceVersion={last}")
+    assert b'"code":410' in watch.take()
+    journal.close()
+
+
+def test_a_write_that_fails_is_reported_and_refused(tmp_path: Path) -> None:
+    journal, cluster = filled(tmp_path)
+    told: list[Unusable] = []
+    journal.failed = told.append
+    os.close(journal._file)
+    with pytest.raises(Unusable, match="cannot be written"):
+        cluster.post(MAPS, config_map("unwritten"))
+    assert len(told) == 1
+    os.close(journal._lock)
+
+
+@pytest.mark.parametrize("lost", [1, 7, 30])
+def test_a_torn_end_is_cut_off(tmp_path: Path, lost: int) -> None:
+    journal, _ = filled(tmp_path)
+    journal.close()
+    whole = shown(reopened(tmp_path))
+    journal = Journal(tmp_path)
+    Cluster(store=journal.load()).post(MAPS, config_map("torn")).ok(201)
+    journal.close()
+    file = tmp_path / "cluster.journal"
+    file.write_bytes(file.read_bytes()[:-lost])
+    assert shown(reopened(tmp_path)) == whole
+
+
+def test_damage_in_the_middle_is_no_silent_loss(tmp_path: Path) -> None:
+    journal, _ = filled(tmp_path)
+    journal.close()
+    file = tmp_path / "cluster.journal"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.write_bytes(bytes(data))
+    with pytest.raises(Unusable, match=r"is damaged at byte \d+ of \d+; restore it from a copy"):
+        reopened(tmp_path)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cluster.journal").write_bytes(b"situate-journal 9\nx")
+    with pytest.raises(Unusable, match="of another version"):
+        reopened(tmp_path)
+
+
+def test_a_directory_is_one_servers(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    with pytest.raises(Unusable, match="in use by another server"):
+        Journal(tmp_path)
+    journal.load()
+    journal.close()
+    assert reopened(tmp_path).revision
+
+
+def test_compaction_keeps_the_state_and_drops_the_history(tmp_path: Path) -> None:
+    journal, cluster = filled(tmp_path)
+    for value in range(50):
+        cluster.patch(f"{MAPS}/a", {"data": {"x": str(value)}}).ok()
+    before = (tmp_path / "cluster.journal").stat().st_size
+    journal.compact()
+    assert (tmp_path / "cluster.journal").stat().st_size < before
+    cluster.post(MAPS, config_map("after")).ok(201)
+    journal.close()
+    assert shown(reopened(tmp_path)) == shown(cluster.api.store)
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(Unusable, match="name a directory that can be written"):
+        Journal(tmp_path / "file" / "data")
