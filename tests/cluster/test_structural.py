@@ -129,15 +129,13 @@ TRANSITION = {**SPEC, "x-kubernetes-validations": [{"rule": "self.replicas >= ol
 def test_a_rule_in_cel_is_evaluated() -> None:
     assert resource(RULE).validate(widget({"replicas": 2, "color": "red"})) == []
     errors = resource(RULE).validate(widget({"replicas": 1, "color": "red"}))
-    assert [str(error) for error in errors] == ['spec: Invalid value: "object": too few']
+    assert [str(error) for error in errors] == ["spec: Invalid value: too few"]
 
 
 def test_a_rule_about_a_transition_is_not_asked_of_new_objects() -> None:
     assert resource(TRANSITION).validate(widget({"replicas": 1})) == []
     errors = resource(TRANSITION).validate(widget({"replicas": 1}), widget({"replicas": 2}))
-    assert [str(error) for error in errors] == [
-        'spec: Invalid value: "object": failed rule: self.replicas >= oldSelf.replicas'
-    ]
+    assert [str(error) for error in errors] == ["spec: Invalid value: failed rule: self.replicas >= oldSelf.replicas"]
 
 
 @pytest.mark.parametrize(

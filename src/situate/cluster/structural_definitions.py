@@ -67,7 +67,7 @@ def established_status(definition: _Map, time: str) -> dict[str, Any]:
 
 def validate_crd(definition: _Map) -> list[FieldError]:
     """A new definition, after defaults."""
-    errors = validate_metadata(definition["metadata"], namespaced=False)
+    errors = validate_metadata(definition["metadata"], namespaced=False, custom=True)
     errors += _name(definition)
     errors += _spec(definition.get("spec", {}))
     errors += _stored_versions(definition)
@@ -76,7 +76,7 @@ def validate_crd(definition: _Map) -> list[FieldError]:
 
 def validate_crd_update(new: _Map, old: _Map) -> list[FieldError]:
     """Group, plural, kind and scope of an established definition never change."""
-    errors = validate_metadata_update(new["metadata"], old["metadata"])
+    errors = validate_metadata_update(new["metadata"], old["metadata"], custom=True)
     errors += _spec(new.get("spec", {}))
     spec, before = new.get("spec", {}), old.get("spec", {})
     established = any(

@@ -187,6 +187,13 @@ def _rules(schema: _Map, path: str) -> list[FieldError]:
 def _structure(schema: _Map, path: str, level: str) -> list[FieldError]:
     """`level` is root, items or field: where the schema stands."""
     errors: list[FieldError] = []
+    # What is below comes first, as in upstream's answers.
+    for name, below in sorted(schema.get("properties", {}).items()):
+        errors += _structure(below, f"{path}.properties[{name}]", "field")
+    if isinstance(schema.get("additionalProperties"), dict):
+        errors += _structure(schema["additionalProperties"], f"{path}.additionalProperties", "field")
+    if isinstance(schema.get("items"), dict):
+        errors += _structure(schema["items"], f"{path}.items", "items")
     kind = schema.get("type", "")
     if kind == "array" and "items" not in schema:
         errors.append(required(f"{path}.items", "must be specified"))
@@ -207,12 +214,6 @@ def _structure(schema: _Map, path: str, level: str) -> list[FieldError]:
                 errors.append(invalid(f"{path}.{key}", True, "must be false if x-kubernetes-int-or-string is true"))
     errors += _pattern(schema, path)
     errors += _junctors(schema, path)
-    for name, below in sorted(schema.get("properties", {}).items()):
-        errors += _structure(below, f"{path}.properties[{name}]", "field")
-    if isinstance(schema.get("additionalProperties"), dict):
-        errors += _structure(schema["additionalProperties"], f"{path}.additionalProperties", "field")
-    if isinstance(schema.get("items"), dict):
-        errors += _structure(schema["items"], f"{path}.items", "items")
     return errors
 
 

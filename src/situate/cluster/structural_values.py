@@ -15,6 +15,7 @@ from situate.cluster.cel import CelError, Program, compile_expression
 from situate.cluster.field_errors import (
     ErrorKind,
     FieldError,
+    Omitted,
     duplicate,
     invalid,
     not_supported,
@@ -255,7 +256,7 @@ def validate_extensions(value: Any, schema: _Raw, path: str, old: Any = MISSING)
             if isinstance(below, dict):
                 errors += validate_extensions(item, below, _child(path, name), before.get(name, MISSING))
     for rule in schema.get("x-kubernetes-validations", ()):
-        errors += _rule(value, rule, schema, path, old)
+        errors += _rule(value, rule, path, old)
     return errors
 
 
@@ -279,7 +280,7 @@ def _unique(value: list[Any], schema: _Raw, path: str) -> list[FieldError]:
     return errors
 
 
-def _rule(value: Any, rule: _Raw, schema: _Raw, path: str, old: Any) -> list[FieldError]:
+def _rule(value: Any, rule: _Raw, path: str, old: Any) -> list[FieldError]:
     text = rule.get("rule", "")
     transition = "oldSelf" in text
     if transition and old is MISSING:
@@ -294,7 +295,8 @@ def _rule(value: Any, rule: _Raw, schema: _Raw, path: str, old: Any) -> list[Fie
     else:
         detail = rule.get("message") or f"failed rule: {text.strip()}"
     kind = ErrorKind(rule.get("reason") or ErrorKind.INVALID.value)
-    shown = invalid(path or NOWHERE, schema.get("type", ""), detail)
+    # A map or a list is not shown.
+    shown = invalid(path or NOWHERE, Omitted.VALUE if isinstance(value, (dict, list)) else value, detail)
     if kind is ErrorKind.REQUIRED:
         return [required(path, detail)]
     return [FieldError(kind, shown.field, shown.body)]
