@@ -140,7 +140,7 @@ def test_a_resize_changes_resources_only(cluster: Cluster) -> None:
     resized = cluster.patch(f"{PODS}/p/resize", patch, "application/strategic-merge-patch+json").ok()
     container = resized["spec"]["containers"][0]
     assert (container["image"], container["resources"]["requests"]) == ("i", {"cpu": "1500m"})
-    assert resized["metadata"]["labels"] == {"app": "a"}
+    assert "x" not in resized["metadata"]["labels"]
     assert resized["metadata"]["generation"] == 2
     assert resized["metadata"]["managedFields"][-1]["subresource"] == "resize"
 

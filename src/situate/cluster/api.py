@@ -155,6 +155,8 @@ class ApiServer:
         name = wanted.subresource
         sub = resource.subresource(name)
         if sub is None:
+            if resource.origin is Origin.CUSTOM:
+                raise Declined(not_found(resource, wanted.name))
             raise Declined(no_such_path(LEFT_OUT_SUBRESOURCES.get((resource.plural, name), "")))
         verb = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}.get(request.method, "")
         if verb not in sub.verbs:
@@ -166,7 +168,7 @@ class ApiServer:
             present = self.store.get(resource.table, wanted.namespace, wanted.name)
             if present is None:
                 raise Declined(not_found(resource, wanted.name))
-            return json_response(200, _encode(self._subresources.scale_of(resource, decoded(resource, present))))
+            return json_response(200, _encode(self._subresources.read_scale(resource, decoded(resource, present))))
         call = self._call(request, resource, wanted, now, identity)
         match name:
             case "scale":

@@ -109,7 +109,6 @@ _AUTHORIZATION = "authorization.k8s.io/v1"
 _EVENTS: Final = _row("v1", "Event", "events", _N, "ev", selectable=_EVENT_FIELDS)
 
 BUILT_IN: Final[tuple[Resource, ...]] = (
-    _row("v1", "Binding", "bindings", _N, verbs=("create",), origin=Origin.REVIEW),
     _row("v1", "ConfigMap", "configmaps", _N, "cm"),
     _row("v1", "Endpoints", "endpoints", _N, "ep"),
     _EVENTS,
@@ -208,6 +207,7 @@ POLICIES: Final[tuple[Resource, ...]] = (
 
 LEFT_OUT: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
+        ("", "bindings"): "bind a pod through pods/NAME/binding",
         ("", "componentstatuses"): "there are no components to ask",
         ("", "limitranges"): "limit ranges are not enforced",
         ("", "resourcequotas"): "quotas are not enforced",

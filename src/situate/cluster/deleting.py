@@ -48,15 +48,19 @@ class Deleting:
         self._admission = admission
         self._writing = writing
 
-    def delete(self, deletion: Deletion, warnings: list[str]) -> Steps[Written]:
-        """Deletes the object or marks it; the answer is a Status where upstream's is one."""
+    def delete(self, deletion: Deletion, warnings: list[str], *, asked: bool = False) -> Steps[Written]:
+        """Deletes the object or marks it; the answer is a Status where upstream's is one.
+
+        With `asked`, admission has had its say about the request that the deletion is part of.
+        """
         resource, name = deletion.resource, deletion.name
         if resource.table == "namespaces" and name in _IMMORTAL:
             raise Declined(forbidden(resource, name, "this namespace may not be deleted"))
         present = self._present(deletion)
         self.check_preconditions(deletion, present)
-        yield from self._admission.validate(self._attributes(deletion, present, warnings))
-        yield from self._admission.mutate(self._attributes(deletion, present, warnings))
+        if not asked:
+            yield from self._admission.validate(self._attributes(deletion, present, warnings))
+            yield from self._admission.mutate(self._attributes(deletion, present, warnings))
         present = self._present(deletion)
         self.check_preconditions(deletion, present)
         obj = decoded(resource, present)

@@ -57,7 +57,7 @@ class Evictions:
             deletion = self._deletion(call, options, dry_run=True)
             self._deleting.check_preconditions(deletion, present)
             self._mark(call, present, pod)
-        yield from self._deleting.delete(self._deletion(call, options, dry_run=dry_run), call.warnings)
+        yield from self._deleting.delete(self._deletion(call, options, dry_run=dry_run), call.warnings, asked=True)
         return Written(201, dict(SUCCESS))
 
     def _judged(self, call: Call, body: Obj) -> Steps[None]:

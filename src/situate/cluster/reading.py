@@ -144,7 +144,7 @@ class Reading:
             headers={"content-type": JSON},
         )
         if options.initial_events and asked > current:
-            raise Declined(too_large_revision(asked, current))
+            return _ended(watch, too_large_revision(asked, current))
         if options.initial_events or (asked == 0 and options.initial_events is None):
             watch.begin(after=current, initial=_initial(view, table.ordered(view.namespace)))
             if options.initial_events and options.bookmarks:

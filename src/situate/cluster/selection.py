@@ -150,7 +150,7 @@ def _exact(words: _Words) -> str:
 
 def _values(words: _Words) -> list[str]:
     if (word := words.take()) != "(":
-        raise _unreadable(f"found {_shown(word)}, expected: '('")
+        raise _unreadable(f"found {_shown(word)} expected: '('")
     values: list[str] = []
     while True:
         word = words.take()

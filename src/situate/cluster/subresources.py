@@ -7,13 +7,15 @@ written by `writing`.
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from typing import Any, Final
 
 from situate.cluster import validation
 from situate.cluster.admission.attributes import Attributes, Steps
 from situate.cluster.field_errors import Refused, bad_request, invalid_object, required
+from situate.cluster.go_text import quote
 from situate.cluster.patches import json_patch, merge_patch
-from situate.cluster.refusals import Declined, accepted, conflict, not_found
+from situate.cluster.refusals import Declined, accepted, conflict, internal_error, not_found
 from situate.cluster.representation import decoded
 from situate.cluster.resources import Origin, Resource
 from situate.cluster.rules import Obj
@@ -22,7 +24,7 @@ from situate.cluster.store import Store
 from situate.cluster.structural import ScalePaths, get_path, set_path
 from situate.cluster.table_cells import selector_text
 from situate.cluster.times import timestamp
-from situate.cluster.writing import APPLY_PATCH, JSON_PATCH, Call, Writing, Written, operation_options
+from situate.cluster.writing import APPLY_PATCH, JSON_PATCH, Call, Shape, Writing, Written, operation_options
 
 SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -56,6 +58,13 @@ class Subresources:
             "status": status,
         }
 
+    def read_scale(self, resource: Resource, obj: Obj) -> Obj:
+        """GET of the scale subresource: of a custom resource, only if it says how many replicas it wants."""
+        path = _scale_paths(resource).spec_replicas
+        if get_path(obj, path) is None and resource.origin is Origin.CUSTOM:
+            raise Declined(internal_error(f"the spec replicas field {quote(path)} does not exist"))
+        return self.scale_of(resource, obj)
+
     def write_scale(self, call: Call) -> Steps[Written]:
         """PUT or PATCH of the scale subresource."""
         resource = call.resource
@@ -83,11 +92,15 @@ class Subresources:
                 new["metadata"]["resourceVersion"] = revision
             else:
                 new["metadata"].pop("resourceVersion", None)
-            set_path(new, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
+            take(new, scale)
             self._writing.track(call, present, new, semantics, "scale")
             return new
 
-        written = yield from self._writing.replace(call, "scale", semantics, change)
+        def take(obj: Obj, scale: Obj) -> None:
+            set_path(obj, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
+
+        shape = Shape(("autoscaling", "v1", "Scale"), partial(self.scale_of, resource), take)
+        written = yield from self._writing.replace(call, "scale", semantics, change, shape=shape)
         obj = written.object if isinstance(written.object, dict) else decoded(resource, written.object)
         return Written(200, self.scale_of(resource, obj))
 

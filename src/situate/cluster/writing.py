@@ -98,6 +98,17 @@ Validate: TypeAlias = Callable[[Obj, Obj], list[FieldError]]
 """What is wrong with the new object, given the old one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How admission sees a subresource that is an object of another kind, and what it may change of it."""
+
+    kind: tuple[str, str, str]
+    """Group, version, kind."""
+    show: Callable[[Obj], Obj]
+    take: Callable[[Obj, Obj], None]
+    """Puts into the object (first) what admission made of its shown form (second)."""
+
+
 class Writing:
     """The writing half of the API over one store."""
 
@@ -127,6 +138,8 @@ class Writing:
         resource, semantics = call.resource, self.semantics_of(call.resource)
         obj = self.decoded_body(call, semantics)
         metadata = obj["metadata"]
+        if metadata.get("resourceVersion"):
+            raise Declined(Refused(500, "", "resourceVersion should not be set on objects to be created"))
         name = metadata.get("name", "")
         if not name and not metadata.get("generateName"):
             raise Declined(
@@ -204,6 +217,7 @@ class Writing:
         change: Change,
         prepare: Prepare | None = None,
         validate: Validate | None = None,
+        shape: Shape | None = None,
     ) -> Steps[Written]:
         """Changes an object that exists. `prepare` and `validate` replace the kind's own for a special subresource."""
         rules = self.rules(call.resource)
@@ -218,13 +232,13 @@ class Writing:
             old = decoded(call.resource, present)
             new = change(old)
             fixed = self._check_preconditions(call, new, present)
-            new = yield from self._admitted(call, "UPDATE", subresource, new, old)
+            new = yield from self._admitted(call, "UPDATE", subresource, new, old, shape)
             prepare(new, old)
             new["metadata"]["name"] = new["metadata"].get("name") or call.name
             errors = validate(new, old)
             if errors:
                 raise Declined(invalid_object(call.resource.group, call.resource.kind, call.name, errors))
-            yield from self._judged(call, "UPDATE", subresource, new, old)
+            yield from self._judged(call, "UPDATE", subresource, new, old, shape)
             if self._present(call) is not present:
                 # Somebody wrote while a webhook was asked.
                 if fixed:
@@ -258,6 +272,14 @@ class Writing:
         call.warnings.extend(checked.warnings)
         new: Obj = checked.object
         _place(call, new)
+        named = new["metadata"].get("name", "")
+        if not named:
+            why = "undeterminable: name must be provided"
+            raise Declined(bad_request(f"the name of the object ({call.name} based on URL) was {why}"))
+        if named != call.name:
+            raise Declined(
+                bad_request(f"the name of the object ({named}) does not match the name on the URL ({call.name})")
+            )
         semantics.default(new)
         return new
 
@@ -265,6 +287,8 @@ class Writing:
         formats = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
         if call.resource.origin is Origin.CUSTOM:
             formats.remove(STRATEGIC_PATCH)
+        if media == STRATEGIC_PATCH and media not in formats:
+            raise Declined(unsupported_media_type(media, formats))
         if media not in formats:
             raise Declined(unsupported_patch())
         errors: list[FieldError] = []
@@ -290,6 +314,8 @@ class Writing:
                     f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({call.name})"
                 )
             )
+        if not body.get("apiVersion") or not body.get("kind"):
+            raise Declined(bad_request(f"invalid object type: {_type_of(body)}"))
         _check_type(resource, body)
         writer = Writer(call.options.manager, resource.api_version, timestamp(call.now), subresource)
         reset = reset_fields(resource.kind, subresource, self.rules(resource).has_status)
@@ -328,7 +354,8 @@ class Writing:
         """Whether the client insists on the version it names. Raises `Declined` if that is not the present one."""
         metadata = new["metadata"]
         uid = metadata.get("uid")
-        if uid and uid != present.uid:
+        # In a patch it is a change like any other, which validation refuses.
+        if uid and uid != present.uid and call.request.method == "PUT":
             place = f"{present.namespace}/" if present.namespace else ""
             raise Declined(
                 conflict(
@@ -412,23 +439,34 @@ class Writing:
             }
             raise Declined(Refused(403, "Forbidden", refused.message, {**refused.details, "causes": [cause]}))
 
-    def _admitted(self, call: Call, operation: Any, subresource: str, obj: Obj, old: Obj | None) -> Steps[Obj]:
-        attributes = self._attributes(call, operation, subresource, obj, old)
+    def _admitted(
+        self, call: Call, operation: Any, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None = None
+    ) -> Steps[Obj]:
+        attributes = self._attributes(call, operation, subresource, obj, old, shape)
         yield from self.admission.mutate(attributes)
         changed = attributes.object
         assert changed is not None
-        return changed
+        if shape is None:
+            return changed
+        shape.take(obj, changed)
+        return obj
 
-    def _judged(self, call: Call, operation: Any, subresource: str, obj: Obj, old: Obj | None) -> Steps[None]:
-        yield from self.admission.validate(self._attributes(call, operation, subresource, obj, old))
+    def _judged(
+        self, call: Call, operation: Any, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None = None
+    ) -> Steps[None]:
+        yield from self.admission.validate(self._attributes(call, operation, subresource, obj, old, shape))
 
-    def _attributes(self, call: Call, operation: Any, subresource: str, obj: Obj, old: Obj | None) -> Attributes:
+    def _attributes(
+        self, call: Call, operation: Any, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None
+    ) -> Attributes:
         resource = call.resource
+        if shape is not None:
+            obj, old = shape.show(obj), old and shape.show(old)
         return Attributes(
             operation=operation,
             resource=resource,
             subresource=subresource,
-            kind=(resource.group, resource.version, resource.kind),
+            kind=shape.kind if shape is not None else (resource.group, resource.version, resource.kind),
             namespace=call.target.namespace,
             name=obj["metadata"].get("name", ""),
             object=obj,
@@ -495,6 +533,12 @@ def _place(call: Call, obj: Obj) -> None:
         metadata["namespace"] = namespace
     else:
         metadata.pop("namespace", None)
+
+
+def _type_of(obj: Obj) -> str:
+    """As Go prints a GroupVersionKind."""
+    group, _, version = (obj.get("apiVersion") or "").rpartition("/")
+    return f"{group}/{version}, Kind={obj.get('kind') or ''}"
 
 
 def _check_type(resource: Resource, obj: Obj) -> None:

@@ -34,13 +34,15 @@ class InTree:
             return False
         if attributes.resource.table == "pods" and not attributes.subresource:
             before = msgspec.json.encode(obj["spec"])
+            labelled = False
             if attributes.operation == "CREATE":
                 self._set_priority(attributes.resource, obj)
                 _tolerate_lost_nodes(obj["spec"])
+                labelled = self._label_with_zone(obj)
             elif attributes.operation == "UPDATE":
                 self._keep_priority(obj, attributes.old)
                 _tolerate_lost_nodes(obj["spec"])
-            return bool(before != msgspec.json.encode(obj["spec"]))
+            return labelled or bool(before != msgspec.json.encode(obj["spec"]))
         if attributes.resource.table == "nodes" and attributes.operation == "CREATE":
             return _taint_new_node(obj)
         return False
@@ -56,6 +58,13 @@ class InTree:
         if node is None:
             return {}
         return {name: node.labels[name] for name in _TOPOLOGY_LABELS if name in node.labels}
+
+    def _label_with_zone(self, pod: dict[str, Any]) -> bool:
+        """A pod that is created on a node gets its labels as one that is bound to it does."""
+        labels = self.zone_labels(pod["spec"].get("nodeName", ""))
+        if labels:
+            pod["metadata"].setdefault("labels", {}).update(labels)
+        return bool(labels)
 
     def _set_priority(self, resource: Resource, pod: dict[str, Any]) -> None:
         spec = pod["spec"]
