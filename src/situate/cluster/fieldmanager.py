@@ -200,11 +200,12 @@ def apply(
     The live object itself (equal, same managedFields) is the answer to an apply that changes nothing. 400 where the
     body does not fit the types, 409 where others own fields that would change and `force` is not set.
     """
-    if applied.get("metadata", {}).get("managedFields") is not None:
-        return bad_request("metadata.managedFields must be nil")
     problems = wrong_fields(applied, schema)
     if problems:
         return _untyped(applied, problems)
+    applied = {key: value for key, value in applied.items() if key != "metadata" or value is not None}
+    if applied.get("metadata", {}).get("managedFields") is not None:
+        return bad_request("metadata.managedFields must be nil")
     entries = {} if live is None else (_decoded(live.get("metadata", {}).get("managedFields")) or {})
     if not entries and live is not None:
         first = replace(writer, manager="before-first-apply", subresource="")
@@ -322,7 +323,8 @@ def _shown_manager(entry: _Entry) -> str:
 
 
 def _untyped(applied: dict[str, Any], problems: Sequence[str]) -> Refused:
-    metadata = applied.get("metadata", {})
+    sent = applied.get("metadata")
+    metadata = sent if isinstance(sent, dict) else {}
     group, _, version = applied.get("apiVersion", "").rpartition("/")
     where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={applied.get('kind')}"
     return Refused(500, "", f"failed to create typed patch object ({where}): {_listed(problems)}")

@@ -175,9 +175,9 @@ def _number(value: int | float, schema: _Raw, path: str) -> list[FieldError]:
 
 
 def _multiple(value: int | float, factor: int | float, path: str) -> list[FieldError]:
-    if isinstance(value, int) and int(factor) <= 0:
+    if factor <= 0 or (isinstance(value, int) and int(factor) <= 0):
         # Upstream cuts the factor to an integer for integer values.
-        shown = int(factor)
+        shown = int(factor) if isinstance(value, int) else factor
         return [invalid(path, shown, f"factor MultipleOf declared for {path} must be positive: {shown}")]
     quotient = value / factor
     if quotient != int(quotient):

@@ -22,13 +22,20 @@ _LEAVES = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": Schema(type="object", map_type="atomic", preserve_unknown=True),
     "io.k8s.apimachinery.pkg.runtime.RawExtension": Schema(type="object", preserve_unknown=True),
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": Schema(preserve_unknown=True),
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": Schema(preserve_unknown=True),
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool": Schema(preserve_unknown=True),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": Schema(
+        format="schema-or-array", preserve_unknown=True
+    ),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool": Schema(
+        format="schema-or-bool", preserve_unknown=True
+    ),
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": Schema(
         preserve_unknown=True
     ),
 }
 """Types with a codec of their own."""
+
+
+JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 
 @cache

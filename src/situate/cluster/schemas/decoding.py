@@ -16,6 +16,7 @@ from typing import Any, Final
 from situate.cluster.field_errors import Refused, bad_request
 from situate.cluster.go_text import quote
 from situate.cluster.schemas import leaves
+from situate.cluster.schemas.catalog import JSON_SCHEMA, component
 from situate.cluster.schemas.nodes import Schema
 
 Path = tuple[Any, ...]
@@ -190,6 +191,8 @@ def _value_check(schema: Schema, owner: str, go_type: str, keep_empty: bool) -> 
         return _text(leaves.time if schema.format == "date-time" else leaves.micro_time, owner)
     if schema.format == "quantity":
         return _quantity
+    if schema.format in ("schema-or-array", "schema-or-bool"):
+        return _json_schema(owner)
     if schema.preserve_unknown:
         return _anything
     if schema.format == "byte":
@@ -211,6 +214,21 @@ def _value_check(schema: Schema, owner: str, go_type: str, keep_empty: bool) -> 
 
 def _quantity(value: Any, _path: Path, _problems: list[str]) -> Any:
     return leaves.quantity(value)
+
+
+def _json_schema(owner: str) -> Check:
+    """A JSON schema below another one: itself, or the list or truth value that may stand in its place."""
+
+    def check(value: Any, path: Path, problems: list[str]) -> Any:
+        if type(value) is bool:
+            return value
+        if type(value) is list:
+            return [check(item, (path, index, None), problems) for index, item in enumerate(value)]
+        if type(value) is dict:
+            return checker(component(JSON_SCHEMA))(value, path, problems)
+        raise _mismatch(value, "v1.JSONSchemaProps", owner, path)
+
+    return check
 
 
 def _anything(value: Any, _path: Path, _problems: list[str]) -> Any:
