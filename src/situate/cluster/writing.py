@@ -26,6 +26,7 @@ from situate.cluster.options import WriteOptions
 from situate.cluster.patches import json_patch, merge_patch
 from situate.cluster.patches_strategic import strategic_merge_patch
 from situate.cluster.paths import Target
+from situate.cluster.pod_copies import PodCopies
 from situate.cluster.refusals import (
     MODIFIED,
     Declined,
@@ -123,6 +124,7 @@ class Writing:
         self.names = names
         self.admission = admission
         self.semantics_of = semantics_of
+        self._copies = PodCopies(store, names, admission)
         self._rules: dict[tuple[str, str, str], tuple[Resource, Rules]] = {}
 
     def rules(self, resource: Resource) -> Rules:
@@ -136,6 +138,16 @@ class Writing:
     def create(self, call: Call) -> Steps[Written]:
         """POST to a collection."""
         resource, semantics = call.resource, self.semantics_of(call.resource)
+        copied = None
+        if resource.table == "pods" and not call.options.dry_run:
+            copied = self._copies.read(call.request, call.target.namespace, call.options.manager)
+        if copied is not None:
+            key, name = copied
+            self._check_namespace(call, {"metadata": {"name": name}})
+            if self.store.get("pods", call.target.namespace, name) is None:
+                made = self._copies.copy(key, name, call.now)
+                if made is not None:
+                    return Written(201, made)
         obj = self.decoded_body(call, semantics)
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
@@ -152,7 +164,10 @@ class Writing:
             )
         semantics.default(obj)
         self.track(call, None, obj, semantics, "")
-        return (yield from self._insert(call, obj, semantics))
+        written = yield from self._insert(call, obj, semantics)
+        if copied is not None and not call.warnings and isinstance(written.object, Stored):
+            self._copies.remember(copied[0], written.object)
+        return written
 
     def update(
         self, call: Call, subresource: str, prepare: Prepare | None = None, validate: Validate | None = None

@@ -27,6 +27,11 @@ class Admission:
         self.built_in = InTree(store)
         self._webhooks = Webhooks(store, names, catalog, semantics_of)
 
+    @property
+    def has_webhooks(self) -> bool:
+        """Whether any webhook is configured at all."""
+        return self._webhooks.configured
+
     def mutate(self, attributes: Attributes) -> Steps[None]:
         """Changes `attributes.object`. Raises `Declined`."""
         self.built_in.mutate(attributes)

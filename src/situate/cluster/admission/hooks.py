@@ -93,6 +93,11 @@ class Hooks:
         self._compiled: list[Hook] | None = None
         store.subscribe(self._observe)
 
+    @property
+    def configured(self) -> bool:
+        """Whether there are any."""
+        return bool(self._hooks())
+
     def interested(self, attributes: Attributes) -> list[Hook]:
         """Webhooks with a rule for the write; selectors and conditions are not yet looked at."""
         hooks = self._hooks()

@@ -74,6 +74,11 @@ class Webhooks:
         self._mutating = Hooks(store, versions, "mutatingwebhookconfigurations.admissionregistration.k8s.io")
         self._validating = Hooks(store, versions, "validatingwebhookconfigurations.admissionregistration.k8s.io")
 
+    @property
+    def configured(self) -> bool:
+        """Whether there are any."""
+        return self._mutating.configured or self._validating.configured
+
     def mutating(self, attributes: Attributes) -> list[Hook]:
         """The webhooks that could be asked about a write."""
         return self._mutating.interested(attributes)
