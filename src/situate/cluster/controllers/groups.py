@@ -99,7 +99,7 @@ class PodIndex:
             self._forget(before)
         if change.new is None:
             return
-        after = change.pod = pod_facts(change.object)
+        after = change.pod = pod_facts(change.new, change.object)
         self.pods[key] = after
         if after.owner_uid:
             self._owned.setdefault(after.owner_uid, PodGroup()).add(after)

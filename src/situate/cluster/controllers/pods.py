@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from sys import intern
 from typing import Any
 
 import msgspec
 
 from situate.cluster.controllers.changes import Key, Obj
+from situate.cluster.stored import Stored
 from situate.cluster.times import seconds as parse_time
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -66,7 +68,8 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
         return self.ready and (min_ready_seconds == 0 or 0 < self.ready_since <= now - min_ready_seconds)
 
 
-def pod_facts(pod: Obj) -> PodFacts:
+def pod_facts(stored: Stored, pod: Obj) -> PodFacts:
+    """The facts of a stored pod, given decoded too. Text that many pods have in common is shared between them."""
     metadata = pod["metadata"]
     spec = pod.get("spec") or {}
     status = pod.get("status") or {}
@@ -74,18 +77,18 @@ def pod_facts(pod: Obj) -> PodFacts:
     ready = condition(pod, "Ready")
     deleted = metadata.get("deletionTimestamp")
     since = ready.get("lastTransitionTime") if ready else None
-    labels = metadata.get("labels") or {}
+    labels = stored.labels
     index = _index(metadata["name"], owner)
     return PodFacts(
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        uid=metadata.get("uid", ""),
-        node=spec.get("nodeName", ""),
+        namespace=intern(stored.namespace),
+        name=stored.name,
+        uid=stored.uid,
+        node=intern(spec.get("nodeName", "")),
         labels=labels,
-        owner_uid=owner["uid"] if owner else "",
-        owner_kind=owner["kind"] if owner else "",
-        owner_name=owner["name"] if owner else "",
-        phase=status.get("phase", ""),
+        owner_uid=intern(owner["uid"]) if owner else "",
+        owner_kind=intern(owner["kind"]) if owner else "",
+        owner_name=intern(owner["name"]) if owner else "",
+        phase=intern(status.get("phase", "")),
         ready=ready is not None and ready.get("status") == "True",
         ready_since=parse_time(since) if since else 0.0,
         created=parse_time(metadata["creationTimestamp"]) if metadata.get("creationTimestamp") else 0.0,

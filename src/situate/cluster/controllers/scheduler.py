@@ -19,6 +19,7 @@ from situate.cluster.controllers.changes import NODES, PODS, Change, Key, Obj
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import condition, with_condition
 from situate.cluster.controllers.taints import untolerated
+from situate.cluster.stored import Interned
 from situate.cluster.times import timestamp
 from situate.objects.quantity import parse_quantity
 
@@ -66,6 +67,7 @@ class SchedulerController:
         self._nodes: dict[str, _Node] = {}
         self._placed: dict[Key, tuple[str, Mapping[str, int]]] = {}
         self._waiting: dict[Key, None] = {}
+        self._shapes = Interned()
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
         if change.resource == NODES:
@@ -155,6 +157,7 @@ class SchedulerController:
         requests = before[1] if before is not None and change.pod_before is not None else {}
         if not requests or (change.pod_before is not None and change.pod_before.generation != pod.generation):
             requests = pod_requests(change.object)
+            requests = self._shapes.share(tuple(requests.items()), requests)
         self._placed[change.key] = (pod.node, requests)
         if pod.node in self._nodes:
             self._nodes[pod.node].taken.update(requests)
