@@ -15,7 +15,8 @@ from situate.vpod.demand import pods_needed
 from situate.vpod.drain import Eviction
 from situate.vpod.model import INT32_MAX
 from situate.vpod.options import Options, PolicyName, ReferenceVersion
-from situate.vpod.state import DrainGoal, State
+from situate.vpod.records import DrainGoal
+from situate.vpod.state import State
 from situate.vpod.state_json import free_capacity, last_ordinal, schedulable_pods
 
 LEADER_NAMESPACE = "knative-eventing"

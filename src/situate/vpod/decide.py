@@ -19,9 +19,10 @@ from situate.vpod.model import Key, NotEnoughReplicas, Placements, VPod, priorit
 from situate.vpod.options import PolicyName, ReferenceVersion
 from situate.vpod.pods import Cause, PodClass
 from situate.vpod.policy import resize
+from situate.vpod.records import NO_PLACES, Places
 from situate.vpod.shortage import Shortage, shortage
 from situate.vpod.situation import Situation
-from situate.vpod.state import NO_PLACES, Places, State
+from situate.vpod.state import State
 
 
 class MoveCause(StrEnum):

@@ -14,8 +14,9 @@ from situate.vpod.options import Options, PolicyName, Topology
 from situate.vpod.pods import Cause, PodClass
 from situate.vpod.policy import resize
 from situate.vpod.policy.registry import EVEN_POD_SPREAD
+from situate.vpod.records import Entry
 from situate.vpod.situation import Situation
-from situate.vpod.state import Entry, State
+from situate.vpod.state import State
 
 _ABSENT = (Cause.MISSING, Cause.PENDING)
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from situate.vpod.decide import Decision, commit, decide
 from situate.vpod.model import Key, Placement, VPod
-from situate.vpod.state import DrainGoal, Entry, State
+from situate.vpod.records import DrainGoal, Entry
+from situate.vpod.state import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from itertools import chain
 from situate.vpod.model import UNKNOWN_ZONE
 from situate.vpod.options import PackOrder, Topology
 from situate.vpod.pods import PodClass
+from situate.vpod.records import Places
 from situate.vpod.situation import Situation
-from situate.vpod.state import Places
 
 Added = dict[int, int]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from situate.vpod.limits import Limit
 from situate.vpod.pods import Cause
+from situate.vpod.records import Places
 from situate.vpod.situation import Situation
-from situate.vpod.state import Places
 
 FULL = "full"
 

@@ -5,7 +5,7 @@ Both return what is left by ordinal; the total of it is the total before minus `
 
 from __future__ import annotations
 
-from situate.vpod.state import Places
+from situate.vpod.records import Places
 
 Own = dict[int, int]
 

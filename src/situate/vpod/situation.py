@@ -12,7 +12,8 @@ from heapq import merge
 
 from situate.vpod.model import VPod, weight_of
 from situate.vpod.pods import PodClass
-from situate.vpod.state import NO_PLACES, Entry, Places, Slot, State
+from situate.vpod.records import NO_PLACES, Entry, Places, Slot
+from situate.vpod.state import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """What is known and counted of one StatefulSet: kept, and changed by events and decisions in O(entries touched).
 
-Each ordinal that has a pod, or on which anything is placed or reserved, has a `Slot`; nothing else takes memory, so
-it is bounded by pods plus placement entries however large an ordinal a status names (D11). Each vpod has an `Entry`.
-Deciding is left to `decide`, the JSON form to `state_json`. Only this module changes a slot's counts.
+Each ordinal that has a pod, or on which anything is placed or reserved, has a `Slot` of `records`; nothing else takes
+memory, so it is bounded by pods plus placement entries however large an ordinal a status names (D11). Each vpod has an
+`Entry`. Deciding is left to `decide`, the JSON form to `state_json`. Only this module changes a slot's counts.
 
 Time only moves forward and comes in as an argument: a pod out of order is held until `pod_grace` has passed.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from situate.vpod.model import (
@@ -20,7 +19,6 @@ from situate.vpod.model import (
     Key,
     Placement,
     Placements,
-    PlainVPod,
     VPod,
     ordinal_of,
     pod_name,
@@ -29,106 +27,9 @@ from situate.vpod.model import (
 )
 from situate.vpod.options import Options, Topology
 from situate.vpod.pods import ACCEPTED, Cause, NodeFacts, PodClass, PodFacts, Verdict, is_true, trouble
+from situate.vpod.records import NO_PLACES, DrainGoal, Entry, Places, Slot, differing
 
 T = TypeVar("T")
-
-NO_PLACES: Mapping[int, int] = {}
-Places = Mapping[int, int]
-"""Vreplicas by ordinal."""
-
-
-class Slot:
-    """One ordinal: the pod there, if any, and the units counted on it. Changed by `State` only."""
-
-    __slots__ = (
-        "adding",
-        "committed",
-        "counted",
-        "domain",
-        "name",
-        "open",
-        "ordinal",
-        "pod",
-        "since",
-        "trimming",
-        "verdict",
-    )
-
-    def __init__(self, ordinal: int, name: str) -> None:
-        self.ordinal = ordinal
-        self.name = name
-        self.pod: PodFacts | None = None
-        self.verdict = ACCEPTED
-        self.since: float | None = None  # since when the pod has been out of order; None while it is not
-        self.domain = ""  # the zone or node that spreading looks at; empty without topology
-        self.committed = 0  # units in statuses
-        self.adding = 0  # units that leave no room for new ones: per vpod the larger of reservation and status
-        self.trimming = 0  # units that count as overcommit: reservations, statuses of vpods without one
-        self.open = False  # accepts, and has room for one unit
-        self.counted: Cause | None = None  # what it counts as among the pods below R; None: not counted
-
-
-class Entry:
-    """One vpod as the state knows it. Changed by `State` only; its mappings are replaced, never edited."""
-
-    __slots__ = (
-        "deleting",
-        "invalid",
-        "key",
-        "listed",
-        "placements",
-        "priority",
-        "reserved",
-        "reserved_total",
-        "resource_version",
-        "result",
-        "short_since",
-        "status",
-        "status_total",
-        "surge",
-        "surge_since",
-        "wanted",
-        "weight",
-    )
-
-    def __init__(self, key: Key) -> None:
-        self.key = key
-        self.wanted = 0  # 0 while it is being deleted
-        self.deleting = False
-        self.weight = 1
-        self.priority = 0
-        self.listed = False  # False: only a reservation is known of it
-        self.placements: Placements = ()  # as its status says, whatever that is
-        self.invalid: Placements = ()  # the entries of its status that name no pod of ours or a negative number
-        self.resource_version = ""
-        self.status: Places = NO_PLACES
-        self.status_total = 0
-        self.reserved: Places | None = None  # None: nothing decided, or decided to be nowhere
-        self.reserved_total = 0
-        self.result: Placements = ()  # the reservation as placements, sorted by ordinal
-        self.short_since: float | None = None  # since when decisions have left some of it over
-        self.surge = 0  # vreplicas that run twice while a drain moves them
-        self.surge_since = 0.0
-
-    def as_vpod(self) -> PlainVPod:
-        """The vpod as it was last seen."""
-        return PlainVPod(
-            self.key,
-            self.wanted,
-            self.placements,
-            self.resource_version,
-            "deleted" if self.deleting else None,
-            self.weight,
-            self.priority,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class DrainGoal:
-    """Ordinals from `target` on are being emptied, before the scale is lowered to it."""
-
-    target: int
-    since: float
 
 
 class State:
@@ -483,7 +384,7 @@ class State:
         weight, old_status = entry.weight, entry.status
         old_held = old_status if entry.reserved is None else entry.reserved
         held = status if reserved is None else reserved
-        for ordinal in {*_differing(old_status, status), *_differing(old_held, held)}:
+        for ordinal in {*differing(old_status, status), *differing(old_held, held)}:
             slot = self._slot(ordinal)
             was_status, is_status = old_status.get(ordinal, 0), status.get(ordinal, 0)
             was_held, is_held = old_held.get(ordinal, 0), held.get(ordinal, 0)
@@ -495,7 +396,7 @@ class State:
     def _recount_status(self, entry: Entry, status: Places, reserved: Places) -> None:
         """The common case, a status that follows its reservation: only what it says beyond that takes room."""
         weight, old = entry.weight, entry.status
-        for ordinal in _differing(old, status):
+        for ordinal in differing(old, status):
             slot = self._slot(ordinal)
             was, now, held = old.get(ordinal, 0), status.get(ordinal, 0), reserved.get(ordinal, 0)
             slot.committed += (now - was) * weight
@@ -507,7 +408,7 @@ class State:
         """The reference lets nothing but reservations take room."""
         weight = entry.weight
         old, new = entry.reserved or NO_PLACES, reserved or NO_PLACES
-        for ordinal in {*_differing(entry.status, status), *_differing(old, new)}:
+        for ordinal in {*differing(entry.status, status), *differing(old, new)}:
             slot = self._slot(ordinal)
             slot.committed += (status.get(ordinal, 0) - entry.status.get(ordinal, 0)) * weight
             change = (new.get(ordinal, 0) - old.get(ordinal, 0)) * weight
@@ -671,16 +572,6 @@ class State:
             _raise(self.wants, namespace, sign * entry.wanted * weight)
             if entry.wanted > entry.reserved_total:
                 _raise(self.pending, entry.priority, sign * (entry.wanted - entry.reserved_total) * weight)
-
-
-def _differing(old: Places, new: Places) -> Iterable[int]:
-    if old is new:
-        return ()
-    if not old:
-        return list(new)
-    if not new:
-        return list(old)
-    return {ordinal for ordinal, _ in old.items() ^ new.items()}
 
 
 def _raise(counter: Counter[T], name: T, amount: int) -> None:

@@ -11,7 +11,8 @@ from situate.vpod.model import UNKNOWN_ZONE
 from situate.vpod.options import PolicyName
 from situate.vpod.pods import PodClass
 from situate.vpod.policy.registry import Policy
-from situate.vpod.state import Entry, Slot, State
+from situate.vpod.records import Entry, Slot
+from situate.vpod.state import State
 
 _ABSURD_FACTOR = 4
 _ABSURD_MARGIN = 1024

@@ -16,8 +16,9 @@ from situate.vpod.options import Options, PolicyName, Rescale
 from situate.vpod.pods import NodeFacts, PodFacts
 from situate.vpod.policy.registry import DEFAULT_PLACING, Policy, Predicate, Priority
 from situate.vpod.policy.resize import refusals
+from situate.vpod.records import DrainGoal
 from situate.vpod.situation import Situation
-from situate.vpod.state import DrainGoal, State
+from situate.vpod.state import State
 
 OPTIONS = Options("ns", "s", 10, policy=PolicyName.POLICY)
 EVEN = Policy((Predicate("EvenPodSpread", '{"MaxSkew": 1}'),), DEFAULT_PLACING.priorities)

@@ -16,7 +16,8 @@ from situate.vpod.drain import Eviction
 from situate.vpod.model import Key, Placements
 from situate.vpod.options import Options
 from situate.vpod.pods import PodClass
-from situate.vpod.state import DrainGoal, State
+from situate.vpod.records import DrainGoal
+from situate.vpod.state import State
 
 KNATIVE_LATENCY_MS: Final = (10.0, 100.0, 1000.0, 10000.0, 30000.0, 60000.0)
 """Bounds of `kn.eventing.schedule.latency`."""

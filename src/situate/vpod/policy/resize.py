@@ -20,8 +20,9 @@ from situate.vpod.policy.filters import FULL
 from situate.vpod.policy.place import ROOM, most_that_fit, placed, removed
 from situate.vpod.policy.registry import CompiledPolicy, compiled
 from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
+from situate.vpod.records import Places, Slot
 from situate.vpod.situation import Situation
-from situate.vpod.state import Places, Slot, State
+from situate.vpod.state import State
 
 _compiled = lru_cache(maxsize=64)(compiled)
 
