@@ -153,7 +153,8 @@ def test_a_namespace_is_emptied_and_goes() -> None:
     served.call("POST", "/apis/apps/v1/namespaces/team/statefulsets", stateful_set(replicas=2))
     served.run(5)
     assert served.names("/api/v1/namespaces/team/serviceaccounts") == ["default"]
+    assert served.names("/api/v1/namespaces/team/events") != []
     served.call("DELETE", "/api/v1/namespaces/team")
-    served.run(10)
+    served.run(2)
     assert served.tried("GET", "/api/v1/namespaces/team")[0] == 404
     assert served.names("/api/v1/pods") == []

@@ -108,7 +108,8 @@ class Machinery:
 
     def observe(self, event: Event) -> None:
         """Take note of a change of the store; the next `step` acts upon it."""
-        if event.resource != EVENTS:
+        # Nobody reads Events, but a namespace waits for the last one of its own to be gone.
+        if event.resource != EVENTS or event.new is None:
             self._changes.append(Change(event.resource, event.old, event.new))
 
     def stop_kubelet(self, node: str) -> None:

@@ -37,6 +37,12 @@ class _Node:
     room: dict[str, int]
     taken: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def open(self) -> bool:
+        """Neither cordoned nor tainted: any pod may come that asks for no node in particular."""
+        spec = self.node["spec"]
+        return not spec.get("taints") and not spec.get("unschedulable")
+
     def lack(self, requests: Mapping[str, int]) -> Iterator[str]:
         """Reasons why the requests do not fit."""
         if self.taken["pods"] + 1000 > self.room.get("pods", 0):
@@ -47,12 +53,12 @@ class _Node:
 
     def use(self, requests: Mapping[str, int]) -> float:
         """Mean share of CPU and memory in use with the requests on top."""
-        shares = [
-            (self.taken[name] + requests.get(name, 0)) / self.room[name]
-            for name in ("cpu", "memory")
-            if self.room.get(name)
-        ]
-        return sum(shares) / len(shares) if shares else 0.0
+        share = 0.0
+        for name in ("cpu", "memory"):
+            room = self.room.get(name)
+            if room:
+                share += (self.taken[name] + requests.get(name, 0)) / room
+        return share / 2
 
 
 class SchedulerController:
@@ -105,11 +111,13 @@ class SchedulerController:
     def _filter(self, pod: Obj, requests: Mapping[str, int]) -> tuple[list[_Node], Counter[str]]:
         fitting = []
         reasons: Counter[str] = Counter()
+        anywhere = not pod["spec"].get("nodeSelector") and not pod["spec"].get("affinity")
         for entry in self._nodes.values():
-            first = _excluded(pod, entry.node)
+            first = "" if anywhere and entry.open else _excluded(pod, entry.node)
             lacks = [first] if first else list(entry.lack(requests))
-            reasons.update(lacks)
-            if not lacks:
+            if lacks:
+                reasons.update(lacks)
+            else:
                 fitting.append(entry)
         return fitting, reasons
 
