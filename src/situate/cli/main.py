@@ -7,6 +7,7 @@ import typer
 from situate.cli.check import check
 from situate.cli.crds import crds
 from situate.cli.demo.command import demo
+from situate.cli.embedded import embedded
 from situate.cli.manifests import manifests
 from situate.cli.run import run
 from situate.cli.vpod import app as vpod_app
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(demo)
+app.command()(embedded)
 app.command()(check)
 app.command()(crds)
 app.command()(manifests)

@@ -10,11 +10,12 @@ import asyncio
 import random
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
+import msgspec
 import structlog
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
@@ -35,6 +36,7 @@ from situate.embedded.kubeconfig import kubeconfig
 from situate.embedded.machinery_task import MachineryTask
 from situate.embedded.service_addresses import ServiceAddresses
 from situate.embedded.webhook_calls import WebhookCaller
+from situate.objects.messages import Request
 
 _log = structlog.get_logger(__name__)
 
@@ -138,6 +140,12 @@ class EmbeddedServer:
             self._journal.close()
         if self.failed is not None and not self.failed.cancel() and not self.failed.cancelled():
             self.failed.exception()  # told already
+
+    def create_nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """Puts nodes into the cluster; those that exist, from a state that was kept, stay as they are."""
+        for node in nodes:
+            headers = {"content-type": "application/json"}
+            self.api.answer(Request("POST", "/api/v1/nodes", (), headers, msgspec.json.encode(node)), time.time())
 
     def cut_watches(self) -> int:
         """Ends every open watch; says how many there were."""

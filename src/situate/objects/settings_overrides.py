@@ -36,7 +36,7 @@ def override_from_text(path: str, text: str, source: str) -> tuple[Override | No
     value, mistakes = load_yaml(text)
     if mistakes:
         return None, tuple(replace(each, path=source) for each in mistakes)
-    return Override(path, text if value is None else value, source), ()
+    return Override(path, value if text.strip() else text, source), ()
 
 
 def with_overrides(data: object, overrides: Iterable[Override]) -> tuple[object, tuple[Mistake, ...]]:

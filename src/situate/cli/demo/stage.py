@@ -47,7 +47,7 @@ class Stage:
             await self.start(
                 name,
                 *("run", "-f", str(configuration), "--kubeconfig", str(self.kubeconfig)),
-                *("--set", f"leaderElection.identity={name}", "--set", "health.address=null"),
+                *("--set", f"leaderElection.identity={name}", "--set", "health.address=127.0.0.1:0"),
             )
 
     async def kill(self, name: str) -> None:

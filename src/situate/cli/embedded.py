@@ -1,0 +1,70 @@
+"""`situate embedded`: just the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from situate.cli.failures import ExitCode, mendable_failures
+from situate.cluster.controllers.nodes import nodes
+from situate.embedded.journal import Unusable
+from situate.embedded.kubeconfig import write_kubeconfig
+from situate.embedded.running import DidNotStart, EmbeddedServer, Settings
+from situate.runtime.logs import configure_logging
+
+
+def embedded(
+    port: Annotated[int, typer.Option(help="Where to listen; 0 takes any free port.")] = 8001,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    data: Annotated[
+        Path | None, typer.Option(help="Keep the state in this folder; without it, it is gone at the end.")
+    ] = None,
+    node_count: Annotated[int, typer.Option("--nodes", min=0, help="Begin with so many nodes.")] = 0,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--write-kubeconfig", help="Write a kubeconfig here once the server answers.")
+    ] = None,
+) -> None:
+    """Run an API server with controllers and kubelets in memory, until Ctrl-C. kubectl works with it.
+
+    situate embedded --nodes 3 --write-kubeconfig kubeconfig
+    KUBECONFIG=kubeconfig kubectl get nodes
+    """
+    configure_logging("warning")
+    with mendable_failures():
+        settings = Settings(host=host, port=port, data=data)
+        try:
+            raise typer.Exit(asyncio.run(_serve(settings, node_count, kubeconfig)))
+        except (DidNotStart, Unusable) as problem:
+            sys.stderr.write(f"situate: {problem}\n")
+            raise typer.Exit(ExitCode.NO) from None
+
+
+async def _serve(settings: Settings, node_count: int, kubeconfig: Path | None) -> ExitCode:
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[None] = loop.create_future()
+    for which in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(which, _settle, stopped)
+    async with EmbeddedServer(settings) as server:
+        server.create_nodes(nodes(node_count, zones=("a", "b", "c")))
+        if kubeconfig is not None:
+            write_kubeconfig(kubeconfig, server.kubeconfig())
+        sys.stdout.write(f"the API server answers at {server.url}\n")
+        if kubeconfig is not None:
+            sys.stdout.write(f"export KUBECONFIG={kubeconfig}\n")
+        sys.stdout.flush()
+        assert server.failed is not None
+        await asyncio.wait((stopped, server.failed), return_when=asyncio.FIRST_COMPLETED)
+        if server.failed.done():
+            sys.stderr.write(f"situate: the API server stops: {server.failed.exception()}\n")
+            return ExitCode.NO
+    return ExitCode.DONE
+
+
+def _settle(stopped: asyncio.Future[None]) -> None:
+    if not stopped.done():
+        stopped.set_result(None)
