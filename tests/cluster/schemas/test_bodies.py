@@ -59,3 +59,23 @@ def test_a_body_that_is_no_object_of_a_kind_is_refused(value: Any) -> None:
     assert outcome.message.startswith(
         "the object provided is unrecognized (must be of type Pod): couldn't get version/kind"
     )
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (b"[" * 201 + b"]" * 201, "application/json"),
+        (b"[" * 100_000, "application/json"),
+        (b'{"a":' * 300 + b"1" + b"}" * 300, "application/json"),
+        (b"\n".join(b" " * level + b"a:" for level in range(250)), "application/yaml"),
+    ],
+)
+def test_bodies_without_bottom_are_refused(raw: bytes, kind: str) -> None:
+    outcome = decode(raw, kind)
+    assert isinstance(outcome, Refused)
+    assert "nested deeper than 200 levels" in outcome.message
+
+
+def test_a_deep_body_within_the_limit_is_read() -> None:
+    raw = b"[" * 199 + b"]" * 199 + b" " * 300
+    assert isinstance(decode(raw), list)

@@ -11,6 +11,8 @@ import yaml
 from situate.cluster.field_errors import Refused, bad_request
 from situate.cluster.go_text import quote
 
+MAX_DEPTH = 200
+"""Levels of nesting; what is deeper no schema describes, and walking it would exhaust the stack."""
 YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml"})
 
 
@@ -18,12 +20,35 @@ def decode(raw: bytes, content_type: str = "application/json") -> Any | Refused:
     """The body's value; 400 where it is not JSON, or YAML where that is its type."""
     try:
         if content_type in YAML_TYPES:
-            return yaml.load(raw, Loader=_Loader)  # noqa: S506 - derived from SafeLoader
-        return msgspec.json.decode(raw)
+            value = yaml.load(raw, Loader=_Loader)  # noqa: S506 - derived from SafeLoader
+        else:
+            value = msgspec.json.decode(raw)
+    except RecursionError:
+        return _too_deep()
     except msgspec.DecodeError as error:
         return bad_request(f"error decoding body: {error}")
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         return bad_request(f"error decoding YAML: {' '.join(str(error).split())}")
+    return _too_deep() if _is_deep(raw) and _depth(value) > MAX_DEPTH else value
+
+
+def _is_deep(raw: bytes) -> bool:
+    """Whether the value can be too deep at all; block style of YAML nests without brackets, by indentation."""
+    return raw.count(b"{") + raw.count(b"[") > MAX_DEPTH or b" " * MAX_DEPTH in raw
+
+
+def _depth(value: Any) -> int:
+    """How many objects and lists lie inside one another."""
+    depth = 0
+    level = [value]
+    while holders := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        level = [item for holder in holders for item in (holder.values() if isinstance(holder, dict) else holder)]
+    return depth
+
+
+def _too_deep() -> Refused:
+    return bad_request(f"error decoding body: objects and lists nested deeper than {MAX_DEPTH} levels")
 
 
 def duplicate_fields(raw: bytes, value: Any) -> tuple[str, ...]:
