@@ -115,10 +115,6 @@ class PodIndex:
     def on_node(self, node: str) -> Iterable[PodFacts]:
         return self._by_node.get(node, {}).values()
 
-    def nodes(self) -> Iterable[str]:
-        """Names of nodes that pods are bound to, whether the nodes exist or not."""
-        return self._by_node.keys()
-
     def loose(self, namespace: str) -> Iterable[PodFacts]:
         """Pods of a namespace without a controlling owner."""
         return self._loose.get(namespace, {}).values()

@@ -95,11 +95,6 @@ class NodeLifecycleController:
     def refused(self, key: Key, refusal: Refusal) -> None:
         """Nothing to remember: the next look finds the same thing to do."""
 
-    def zone_state(self, region: str, zone: str) -> ZoneState:
-        """How much of a zone is silent."""
-        found = self._zones.get((region, zone))
-        return found.state if found else ZoneState.NORMAL
-
     def _monitor(self, now: float) -> Outcome:
         """Upstream: monitorNodeHealth."""
         if not self._nodes:

@@ -24,7 +24,7 @@ class TaintEvictionController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._taints: dict[str, tuple[Obj, ...]] = {}
-        self._since: dict[Key, tuple[tuple[Obj, ...], float]] = {}
+        self._since: dict[Key, float] = {}
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
         if change.resource == NODES:
@@ -49,8 +49,8 @@ class TaintEvictionController:
         taints = self._taints.get(facts.node, ()) if facts else ()
         pod = self._cluster.get(PODS, *key) if taints else None
         if facts is None or pod is None or facts.terminating:
-            cancelled = self._since.pop(key, None)
-            return NOTHING if cancelled is None else Outcome()
+            self._since.pop(key, None)
+            return NOTHING
         due = self._due(key, pod, taints, now)
         if due is None or now < due:
             return Outcome(again_at=due)
@@ -66,9 +66,7 @@ class TaintEvictionController:
         if wait is None:
             self._since.pop(key, None)
             return None
-        _, since = self._since.get(key, (taints, now))
-        self._since[key] = (taints, since)
-        return since + wait
+        return self._since.setdefault(key, now) + wait
 
 
 def _tolerated_for(tolerations: Iterable[Mapping[str, Any]], taints: Iterable[Obj]) -> float | None:
