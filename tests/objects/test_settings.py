@@ -86,6 +86,14 @@ def test_null_is_the_default_as_in_kubernetes() -> None:
     assert value == Entry("web", 20)
 
 
+def test_null_is_kept_where_it_is_a_value_of_its_own() -> None:
+    class Server(msgspec.Struct, frozen=True):
+        address: str | None = ":8080"
+
+    assert parse_section({"address": None}, Server) == (Server(None), ())
+    assert parse_section({}, Server) == (Server(":8080"), ())
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

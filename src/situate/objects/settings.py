@@ -91,7 +91,7 @@ def parse_section(data: object, kind: type[T], path: str = "") -> tuple[T | None
     """The settings, or None and every mistake in the order of the data.
 
     `kind` is a msgspec struct, or a list, dict or tuple of them. `null` counts as not set where the field has a
-    default. An integer may be written as `20.0`; a boolean is never a number; text is never converted.
+    default and null is no value of its own. An integer may be written as `20.0`; a boolean is never a number; text is never converted.
     """
     found: list[Mistake] = []
     value = _parse(data, types.type_info(kind), path, found)
@@ -188,7 +188,7 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
         field = fields.get(key) if isinstance(key, str) else None
         if field is None:
             found.append(unknown_key(key, fields, path, item))
-        elif item is None and not field.required:
+        elif item is None and not field.required and not _takes_null(field.type):
             continue  # as in Kubernetes, null is the default
         else:
             arguments[field.name] = _parse(item, field.type, _below(path, field.encode_name), found)
@@ -209,9 +209,13 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
     return made if len(found) == before else _WRONG
 
 
+def _takes_null(info: types.Type) -> bool:
+    return isinstance(info, types.UnionType) and any(isinstance(each, types.NoneType) for each in info.types)
+
+
 def _parse_union(value: object, info: types.UnionType, path: str, found: list[Mistake]) -> Any:
     """The first alternative that fits; if none does, the mistakes inside the only one of the value's own shape."""
-    if value is None and any(isinstance(each, types.NoneType) for each in info.types):
+    if value is None and _takes_null(info):
         return None
     alternatives = [each for each in info.types if not isinstance(each, types.NoneType)]
     tried: list[list[Mistake]] = []
