@@ -10,6 +10,7 @@ from situate.cli.demo.command import demo
 from situate.cli.embedded import embedded
 from situate.cli.manifests import manifests
 from situate.cli.run import run
+from situate.cli.simulate import simulate
 from situate.cli.vpod import app as vpod_app
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app.command()(run)
 app.command()(demo)
 app.command()(embedded)
 app.command()(check)
+app.command()(simulate)
 app.command()(crds)
 app.command()(manifests)
 app.add_typer(vpod_app, name="vpod")

@@ -1,0 +1,186 @@
+"""`situate simulate`: the shipped decisions on a simulated cluster, for several settings side by side."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
+from situate.objects.durations import format_duration
+from situate.objects.settings import Mistake, did_you_mean
+from situate.objects.yaml_text import load_yaml
+from situate.runtime.configuration import BadConfiguration
+from situate.sim.vpod.picture import picture
+from situate.sim.vpod.report import Report
+from situate.sim.vpod.scenario import Scenario, Variant, parse_scenario
+from situate.sim.vpod.simulation import Simulation
+
+PROGRESS_AFTER_S = 2.0
+"""A simulation that is done by then shows no progress."""
+_COLUMNS = (
+    Column("variant"),
+    Column("pod-hours", right=True),
+    Column("cost", right=True),
+    Column("used", right=True),
+    Column("peak pods", right=True),
+    Column("scaled", right=True),
+    Column("moves", right=True),
+    Column("ran", right=True),
+    Column("short", right=True),
+    Column("longest", right=True),
+    Column("skew", right=True),
+    Column("zone share", right=True),
+    Column("node-hours", wide=True, right=True),
+    Column("without place", wide=True, right=True),
+    Column("writes", wide=True, right=True),
+    Column("moves by cause", wide=True),
+    Column("longest of", wide=True),
+)
+
+
+def simulate(
+    scenario: Annotated[Path, typer.Argument(help="The scenario; see examples/vpod-day.yaml.", show_default=False)],
+    variant: Annotated[
+        list[str] | None, typer.Option("--variant", help="Only this variant; may be given several times.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw demand, pods and shortage into this SVG.")] = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Play a scenario for each variant and show what it costs, moves and lacks. Needs no cluster.
+
+    Columns: used: part of the pods' capacity that was taken. scaled: scale-ups/scale-downs. moves: vreplicas that
+    lost their place. ran: part of the demand that ran. short: vreplica-time that did not. longest: the longest that one
+    source lacked something. skew: most minus fewest vreplicas of a source on a pod. zone share: part of a source
+    that is in one zone.
+    """
+    with mendable_failures():
+        parsed = read_scenario(scenario)
+        reports = _played(parsed, _chosen(parsed, variant or []))
+        if plot is not None:
+            _write(plot, picture(parsed, reports))
+    if output in (Format.JSON, Format.YAML):
+        print_data([report.as_data() for report in reports], output)
+        return
+    settings = parsed.settings
+    out = console()
+    out.print(f"{settings.title or scenario.name}: {format_duration(settings.duration)}, seed {settings.seed}")
+    print_table(_COLUMNS, [_row(report) for report in reports], output)
+    if plot is not None:
+        out.print(f"drawn: {plot}")
+
+
+def read_scenario(file: Path) -> Scenario:
+    """Raises `BadConfiguration` with every mistake, `WrongInput` if the file cannot be read."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise WrongInput(f"{file}: no such file; examples/vpod-day.yaml is a scenario to begin with") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise WrongInput(f"{file} cannot be read: {problem}") from None
+    data, mistakes = load_yaml(text)
+    scenario = None
+    if not mistakes:
+        scenario, mistakes = parse_scenario(data)
+    if scenario is None:
+        raise BadConfiguration(str(file), mistakes or (Mistake("", "", "a scenario"),))
+    return scenario
+
+
+def _chosen(scenario: Scenario, names: Sequence[str]) -> Sequence[Variant]:
+    known = {each.name: each for each in scenario.variants}
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise WrongInput(f"--variant {name}: the scenario has {', '.join(known)}{'; ' + hint if hint else ''}")
+    return [each for each in scenario.variants if not names or each.name in names]
+
+
+def _played(scenario: Scenario, variants: Sequence[Variant]) -> list[Report]:
+    reports = []
+    with _progress(len(variants) * scenario.settings.duration) as bar:
+        for number, variant in enumerate(variants):
+            simulation = Simulation(scenario, variant, random.Random)
+            for when in scenario.sample_times():
+                simulation.advance(when)
+                bar.show(variant.name, number * scenario.settings.duration + when)
+            reports.append(simulation.report())
+    return reports
+
+
+class _Bar:
+    """Progress on standard error, once it has taken a while, and only where a person looks on."""
+
+    def __init__(self, progress: Progress, total: float) -> None:
+        self._progress = progress
+        self._total = total
+        self._begun = monotonic()
+        self._is_shown = progress.console.is_terminal
+        self._task = None if self._is_shown else progress.add_task("", visible=False)
+
+    def show(self, name: str, done: float) -> None:
+        if not self._is_shown or monotonic() - self._begun < PROGRESS_AFTER_S:
+            return
+        if self._task is None:
+            self._progress.start()
+            self._task = self._progress.add_task(name, total=self._total)
+        self._progress.update(self._task, description=name, completed=done)
+
+
+@contextmanager
+def _progress(total: float) -> Iterator[_Bar]:
+    progress = Progress(
+        TextColumn("simulating {task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=Console(file=sys.stderr),
+        transient=True,
+    )
+    try:
+        yield _Bar(progress, total)
+    finally:
+        progress.stop()
+
+
+def _row(report: Report) -> tuple[object, ...]:
+    longest = report.longest
+    return (
+        report.variant,
+        f"{report.pod_hours:.1f}",
+        f"{report.cost:.2f}" if report.cost else "-",
+        f"{report.utilisation:.0%}",
+        report.peak_pods,
+        f"{report.scale_ups}/{report.scale_downs}",
+        report.all_moves,
+        f"{report.available:.3%}",
+        _rounded(report.short_seconds),
+        _rounded(longest.seconds) if longest is not None else "-",
+        f"{report.skew:.2f}",
+        f"{report.zone_share:.0%}",
+        f"{report.node_hours:.1f}",
+        _rounded(report.unplaced_seconds),
+        report.status_writes,
+        ", ".join(f"{cause} {vreplicas}" for cause, vreplicas in sorted(report.moves.items())) or "-",
+        f"{longest.key} at {_rounded(longest.since)}" if longest is not None else "-",
+    )
+
+
+def _rounded(seconds: float) -> str:
+    return format_duration(float(round(seconds)))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise WrongInput(f"--plot {file} cannot be written: {problem.strerror}") from None

@@ -1,0 +1,129 @@
+"""What each source wants over time: the shapes of a scenario, turned into the moments at which a number changes."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from situate.sim.vpod.settings import BurstSettings, DemandSettings, ScenarioSettings, SineSettings, WalkSettings
+from situate.vpod.model import Key
+
+
+class Chance(Protocol):
+    """Where numbers by chance come from (`random.Random` is one)."""
+
+    def random(self) -> float:
+        """At least 0, less than 1."""
+        ...
+
+
+Chances = Callable[[str], Chance]
+"""A source of chance for a name; equal names, equal numbers."""
+Curve = list[tuple[float, float]]
+"""From each time on so many, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One source with all that it will ever want."""
+
+    key: Key
+    weight: int
+    priority: int
+    changes: tuple[tuple[float, int | None], ...]
+    """Time and vreplicas wanted from then on, ascending, no two alike in a row; None: the source is deleted."""
+
+
+def demands(scenario: ScenarioSettings, chances: Chances) -> Iterator[Demand]:
+    """Every source of the scenario, in its order. The same seed gives the same demand to every variant."""
+    for source in scenario.sources:
+        for number, name in enumerate(source.names()):
+            key = Key(source.namespace, name)
+            arrives = source.arrives + number * source.stagger
+            leaves = scenario.duration if source.leaves is None else min(source.leaves, scenario.duration)
+            curve = total(source.shapes(), scenario.duration, chances(f"{scenario.seed} {key}"))
+            changes: list[tuple[float, int | None]] = list(_within(curve, arrives, leaves))
+            if changes and source.leaves is not None and source.leaves < scenario.duration:
+                changes.append((source.leaves, None))
+            yield Demand(key, source.weight, source.priority, tuple(changes))
+
+
+def total(shapes: DemandSettings, duration: float, chance: Chance) -> Curve:
+    """The sum of the shapes, never below 0 and rounded to whole vreplicas."""
+    curves: list[Curve] = []
+    if shapes.steady is not None:
+        curves.append([(0.0, shapes.steady)])
+    if shapes.steps is not None:
+        curves.append([(when, float(wanted)) for when, wanted in sorted(shapes.steps.items())])
+    if shapes.sine is not None:
+        curves.append(_sine(shapes.sine, duration))
+    if shapes.bursts is not None:
+        curves.append(_bursts(shapes.bursts, duration, chance))
+    if shapes.walk is not None:
+        curves.append(_walk(shapes.walk, duration, chance))
+    changes = sorted(
+        (when, after - before)
+        for curve in curves
+        for (when, after), before in zip(curve, [0.0, *(value for _, value in curve)], strict=False)
+    )
+    summed: Curve = []
+    level = 0.0
+    for when, change in changes:
+        level += change
+        if summed and summed[-1][0] == when:
+            summed.pop()
+        summed.append((when, float(max(0, round(level)))))
+    return summed
+
+
+def _within(curve: Curve, arrives: float, leaves: float) -> Iterator[tuple[float, int]]:
+    """What is wanted from arrival on; times at which nothing changes are left out."""
+    if arrives >= leaves:
+        return
+    begun = bisect_right(curve, arrives, key=lambda point: point[0])
+    last = int(curve[begun - 1][1]) if begun else 0
+    yield arrives, last
+    for when, wanted in curve[begun:]:
+        if when >= leaves:
+            return
+        if wanted != last:
+            last = int(wanted)
+            yield when, last
+
+
+def _sine(sine: SineSettings, duration: float) -> Curve:
+    middle, swing = (sine.high + sine.low) / 2, (sine.high - sine.low) / 2
+    turns = 2 * math.pi / sine.period
+    return [(when, middle + swing * math.cos(turns * (when - sine.peak_at))) for when in _times(sine.every, duration)]
+
+
+def _bursts(bursts: BurstSettings, duration: float, chance: Chance) -> Curve:
+    changes: Curve = []
+    for when in _times(bursts.every, duration):
+        late, happens = chance.random() * bursts.jitter, chance.random() < bursts.chance
+        if happens:
+            changes += [(when + late, float(bursts.height)), (when + late + bursts.lasting, -float(bursts.height))]
+    level = 0.0
+    curve: Curve = []
+    for when, change in sorted(changes):
+        level += change
+        curve.append((when, level))
+    return curve
+
+
+def _walk(walk: WalkSettings, duration: float, chance: Chance) -> Curve:
+    level = walk.start
+    curve: Curve = [(0.0, float(level))]
+    for when in _times(walk.every, duration):
+        if when:
+            change = int(chance.random() * (2 * walk.step + 1)) - walk.step
+            level = min(max(level + change, walk.low), walk.high)
+            curve.append((when, float(level)))
+    return curve
+
+
+def _times(every: float, duration: float) -> Iterator[float]:
+    return (number * every for number in range(math.ceil(duration / every)))

@@ -1,0 +1,224 @@
+"""The pods of one StatefulSet and the nodes under them, as small state machines on a timeline.
+
+Pods are managed in parallel, as Knative's dispatchers are. The node with the fewest pods of the emptiest zone gets the
+next one. A node that falls silent runs nothing from that moment on; that it is lost is seen only later.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from situate.sim.timeline import Timeline
+from situate.sim.vpod.settings import ClusterSettings
+from situate.vpod.model import pod_name
+from situate.vpod.pods import NodeFacts, PodFacts
+
+
+@dataclass(slots=True)
+class SimulatedNode:
+    name: str
+    zone: str
+    up: bool = True
+    """Whether anything runs on it; what is seen of that is `lost`."""
+    lost: bool = False
+    cordoned: bool = False
+    silent_since: float | None = None
+
+    def facts(self) -> NodeFacts:
+        """As the scheduler sees it."""
+        return NodeFacts(self.name, self.zone, self.cordoned, ready=not self.lost, unreachable=self.lost)
+
+
+@dataclass(slots=True, eq=False)
+class SimulatedPod:
+    ordinal: int
+    uid: str
+    node: SimulatedNode | None = None
+    """None while it is Pending."""
+    started: bool = False
+    starts: int = 0
+    """Attempts so far; only the last one counts."""
+    deleting: bool = False
+    marked: bool = False
+    """Carries the annotation that makes it unschedulable."""
+
+    @property
+    def running(self) -> bool:
+        """Whether what is on it works."""
+        return self.started and self.node is not None and self.node.up
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Changed by its methods and by time; every change is told to `pod_changed` (by ordinal) or `node_changed`."""
+
+    timeline: Timeline
+    cluster: ClusterSettings
+    statefulset: str
+    replicas: int = 0
+    pod_changed: Callable[[int], object] = bool  # nobody listens
+    node_changed: Callable[[str], object] = bool
+    full: bool = False
+    pods: dict[int, SimulatedPod] = field(default_factory=dict)
+    nodes: dict[str, SimulatedNode] = field(default_factory=dict)
+    _made: int = 0
+
+    def __post_init__(self) -> None:
+        self.nodes = {name: SimulatedNode(name, zone) for name, zone in self.cluster.node_names()}
+
+    def scale(self, replicas: int) -> None:
+        """spec.replicas is so: what is missing is created, what is too much is deleted, highest first."""
+        self.replicas = replicas
+        for ordinal in sorted((o for o in self.pods if o >= replicas), reverse=True):
+            self._delete(self.pods[ordinal])
+        self._create_missing()
+
+    def lose_pod(self, ordinal: int) -> None:
+        """The pod is gone at once, and created anew."""
+        pod = self.pods.get(ordinal)
+        if pod is not None:
+            self._remove(pod)
+
+    def mark(self, ordinal: int, marked: bool) -> None:
+        """An operator sets or removes the annotation."""
+        pod = self.pods.get(ordinal)
+        if pod is not None:
+            pod.marked = marked
+            self.pod_changed(ordinal)
+
+    def cordon(self, name: str, cordoned: bool) -> None:
+        self.nodes[name].cordoned = cordoned
+        self.node_changed(name)
+        self._bind_waiting()
+
+    def fill(self, full: bool) -> None:
+        """Whether no node takes a new pod, because of others' pods."""
+        self.full = full
+        self._bind_waiting()
+
+    def lose_node(self, name: str) -> None:
+        """The node falls silent: it is seen as lost, then its pods are created elsewhere."""
+        node = self.nodes[name]
+        if not node.up:
+            return
+        node.up, node.silent_since = False, self.timeline.now
+        since = node.silent_since
+        self.timeline.after(self.cluster.node_lost_after, lambda: self._seen_lost(node, since))
+        self.timeline.after(self.cluster.pods_leave_after, lambda: self._pods_leave(node, since))
+
+    def return_node(self, name: str) -> None:
+        """The node is back; pods that are still on it start again."""
+        node = self.nodes[name]
+        if node.up:
+            return
+        node.up, node.lost, node.silent_since = True, False, None
+        self.node_changed(name)
+        for pod in self._on(node):
+            if pod.deleting:
+                self._remove(pod)
+            else:
+                pod.started = False
+                self.pod_changed(pod.ordinal)
+                self._start_later(pod)
+        self._bind_waiting()
+
+    def facts(self, ordinal: int) -> PodFacts | None:
+        """The pod as the scheduler sees it; None when there is none."""
+        pod = self.pods.get(ordinal)
+        if pod is None:
+            return None
+        return PodFacts(
+            pod_name(self.statefulset, ordinal),
+            node=pod.node.name if pod.node is not None else "",
+            annotation="true" if pod.marked else None,
+            phase="Running" if pod.started else "Pending",
+            ready=pod.started and pod.node is not None and not pod.node.lost,
+            deleting=pod.deleting,
+            uid=pod.uid,
+        )
+
+    def _create_missing(self) -> None:
+        for ordinal in range(self.replicas):
+            if ordinal not in self.pods:
+                self._made += 1
+                pod = self.pods[ordinal] = SimulatedPod(ordinal, f"pod-{self._made}")
+                self._bind(pod)
+                self.pod_changed(ordinal)
+
+    def _bind_waiting(self) -> None:
+        for ordinal in sorted(self.pods):
+            pod = self.pods[ordinal]
+            if pod.node is None and not pod.deleting and self._bind(pod):
+                self.pod_changed(ordinal)
+
+    def _bind(self, pod: SimulatedPod) -> bool:
+        node = None if self.full else self._best_node()
+        if node is None:
+            return False
+        pod.node = node
+        self._start_later(pod)
+        return True
+
+    def _best_node(self) -> SimulatedNode | None:
+        on_node: Counter[str] = Counter()
+        in_zone: Counter[str] = Counter()
+        for pod in self.pods.values():
+            if pod.node is not None:
+                on_node[pod.node.name] += 1
+                in_zone[pod.node.zone] += 1
+        most = self.cluster.pods_per_node
+        usable = (
+            node
+            for node in self.nodes.values()
+            if not node.lost and not node.cordoned and (most is None or on_node[node.name] < most)
+        )
+        return min(usable, key=lambda node: (in_zone[node.zone], on_node[node.name]), default=None)
+
+    def _start_later(self, pod: SimulatedPod) -> None:
+        pod.starts += 1
+        attempt = pod.starts
+        self.timeline.after(self.cluster.pod_start_delay, lambda: self._start(pod, attempt))
+
+    def _start(self, pod: SimulatedPod, attempt: int) -> None:
+        is_there = self.pods.get(pod.ordinal) is pod and not pod.deleting
+        if is_there and pod.starts == attempt and pod.node is not None and pod.node.up:
+            pod.started = True
+            self.pod_changed(pod.ordinal)
+
+    def _delete(self, pod: SimulatedPod) -> None:
+        if pod.deleting:
+            return
+        pod.deleting = True
+        self.pod_changed(pod.ordinal)
+        if pod.node is None:
+            self._remove(pod)
+        else:
+            self.timeline.after(self.cluster.pod_stop_delay, lambda: self._stopped(pod))
+
+    def _stopped(self, pod: SimulatedPod) -> None:
+        """Nobody confirms the end on a node that is silent: the pod stays until the node returns or is given up."""
+        if self.pods.get(pod.ordinal) is pod and pod.node is not None and pod.node.up:
+            self._remove(pod)
+
+    def _remove(self, pod: SimulatedPod) -> None:
+        del self.pods[pod.ordinal]
+        self.pod_changed(pod.ordinal)
+        self._bind_waiting()
+        self._create_missing()
+
+    def _seen_lost(self, node: SimulatedNode, since: float) -> None:
+        if node.silent_since == since:
+            node.lost = True
+            self.node_changed(node.name)
+            for pod in self._on(node):
+                self.pod_changed(pod.ordinal)
+
+    def _pods_leave(self, node: SimulatedNode, since: float) -> None:
+        if node.silent_since == since:
+            for pod in self._on(node):
+                self._remove(pod)
+
+    def _on(self, node: SimulatedNode) -> list[SimulatedPod]:
+        return [pod for _, pod in sorted(self.pods.items()) if pod.node is node]

@@ -1,0 +1,179 @@
+"""Keeps account of a simulated run: what was asked for, what ran, what was paid, and time series of it.
+
+A vreplica runs where its status places it on a pod that runs. Amounts are integrals over time, exact to the event;
+evenness is looked at in each sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from situate.sim.vpod.fleet import Fleet
+from situate.vpod.model import Key, PlainVPod, ordinal_of
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """Everything that is counted, at one moment."""
+
+    wanted: int = 0
+    placed: int = 0
+    running: int = 0
+    units: int = 0
+    """Capacity that the placed ones take."""
+    room: int = 0
+    """Capacity of the pods that are on a node."""
+    pods: int = 0
+    """On a node."""
+    pending: int = 0
+    """Pods without a node."""
+    nodes: int = 0
+    """With at least one pod."""
+    short: tuple[tuple[Key, int], ...] = ()
+    """Sources of which something does not run, and how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A source of which something did not run for a while."""
+
+    key: Key
+    since: float
+    seconds: float
+
+
+@dataclass(slots=True)
+class Series:
+    """A point each sample; `worst` is the most that did not run at any moment since the one before."""
+
+    time: list[float] = field(default_factory=list)
+    wanted: list[int] = field(default_factory=list)
+    placed: list[int] = field(default_factory=list)
+    running: list[int] = field(default_factory=list)
+    worst: list[int] = field(default_factory=list)
+    pods: list[int] = field(default_factory=list)
+    pending: list[int] = field(default_factory=list)
+    moves: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Seconds multiplied by what there was."""
+
+    wanted: float = 0.0
+    unplaced: float = 0.0
+    short: float = 0.0
+    units: float = 0.0
+    room: float = 0.0
+    pods: float = 0.0
+    nodes: float = 0.0
+    peak_pods: int = 0
+    longest: Shortage | None = None
+    skew: list[float] = field(default_factory=list)
+    """Per sample: the mean over the sources of the most minus the fewest on a running pod."""
+    most_skewed: int = 0
+    zone_share: list[float] = field(default_factory=list)
+    """Per sample: the mean over the sources of the part that is in their fullest zone."""
+    series: Series = field(default_factory=Series)
+    _now: float = 0.0
+    _instant: Instant = Instant()
+    _short_since: dict[Key, float] = field(default_factory=dict)
+    _worst: int = 0
+
+    def until(self, now: float) -> None:
+        """Nothing has changed since the last instant, up to now."""
+        seconds, is_so = now - self._now, self._instant
+        self._now = now
+        if seconds <= 0:
+            return
+        self.wanted += seconds * is_so.wanted
+        self.unplaced += seconds * max(0, is_so.wanted - is_so.placed)
+        self.short += seconds * sum(vreplicas for _, vreplicas in is_so.short)
+        self.units += seconds * is_so.units
+        self.room += seconds * is_so.room
+        self.pods += seconds * is_so.pods
+        self.nodes += seconds * is_so.nodes
+        self._worst = max(self._worst, sum(vreplicas for _, vreplicas in is_so.short))
+
+    def note(self, instant: Instant) -> None:
+        """From now on it is so."""
+        self._instant = instant
+        self.peak_pods = max(self.peak_pods, instant.pods)
+        short = dict(instant.short)
+        for key in [key for key in self._short_since if key not in short]:
+            self._ended(key)
+        for key in short:
+            self._short_since.setdefault(key, self._now)
+
+    def sample(self, now: float, instant: Instant, moves: int) -> None:
+        series = self.series
+        series.time.append(now)
+        for name in ("wanted", "placed", "running", "pods", "pending"):
+            getattr(series, name).append(getattr(instant, name))
+        series.worst.append(max(self._worst, sum(vreplicas for _, vreplicas in instant.short)))
+        series.moves.append(moves)
+        self._worst = 0
+
+    def sample_evenness(self, vpods: Iterable[PlainVPod], fleet: Fleet) -> None:
+        """How evenly the sources lie on the pods and zones that run. Sources of one vreplica say nothing."""
+        on = {o: pod.node for o, pod in fleet.pods.items() if pod.running and pod.node is not None}
+        zones = {node.zone for node in on.values()}
+        skews, shares = [], []
+        for vpod in vpods:
+            held, in_zone = dict.fromkeys(on, 0), dict.fromkeys(zones, 0)
+            for placement in vpod.placements:
+                node = on.get(ordinal := ordinal_of(placement.pod_name, fleet.statefulset) or 0)
+                if node is not None:
+                    held[ordinal] += placement.vreplicas
+                    in_zone[node.zone] += placement.vreplicas
+            total = sum(held.values())
+            if total > 1:
+                skews.append(max(held.values()) - min(held.values()))
+                shares.append(max(in_zone.values()) / total)
+        if skews:
+            self.skew.append(sum(skews) / len(skews))
+            self.most_skewed = max(self.most_skewed, *skews)
+            self.zone_share.append(sum(shares) / len(shares))
+
+    def close(self) -> None:
+        """The end: shortages that last until now count."""
+        for key in list(self._short_since):
+            self._ended(key)
+
+    def _ended(self, key: Key) -> None:
+        since = self._short_since.pop(key)
+        seconds = self._now - since
+        if seconds > 0 and (self.longest is None or seconds > self.longest.seconds):
+            self.longest = Shortage(key, since, seconds)
+
+
+def instant(vpods: Iterable[PlainVPod], fleet: Fleet, capacity: int) -> Instant:
+    """How things are."""
+    running_pods = {o for o, pod in fleet.pods.items() if pod.running}
+    wanted = placed = running = units = 0
+    short = []
+    for vpod in vpods:
+        here = there = 0
+        for placement in vpod.placements:
+            there += placement.vreplicas
+            if ordinal_of(placement.pod_name, fleet.statefulset) in running_pods:
+                here += placement.vreplicas
+        wanted += vpod.vreplicas
+        placed += there
+        running += here
+        units += there * vpod.weight
+        if here < vpod.vreplicas:
+            short.append((vpod.key, vpod.vreplicas - here))
+    bound = [pod.node.name for pod in fleet.pods.values() if pod.node is not None]
+    return Instant(
+        wanted=wanted,
+        placed=placed,
+        running=running,
+        units=units,
+        room=len(bound) * capacity,
+        pods=len(bound),
+        pending=len(fleet.pods) - len(bound),
+        nodes=len(set(bound)),
+        short=tuple(short),
+    )

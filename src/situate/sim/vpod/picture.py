@@ -1,0 +1,238 @@
+"""A simulation as a picture: for each variant what was asked for, what ran and the pods, over time. SVG, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from situate.objects.durations import format_duration
+from situate.sim.vpod.report import Report
+from situate.sim.vpod.scenario import Scenario
+from situate.sim.vpod.settings import EventSettings
+
+_WIDTH, _LEFT, _RIGHT = 1120, 62, 26
+_HEAD, _LOAD, _PODS, _GAP = 58, 170, 62, 34  # heights: a panel's title, its two charts, what is below it
+_LABEL_ROW = 16
+_TICKS_S = (60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000)
+_MOST_TICKS = 13
+
+_STYLE = """
+text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 12px; fill: #4b5563; }
+.title { font-size: 20px; font-weight: 600; fill: #111827; }
+.variant { font-size: 15px; font-weight: 600; fill: #111827; }
+.small { font-size: 11px; fill: #6b7280; }
+.grid { stroke: #e5e7eb; stroke-width: 1; }
+.axis { stroke: #9ca3af; stroke-width: 1; }
+.band { fill: #f59e0b; opacity: 0.10; }
+.moment { stroke: #b45309; stroke-width: 1; stroke-dasharray: 3 3; opacity: 0.7; }
+.event { font-size: 11px; fill: #b45309; }
+.running { fill: #bfdbfe; }
+.short { fill: #dc2626; }
+.wanted { fill: none; stroke: #1e3a8a; stroke-width: 1.5; stroke-linejoin: round; }
+.pods { fill: #a7f3d0; }
+.pending { fill: #fbbf24; }
+.edge { fill: none; stroke: #047857; stroke-width: 1.2; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Turns seconds into x, and values into y of a chart."""
+
+    duration: float
+    top: float = 0.0
+    height: float = 1.0
+    most: float = 1.0
+
+    def x(self, seconds: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * seconds / self.duration
+
+    def y(self, value: float) -> float:
+        return self.top + self.height * (1 - value / self.most)
+
+
+def picture(scenario: Scenario, reports: Sequence[Report]) -> str:
+    """One SVG document. Panels share the axes, so that variants can be compared by eye."""
+    settings = scenario.settings
+    axis = _Axis(settings.duration)
+    rows = _label_rows(axis, settings.events)
+    top = 64 + _LABEL_ROW * (1 + max(rows, default=-1)) + 8
+    panel = _HEAD + _LOAD + _PODS + _GAP
+    height = top + panel * len(reports) + 8
+    title = escape(settings.title or "vpod on a simulated cluster")
+    sources, nodes = sum(each.count for each in settings.sources), sum(settings.cluster.zones.values())
+    zones = len(settings.cluster.zones)
+    subtitle = f"{format_duration(settings.duration)} · sources: {sources} · nodes: {nodes} · zones: {zones}"
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
+        f'viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{title}">',
+        f"<style>{_STYLE}</style>",
+        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text class="title" x="{_LEFT}" y="32">{title}</text>',
+        f'<text class="small" x="{_LEFT}" y="52">{escape(subtitle)}</text>',
+        *_legend(),
+        *_events(axis, settings.events, rows, 64, height - _GAP - 8),
+    ]
+    most = _nice(max((max(each.series.wanted, default=0) for each in reports), default=0))
+    most_pods = _nice(max((each.peak_pods for each in reports), default=0))
+    for number, each in enumerate(reports):
+        lines += _panel(axis, each, top + number * panel, most, most_pods)
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _panel(axis: _Axis, report: Report, top: float, most: float, most_pods: float) -> Iterator[str]:
+    series = report.series
+    yield f'<text class="variant" x="{_LEFT}" y="{top + 20}">{escape(report.variant)}</text>'
+    yield f'<text x="{_LEFT}" y="{top + 40}">{escape(headline(report))}</text>'
+    load = _Axis(axis.duration, top + _HEAD, _LOAD, most)
+    pods = _Axis(axis.duration, top + _HEAD + _LOAD + 12, _PODS - 12, most_pods)
+    yield from _grid(load, 4, "vreplicas")
+    ran = [max(0, wanted - worst) for wanted, worst in zip(series.wanted, series.worst, strict=True)]
+    yield f'<path class="running" d="{_area(load, series.time, ran)}"/>'
+    yield f'<path class="short" d="{_area(load, series.time, series.wanted, ran)}"/>'
+    yield f'<path class="wanted" d="{_line(load, series.time, series.wanted)}"/>'
+    yield from _grid(pods, 2, "pods")
+    existing = [bound + pending for bound, pending in zip(series.pods, series.pending, strict=True)]
+    yield f'<path class="pods" d="{_area(pods, series.time, series.pods)}"/>'
+    yield f'<path class="pending" d="{_area(pods, series.time, existing, series.pods)}"/>'
+    yield f'<path class="edge" d="{_line(pods, series.time, existing)}"/>'
+    yield from _ticks(pods)
+
+
+def headline(report: Report) -> str:
+    """The few numbers that one looks for first."""
+    cost = f"cost {report.cost:,.2f} · " if report.cost else ""
+    longest = f", the longest for {_time_text(report.longest.seconds)}" if report.longest is not None else ""
+    return (
+        f"{report.pod_hours:,.1f} pod-hours · {cost}{report.utilisation:.0%} used · "
+        f"{report.all_moves:,} moves · {report.available:.3%} ran{longest}"
+    )
+
+
+def _legend() -> Iterator[str]:
+    x = _WIDTH - _RIGHT - 392
+    for name, kind, width in (
+        ("asked for", "wanted", 88),
+        ("ran", "running", 52),
+        ("short", "short", 62),
+        ("pods", "pods", 60),
+        ("Pending pods", "pending", 110),
+    ):
+        if kind == "wanted":
+            yield f'<path class="wanted" d="M{x} 28H{x + 14}"/>'
+        else:
+            yield f'<rect class="{kind}" x="{x}" y="22" width="14" height="11" rx="2"/>'
+        yield f'<text x="{x + 19}" y="32">{name}</text>'
+        x += width + 5
+
+
+def _events(
+    axis: _Axis, events: Sequence[EventSettings], rows: Sequence[int], top: float, bottom: float
+) -> Iterator[str]:
+    for event, row in zip(events, rows, strict=True):
+        if event.at > axis.duration:
+            continue
+        x = axis.x(event.at)
+        y = top + 12 + row * _LABEL_ROW
+        if event.lasts is not None:
+            width = max(1.5, axis.x(min(event.at + event.lasts, axis.duration)) - x)
+            yield f'<rect class="band" x="{x:.1f}" y="{y + 4}" width="{width:.1f}" height="{bottom - y - 4}"/>'
+        yield f'<path class="moment" d="M{x:.1f} {y + 4}V{bottom}"/>'
+        anchor = ' text-anchor="end"' if _from_right(axis, event) else ""
+        yield f'<text class="event" x="{x:.1f}" y="{y}"{anchor}>{escape(_event_text(event))}</text>'
+
+
+def _label_rows(axis: _Axis, events: Sequence[EventSettings]) -> list[int]:
+    """A row for each label, so that none covers another one: the first that is free."""
+    taken: list[list[tuple[float, float]]] = []
+    rows = []
+    for event in events:
+        width = 6.4 * len(_event_text(event)) + 10
+        x = axis.x(min(event.at, axis.duration))
+        span = (x - width, x) if _from_right(axis, event) else (x, x + width)
+        row = next((i for i, spans in enumerate(taken) if all(span[1] < a or b < span[0] for a, b in spans)), None)
+        if row is None:
+            taken.append([])
+            row = len(taken) - 1
+        taken[row].append(span)
+        rows.append(row)
+    return rows
+
+
+def _from_right(axis: _Axis, event: EventSettings) -> bool:
+    return event.at > 0.8 * axis.duration
+
+
+def _event_text(event: EventSettings) -> str:
+    name, value = event.what()
+    words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
+    return words if value is True else f"{words} {value}"
+
+
+def _grid(axis: _Axis, lines: int, unit: str) -> Iterator[str]:
+    for number in range(lines + 1):
+        value = axis.most * number / lines
+        y = axis.y(value)
+        kind = "grid" if number else "axis"
+        yield f'<path class="{kind}" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>'
+        yield f'<text class="small" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
+    middle = axis.top + axis.height / 2
+    yield (
+        f'<text class="small" text-anchor="middle" transform="translate({_LEFT - 46} {middle:.1f}) rotate(-90)">'
+        f"{unit}</text>"
+    )
+
+
+def _ticks(axis: _Axis) -> Iterator[str]:
+    step = next((each for each in _TICKS_S if axis.duration / each <= _MOST_TICKS), axis.duration)
+    bottom = axis.top + axis.height
+    when = 0.0
+    while when <= axis.duration:
+        x = axis.x(when)
+        yield f'<path class="axis" d="M{x:.1f} {bottom:.1f}v4"/>'
+        yield f'<text class="small" x="{x:.1f}" y="{bottom + 17:.1f}" text-anchor="middle">{_time_text(when)}</text>'
+        when += step
+
+
+def _time_text(seconds: float) -> str:
+    """`90s`, `25m`, `6h`, `1h30m`: as durations are written in the scenario, to the second."""
+    return format_duration(float(round(seconds))) if seconds else "0"
+
+
+def _line(axis: _Axis, times: Sequence[float], values: Sequence[float]) -> str:
+    """Steps, each value since the sample before; points in which nothing changes are left out."""
+    if not times:
+        return ""
+    path = [f"M{axis.x(0):.1f} {axis.y(values[0]):.1f}"]
+    for when, value, after in zip(times, values, [*values[1:], None], strict=True):
+        if after != value:
+            path.append(f"H{axis.x(when):.1f}" + ("" if after is None else f"V{axis.y(after):.1f}"))
+    return "".join(path)
+
+
+def _area(axis: _Axis, times: Sequence[float], upper: Sequence[float], lower: Sequence[float] | None = None) -> str:
+    """What is between two lines, or above the axis; runs in which there is nothing are left out."""
+    below = lower if lower is not None else [0] * len(upper)
+    path = []
+    begin = 0
+    while begin < len(upper):
+        end = begin
+        while end < len(upper) and (upper[end] > below[end]) == (upper[begin] > below[begin]):
+            end += 1
+        if upper[begin] > below[begin]:
+            edges = [times[begin - 1] if begin else 0.0, *times[begin:end]]
+            there = [f"V{axis.y(upper[i]):.1f}H{axis.x(edges[i - begin + 1]):.1f}" for i in range(begin, end)]
+            back = [f"V{axis.y(below[i]):.1f}H{axis.x(edges[i - begin]):.1f}" for i in reversed(range(begin, end))]
+            path.append(f"M{axis.x(edges[0]):.1f} {axis.y(below[begin]):.1f}{''.join(there)}{''.join(back)}Z")
+        begin = end
+    return "".join(path)
+
+
+def _nice(value: float) -> float:
+    """The end of an axis: the next of 4, 8, 12, 20, 40 and so on that can be divided by four."""
+    for scale in (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000):
+        for digits in (4, 8, 12, 16, 20, 24, 32):
+            if digits * scale >= value:
+                return float(digits * scale)
+    return value
