@@ -91,7 +91,8 @@ def parse_section(data: object, kind: type[T], path: str = "") -> tuple[T | None
     """The settings, or None and every mistake in the order of the data.
 
     `kind` is a msgspec struct, or a list, dict or tuple of them. `null` counts as not set where the field has a
-    default and null is no value of its own. An integer may be written as `20.0`; a boolean is never a number; text is never converted.
+    default and null is no value of its own. An integer may be written as `20.0`; a boolean is never a number; text is
+    never converted.
     """
     found: list[Mistake] = []
     value = _parse(data, types.type_info(kind), path, found)
