@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from situate.cluster.builtin_resources import BUILT_IN
+from situate.cluster.resources import Resource
 from tests.cluster.asking import APPLY, JSON_PATCH, MAPS, MERGE, PODS, STRATEGIC, Cluster, config_map, events, pod
 
 
@@ -286,9 +288,15 @@ def test_both_kinds_of_events_are_one(cluster: Cluster) -> None:
     assert cluster.get(f"{other}?fieldSelector=regarding.name=p").ok()["items"][0]["note"] == "hello"
 
 
+@pytest.mark.parametrize("resource", BUILT_IN, ids=lambda resource: f"{resource.api_version} {resource.kind}")
+def test_everything_that_is_served_has_a_schema(cluster: Cluster, resource: Resource) -> None:
+    assert cluster.api.semantics_of(resource).schema.properties
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [
+        ("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", "nothing scales by itself here"),
         ("/api/v1/namespaces/default/resourcequotas", "does not serve resourcequotas: quotas are not enforced"),
         ("/apis/apiregistration.k8s.io/v1/apiservices", "does not serve apiservices"),
         (

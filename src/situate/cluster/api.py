@@ -7,12 +7,13 @@ embedded server puts HTTP around it, the simulator calls it in process on virtua
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from situate.cluster import discovery
+from situate.cluster import discovery, protobuf
 from situate.cluster.admission.chain import Admission
 from situate.cluster.api_documents import Documents
 from situate.cluster.bootstrap import bootstrap
@@ -88,6 +89,9 @@ class ApiServer:
             wanted = target(request.path)
             if wanted is None:
                 return self._document(request)
+            if request.body and request.headers.get("content-type", "").startswith(protobuf.MEDIA_TYPE):
+                body = accepted(protobuf.to_json(request.body))
+                request = replace(request, headers={**request.headers, "content-type": JSON}, body=body)
             return (yield from self._resource(request, wanted, now, identity))
         except Declined as declined:
             return refused_response(declined.refused, declined.metadata)

@@ -166,7 +166,6 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
     _review(_AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", _C),
     _review(_AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", _C),
     _review(_AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", _C),
-    _with_status("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", _N, "hpa", "all"),
     _with_status("batch/v1", "CronJob", "cronjobs", _N, "cj", "all"),
     _row("batch/v1", "Job", "jobs", _N, "", "all", (_status("Job"),), ("status.successful",)),
     _row(_NETWORK, "IngressClass", "ingressclasses", _C),
@@ -212,7 +211,7 @@ LEFT_OUT: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
         ("", "limitranges"): "limit ranges are not enforced",
         ("", "resourcequotas"): "quotas are not enforced",
         ("apiregistration.k8s.io", "apiservices"): "other API servers are not aggregated",
-        ("autoscaling", "horizontalpodautoscalers"): "of horizontalpodautoscalers only version v2 is served",
+        ("autoscaling", "horizontalpodautoscalers"): "nothing scales by itself here",
         ("certificates.k8s.io", "certificatesigningrequests"): "nobody signs certificates",
         ("flowcontrol.apiserver.k8s.io", "flowschemas"): "requests are answered in the order of arrival",
         (

@@ -20,6 +20,7 @@ from situate.cluster.api import ApiServer, Handling, refused_response
 from situate.cluster.effects import Effect, Identity
 from situate.cluster.faults import Faults, Kind, Rule
 from situate.cluster.field_errors import Refused
+from situate.cluster.refusals import internal_error
 from situate.cluster.watch import Watch
 from situate.embedded.fault_routes import FaultRoutes
 from situate.embedded.identities import Identities, Unauthorized
@@ -83,9 +84,10 @@ class Frontend:
                 return early
         try:
             answer = await self._answered(request, identity)
-        except Exception:
+        except Exception as error:
+            # A defect of ours ends its request, not the server; the client is told in the API's own form.
             _log.exception("request failed", method=request.method, path=request.path)
-            raise
+            return _plain(refused_response(internal_error(f"{type(error).__name__}: see the server's log")))
         if rule is not None and rule.fault is Kind.DROP_ANSWER:
             return _cut(http)
         if isinstance(answer, Watch):
