@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from situate.vpod.demand import items
 from situate.vpod.limits import Rule, fair_shares
-from situate.vpod.model import total_vreplicas
+from situate.vpod.model import Key, total_vreplicas
 from situate.vpod.options import Fairness
 from tests.vpod.builders import placed, pod, schedule, state, vpod
 
@@ -79,3 +79,11 @@ def test_higher_priority_comes_first_and_takes_nothing_away() -> None:
     kept.observe_pod(pod(1), 1.0)
     assert schedule(kept, vpod("a/low", 5, low.placements), 2.0).placements == placed(3, 1)
     assert schedule(kept, vpod("a/high", 4, high.placements, priority=1), 2.0).placements == placed(1, 3)
+
+
+def test_who_is_held_back_by_a_rule_does_not_hold_back_others() -> None:
+    kept = state(2, 10, namespace_max_share=0.5, max_replicas=2)
+    kept.observe_vpod(vpod("a/high", 15, priority=9), 0.0)
+    assert schedule(kept, vpod("b/low", 10)).left == 5, "room for the other is kept while it may come"
+    assert total_vreplicas(schedule(kept, vpod("a/high", 15, priority=9)).placements) == 10
+    assert schedule(kept, kept.vpods[Key("b", "low")].as_vpod()).left == 0

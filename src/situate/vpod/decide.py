@@ -128,7 +128,17 @@ def resettled(situation: Situation, vpod: VPod, own: Places, moves: Counter[Move
 
 def commit(state: State, decision: Decision) -> None:
     """The decision becomes the vpod's reservation, also when it leaves some over (S6); O(what changed)."""
-    state.commit(decision.key, decision.reservation, decision.placements, decision.left, decision.delta, decision.base)
+    limited = decision.shortage.limit if decision.shortage is not None else None
+    state.commit(
+        decision.key,
+        decision.reservation,
+        decision.placements,
+        decision.left,
+        decision.delta,
+        decision.base,
+        # who waits for higher priorities only, waits for room like them
+        ruled_out=limited is not None and limited.rule is not Rule.PRIORITY,
+    )
     for key, places in decision.others.items():
         state.reserve(key, places)
 

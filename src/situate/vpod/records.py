@@ -61,6 +61,7 @@ class Entry:
         "reserved_total",
         "resource_version",
         "result",
+        "ruled_out",
         "short_since",
         "status",
         "status_total",
@@ -86,6 +87,7 @@ class Entry:
         self.reserved_total = 0
         self.result: Placements = ()  # the reservation as placements, sorted by ordinal
         self.short_since: float | None = None  # since when decisions have left some of it over
+        self.ruled_out = False  # the last decision left some over by a rule: room is not what it waits for
         self.surge = 0  # vreplicas that run twice while a drain moves them
         self.surge_since = 0.0
 

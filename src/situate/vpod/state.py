@@ -52,7 +52,7 @@ class State:
         self.causes: Counter[Cause] = Counter()  # of the existing pods below R; NONE: they accept
         self.wants: Counter[str] = Counter()  # by namespace: units asked for
         self.used: Counter[str] = Counter()  # by namespace: units reserved
-        self.pending: Counter[int] = Counter()  # by priority: units asked for and not reserved
+        self.pending: Counter[int] = Counter()  # by priority: units asked for and not reserved, for want of room
         self._ordinals: dict[str, int] = {}
         self._on_node: dict[str, set[int]] = {}
         self._deadlines: dict[int, float] = {}  # ordinal: when its hold ends
@@ -88,6 +88,9 @@ class State:
         for vpod in vpods:
             entry = state.observe_vpod(vpod, now)
             if previous is not None and (before := previous.vpods.get(vpod.key)) is not None:
+                state._count(entry, -1)
+                entry.ruled_out = before.ruled_out
+                state._count(entry)
                 entry.short_since = before.short_since
                 entry.surge, entry.surge_since = before.surge, before.surge_since
         if reserved is None:
@@ -227,11 +230,18 @@ class State:
             self.reserve(key, places if alive else None)
 
     def commit(
-        self, key: Key, reservation: Places, result: Placements, left: int, delta: Places, base: Places | None
+        self,
+        key: Key,
+        reservation: Places,
+        result: Placements,
+        left: int,
+        delta: Places,
+        base: Places | None,
+        ruled_out: bool = False,
     ) -> None:
         """What a decision changes: the vpod's reservation, which differs by `delta` from the `base` it was made on.
 
-        O(delta), unless the reservation is no longer that one.
+        O(delta), unless the reservation is no longer that one. `ruled_out`: a rule, not room, left some over.
         """
         entry = self.vpods.get(key)
         if entry is None:
@@ -239,6 +249,10 @@ class State:
         entry.short_since = None if left == 0 else self.now if entry.short_since is None else entry.short_since
         entry.result = result
         current = entry.reserved is base
+        if ruled_out is not entry.ruled_out:
+            self._count(entry, -1)
+            entry.ruled_out = ruled_out
+            self._count(entry)
         if current and not delta and (base is not None or not reservation):
             return
         self._note_drain_move(delta)
@@ -570,7 +584,7 @@ class State:
         _raise(self.used, namespace, sign * entry.reserved_total * weight)
         if weight <= self.options.capacity:
             _raise(self.wants, namespace, sign * entry.wanted * weight)
-            if entry.wanted > entry.reserved_total:
+            if entry.wanted > entry.reserved_total and not entry.ruled_out:
                 _raise(self.pending, entry.priority, sign * (entry.wanted - entry.reserved_total) * weight)
 
 
