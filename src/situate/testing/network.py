@@ -126,7 +126,8 @@ class Wire:
         if isinstance(answer, Response):
             yield _Whole(answer)
             return
-        stream = _Stream(answer, self._network, asyncio.get_running_loop())
+        initial = request.parameter("sendInitialEvents") == "true"
+        stream = _Stream(answer, self._network, asyncio.get_running_loop(), initial=initial)
         self._open.append(stream)
         try:
             yield stream
@@ -200,7 +201,8 @@ class _Whole:
 class _Stream:
     """One open watch, seen from its process."""
 
-    def __init__(self, watch: Watch, network: Network, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, watch: Watch, network: Network, loop: asyncio.AbstractEventLoop, *, initial: bool) -> None:
+        self._initial = initial  # what stands for a listing arrives whole, as a listing does
         self.status = watch.status
         self.headers = watch.headers
         self._watch = watch
@@ -257,10 +259,14 @@ class _Stream:
 
     def _battered(self, data: bytes) -> bytes:
         weather, network = self._network.weather, self._network
-        if not (weather.lose_event or weather.repeat_event or weather.swap_events):
+        if not (self._initial or weather.lose_event or weather.repeat_event or weather.swap_events):
             return data
         lines: list[bytes] = []
         for line in data.splitlines(keepends=True):
+            if self._initial:
+                self._initial = b'"k8s.io/initial-events-end"' not in line
+                lines.append(line)
+                continue
             if network.chance("event lost", weather.lose_event):
                 continue
             lines.append(line)

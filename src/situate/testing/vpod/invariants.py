@@ -52,8 +52,16 @@ class Watchdog:
                 raise Breach(f"{member.identity} ended: {failure!r}") from failure
 
     def excuse(self) -> None:
-        """What lies above capacity now was put there by somebody else, or capacity has become smaller."""
-        for pod, units in self.load().items():
+        """What lies above capacity now was put there by somebody else, or capacity has become smaller.
+
+        What was decided before and is still being written counts as well.
+        """
+        load = self.load()
+        for member in self.world.members:
+            state = member.controller.placing.state
+            for slot in state.slots.values() if state is not None else ():
+                load[slot.name] = max(load.get(slot.name, 0), slot.adding)
+        for pod, units in load.items():
             if units > self.world.capacity:
                 self.excused[pod] = max(units, self.excused.get(pod, 0))
 

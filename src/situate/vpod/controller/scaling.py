@@ -14,6 +14,7 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import Conflict, KubeError, NotFound
 from situate.objects.resources import STATEFULSETS
+from situate.runtime.outcomes import Retriable
 from situate.vpod.autoscaler import Beat, Memory, apply, beat
 from situate.vpod.controller.placing import Placing
 from situate.vpod.controller.reporting import Reporter
@@ -79,7 +80,7 @@ class Scaling:
             except NotFound:
                 await self._statefulset_missing()
                 continue
-            except KubeError as problem:
+            except (KubeError, Retriable) as problem:
                 self._log.warning("a beat of the autoscaler failed", error=str(problem))
                 self._reporter.beat_failed()
                 await asyncio.sleep(self._options().retry_period)
