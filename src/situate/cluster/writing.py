@@ -362,7 +362,8 @@ class Writing:
         """Records who set what, in `new`."""
         writer = Writer(call.options.manager, call.resource.api_version, timestamp(call.now), subresource)
         reset = reset_fields(call.resource.kind, subresource, self.rules(call.resource).has_status)
-        entries = fieldmanager.update(old, new, semantics.schema, writer, reset)
+        was, now = (old, new) if old is None else _differing(old, new)
+        entries = fieldmanager.update(was, now, semantics.schema, writer, reset)
         new["metadata"]["managedFields"] = entries
 
     def _check_preconditions(self, call: Call, new: Obj, present: Stored) -> bool:
@@ -507,6 +508,21 @@ class Writing:
         new = _as_stored(call.resource, new)
         fields = selectable_values(call.resource, new)
         return Written(200, self.store.put(call.resource.table, new, managed=managed, fields=fields))
+
+
+def _differing(old: Obj, new: Obj) -> tuple[Obj, Obj]:
+    """Both without the fields at the top that are equal: nobody comes to own anything in them."""
+    equal = [
+        name
+        for name, value in new.items()
+        if name not in ("apiVersion", "kind", "metadata") and name in old and old[name] == value
+    ]
+    if not equal:
+        return old, new
+    return (
+        {name: value for name, value in old.items() if name not in equal},
+        {name: value for name, value in new.items() if name not in equal},
+    )
 
 
 def _same_managers(left: tuple[Managed, ...], right: tuple[Managed, ...]) -> bool:
