@@ -114,6 +114,11 @@ def test_scale_columns_lists_and_apply(cluster: Cluster) -> None:
     assert (listed["kind"], listed["items"][0]["kind"]) == ("FooList", "Foo")
 
 
+def test_protobuf_is_for_built_in_kinds(cluster: Cluster) -> None:
+    refused = cluster.ask("POST", FOOS, b"k8s\x00", media="application/vnd.kubernetes.protobuf").ok(415)
+    assert "does not read application/vnd.kubernetes.protobuf" in refused["message"]
+
+
 def test_strategic_patches_are_for_built_in_kinds(cluster: Cluster) -> None:
     cluster.post(FOOS, foo()).ok(201)
     assert cluster.patch(f"{FOOS}/f", {}, "application/strategic-merge-patch+json").code == 415
