@@ -16,12 +16,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
-from situate.objects.durations import format_duration
 from situate.objects.settings import Mistake, did_you_mean
 from situate.objects.yaml_text import load_yaml
 from situate.runtime.configuration import BadConfiguration
 from situate.sim.vpod.picture import picture
-from situate.sim.vpod.report import Report
+from situate.sim.vpod.report import Report, time_text
 from situate.sim.vpod.scenario import Scenario, Variant, parse_scenario
 from situate.sim.vpod.simulation import Simulation
 
@@ -73,7 +72,7 @@ def simulate(
         return
     settings = parsed.settings
     out = console()
-    out.print(f"{settings.title or scenario.name}: {format_duration(settings.duration)}, seed {settings.seed}")
+    out.print(f"{settings.title or scenario.name}: {time_text(settings.duration)}, seed {settings.seed}")
     print_table(_COLUMNS, [_row(report) for report in reports], output)
     if plot is not None:
         out.print(f"drawn: {plot}")
@@ -163,20 +162,16 @@ def _row(report: Report) -> tuple[object, ...]:
         f"{report.scale_ups}/{report.scale_downs}",
         report.all_moves,
         f"{report.available:.3%}",
-        _rounded(report.short_seconds),
-        _rounded(longest.seconds) if longest is not None else "-",
+        time_text(report.short_seconds),
+        time_text(longest.seconds) if longest is not None else "-",
         f"{report.skew:.2f}",
         f"{report.zone_share:.0%}",
         f"{report.node_hours:.1f}",
-        _rounded(report.unplaced_seconds),
+        time_text(report.unplaced_seconds),
         report.status_writes,
         ", ".join(f"{cause} {vreplicas}" for cause, vreplicas in sorted(report.moves.items())) or "-",
-        f"{longest.key} at {_rounded(longest.since)}" if longest is not None else "-",
+        f"{longest.key} at {time_text(longest.since)}" if longest is not None else "-",
     )
-
-
-def _rounded(seconds: float) -> str:
-    return format_duration(float(round(seconds)))
 
 
 def _write(file: Path, text: str) -> None:

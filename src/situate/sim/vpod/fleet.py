@@ -34,6 +34,7 @@ class SimulatedNode:
 @dataclass(slots=True, eq=False)
 class SimulatedPod:
     ordinal: int
+    name: str
     uid: str
     node: SimulatedNode | None = None
     """None while it is Pending."""
@@ -130,7 +131,7 @@ class Fleet:
         if pod is None:
             return None
         return PodFacts(
-            pod_name(self.statefulset, ordinal),
+            pod.name,
             node=pod.node.name if pod.node is not None else "",
             annotation="true" if pod.marked else None,
             phase="Running" if pod.started else "Pending",
@@ -143,7 +144,9 @@ class Fleet:
         for ordinal in range(self.replicas):
             if ordinal not in self.pods:
                 self._made += 1
-                pod = self.pods[ordinal] = SimulatedPod(ordinal, f"pod-{self._made}")
+                pod = self.pods[ordinal] = SimulatedPod(
+                    ordinal, pod_name(self.statefulset, ordinal), f"pod-{self._made}"
+                )
                 self._bind(pod)
                 self.pod_changed(ordinal)
 

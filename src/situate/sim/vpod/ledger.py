@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from situate.sim.vpod.fleet import Fleet
-from situate.vpod.model import Key, PlainVPod, ordinal_of
+from situate.vpod.model import Key, PlainVPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +117,15 @@ class Ledger:
 
     def sample_evenness(self, vpods: Iterable[PlainVPod], fleet: Fleet) -> None:
         """How evenly the sources lie on the pods and zones that run. Sources of one vreplica say nothing."""
-        on = {o: pod.node for o, pod in fleet.pods.items() if pod.running and pod.node is not None}
+        on = {pod.name: pod.node for pod in fleet.pods.values() if pod.running and pod.node is not None}
         zones = {node.zone for node in on.values()}
         skews, shares = [], []
         for vpod in vpods:
             held, in_zone = dict.fromkeys(on, 0), dict.fromkeys(zones, 0)
             for placement in vpod.placements:
-                node = on.get(ordinal := ordinal_of(placement.pod_name, fleet.statefulset) or 0)
+                node = on.get(placement.pod_name)
                 if node is not None:
-                    held[ordinal] += placement.vreplicas
+                    held[placement.pod_name] += placement.vreplicas
                     in_zone[node.zone] += placement.vreplicas
             total = sum(held.values())
             if total > 1:
@@ -150,14 +150,14 @@ class Ledger:
 
 def instant(vpods: Iterable[PlainVPod], fleet: Fleet, capacity: int) -> Instant:
     """How things are."""
-    running_pods = {o for o, pod in fleet.pods.items() if pod.running}
+    running_pods = {pod.name for pod in fleet.pods.values() if pod.running}
     wanted = placed = running = units = 0
     short = []
     for vpod in vpods:
         here = there = 0
         for placement in vpod.placements:
             there += placement.vreplicas
-            if ordinal_of(placement.pod_name, fleet.statefulset) in running_pods:
+            if placement.pod_name in running_pods:
                 here += placement.vreplicas
         wanted += vpod.vreplicas
         placed += there

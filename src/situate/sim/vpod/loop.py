@@ -150,9 +150,10 @@ class Loop:
         self._look_at_drain(key)
 
     def _write(self, vpod: PlainVPod, decision: Decision) -> None:
-        moved = decision.moves or _replaced(vpod.placements, decision.placements)
-        self._moved({str(cause): vreplicas for cause, vreplicas in moved.items()})
+        self._moved({str(cause): vreplicas for cause, vreplicas in decision.moves.items()})
         if decision.changed:
+            if not decision.moves:
+                self._moved(_replaced(vpod.placements, decision.placements))
             self.vpods[vpod.key] = replace(vpod, placements=decision.placements)
             self.state.observe_vpod(self.vpods[vpod.key], self._timeline.now)
             self.deeds.status_writes += 1

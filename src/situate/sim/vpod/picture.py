@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from situate.objects.durations import format_duration
-from situate.sim.vpod.report import Report
+from situate.sim.vpod.report import Report, time_text
 from situate.sim.vpod.scenario import Scenario
 from situate.sim.vpod.settings import EventSettings
 
@@ -24,13 +23,13 @@ text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size:
 .small { font-size: 11px; fill: #6b7280; }
 .grid { stroke: #e5e7eb; stroke-width: 1; }
 .axis { stroke: #9ca3af; stroke-width: 1; }
-.band { fill: #f59e0b; opacity: 0.10; }
+.band { fill: #f59e0b; opacity: 0.13; }
 .moment { stroke: #b45309; stroke-width: 1; stroke-dasharray: 3 3; opacity: 0.7; }
 .event { font-size: 11px; fill: #b45309; }
-.running { fill: #bfdbfe; }
+.running { fill: #93c5fd; fill-opacity: 0.6; }
 .short { fill: #dc2626; }
 .wanted { fill: none; stroke: #1e3a8a; stroke-width: 1.5; stroke-linejoin: round; }
-.pods { fill: #a7f3d0; }
+.pods { fill: #6ee7b7; fill-opacity: 0.6; }
 .pending { fill: #fbbf24; }
 .edge { fill: none; stroke: #047857; stroke-width: 1.2; }
 """
@@ -63,7 +62,7 @@ def picture(scenario: Scenario, reports: Sequence[Report]) -> str:
     title = escape(settings.title or "vpod on a simulated cluster")
     sources, nodes = sum(each.count for each in settings.sources), sum(settings.cluster.zones.values())
     zones = len(settings.cluster.zones)
-    subtitle = f"{format_duration(settings.duration)} · sources: {sources} · nodes: {nodes} · zones: {zones}"
+    subtitle = f"{time_text(settings.duration)} · sources: {sources} · nodes: {nodes} · zones: {zones}"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
         f'viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{title}">',
@@ -72,11 +71,12 @@ def picture(scenario: Scenario, reports: Sequence[Report]) -> str:
         f'<text class="title" x="{_LEFT}" y="32">{title}</text>',
         f'<text class="small" x="{_LEFT}" y="52">{escape(subtitle)}</text>',
         *_legend(),
-        *_events(axis, settings.events, rows, 64, height - _GAP - 8),
+        *_labels(axis, settings.events, rows, 76),
     ]
     most = _nice(max((max(each.series.wanted, default=0) for each in reports), default=0))
     most_pods = _nice(max((each.peak_pods for each in reports), default=0))
     for number, each in enumerate(reports):
+        lines += _events(axis, settings.events, top + number * panel + _HEAD)
         lines += _panel(axis, each, top + number * panel, most, most_pods)
     return "\n".join([*lines, "</svg>"]) + "\n"
 
@@ -103,7 +103,7 @@ def _panel(axis: _Axis, report: Report, top: float, most: float, most_pods: floa
 def headline(report: Report) -> str:
     """The few numbers that one looks for first."""
     cost = f"cost {report.cost:,.2f} · " if report.cost else ""
-    longest = f", the longest for {_time_text(report.longest.seconds)}" if report.longest is not None else ""
+    longest = f", longest shortage {time_text(report.longest.seconds)}" if report.longest is not None else ""
     return (
         f"{report.pod_hours:,.1f} pod-hours · {cost}{report.utilisation:.0%} used · "
         f"{report.all_moves:,} moves · {report.available:.3%} ran{longest}"
@@ -127,20 +127,25 @@ def _legend() -> Iterator[str]:
         x += width + 5
 
 
-def _events(
-    axis: _Axis, events: Sequence[EventSettings], rows: Sequence[int], top: float, bottom: float
-) -> Iterator[str]:
+def _labels(axis: _Axis, events: Sequence[EventSettings], rows: Sequence[int], top: float) -> Iterator[str]:
     for event, row in zip(events, rows, strict=True):
+        if event.at <= axis.duration:
+            anchor = ' text-anchor="end"' if _from_right(axis, event) else ""
+            where = f'x="{axis.x(event.at):.1f}" y="{top + row * _LABEL_ROW}"'
+            yield f'<text class="event" {where}{anchor}>{escape(_event_text(event))}</text>'
+
+
+def _events(axis: _Axis, events: Sequence[EventSettings], top: float) -> Iterator[str]:
+    """Behind the charts of one panel."""
+    height = _LOAD + _PODS
+    for event in events:
         if event.at > axis.duration:
             continue
         x = axis.x(event.at)
-        y = top + 12 + row * _LABEL_ROW
         if event.lasts is not None:
             width = max(1.5, axis.x(min(event.at + event.lasts, axis.duration)) - x)
-            yield f'<rect class="band" x="{x:.1f}" y="{y + 4}" width="{width:.1f}" height="{bottom - y - 4}"/>'
-        yield f'<path class="moment" d="M{x:.1f} {y + 4}V{bottom}"/>'
-        anchor = ' text-anchor="end"' if _from_right(axis, event) else ""
-        yield f'<text class="event" x="{x:.1f}" y="{y}"{anchor}>{escape(_event_text(event))}</text>'
+            yield f'<rect class="band" x="{x:.1f}" y="{top}" width="{width:.1f}" height="{height}"/>'
+        yield f'<path class="moment" d="M{x:.1f} {top}v{height}"/>'
 
 
 def _label_rows(axis: _Axis, events: Sequence[EventSettings]) -> list[int]:
@@ -191,13 +196,8 @@ def _ticks(axis: _Axis) -> Iterator[str]:
     while when <= axis.duration:
         x = axis.x(when)
         yield f'<path class="axis" d="M{x:.1f} {bottom:.1f}v4"/>'
-        yield f'<text class="small" x="{x:.1f}" y="{bottom + 17:.1f}" text-anchor="middle">{_time_text(when)}</text>'
+        yield f'<text class="small" x="{x:.1f}" y="{bottom + 17:.1f}" text-anchor="middle">{time_text(when)}</text>'
         when += step
-
-
-def _time_text(seconds: float) -> str:
-    """`90s`, `25m`, `6h`, `1h30m`: as durations are written in the scenario, to the second."""
-    return format_duration(float(round(seconds))) if seconds else "0"
 
 
 def _line(axis: _Axis, times: Sequence[float], values: Sequence[float]) -> str:
@@ -230,9 +230,9 @@ def _area(axis: _Axis, times: Sequence[float], upper: Sequence[float], lower: Se
 
 
 def _nice(value: float) -> float:
-    """The end of an axis: the next of 4, 8, 12, 20, 40 and so on that can be divided by four."""
+    """The end of an axis: the next of 4, 8, 12 and so on with one or two digits that count."""
     for scale in (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000):
-        for digits in (4, 8, 12, 16, 20, 24, 32):
+        for digits in range(4, 40, 4):
             if digits * scale >= value:
                 return float(digits * scale)
     return value

@@ -110,5 +110,12 @@ def report(variant: Variant, scenario: Scenario, ledger: Ledger, deeds: Deeds) -
     )
 
 
+def time_text(seconds: float) -> str:
+    """For people, to the second: `45s`, `22m23s`, `2h40m`."""
+    whole = round(seconds)
+    parts = ((whole // 3600, "h"), (whole % 3600 // 60, "m"), (whole % 60, "s"))
+    return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "0"
+
+
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0

@@ -205,7 +205,7 @@ class ScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     cluster: ClusterSettings
     vpod: dict[str, Any]
     """The settings that all variants share, by the keys of the configuration."""
-    variants: dict[Name, dict[str, Any]] = msgspec.field(default_factory=dict)
+    variants: dict[Name, dict[str, Any] | None] = msgspec.field(default_factory=dict)
     """What differs, by name; empty: one variant called `vpod`."""
     config_maps: dict[ObjectName, dict[str, str]] = msgspec.field(default_factory=dict)
     """Data of the ConfigMaps that `schedulerConfig` and `deschedulerConfig` name."""

@@ -1,0 +1,44 @@
+"""Small scenarios for the tests, and their reports."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from situate.sim.vpod.report import Report
+from situate.sim.vpod.scenario import Scenario, parse_scenario
+from situate.sim.vpod.simulation import Simulation
+
+
+def data(**changed: Any) -> dict[str, Any]:
+    """An hour of one source that wants 12, on pods of 6; three zones of two nodes."""
+    base: dict[str, Any] = {
+        "duration": "1h",
+        "cluster": {"zones": {"a": 2, "b": 2, "c": 2}, "podStartDelay": "10s", "podStopDelay": "5s"},
+        "vpod": {"podCapacity": 6},
+        "sources": [{"name": "orders", "demand": 12}],
+    }
+    return base | changed
+
+
+def scenario(**changed: Any) -> Scenario:
+    parsed, mistakes = parse_scenario(data(**changed))
+    assert parsed is not None, mistakes
+    return parsed
+
+
+def reports(**changed: Any) -> dict[str, Report]:
+    """By variant."""
+    parsed = scenario(**changed)
+    found = {}
+    for variant in parsed.variants:
+        simulation = Simulation(parsed, variant, Random)
+        for when in parsed.sample_times():
+            simulation.advance(when)
+        found[variant.name] = simulation.report()
+    return found
+
+
+def only_report(**changed: Any) -> Report:
+    (report,) = reports(**changed).values()
+    return report
