@@ -75,7 +75,10 @@ def installation(where: Installation, configuration: str, rights: Sequence[Permi
 
 
 def access(account_namespace: str, rights: Iterable[Permission]) -> Iterator[dict[str, Any]]:
-    """A role and its binding for each namespace concerned, and one for the whole cluster."""
+    """A role and its binding for each namespace concerned, and one for the whole cluster.
+
+    Named after the account's namespace, so that a second installation in the cluster does not take them over.
+    """
     by_namespace: dict[str | None, list[Permission]] = defaultdict(list)
     for right in rights:
         by_namespace[right.namespace].append(right)
@@ -83,7 +86,7 @@ def access(account_namespace: str, rights: Iterable[Permission]) -> Iterator[dic
     group = "rbac.authorization.k8s.io"
     for namespace, of_namespace in sorted(by_namespace.items(), key=lambda item: item[0] or ""):
         kind = "Role" if namespace else "ClusterRole"
-        name = "situate"
+        name = f"situate:{account_namespace}"
         yield _object(f"{group}/v1", kind, namespace, name, rules=[_rule(right) for right in of_namespace])
         yield _object(
             f"{group}/v1",

@@ -1,0 +1,387 @@
+"""A real cluster as vpod's end-to-end tests use it: kubectl and `situate` as people call them, and what was seen.
+
+Schedulers run as processes of their own, under the ServiceAccount and the rights that `situate manifests` prints. The
+API server keeps an audit log of every request of service accounts, so that a test can say who wrote what, and when.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from tests.controlplane.errors import ControlPlaneError
+from tests.controlplane.kubeconfig import write_kubeconfig
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.process import Process
+
+T = TypeVar("T")
+
+GROUP = "internal.kafka.eventing.knative.dev"
+ACCOUNT = "situate"
+KUBECTL = Path(sys.executable).with_name("kubectl")
+WITHIN_S = 30.0
+"""More than enough for anything here; what takes longer hangs."""
+POLL_S = 0.05
+
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}],
+}
+
+QUICK: dict[str, Any] = {
+    "refreshPeriod": "1s",
+    "scaleDownStabilization": "1s",
+    "podGrace": "2s",
+    "drain": {"settle": "500ms"},
+}
+"""Times short enough for a test to see the end of them."""
+
+
+def eventually(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool, *, within_s: float = WITHIN_S) -> T:
+    """The first answer for which `holds`; fails with the last one when the time is over."""
+    deadline = time.monotonic() + within_s
+    while True:
+        answer = ask()
+        if holds(answer):
+            return answer
+        assert time.monotonic() < deadline, f"after {within_s:g} s it is still not so that {what}: {answer}"
+        time.sleep(POLL_S)
+
+
+def steadily(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool, *, seconds: float) -> None:
+    """Demands that it holds for that long."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answer = ask()
+        assert holds(answer), f"it is not so any more that {what}: {answer}"
+        time.sleep(POLL_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One line of the audit log: a request of a service account."""
+
+    at: str
+    """When it was received, RFC 3339 with microseconds; compares as text."""
+    namespace: str
+    """Of the account."""
+    credential: str
+    """Id of the token that was shown; each scheduler has its own."""
+    verb: str
+    uri: str
+    resource: str
+    """With the subresource: `consumergroups/status`."""
+    code: int
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is a write that only a leader may make (S7)."""
+        return self.verb in ("create", "update", "patch", "delete") and self.resource not in ("leases", "events")
+
+
+class Cluster:
+    """A control plane with nodes and the custom resources."""
+
+    def __init__(self, plane: ControlPlane, audit: Path) -> None:
+        self.plane = plane
+        self._audit = audit
+        plain = {key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "SITUATE"))}
+        self._environment = plain | {"HOME": str(plane.folder)}
+
+    def kubectl(self, *arguments: str, given: Any = None) -> str:
+        """The output of a call as the administrator that has to succeed; `given` are objects for its input."""
+        if given is not None and not isinstance(given, str):
+            given = yaml.safe_dump_all(given)
+        command = (str(KUBECTL), "--kubeconfig", str(self.plane.folder / "admin.kubeconfig"), *arguments)
+        done = self._run(command, given)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr or done.stdout}"
+        return done.stdout
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=objects)
+
+    def situate(self, *arguments: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """One call of the command, whatever comes of it."""
+        command = [sys.executable, "-m", "situate", *arguments]
+        if kubeconfig is not None:
+            command += ["--kubeconfig", str(kubeconfig)]
+        return self._run(command)
+
+    def _run(self, command: Sequence[str], given: str | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, env=self._environment, input=given or "", text=True, capture_output=True, timeout=60
+        )
+
+    def get(self, path: str) -> Any:
+        """The object or list, or None if there is none."""
+        try:
+            return self.plane.request("GET", path)
+        except ControlPlaneError as refused:
+            if ": 404 " in str(refused):
+                return None
+            raise
+
+    def add_nodes(self, *names: str, labels: Mapping[str, str] | None = None) -> None:
+        """Ready nodes in three zones, as kwok plays them."""
+        for number, name in enumerate(names):
+            zone = {"topology.kubernetes.io/zone": "abc"[number % 3], "kubernetes.io/hostname": name}
+            metadata = {"name": name, "labels": {**zone, **(labels or {})}}
+            self.plane.request("POST", "/api/v1/nodes", {"metadata": metadata})
+        for name in names:
+            eventually(f"node {name} is ready", lambda name=name: self.get(f"/api/v1/nodes/{name}"), _node_is_ready)
+
+    def requests(self, namespace: str) -> list[Request]:
+        """What the service accounts of a namespace have asked for so far, in the order of the answers."""
+        prefix = f"system:serviceaccount:{namespace}:"
+        with self._audit.open() as lines:
+            return [_request(line, namespace) for line in lines if prefix in line and line.endswith("}\n")]
+
+    def process(self, name: str, log: Path, *arguments: str) -> Process:
+        """`situate ARGUMENTS` as a process that is still to be started."""
+        return Process(name, (sys.executable, "-m", "situate", *arguments), log, environment=self._environment)
+
+
+def _request(line: str, namespace: str) -> Request:
+    event = json.loads(line)
+    about = event.get("objectRef", {})
+    resource = "/".join(filter(None, (about.get("resource"), about.get("subresource"))))
+    return Request(
+        at=event["requestReceivedTimestamp"],
+        namespace=namespace,
+        credential=event["user"].get("extra", {}).get("authentication.kubernetes.io/credential-id", [""])[0],
+        verb=event["verb"],
+        uri=event["requestURI"],
+        resource=resource,
+        code=event.get("responseStatus", {}).get("code", 0),
+    )
+
+
+def _node_is_ready(node: Any) -> bool:
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
+    return ready and not node["spec"].get("taints")
+
+
+class Scheduler:
+    """A process of `situate run` with a token of its own."""
+
+    def __init__(self, process: Process, credential: str) -> None:
+        self.process = process
+        self.name = process.name
+        self.credential = credential
+
+    def said(self, message: str) -> list[dict[str, Any]]:
+        """The lines of its log with that message."""
+        return [line for line in self.log() if line.get("message") == message]
+
+    def log(self) -> Iterator[dict[str, Any]]:
+        for line in self.process.log.read_text().splitlines():
+            assert line.startswith("{"), f"{self.name} printed what is no line of a log: {line}"
+            yield json.loads(line)
+
+    def leads(self) -> bool:
+        return len(self.said("leadership is won")) > len(self.said("leadership is lost"))
+
+    def wait_synced(self) -> None:
+        """Until it has seen the Lease, so that it stands by or leads."""
+        eventually(f"{self.name} has seen the Lease", lambda: self.said("the lease changes hands"))
+
+
+class Arena:
+    """A namespace with a StatefulSet, vpods of any kind for it, and the schedulers that look after them.
+
+    On leaving, every scheduler is stopped; none may have been refused anything or shown a traceback.
+    """
+
+    def __init__(self, cluster: Cluster, name: str, folder: Path, **settings: Any) -> None:
+        """`settings` are keys of the vpod entry; times are short unless they say otherwise."""
+        self.cluster = cluster
+        self.name = name
+        self.folder = folder
+        self.statefulset = "dispatcher"
+        self.file = folder / f"{name}.yaml"
+        self.entry: dict[str, Any] = {
+            "statefulSetNamespace": name,
+            "statefulSetName": self.statefulset,
+            "podCapacity": 4,
+            "sources": [{"kind": "ConsumerGroup", "namespace": name, "sourceKind": name}],
+            **QUICK,
+            **settings,
+        }
+        self.shared: dict[str, Any] = {"health": {"address": None}}
+        self.expect_forbidden = False
+        self.schedulers: list[Scheduler] = []
+
+    def __enter__(self) -> Arena:
+        self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
+        self.configure()
+        self.grant()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for scheduler in self.schedulers:
+            scheduler.process.stop(timeout_s=30)
+        if kind is None:
+            self.check_schedulers()
+        self.cluster.plane.request("DELETE", f"/api/v1/namespaces/{self.name}")
+
+    def check_schedulers(self) -> None:
+        """Nothing was refused for want of a right, and nothing broke."""
+        for scheduler in self.schedulers:
+            text = scheduler.process.log.read_text()
+            assert "Traceback" not in text, text
+        refused = [each for each in self.cluster.requests(self.name) if each.code == 403]
+        assert bool(refused) == self.expect_forbidden, refused
+
+    def configure(self, **changes: Any) -> None:
+        """Writes the configuration file, with changed keys of the entry."""
+        self.entry |= changes
+        document = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", **self.shared, "vpod": [self.entry]}
+        self.file.write_text(yaml.safe_dump(document))
+
+    def grant(self, without: str = "") -> None:
+        """Applies what `situate manifests` prints but for the Deployment, whose place the test takes.
+
+        `without`: a resource for which no rule is granted.
+        """
+        printed = self.cluster.situate("manifests", "-f", str(self.file), "-n", self.name)
+        assert printed.returncode == 0, printed.stderr
+        objects = [each for each in yaml.safe_load_all(printed.stdout) if each["kind"] != "Deployment"]
+        for each in objects:
+            if "rules" in each:
+                each["rules"] = [rule for rule in each["rules"] if without not in rule["resources"]]
+        self.cluster.apply(*objects)
+
+    def start(self, name: str = "scheduler", *assignments: str) -> Scheduler:
+        """Starts a scheduler; `assignments` are for `--set`."""
+        token = self.cluster.plane.service_account_token(self.name, ACCOUNT)
+        kubeconfig = self.folder / f"{self.name}-{name}.kubeconfig"
+        plane = self.cluster.plane
+        write_kubeconfig(
+            kubeconfig, url=plane.url, authority=plane.authority, user=name, token=token, namespace=self.name
+        )
+        arguments = ["run", "-f", str(self.file), "--kubeconfig", str(kubeconfig)]
+        for each in (f"leaderElection.identity={name}", *assignments):
+            arguments += ["--set", each]
+        process = self.cluster.process(name, self.folder / f"{self.name}-{name}.log", *arguments)
+        scheduler = Scheduler(process, f"JTI={_claims(token)['jti']}")
+        self.schedulers.append(scheduler)
+        process.start()
+        return scheduler
+
+    def kubeconfig(self, scheduler: str = "scheduler") -> Path:
+        return self.folder / f"{self.name}-{scheduler}.kubeconfig"
+
+    # Objects
+
+    def add_statefulset(self, replicas: int = 0, **pod: Any) -> None:
+        """The data plane; `pod` are keys of the pods' spec."""
+        self.cluster.apply(statefulset(self.name, self.statefulset, replicas, **pod))
+
+    def want(self, **sources: int) -> None:
+        """ConsumerGroups with so many vreplicas."""
+        self.cluster.apply(*(consumer_group(self.name, name, number, self.name) for name, number in sources.items()))
+
+    def group_path(self, name: str = "") -> str:
+        return f"/apis/{GROUP}/v1alpha1/namespaces/{self.name}/consumergroups" + (f"/{name}" if name else "")
+
+    def statefulset_path(self) -> str:
+        return f"/apis/apps/v1/namespaces/{self.name}/statefulsets/{self.statefulset}"
+
+    # What is there
+
+    def replicas(self) -> int:
+        return int(self.cluster.get(self.statefulset_path())["spec"]["replicas"])
+
+    def placements(self) -> dict[str, dict[str, int]]:
+        """Vreplicas by pod, by ConsumerGroup."""
+        items = self.cluster.get(self.group_path())["items"]
+        return {each["metadata"]["name"]: placed(each) for each in items}
+
+    def missing(self) -> dict[str, int]:
+        """Vreplicas that are wanted and not placed, or placed and not wanted, by ConsumerGroup; empty if all is well."""
+        items = self.cluster.get(self.group_path())["items"]
+        gaps = {each["metadata"]["name"]: each["spec"]["replicas"] - sum(placed(each).values()) for each in items}
+        return {name: gap for name, gap in gaps.items() if gap}
+
+    def wait_placed(self, **within: float) -> dict[str, dict[str, int]]:
+        """Until every ConsumerGroup has what it wants; the placements then."""
+        eventually(f"everything in {self.name} is placed", self.missing, lambda gaps: not gaps, **within)
+        return self.placements()
+
+    def ready_pods(self) -> set[str]:
+        pods = self.cluster.get(f"/api/v1/namespaces/{self.name}/pods?labelSelector=app%3D{self.statefulset}")["items"]
+        return {each["metadata"]["name"] for each in pods if pod_is_ready(each)}
+
+    def pod(self, ordinal: int) -> Any:
+        return self.cluster.get(f"/api/v1/namespaces/{self.name}/pods/{self.statefulset}-{ordinal}")
+
+    def events(self, reason: str) -> list[Any]:
+        items = self.cluster.get(f"/api/v1/namespaces/{self.name}/events")["items"]
+        return [each for each in items if each["reason"] == reason]
+
+
+def placed(content: Mapping[str, Any], path: Sequence[str] = ("status", "placements")) -> dict[str, int]:
+    """Vreplicas by pod, from a status."""
+    for step in path:
+        content = content.get(step) or {}
+    return {each["podName"]: each.get("vreplicas", 0) for each in content}  # type: ignore[union-attr, index]
+
+
+def pod_is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions", ())
+    alive = "deletionTimestamp" not in pod["metadata"]
+    return alive and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def statefulset(namespace: str, name: str, replicas: int, **pod: Any) -> dict[str, Any]:
+    labels = {"app": name}
+    containers = [{"name": "worker", "image": "example.com/worker:1"}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **pod}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": name,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": labels},
+            "template": template,
+        },
+    }
+
+
+def consumer_group(namespace: str, name: str, replicas: int, kind: str) -> dict[str, Any]:
+    labels = {"kafka.eventing.knative.dev/metadata.uid": name}
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "ConsumerGroup",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {"kafka.eventing.knative.dev/metadata.kind": kind},
+        },
+        "spec": {
+            "replicas": replicas,
+            "selector": labels,
+            "template": {"metadata": {"labels": labels}, "spec": {"topics": [name]}},
+        },
+    }
+
+
+def _claims(token: str) -> dict[str, Any]:
+    body = token.split(".")[1]
+    claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    return claims
