@@ -18,7 +18,7 @@ from tests.contract.work import Work
 from tests.controlplane.plane import ControlPlane, Options
 from tests.controlplane.stages import Stages
 
-SERVERS = ("real",)
+SERVERS = ("real", "embedded")
 ADMIN = {"contract": Identity("admin", ("system:masters", "system:authenticated"))}
 PlaneFactory = Callable[[Options], ControlPlane]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import ssl
 import threading
 import uuid
@@ -30,6 +31,10 @@ class Server(Protocol):
 
     def tls(self) -> ssl.SSLContext | None: ...
 
+    def compact_history(self) -> None:
+        """Lets the storage forget the past; what the server itself still knows, it may use."""
+        ...
+
     def expire_history(self) -> None:
         """Makes every earlier resourceVersion and continue token too old. May restart the server."""
         ...
@@ -46,6 +51,9 @@ class RealServer:
 
     def tls(self) -> ssl.SSLContext:
         return self._tls
+
+    def compact_history(self) -> None:
+        self.plane.compact()
 
     def expire_history(self) -> None:
         self.plane.expire_history()
@@ -81,13 +89,29 @@ class EmbeddedThread:
     def tls(self) -> None:
         return None
 
+    def compact_history(self) -> None:
+        self._compact("")
+
     def expire_history(self) -> None:
-        """By the server's own order, over HTTP."""
+        self._compact("?pages=true")
+
+    def silence(self, node: str, silent: bool) -> None:
+        """Stops a node's kubelet, or starts it again."""
+        self._order("PUT", f"/situate/kubelets/{node}", json.dumps({"running": not silent}).encode())
+
+    def _compact(self, query: str) -> None:
+        # A write of our own comes first, since the last version stays readable, as in etcd.
+        self._order("POST", "/api/v1/namespaces/default/configmaps", b'{"metadata": {"generateName": "tick-"}}')
+        self._order("POST", f"/situate/faults/compact{query}")
+
+    def _order(self, method: str, path: str, body: bytes = b"") -> None:
         connection = http.client.HTTPConnection("127.0.0.1", int(self.url.rsplit(":", 1)[1]), timeout=10)
         try:
-            headers = {"Authorization": f"Bearer {self.token}"}
-            connection.request("POST", "/situate/faults/compact?pages=true", headers=headers)
-            assert connection.getresponse().status == 200
+            headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            text = answer.read()
+            assert answer.status in (200, 201), text
         finally:
             connection.close()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.contract.api import causes
 from tests.contract.things import apps, budget, core, deployment, eviction, group, pod, replicaset, statefulset
 from tests.contract.waiting import eventually, steady
+from tests.contract.webhooks import serving
 from tests.contract.work import Work, name, owner, ready
 
 
@@ -289,7 +292,7 @@ class TestDeployments:
         await work.settled(2, holds=lambda each: ready(each) and name(each) not in old)
 
     async def test_a_pod_that_is_never_ready(self, work: Work) -> None:
-        body = deployment("web", 1, progressDeadlineSeconds=1)
+        body = deployment("web", 1, progressDeadlineSeconds=2)
         body["spec"]["template"]["metadata"]["annotations"] = {"notready": ""}
         await work.create("deployments", body)
 
@@ -298,6 +301,7 @@ class TestDeployments:
                 (each["type"], each["status"], each["reason"]) for each in body["status"].get("conditions", [])
             }
 
+        await eventually(work.pods, lambda pods: pods and pods[0]["spec"].get("nodeName"))
         await eventually(lambda: work.get("deployments", "web"), given_up)
         await steady(lambda: work.get("deployments", "web"), given_up)
 
@@ -330,6 +334,9 @@ class TestBudgets:
     async def test_a_budget_lets_one_go_at_a_time(self, work: Work) -> None:
         await work.create("replicasets", replicaset("web", 2))
         pods = await work.settled(2)
+        # Replacements do not become Ready, so the first eviction is the last.
+        unready = {"spec": {"template": {"metadata": {"annotations": {"notready": ""}}}}}
+        (await work.api.patch(apps(work.namespace, "replicasets", "web"), unready)).ok()
         path = group("policy/v1", work.namespace, "poddisruptionbudgets")
         (await work.api.post(path, budget("b", {"app": "web"}, maxUnavailable=1))).ok(201)
         await eventually(
@@ -337,9 +344,8 @@ class TestBudgets:
         )
         first, second = (core(work.namespace, "pods", name(each), "eviction") for each in pods)
         (await work.api.post(first, eviction(name(pods[0])))).ok(201)
-        assert (await work.api.post(second, eviction(name(pods[1])))).status == 429
-        await eventually(lambda: work.api.post(second, eviction(name(pods[1]))), lambda answer: answer.status == 201)
-        await work.settled(2)
+        await steady(lambda: work.api.post(second, eviction(name(pods[1]))), lambda answer: answer.status == 429)
+        assert await work.pod(name(pods[1])) is not None
 
 
 class TestScheduling:
@@ -413,3 +419,67 @@ class TestTaints:
             lambda: work.pod("late"), lambda each: each and "deletionTimestamp" not in each["metadata"], seconds=0.6
         )
         await eventually(lambda: work.pod("late"), lambda each: each is None)
+
+
+class TestBatches:
+    async def test_a_replicaset_creates_in_batches(self, work: Work) -> None:
+        """1, 2, 4, …: each batch waits for the one before, so a slow webhook sees no more than one batch at once."""
+        running, peaks = 0, []
+
+        async def slow(_: dict) -> dict:
+            nonlocal running
+            running += 1
+            peaks.append(running)
+            await asyncio.sleep(0.1)
+            running -= 1
+            return {"allowed": True}
+
+        async with serving() as hooks:
+            webhook = {
+                "name": "slow.situate.dev",
+                "clientConfig": hooks.at("/slow", slow),
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": work.namespace}},
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }
+            path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+            (await work.api.post(path, {"metadata": {"name": work.namespace}, "webhooks": [webhook]})).ok(201)
+            probe = core(work.namespace, "pods")
+            await eventually(lambda: work.api.post(probe, pod("probe"), dryRun="All"), lambda _: peaks)
+            peaks.clear()
+            await work.create("replicasets", replicaset("rs", 7))
+            await work.settled(7)
+            (await work.api.delete(f"{path}/{work.namespace}")).ok()
+        assert len(peaks) == 7
+        assert max(peaks) <= 4
+
+
+class TestServices:
+    async def test_the_endpoint_of_a_released_pod_stays(self, work: Work) -> None:
+        service = {"metadata": {"name": "s"}, "spec": {"selector": {"tier": "front"}, "ports": [{"port": 80}]}}
+        (await work.api.post(core(work.namespace, "services"), service)).ok(201)
+        body = replicaset("rs", 1)
+        body["spec"]["template"]["metadata"]["labels"]["tier"] = "front"
+        await work.create("replicasets", body)
+        (only,) = await work.settled(1)
+        await eventually(lambda: self.targets(work), lambda targets: targets == {name(only)}, timeout_s=5)
+        await work.label(name(only), app="out")
+        await eventually(lambda: self.targets(work), lambda targets: len(targets) == 2)
+        assert name(only) in await self.targets(work)
+
+    @staticmethod
+    async def targets(work: Work) -> set[str]:
+        path = group("discovery.k8s.io/v1", work.namespace, "endpointslices")
+        slices = (await work.api.get(path)).ok()["items"]
+        return {each["targetRef"]["name"] for found in slices for each in found["endpoints"] or []}
+
+
+class TestPreferences:
+    async def test_preference_alone_fills_the_preferred_nodes(self, work: Work, own_host: str) -> None:
+        term = {"key": "kubernetes.io/hostname", "operator": "In", "values": [own_host]}
+        preferred = {"weight": 100, "preference": {"matchExpressions": [term]}}
+        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+        await work.create("replicasets", replicaset("rs", 10, pod_spec={"affinity": affinity}))
+        pods = await work.settled(10)
+        assert {each["spec"]["nodeName"] for each in pods} == {own_host}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.contract.api import Api
@@ -116,6 +118,13 @@ class TestPages:
         page = (await api.get(core(namespace, "pods"), limit=1, fieldSelector="status.phase=Pending")).ok()
         assert "continue" in page["metadata"]
         assert "remainingItemCount" not in page["metadata"]
+
+    async def test_tokens_outlive_a_compaction(self, api: Api, server: Server, namespace: str) -> None:
+        await filled(api, namespace, 4)
+        first = (await api.get(core(namespace, "configmaps"), limit=2)).ok()
+        await asyncio.to_thread(server.compact_history)
+        rest = (await api.get(core(namespace, "configmaps"), **{"continue": first["metadata"]["continue"]})).ok()
+        assert names(rest) == ["c2", "c3"]
 
     async def test_an_expired_token(self, api: Api, server: Server, namespace: str) -> None:
         await filled(api, namespace, 5)

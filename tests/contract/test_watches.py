@@ -66,6 +66,18 @@ async def test_timeout_ends_the_watch(api: Api, namespace: str) -> None:
         assert await watch.rest() == []
 
 
+async def test_a_bookmark_comes_before_the_end(api: Api, namespace: str) -> None:
+    """If there was anything since the start; otherwise about once a minute."""
+    query = {"timeoutSeconds": 4, "allowWatchBookmarks": True, "fieldSelector": "metadata.name=nobody"}
+    start = await version(api, namespace)
+    async with api.watch(core(namespace, "configmaps"), resourceVersion=start, **query) as watch:
+        (await api.post(core(namespace, "configmaps"), configmap("somebody"))).ok(201)
+        events = await watch.rest()
+    assert {event["type"] for event in events} == {"BOOKMARK"}
+    assert int(events[0]["object"]["metadata"]["resourceVersion"]) > int(start)
+    assert "annotations" not in events[0]["object"]["metadata"]
+
+
 async def test_one_name(api: Api, namespace: str) -> None:
     start = await version(api, namespace)
     async with api.watch(

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from tests.contract.api import Api
 from tests.contract.things import apps, configmap, core, deployment, eviction, pod
+from tests.contract.waiting import eventually
 from tests.contract.webhooks import Webhooks, allow, deny, patch, serving
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
@@ -487,6 +488,80 @@ async def test_a_priority_class_from_a_webhook_needs_its_number(
     made = (await api.post(core(namespace, "pods"), pod("p"))).ok(201)
     assert (made["spec"]["priorityClassName"], made["spec"]["priority"]) == (name, 1000)
     (await api.delete(f"{path}/{name}")).ok()
+
+
+async def test_quota_is_counted_after_the_webhooks(api: Api, namespace: str, registered: Registered) -> None:
+    path = core(namespace, "resourcequotas")
+    quota = (await api.post(path, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}})).ok(201)
+    quota["status"] = {"hard": {"pods": "0"}, "used": {"pods": "0"}}
+    (await api.put(f"{path}/q/status", quota)).ok()
+    await registered.mutating(registered.webhook("m", registered.hooks.at("/m", allow)))
+    await registered.validating(registered.webhook("v", registered.hooks.at("/v", allow)))
+    answer = await api.post(core(namespace, "pods"), pod("p"))
+    answer.refused(
+        403, "Forbidden", 'pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, …', ...
+    )
+    assert len(registered.hooks.requests("/m")) == 1
+    assert len(registered.hooks.requests("/v")) <= 1
+
+
+async def test_a_mutating_policy(api: Api, namespace: str) -> None:
+    """MutatingAdmissionPolicy is stable from 1.36."""
+    name = f"label-{namespace}"
+    mine = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    policy = {
+        "metadata": {"name": name},
+        "spec": {
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {"namespaceSelector": mine, "resourceRules": [CONFIGMAPS]},
+            "mutations": [
+                {
+                    "patchType": "JSONPatch",
+                    "jsonPatch": {"expression": "[JSONPatch{op: 'add', path: '/data', value: {'made': 'so'}}]"},
+                }
+            ],
+        },
+    }
+    (await api.post(f"{GROUP}/mutatingadmissionpolicies", policy)).ok(201)
+    binding = {"metadata": {"name": name}, "spec": {"policyName": name}}
+    (await api.post(f"{GROUP}/mutatingadmissionpolicybindings", binding)).ok(201)
+    made = await eventually(
+        lambda: api.post(core(namespace, "configmaps"), {"metadata": {"generateName": "c-"}}),
+        lambda answer: answer.body.get("data") == {"made": "so"},
+    )
+    made.ok(201)
+    for resource in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"):
+        (await api.delete(f"{GROUP}/{resource}/{name}")).ok()
+
+
+async def test_a_validating_policy(api: Api, namespace: str) -> None:
+    name = f"few-{namespace}"
+    policy = {
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": [CONFIGMAPS]},
+            "validations": [{"expression": "object.metadata.name != 'no'", "message": "not that one"}],
+        },
+    }
+    (await api.post(f"{GROUP}/validatingadmissionpolicies", policy)).ok(201)
+    mine = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    binding = {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}
+    binding["spec"]["matchResources"] = mine
+    (await api.post(f"{GROUP}/validatingadmissionpolicybindings", binding)).ok(201)
+    answer = await eventually(
+        lambda: api.post(core(namespace, "configmaps"), configmap("no"), dryRun="All"),
+        lambda answer: answer.status == 422,
+    )
+    answer.refused(
+        422,
+        "Invalid",
+        f"configmaps \"no\" is forbidden: ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request: "
+        "not that one",
+        ...,
+    )
+    (await api.post(core(namespace, "configmaps"), configmap("yes"))).ok(201)
+    for resource in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
+        (await api.delete(f"{GROUP}/{resource}/{name}")).ok()
 
 
 async def test_connections_outlive_a_closed_listener(api: Api, namespace: str, registered: Registered) -> None:

@@ -28,6 +28,8 @@ from situate.cluster.stored import Stored
 from situate.cluster.watch import BOOKMARK_PERIOD, Watch
 from situate.objects.messages import Request, Response
 
+_LAST_BOOKMARK_S: Final = 2.0
+"""A watch that ends soon gets its bookmark so long before (storage/cacher, nextBookmarkTime)."""
 _FOREVER: Final = 1800
 """Seconds a watch lasts if its client names none (kube-apiserver: --min-request-timeout, up to twice that)."""
 
@@ -139,7 +141,7 @@ class Reading:
             table,
             view,
             deadline=now + timeout_s,
-            bookmark_due=now + BOOKMARK_PERIOD if options.bookmarks else None,
+            bookmark_due=now + min(BOOKMARK_PERIOD, timeout_s - _LAST_BOOKMARK_S) if options.bookmarks else None,
             revision=lambda: self.store.revision,
             headers={"content-type": JSON},
         )
