@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
+DIRS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts unit control-plane lock clean
+.PHONY: help setup test lint types contracts unit conformance demo rules control-plane lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,10 +31,21 @@ types: $(STAMP) ## strict types
 contracts: $(STAMP) ## who may import whom
 	@$(BIN)/lint-imports --no-cache --no-logo 2>/dev/null || $(BIN)/lint-imports --no-cache
 
-unit: $(STAMP)
-	@$(BIN)/python -m pytest $(ARGS)
+unit: $(STAMP) ## the tests that need no real control plane; ARGS go to pytest
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m 'not realcluster' $(ARGS)
 
-test: lint types contracts unit ## everything; the one command
+# The real control plane is built beside the first tests where it is not cached; those that need it come last and wait.
+test: lint types contracts ## everything; the one command
+	@$(BIN)/python -m tests.controlplane build >/dev/null 2>&1 & $(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+
+conformance: $(STAMP) ## run vector files: DIRS="DIR ...", or the project's own copy
+	@$(BIN)/python -m tests.conformance $(DIRS)
+
+demo: $(STAMP) ## a story on an embedded cluster; ARGS=--once plays it without a terminal
+	@$(BIN)/situate demo $(ARGS)
+
+rules: $(STAMP) ## write docs/rules.md from the marks on the tests
+	@$(BIN)/python -m tests.rules
 
 control-plane: $(STAMP) ## build the real control plane for the tests, once (12 minutes when nothing is cached)
 	@$(BIN)/python -m tests.controlplane build

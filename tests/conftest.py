@@ -34,6 +34,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.realcluster)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on the real control plane come last: where it has to be built first, the others run meanwhile."""
+    items.sort(key=lambda item: item.get_closest_marker("realcluster") is not None)
+
+
 @pytest.fixture(scope="session")
 def control_plane_programs(pytestconfig: pytest.Config) -> Programs:
     """Everything built, which takes minutes on a machine that has never done so; the terminal shows how it goes."""

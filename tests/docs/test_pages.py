@@ -1,0 +1,93 @@
+"""What the pages claim is so: links lead somewhere, examples are valid, commands and settings exist."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+import typer.main
+
+from situate.cli.configured import SECTIONS
+from situate.cli.main import app
+from situate.runtime.configuration import parse_configuration
+from situate.vpod.configuration import StatefulSetSettings
+from tests.rules.page import page
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
+
+
+def ids(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=ids)
+def test_links_lead_to_files(path: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8"))
+    missing = [target for target in targets if "://" not in target and not (path.parent / target).exists()]
+
+    assert not missing
+
+
+@pytest.mark.parametrize("path", PAGES, ids=ids)
+def test_yaml_examples_of_the_configuration_are_valid(path: Path) -> None:
+    for block in re.findall(r"```yaml\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+        if "kind: Situate" in block:
+            _, mistakes = parse_configuration(block, SECTIONS)
+            assert mistakes == ()
+
+
+def test_every_configuration_of_the_examples_is_valid() -> None:
+    files = [path for path in (ROOT / "examples").rglob("situate*.yaml") if "kind: Situate" in path.read_text()]
+    assert files
+    for path in files:
+        assert parse_configuration(path.read_text(encoding="utf-8"), SECTIONS)[1] == ()
+
+
+def test_every_setting_of_vpod_is_on_its_page() -> None:
+    text = (ROOT / "docs" / "vpod.md").read_text(encoding="utf-8")
+    names = [field.encode_name for field in msgspec.structs.fields(StatefulSetSettings)]
+
+    missing = [name for name in names if f"`{name}" not in text and name != "scaleCacheConfig"]
+    assert not missing
+
+
+@pytest.mark.parametrize("path", PAGES, ids=ids)
+def test_commands_that_pages_name_exist(path: Path) -> None:
+    group = typer.main.get_command(app)
+    known = set(group.commands)  # type: ignore[attr-defined]  # a group has commands
+    named = set(re.findall(r"(?:^|[`\s/])situate ([a-z]+)(?=[\s`])", path.read_text(encoding="utf-8"), re.MULTILINE))
+    prose = {"run", "embedded", "check", "crds", "manifests", "vpod", "simulate", "demo"}
+
+    assert (named & prose) <= known
+
+
+def test_make_targets_that_pages_name_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    named = {
+        name for path in PAGES for name in re.findall(r"(?:^ {4}|`)make ([a-z-]+)", path.read_text(), re.MULTILINE)
+    }
+
+    assert named <= targets
+
+
+def test_the_page_of_rules_says_what_the_marks_say() -> None:
+    assert (ROOT / "docs" / "rules.md").read_text(encoding="utf-8") == page(ROOT), "run: python -m tests.rules"
+
+
+def test_the_picture_shows_the_layers_of_the_contract() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    named = [re.findall(r"[a-z]+", layer) for layer in layers]
+    picture = (ROOT / "docs" / "architecture.svg").read_text(encoding="utf-8")
+    boxes = re.findall(r'y="(\d+)"[^>]*font-weight="600"[^>]*>([a-z]+)<', picture)
+    rows: dict[str, list[str]] = {}
+    for height, name in boxes:
+        rows.setdefault(height, []).append(name)
+
+    assert [rows[height] for height in sorted(rows, key=int)] == named
