@@ -373,6 +373,49 @@ def test_a_listing_beside_the_watch_repairs_what_was_lost() -> None:
     virtually(main)
 
 
+def test_a_listing_that_is_overtaken_undoes_nothing_that_was_told_meanwhile() -> None:
+    async def main() -> None:
+        async with following(serving("a", "b", "c", "lost")) as it:
+            await it.store.wait_synced()
+            it.server.mangle = lambda _: []
+            it.server.remove(f"{PATH}/lost")
+            it.server.mangle = lambda lines: lines
+            it.server.judge = lambda request: None if request.parameter("watch") else Fault(answer_delay_s=3)
+            listing = asyncio.ensure_future(it.reflector.relist())
+            await asyncio.sleep(1)
+            it.server.put(f"{PATH}/a")
+            it.server.remove(f"{PATH}/b")
+            await asyncio.sleep(1)
+            it.server.mangle = lambda _: []
+            answer = it.server.put(f"{PATH}/c")
+            it.reflector.learn(decode(PODS, json.dumps(answer).encode()))
+            answer = it.server.put(f"{PATH}/d")
+            it.reflector.learn(decode(PODS, json.dumps(answer).encode()))
+            version = it.store.resource_version
+            await listing
+            assert it.equal()
+            assert it.store.resource_version == version, "the watch goes on from where it is"
+
+    virtually(main)
+
+
+def test_of_two_listings_the_later_one_counts() -> None:
+    async def main() -> None:
+        async with following(serving("a", "b")) as it:
+            await it.store.wait_synced()
+            it.server.mangle = lambda _: []
+            it.server.judge = lambda _: Fault(answer_delay_s=3)
+            early = asyncio.ensure_future(it.reflector.relist())
+            await asyncio.sleep(1)
+            it.server.remove(f"{PATH}/b")
+            it.server.judge = lambda _: None
+            await it.reflector.relist()
+            await early
+            assert it.equal()
+
+    virtually(main)
+
+
 def test_what_a_write_answered_is_known_at_once_and_no_older_event_undoes_it() -> None:
     async def main() -> None:
         async with following(serving("a")) as it:

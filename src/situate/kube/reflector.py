@@ -208,6 +208,7 @@ class Reflector(Generic[T]):
             self._log.info("the watch goes on")
 
     async def _list(self) -> None:
+        since = self.store.resource_version
         page = await self._client.list_all(
             self._resource,
             self.scope.namespace,
@@ -217,11 +218,11 @@ class Reflector(Generic[T]):
         for problem in page.malformed:
             self._report(problem)
         unreadable = {_key_of(each) for each in page.malformed}
-        self._replace(page.items, page.resource_version, unreadable)
+        self._replace(page.items, page.resource_version, unreadable, since)
 
     async def _watch(self) -> None:
         """One watch until it ends; as WatchList if everything has to be seen anew and the server knows that."""
-        received = _Initial[T]() if self._must_list else None
+        received = _Initial[T](self.store.resource_version) if self._must_list else None
         timeout_s = self._rng.randint(*WATCH_S)
         patience = Patience(timeout_s, initial=received is not None)
         version = "" if received is not None else self.store.resource_version
@@ -297,7 +298,7 @@ class Reflector(Generic[T]):
             return False
         if not bookmark.ends_initial_events:
             return False
-        self._replace(received.objects.values(), bookmark.resource_version, received.unreadable)
+        self._replace(received.objects.values(), bookmark.resource_version, received.unreadable, received.since)
         return True
 
     def _read_change(self, kind: str, body: bytes, received: _Initial[T] | None) -> None:
@@ -351,25 +352,51 @@ class Reflector(Generic[T]):
         if version and not self._versions.older(version, self.store.resource_version):
             self.store.resource_version = version
 
-    def _replace(self, objects: Iterable[T], version: str, unreadable: set[str]) -> None:
-        if self._versions.older(version, self.store.resource_version):
+    def _replace(self, objects: Iterable[T], version: str, unreadable: set[str], since: str) -> None:
+        """Takes a listing that was asked for when the store was at `since`.
+
+        Events and answers to writes may have overtaken it: what they told of later states stays (`_not_overtaken`).
+        """
+        newest = self.store.resource_version
+        if self._versions.older(version, since):
             self._old_listings += 1
             if self._old_listings <= FRUITLESS_WATCHES:
                 raise _StillOld(
                     f"the listing of {self.scope} is of resourceVersion {version}, older than "
-                    f"{self.store.resource_version} that was seen before; it is listed again"
+                    f"{since} that was seen before; it is listed again"
                 )
             self._log.warning("the server has gone back in time, as after a restored backup; following it")
+            kept, newest = [*objects], version
+        elif self._versions.listed_since(version):
+            return  # two listings were under way, and the later one is here already
+        else:
+            kept = self._not_overtaken(objects, version)
+            newest = newest if self._versions.older(version, newest) else version
         self._old_listings = 0
         self.counts.listings += 1
         self.malformed = {key: each for key, each in self.malformed.items() if key in unreadable}
         self._versions.listed(version)
-        self.store.resource_version = version
-        self.store.replace(objects, lambda old: _key(old.metadata.namespace, old.metadata.name) in unreadable)
+        self.store.resource_version = newest
+        self.store.replace(kept, lambda old: _key(old.metadata.namespace, old.metadata.name) in unreadable)
         self._must_list = False
         self._listed_at = _now()
         self._cut_short = 0
         self._progress()
+
+    def _not_overtaken(self, objects: Iterable[T], version: str) -> list[T]:
+        """A listing of this version, with what is known of later states in the place of what it says."""
+        versions = self._versions
+        listed = {(each.metadata.namespace, each.metadata.name): each for each in objects}
+        kept = [each for key, each in listed.items() if not versions.gone_since(*key, version)]
+        for number, each in enumerate(kept):
+            known = self.store.get(each.metadata.name, each.metadata.namespace)
+            if known is not None and versions.older(each.metadata.resource_version, known.metadata.resource_version):
+                kept[number] = known
+        for known in self.store.list():
+            meta = known.metadata
+            if (meta.namespace, meta.name) not in listed and versions.older(version, meta.resource_version):
+                kept.append(known)
+        return kept
 
     def _report(self, problem: Malformed) -> None:
         self.counts.malformed += 1
@@ -385,7 +412,8 @@ class Reflector(Generic[T]):
 class _Initial(Generic[T]):
     """What a WatchList has sent so far, before its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, since: str) -> None:
+        self.since = since  # the store's version when the server was asked
         self.objects: dict[tuple[str, str], T] = {}
         self.unreadable: set[str] = set()
 

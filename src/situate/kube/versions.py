@@ -44,6 +44,14 @@ class Versions:
         if len(self._deleted) > _MOST_TOMBSTONES:
             del self._deleted[next(iter(self._deleted))]
 
+    def gone_since(self, namespace: str, name: str, version: str) -> bool:
+        """Whether the object of this name is known to have gone after this version."""
+        return self.older(version, self._deleted.get((namespace, name), ""))
+
+    def listed_since(self, version: str) -> bool:
+        """Whether a listing of after this version was taken."""
+        return self.older(version, self._listed)
+
     def listed(self, version: str) -> None:
         """Everything that existed at this version is known: what is not known then had gone by then."""
         self._listed = version
