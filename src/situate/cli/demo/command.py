@@ -50,6 +50,8 @@ def demo(
 
 async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCode:
     started = time.monotonic()
+    if not once:
+        console().print("starting an API server and two schedulers; Ctrl-C ends everything")
     try:
         async with stage(folder, kubeconfig) as built:
             client = connect(find_connection(built.kubeconfig), random.Random(), qps=None)

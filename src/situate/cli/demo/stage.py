@@ -108,4 +108,6 @@ async def _until_written(built: Stage) -> None:
 
 def hint(kubeconfig: Path) -> str:
     """How to look at the same cluster from another terminal."""
-    return f"in another terminal: export KUBECONFIG={os.path.relpath(kubeconfig)}; kubectl get pods -A -w"
+    relative = os.path.relpath(kubeconfig)
+    shown = kubeconfig if relative.startswith("..") else relative
+    return f"in another terminal: export KUBECONFIG={shown}; kubectl get pods -A -w"
