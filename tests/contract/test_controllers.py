@@ -117,6 +117,7 @@ class TestScalingDown:
     async def test_unassigned_before_assigned(self, work: Work) -> None:
         await work.create("replicasets", replicaset("rs", 2))
         kept = {name(each) for each in await work.settled(2)}
+        await work.counted("replicasets", "rs", 2)
         impossible = {"spec": {"template": {"spec": {"nodeSelector": {"no": "where"}}}}}
         (await work.api.patch(apps(work.namespace, "replicasets", "rs"), impossible)).ok()
         await work.scale("replicasets", "rs", 3)
@@ -128,6 +129,7 @@ class TestScalingDown:
     async def test_not_ready_before_ready(self, work: Work) -> None:
         await work.create("replicasets", replicaset("rs", 2))
         kept = {name(each) for each in await work.settled(2)}
+        await work.counted("replicasets", "rs", 2)
         unready = {"spec": {"template": {"metadata": {"annotations": {"notready": ""}}}}}
         (await work.api.patch(apps(work.namespace, "replicasets", "rs"), unready)).ok()
         await work.scale("replicasets", "rs", 3)
@@ -139,6 +141,7 @@ class TestScalingDown:
     async def test_lower_deletion_cost_first(self, work: Work) -> None:
         await work.create("replicasets", replicaset("rs", 3))
         pods = await work.settled(3)
+        await work.counted("replicasets", "rs", 3)
         cheap = name(pods[1])
         cost = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}}
         (await work.api.patch(core(work.namespace, "pods", cheap), cost)).ok()
@@ -157,6 +160,7 @@ class TestScalingDown:
         await work.settled(3)
         await work.create("replicasets", replicaset("rs", 3))
         await work.settled(3, holds=owner)
+        await work.counted("replicasets", "rs", 3)
         await work.scale("replicasets", "rs", 2)
         pods = await work.settled(2)
         assert "p2" in {name(each) for each in pods}

@@ -89,6 +89,8 @@ async def test_another_owner_keeps_it(work: Work) -> None:
 async def test_pods_of_a_replicaset(work: Work, policy: str) -> None:
     await work.create("replicasets", replicaset("rs", 2))
     await work.settled(2, holds=owner)
+    # The collector learns of the pods a moment after they are made.
+    await steady(work.pods, lambda pods: len(pods) == 2)
     (await work.api.delete(apps(work.namespace, "replicasets", "rs"), propagationPolicy=policy)).ok()
     await gone(work.api, apps(work.namespace, "replicasets", "rs"))
     if policy == "Orphan":

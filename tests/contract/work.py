@@ -51,6 +51,10 @@ class Work:
     async def scale(self, resource: str, name: str, replicas: int) -> None:
         (await self.api.patch(apps(self.namespace, resource, name, "scale"), {"spec": {"replicas": replicas}})).ok()
 
+    async def counted(self, resource: str, name: str, ready: int) -> None:
+        """Until the workload's controller has seen so many ready pods: its view is what it acts on."""
+        await eventually(lambda: self.get(resource, name), lambda made: made["status"].get("readyReplicas", 0) == ready)
+
     async def settled(
         self, count: int, *, holds: Callable[[Json], Any] = ready, timeout_s: float = 20, **query: Any
     ) -> list[Json]:
