@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from typer.testing import CliRunner
 
+from situate.cli.main import app
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.kubeconfig import write_kubeconfig
 from tests.controlplane.plane import ControlPlane
@@ -255,8 +257,8 @@ class Arena:
 
         `without`: a resource for which no rule is granted.
         """
-        printed = self.cluster.situate("manifests", "-f", str(self.file), "-n", self.name)
-        assert printed.returncode == 0, printed.stderr
+        printed = CliRunner().invoke(app, ["manifests", "-f", str(self.file), "-n", self.name])
+        assert printed.exit_code == 0, printed.output
         objects = [each for each in yaml.safe_load_all(printed.stdout) if each["kind"] != "Deployment"]
         for each in objects:
             if "rules" in each:
@@ -310,7 +312,7 @@ class Arena:
         return {each["metadata"]["name"]: placed(each) for each in items}
 
     def missing(self) -> dict[str, int]:
-        """Vreplicas that are wanted and not placed, or placed and not wanted, by ConsumerGroup; empty if all is well."""
+        """Wanted less placed vreplicas, by ConsumerGroup; those that have what they want are left out."""
         items = self.cluster.get(self.group_path())["items"]
         gaps = {each["metadata"]["name"]: each["spec"]["replicas"] - sum(placed(each).values()) for each in items}
         return {name: gap for name, gap in gaps.items() if gap}

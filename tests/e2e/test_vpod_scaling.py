@@ -1,0 +1,96 @@
+"""Growing when capacity is short, and shrinking in order: seen at every revision that the cluster went through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.e2e.recording import Change, Recording
+from tests.e2e.vpod_cluster import Arena, Cluster, eventually, placed
+
+CAPACITY = 4
+
+
+@pytest.mark.rule(
+    "vpod:B4", "vpod:S1", "vpod:S8", "vpod:V7", "vpod:V9", "vpod:V15", "vpod:V16", "vpod:V19", "vpod:L3", "vpod:L4"
+)
+def test_the_set_grows_as_needed_and_is_emptied_before_it_is_cut(cluster: Cluster, arena: Callable[..., Arena]) -> None:
+    with arena("scaling", podCapacity=CAPACITY) as ours:
+        ours.add_statefulset()
+        ours.want(orders=10, payments=6)
+        sets = f"/apis/apps/v1/namespaces/{ours.name}/statefulsets"
+        with Recording(cluster.plane, sets, ours.group_path()) as recording:
+            ours.start()
+            ours.wait_placed()
+            full = ours.placements()
+            grown = list(recording.changes())
+
+            ours.want(payments=1)
+            eventually("the set is smaller", ours.replicas, lambda replicas: replicas == 3)
+            ours.wait_placed()
+            shrunk = [each for each in recording.changes() if each.revision > grown[-1].revision]
+
+            ours.want(orders=0, payments=0)
+            eventually("the set is empty", ours.replicas, lambda replicas: replicas == 0)
+            emptied = list(recording.changes())
+            assert ours.placements() == {"orders": {}, "payments": {}}
+
+        assert replicas_over(grown) == [0, 4]  # one step, for 16 vreplicas
+        assert sum(full["orders"].values()) == 10
+        assert replicas_over(shrunk)[-1] == 3
+        for replicas, held in moments(emptied):
+            for name, pods in held.items():
+                assert all(ordinal(pod) < replicas for pod in pods), (replicas, name, pods)
+            loads = [sum(pods.get(f"dispatcher-{n}", 0) for pods in held.values()) for n in range(replicas)]
+            assert max(loads, default=0) <= CAPACITY
+        # exactly what had to leave has moved: nobody lost a place on a pod that stayed
+        for name in ("orders",):
+            history = [held[name] for _, held in moments([*grown, *shrunk]) if sum(held.get(name, {}).values()) == 10]
+            for pod in ("dispatcher-0", "dispatcher-1", "dispatcher-2"):
+                counts = [pods.get(pod, 0) for pods in history]
+                assert counts == sorted(counts), (pod, counts)
+
+
+@pytest.mark.rule("vpod:V21", "vpod:D2")
+def test_a_reapplied_manifest_moves_nothing(cluster: Cluster, arena: Callable[..., Arena]) -> None:
+    """Somebody applies the StatefulSet as it was installed, with replicas 0: they are asked for again at once."""
+    with arena("reapplied", podGrace="20s") as ours:
+        ours.add_statefulset()
+        ours.want(orders=6)
+        ours.start()
+        before = ours.wait_placed()
+        ours.add_statefulset(replicas=0)
+        eventually("the replicas are back", ours.replicas, lambda replicas: replicas == 2)
+        eventually("the pods are back", ours.ready_pods, lambda pods: len(pods) == 2)
+        eventually("somebody is told", lambda: ours.events("ReplicasReset"))
+        assert ours.placements() == before
+
+
+def replicas_over(changes: list[Change]) -> list[int]:
+    """Each value of spec.replicas, repetitions left out."""
+    values: list[int] = []
+    for each in changes:
+        if each.object["kind"] == "StatefulSet":
+            replicas = each.object["spec"]["replicas"]
+            if values[-1:] != [replicas]:
+                values.append(replicas)
+    return values
+
+
+def moments(changes: list[Change]) -> Iterator[tuple[int, dict[str, dict[str, int]]]]:
+    """After each revision: spec.replicas, and vreplicas by pod by ConsumerGroup."""
+    replicas, held = 0, dict[str, dict[str, int]]()
+    for each in changes:
+        name = each.object["metadata"]["name"]
+        if each.object["kind"] == "StatefulSet":
+            replicas = each.object["spec"]["replicas"]
+        elif each.deleted:
+            del held[name]
+        else:
+            held[name] = placed(each.object)
+        yield replicas, dict(held)
+
+
+def ordinal(pod: str) -> int:
+    return int(pod.rpartition("-")[2])
