@@ -7,10 +7,11 @@ different vpods overlap. What is in memory is a `State` that exists only while t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
@@ -37,7 +38,7 @@ from situate.vpod.model import Key, PlainVPod
 from situate.vpod.observations import node_facts, pod_facts
 from situate.vpod.options import Options
 from situate.vpod.state import State
-from situate.vpod.statuses import Verdict, status_patch
+from situate.vpod.statuses import Verdict, condition_status, status_patch
 from situate.vpod.workers import CreateWorker, DeleteWorker, ResizeWorker, worker_changes, worker_of
 
 SHORTAGE_RETRY_S = 5.0
@@ -90,6 +91,7 @@ class Placing:
         self._versions = Versions()
         self._read_before: dict[Key, tuple[Unstructured, PlainVPod | None]] = {}  # decoding an object costs the most
         self._writing: set[Key] = set()
+        self._reworded: dict[Key, float] = {}
         self._deadline: asyncio.TimerHandle | None = None
         watched.pods.store.on_change(self._pod_changed)
         watched.nodes.store.on_change(self._node_changed)
@@ -303,7 +305,7 @@ class Placing:
         )
         path = settings.placements_path or ""
         patch = status_patch(found.object.content, path, decision.placements, verdict, self._wall())
-        if patch is None:
+        if patch is None or (_rewords(patch, found, settings.condition) and not self._may_reword(decision.key)):
             return
         self._writing.add(decision.key)
         try:
@@ -312,6 +314,14 @@ class Placing:
             return  # deleted meanwhile: the watch tells, and the reservation goes then
         finally:
             self._writing.discard(decision.key)
+
+    def _may_reword(self, key: Key) -> bool:
+        """Whether a shortage may be told in new numbers: with many short vpods each pod event would write them all."""
+        now = self._now()
+        if now < self._reworded.get(key, float("-inf")) + SHORTAGE_RETRY_S:
+            return False  # it is tried again by then, and told as it is then
+        self._reworded[key] = now
+        return True
 
     async def _patch_status(self, found: Found, patch: Patch) -> Unstructured:
         meta = found.object.metadata
@@ -376,6 +386,7 @@ class Placing:
         elif before is not None:
             state.vpod_gone(before.key, self._now())
             self._read_before.pop(before.key, None)
+            self._reworded.pop(before.key, None)
             self._reporter.forget(before.key)
             self.retry_short()
         self._after_change()
@@ -457,6 +468,15 @@ class Placing:
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
+
+
+def _rewords(patch: Mapping[str, Any], found: Found, condition: str) -> bool:
+    """Whether a patch says nothing new but the words of a shortage that is told already."""
+    only_conditions = patch.keys() <= {"metadata", "status"} and patch.get("status", {}).keys() == {"conditions"}
+    if not only_conditions or condition_status(found.object.content, condition) != "False":
+        return False
+    written = {"status": {"conditions": patch["status"]["conditions"]}}
+    return condition_status(written, condition) == "False"
 
 
 def _open_pods(state: State) -> int:

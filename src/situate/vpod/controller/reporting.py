@@ -128,6 +128,11 @@ class Reporter:
         self._record(regarding, WARNING, "ReplicasReset", message)
 
     def statefulset_missing(self) -> None:
+        """Told once, until it has existed again (D20)."""
+        namespace, _, name = self._name.partition("/")
+        regarding = ObjectReference("apps/v1", "StatefulSet", namespace, name)
+        message = f"StatefulSet {self._name} does not exist: create it, or correct the configuration of vpod"
+        self._record(regarding, WARNING, "StatefulSetMissing", message)
         self._log.warning("the StatefulSet does not exist; waiting for it", next_step="create it, or correct the name")
 
     def beat(self, state: State, decided: Beat, drain_before: DrainGoal | None) -> None:
