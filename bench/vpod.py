@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
-import platform
 import random
 import sys
 import time
@@ -23,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench.machine import machine
 from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.decide import commit, decide
 from situate.vpod.model import Key, Placement, PlainVPod
@@ -166,16 +165,6 @@ def ratio(theirs: float, ours: float) -> str:
 def sizes_of(rows: list[dict[str, Any]]) -> Iterator[tuple[Size, dict[str, Any]]]:
     for each in rows:
         yield Size(each["V"], each["R"], each["P"], each["C"]), each
-
-
-def machine() -> str:
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        model = next(
-            (line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line), model
-        )
-    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
 def main(arguments: list[str]) -> None:

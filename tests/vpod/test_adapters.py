@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.objects.unstructured import with_content
+from situate.testing.vpod.builders import placed, state, vpod
 from situate.vpod.adapters import NoSchedulerFoundError, read_vpod, statefulset_for, vpod_of, vreplicas_wanted
 from situate.vpod.configuration import KIND_LABEL, KNOWN_SOURCES, SourceSettings
 from situate.vpod.decide import commit, decide
 from situate.vpod.evictor import eviction_patch, may_evict
 from situate.vpod.model import Key, Placement
-from tests.vpod.builders import placed, state, vpod
 
 GROUP = KNOWN_SOURCES["ConsumerGroup"]
 SOURCE = KNOWN_SOURCES["KafkaSource"]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from situate.testing.vpod.builders import options, placed, pod, schedule, state, vpod, with_placements
 from situate.vpod.autoscaler import LEADER_NAME, LEADER_NAMESPACE, Beat, Memory, apply, beat
 from situate.vpod.decide import commit
 from situate.vpod.demand import bins_needed, pods_needed
@@ -15,7 +16,6 @@ from situate.vpod.drain import place
 from situate.vpod.model import Key, PlainVPod, total_vreplicas
 from situate.vpod.options import DrainOptions, Profile, ReferenceVersion
 from situate.vpod.state import State
-from tests.vpod.builders import options, placed, pod, schedule, state, vpod, with_placements
 
 AT_ONCE = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=0.0)}
 
@@ -138,6 +138,15 @@ def test_unused_pods_go_after_the_stabilization() -> None:
         running.beat()
     assert running.state.replicas == 1
     assert running.now - lowered <= 300 + 10 + 2 * 100
+
+
+@pytest.mark.rule("vpod:B6", "vpod:L4")
+def test_a_new_leader_watches_for_the_whole_stabilization_before_it_shrinks() -> None:
+    kept = state(5, 10, [vpod("a/b", 5, placed(5))])
+    memory = apply(kept, beat(kept, Memory(), 0.0, True))
+    watching = beat(kept, memory, 299.0, True)
+    assert (watching.replicas, watching.drain) == (5, None)
+    assert beat(kept, apply(kept, watching), 300.0, True).replicas == 1
 
 
 @pytest.mark.rule("vpod:D19")

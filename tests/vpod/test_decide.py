@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from situate.testing.vpod.builders import amounts, options, placed, pod, schedule, state, vpod, with_placements
 from situate.vpod.decide import MoveCause, commit, decide, retry_order, schedule_all
 from situate.vpod.limits import Rule
 from situate.vpod.model import Key, NotEnoughReplicas, Placement
 from situate.vpod.options import PackOrder, PolicyName
-from tests.vpod.builders import amounts, options, placed, pod, schedule, state, vpod, with_placements
 
 
 @pytest.mark.rule("vpod:V2", "vpod:V3", "vpod:D23")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from situate.testing.vpod.builders import amounts, placed, pod, schedule, state, vpod, with_placements
 from situate.vpod.autoscaler import Memory, apply, beat
 from situate.vpod.decide import MoveCause, commit
 from situate.vpod.drain import DrainGoal, evicted, evictions, fits, leaving, may_cut, place, retry_at
@@ -14,7 +15,6 @@ from situate.vpod.options import DrainOptions
 from situate.vpod.pods import Cause
 from situate.vpod.state import State
 from situate.vpod.state_json import differences
-from tests.vpod.builders import amounts, placed, pod, schedule, state, vpod, with_placements
 
 AT_ONCE = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=0.0)}
 B = Key("a", "b")

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from situate.testing.vpod.builders import placed, pod, schedule, state, vpod
 from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.explain import explain, intention, plan
 from situate.vpod.model import Key
 from situate.vpod.options import PolicyName
 from situate.vpod.pods import PodClass
-from tests.vpod.builders import placed, pod, schedule, state, vpod
 
 
 @pytest.mark.rule("vpod:B13")

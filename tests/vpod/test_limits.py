@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from situate.testing.vpod.builders import placed, pod, schedule, state, vpod
 from situate.vpod.demand import items
 from situate.vpod.limits import Rule, fair_shares
 from situate.vpod.model import Key, total_vreplicas
 from situate.vpod.options import Fairness
-from tests.vpod.builders import placed, pod, schedule, state, vpod
 
 
 @pytest.mark.rule("vpod:B11")

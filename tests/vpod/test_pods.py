@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from situate.testing.vpod.builders import options, placed, pod, schedule, state, vpod
 from situate.vpod.pods import Cause, NodeFacts, PodClass, Verdict, is_true
-from tests.vpod.builders import options, placed, pod, schedule, state, vpod
 
 
 @pytest.mark.parametrize("value", ["1", "t", "T", "TRUE", "true", "True"])

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from situate.testing.vpod.builders import amounts, placed, state, vpod, with_placements
 from situate.vpod.decide import MoveCause, commit
 from situate.vpod.model import Key
 from situate.vpod.options import RebalanceOptions, Topology
 from situate.vpod.rebalance import candidates, is_due, moves_allowed, rebalanced
 from situate.vpod.records import DrainGoal
 from situate.vpod.state import State
-from tests.vpod.builders import amounts, placed, state, vpod, with_placements
 
 MANY = RebalanceOptions(enabled=True, max_moves_per_vpod=1000, max_moves=1000)
 B = Key("a", "b")

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from situate.testing.vpod.builders import options
 from situate.vpod.options import PolicyName, Shrink
 from situate.vpod.shrink import from_fullest, from_highest
-from tests.vpod.builders import options
 
 HELD = st.dictionaries(st.integers(0, 9), st.integers(1, 9), max_size=8)
 

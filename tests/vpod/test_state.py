@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from situate.testing.vpod.builders import options, placed, pod, schedule, state, vpod
 from situate.vpod.decide import decide
 from situate.vpod.model import Key, Placement
 from situate.vpod.options import PolicyName, Profile
@@ -17,7 +18,6 @@ from situate.vpod.state_json import (
     total_expected_vreplicas,
     total_pending,
 )
-from tests.vpod.builders import options, placed, pod, schedule, state, vpod
 
 B = Key("a", "b")
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from situate.testing.vpod.builders import amounts, placed, pod, schedule, state, vpod
 from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.decide import decide
 from situate.vpod.limits import Rule
 from situate.vpod.options import Topology
 from situate.vpod.pods import NodeFacts
-from tests.vpod.builders import amounts, placed, pod, schedule, state, vpod
 
 
 def plain_topology(capacity: int, zones: list[str], used: list[int], own: list[int], missing: int) -> list[int]:
