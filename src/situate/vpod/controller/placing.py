@@ -85,7 +85,7 @@ class Placing:
         self._wake_autoscaler = wake_autoscaler
         self._drained = drained
         self.statefulset_seen = asyncio.Event()
-        """Set while the StatefulSet exists, as far as the watch says."""
+        """Set whenever the watch shows the StatefulSet; whoever waits for that clears it first."""
         self._asked_replicas: int | None = None
         self._replicas_version = ""
         self._versions = Versions()
@@ -414,9 +414,7 @@ class Placing:
         self._after_change(open_before)
 
     def _statefulset_changed(self, old: StatefulSet | None, new: StatefulSet | None) -> None:
-        if new is None:
-            self.statefulset_seen.clear()
-        else:
+        if new is not None:
             self.statefulset_seen.set()
         if old is None or new is None:
             self._replicas_version = ""  # another object of the name counts its versions anew

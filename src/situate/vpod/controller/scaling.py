@@ -141,6 +141,7 @@ class Scaling:
         if not self._missing_pause_s:
             self._reporter.statefulset_missing()
         self._missing_pause_s = min(max(first, 2 * self._missing_pause_s), longest)
+        self._placing.statefulset_seen.clear()  # what the watch showed so far is from before the set was gone
         await _wait(self._placing.statefulset_seen, self._missing_pause_s)
         self._triggered.set()
 
