@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from itertools import groupby
 
 import pytest
 
-from tests.e2e.vpod_cluster import Arena, Cluster, Request, Scheduler, eventually, steadily
+from tests.e2e.vpod_cluster import Arena, Cluster, Request, Scheduler, eventually, rfc3339_now, steadily
 
 ELECTION = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "400ms"}
 
@@ -82,7 +81,3 @@ def test_a_leader_that_is_stopped_hands_over_at_once(arena: Callable[..., Arena]
 
 def writes_of(scheduler: Scheduler, requests: list[Request]) -> list[Request]:
     return [each for each in requests if each.decided and each.credential == scheduler.credential]
-
-
-def rfc3339_now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
