@@ -7,7 +7,7 @@ ARGS ?=
 DIRS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts unit conformance demo rules control-plane lock clean
+.PHONY: help setup test lint types contracts unit conformance demo rules control-plane mutations lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ rules: $(STAMP) ## write docs/rules.md from the marks on the tests
 
 control-plane: $(STAMP) ## build the real control plane for the tests, once (12 minutes when nothing is cached)
 	@$(BIN)/python -m tests.controlplane build
+
+mutations: $(STAMP) ## take each safety guard out, on a copy: a test must notice
+	@$(BIN)/python -m tests.mutations $(ARGS)
 
 lock: ## pin the requirements anew (needs uv)
 	uv export --quiet --no-header --no-annotate --no-emit-project --all-extras --group dev --output-file requirements.txt

@@ -149,6 +149,16 @@ def test_a_new_leader_watches_for_the_whole_stabilization_before_it_shrinks() ->
     assert beat(kept, apply(kept, watching), 300.0, True).replicas == 1
 
 
+@pytest.mark.rule("vpod:B6")
+def test_a_dip_does_not_even_begin_a_drain() -> None:
+    kept = state(2, 10, [vpod("a/b", 20, placed(10, 10))])
+    memory = apply(kept, beat(kept, Memory(), 0.0, True))
+    memory = apply(kept, beat(kept, memory, 1000.0, True))
+    kept.observe_vpod(vpod("a/b", 8, placed(8)), 1100.0)
+    dip = beat(kept, memory, 1200.0, True)
+    assert (dip.needed, dip.replicas, dip.drain) == (1, 2, None)
+
+
 @pytest.mark.rule("vpod:D19")
 def test_triggers_do_not_postpone_the_shrinking() -> None:
     running = loop(5, 10)

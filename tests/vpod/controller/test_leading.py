@@ -1,0 +1,105 @@
+"""The guards of the shipped controller, each alone: two processes and a cluster on virtual time, in calm weather."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from situate.cluster.effects import Identity
+from situate.cluster.watch import Watch
+from situate.objects.messages import Request, Response
+from situate.testing.network import CALM, Weather
+from situate.testing.vpod.history import SetSource, Settings
+from situate.testing.vpod.invariants import Watchdog, satisfied
+from situate.testing.vpod.run import perform
+from situate.testing.vpod.world import Member, VPodWorld
+from situate.vpod.controller.controller import NotLeading
+
+
+@pytest.fixture
+def world() -> Iterator[VPodWorld]:
+    made = VPodWorld(1, Settings())
+    yield made
+    made.close()
+
+
+def settled(world: VPodWorld, vreplicas: int = 12) -> tuple[Watchdog, Member]:
+    """Sources are placed; who watches, and who leads."""
+    watchdog = Watchdog(world)
+    perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=vreplicas))
+    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    leader = world.leader()
+    assert leader is not None
+    assert satisfied(watchdog) is None
+    return watchdog, leader
+
+
+def writes(member: Member, what: str) -> list[Request]:
+    return [request for request in member.wire.sent if request.path.endswith(what)]
+
+
+@pytest.mark.rule("vpod:S7", "vpod:V1")
+def test_only_the_leader_may_write_and_only_while_its_lease_lasts(world: VPodWorld) -> None:
+    _, leader = settled(world)
+    (standby,) = [member for member in world.members if member is not leader]
+    leader.controller._may_write()
+    with pytest.raises(NotLeading):
+        standby.controller._may_write()
+    leader.process.pause()  # as after SIGSTOP: it does not know how late it is
+    world.let_pass(40.0)
+    with pytest.raises(NotLeading):
+        leader.controller._may_write()
+
+
+@pytest.mark.rule("vpod:S7")
+def test_no_write_arrives_after_the_lease_was_released(world: VPodWorld) -> None:
+    watchdog, leader = settled(world)
+    arrived: list[str] = []
+
+    def note(request: Request, _: Response | Watch, identity: Identity) -> None:
+        if identity.user == leader.identity and request.method != "GET":
+            arrived.append(request.path)
+
+    world.told.append(note)
+    world.network.weather = Weather(latency_s=(2.0, 2.0))  # what leaves now is long on its way
+    before = len(leader.wire.sent)
+    for source in range(1, 12):
+        perform(world, watchdog, SetSource(wait=0.0, source=source, wanted=2))
+    world.let_pass(10.0, stop=lambda: len(leader.wire.sent) >= before + 5)
+    world.network.weather = CALM
+    world.stop(leader)
+    world.let_pass(30.0)
+    assert "/leases/" in arrived[-1]
+    assert sum(path.endswith("/status") for path in arrived) == 5
+    watchdog.check()
+
+
+@pytest.mark.rule("vpod:D2", "vpod:D21")
+def test_an_old_event_of_the_statefulset_changes_nothing(world: VPodWorld) -> None:
+    _, leader = settled(world)
+    placing = leader.controller.placing
+    assert placing.state is not None
+    assert placing.state.replicas == 2
+    leader.process.loop.call_soon_threadsafe(placing.saw_replicas, 0, "1")
+    world.let_pass(0.0)
+    assert placing.state.replicas == 2
+
+
+@pytest.mark.rule("vpod:D21")
+def test_the_scale_is_written_against_what_was_read(world: VPodWorld) -> None:
+    _, leader = settled(world)
+    scales = writes(leader, "/scale")
+    assert scales
+    for request in scales:
+        assert msgspec.json.decode(request.body)["metadata"]["resourceVersion"]
+
+
+@pytest.mark.rule("vpod:V5")
+def test_the_status_is_written_against_what_was_read(world: VPodWorld) -> None:
+    _, leader = settled(world)
+    statuses = writes(leader, "/status")
+    assert statuses
+    for request in statuses:
+        assert msgspec.json.decode(request.body)["metadata"]["resourceVersion"]
