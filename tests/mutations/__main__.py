@@ -45,7 +45,7 @@ def main(names: Sequence[str]) -> int:
     failures = 0
     with _copies() as copies, ThreadPoolExecutor(PROCESSES) as pool:
         jobs = [pool.submit(_unpatched, copies, chosen)]
-        jobs += [pool.submit(_one, copies, mutation) for mutation in chosen]
+        jobs += [pool.submit(tried, copies, mutation) for mutation in chosen]
         width = max(len(mutation.name) for mutation in chosen)
         for label, guard, job in zip(
             ("", *(mutation.name for mutation in chosen)),
@@ -61,7 +61,7 @@ def main(names: Sequence[str]) -> int:
     return 1 if failures else 0
 
 
-def _one(copies: SimpleQueue[Path], mutation: Mutation) -> tuple[bool, str]:
+def tried(copies: SimpleQueue[Path], mutation: Mutation) -> tuple[bool, str]:
     """Whether a test noticed, and which one."""
     copy = copies.get()
     try:
