@@ -7,7 +7,7 @@ ARGS ?=
 DIRS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts unit conformance demo rules control-plane mutations lock clean
+.PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,8 +53,22 @@ control-plane: $(STAMP) ## build the real control plane for the tests, once (12 
 mutations: $(STAMP) ## take each safety guard out, on a copy: a test must notice
 	@$(BIN)/python -m tests.mutations $(ARGS)
 
+bench-vpod: $(STAMP) ## speed of vpod's decisions beside the reference's
+	@$(BIN)/python -m bench.vpod $(ARGS)
+
+bench-client: $(STAMP) ## speed and memory of the client beside lightkube
+	@$(BIN)/python -m bench.client $(ARGS)
+
+bench-embedded: $(STAMP) ## the embedded API server under load, beside the real one
+	@$(BIN)/python -m bench.embedded $(ARGS)
+
 lock: ## pin the requirements anew (needs uv)
 	uv export --quiet --no-header --no-annotate --no-emit-project --all-extras --group dev --output-file requirements.txt
+	uv export --quiet --no-header --no-annotate --no-emit-project --no-dev --output-file deploy/requirements.txt
+
+deploy: $(STAMP) ## write the manifests and definitions of deploy/ anew
+	@$(BIN)/situate manifests -f examples/knative/situate.yaml > deploy/situate.yaml
+	@$(BIN)/situate crds > deploy/crds.yaml
 
 clean: ## remove what make built in this folder
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build

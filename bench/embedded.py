@@ -1,0 +1,188 @@
+"""The embedded API server under load, beside the real etcd and kube-apiserver in the same run.
+
+    python -m bench.embedded [--quick] [--no-real]
+
+Pods are created with 32 calls in flight while watchers read every event over HTTP; defaulting and validation are on, as
+always. The embedded server has one core and the load the other; etcd and kube-apiserver have both, with the load beside
+them. Neither runs controllers, unless a line says so. Runs take turns, medians count. The keys: `writes_per_s` (pods of
+one template, four watchers), `distinct_writes_per_s` (no two pods alike), `watch_events_per_s` (delivered, to as many
+watchers as gave most), `mib_100k_pods` (resident memory of the server with 100,000 pods), `ready_s` (from the start of
+`situate embedded` to its first answer) and `writes_ratio` (ours / the real one's). The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.machine import cpu_s, load, machine, rss_mib
+from bench.processes import measured, server
+from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
+
+LOAD_CORE, SERVER_CORE = 0, 1
+WATCHERS = 4
+WIDTHS = (52, 12, 14, 14, 12)
+
+
+@dataclass(frozen=True)
+class Size:
+    runs: int
+    writes: int
+    held: int
+    watchers: tuple[int, ...]
+    starts: int
+
+
+FULL = Size(runs=5, writes=5000, held=100_000, watchers=(4, 8, 16), starts=5)
+QUICK = Size(runs=1, writes=300, held=1000, watchers=(4,), starts=1)
+
+
+@dataclass
+class Target:
+    """A server under load, and what was measured there."""
+
+    name: str
+    kubeconfig: Path
+    pids: tuple[int, ...]
+    load_core: int | None = None
+    """None: the load may use every core, as the server does."""
+    loads: int = 0
+    results: list[dict[str, Any]] = field(default_factory=list)
+
+    def put_under_load(self, count: int, *more: str) -> dict[str, Any]:
+        self.loads += 1
+        before = sum(map(cpu_s, self.pids))
+        command = (sys.executable, "-m", "bench.pod_load", str(self.kubeconfig), "--name", f"load-{self.loads}")
+        core = () if self.load_core is None else ("--core", str(self.load_core))
+        result = measured((*command, "--count", str(count), *core, *more))
+        return {**result, "server_cpu_us": (sum(map(cpu_s, self.pids)) - before) / count * 1e6}
+
+
+def row(*cells: object) -> None:
+    first, *others = cells
+    shown = "".join(f"{cell!s:>{width}}" for cell, width in zip(others, WIDTHS[1:], strict=False))
+    print(f"{first!s:<{WIDTHS[0]}}{shown}".rstrip(), flush=True)
+
+
+def show(what: str, results: list[dict[str, Any]]) -> dict[str, float]:
+    middle = {key: median(each[key] for each in results) for key in results[0]}
+    rates = (f"{middle['writes_per_s']:,.0f}", f"{middle['watch_events_per_s']:,.0f}")
+    row(what, *rates, f"{middle['server_cpu_us']:.0f}", f"{middle['load_cpu_s']:.2f}")
+    return middle
+
+
+@contextlib.contextmanager
+def embedded(folder: Path, *more: str) -> Iterator[Target]:
+    with server("bench.serving", *more, core=SERVER_CORE) as running:
+        path = folder / f"embedded-{running.pid}.kubeconfig"
+        write_kubeconfig(path, kubeconfig(running.url))
+        yield Target("embedded", path, (running.pid,), LOAD_CORE)
+
+
+@contextlib.contextmanager
+def real(folder: Path) -> Iterator[Target]:
+    """etcd and kube-apiserver, on every core."""
+    from tests.controlplane.build import build
+    from tests.controlplane.plane import ControlPlane, Options
+
+    programs = build(say=print)
+    with ControlPlane(folder / "control-plane", Options(), programs=programs) as plane:
+        pids = tuple(plane.component(name).pid for name in ("etcd", "kube-apiserver"))
+        yield Target("etcd and kube-apiserver", plane.kubeconfig(), pids)
+
+
+def ready_s() -> float:
+    """From the start of the command to its first answer."""
+    start = time.perf_counter()
+    command = (sys.executable, "-m", "situate", "embedded", "--port", "0")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        with urllib.request.urlopen(f"{url}/readyz") as answer:
+            answer.read()
+        return time.perf_counter() - start
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def held(folder: Path, count: int, *more: str) -> float:
+    """MiB of a fresh server with 100,000 pods; with fewer, what it would be if each more took as much."""
+    with embedded(folder, *more) as target:
+        target.put_under_load(1, "--watchers", "0")
+        empty = rss_mib(target.pids[0])
+        target.put_under_load(count, "--watchers", "0")
+        return empty + (rss_mib(target.pids[0]) - empty) * 100_000 / count
+
+
+def compare(folder: Path, size: Size, *, with_real: bool) -> dict[str, float]:
+    """Creation of pods of one template with four watchers, in turns."""
+    found: dict[str, float] = {}
+    with contextlib.ExitStack() as running:
+        targets = [running.enter_context(embedded(folder))]
+        if with_real:
+            targets.append(running.enter_context(real(folder)))
+        for target in targets:
+            target.put_under_load(size.writes // 5)  # warm
+        for _ in range(size.runs):
+            for target in targets:
+                target.results.append(target.put_under_load(size.writes, "--watchers", str(WATCHERS)))
+        middles = [show(f"{target.name}, {WATCHERS} watchers", target.results) for target in targets]
+        found["writes_per_s"] = middles[0]["writes_per_s"]
+        if with_real:
+            found["real_writes_per_s"] = middles[1]["writes_per_s"]
+            found["writes_ratio"] = middles[0]["writes_per_s"] / middles[1]["writes_per_s"]
+        ours = targets[0]
+        distinct = [ours.put_under_load(size.writes, "--distinct") for _ in range(size.runs)]
+        found["distinct_writes_per_s"] = show("embedded, 4 watchers, no two pods alike", distinct)["writes_per_s"]
+        delivered = {WATCHERS: middles[0]["watch_events_per_s"]}
+        for watchers in size.watchers[1:]:
+            results = [ours.put_under_load(size.writes, "--watchers", str(watchers)) for _ in range(size.runs)]
+            delivered[watchers] = show(f"embedded, {watchers} watchers", results)["watch_events_per_s"]
+        found["watch_events_per_s"] = max(delivered.values())
+    with embedded(folder, "--controllers") as target:
+        results = [target.put_under_load(size.writes) for _ in range(size.runs)]
+        found["writes_per_s_with_controllers"] = show("embedded with all controllers, 4 watchers", results)[
+            "writes_per_s"
+        ]
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.embedded", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one small run of each")
+    parser.add_argument("--no-real", action="store_true", help="leave out etcd and kube-apiserver")
+    chosen = parser.parse_args(arguments)
+    size = QUICK if chosen.quick else FULL
+    print(f"{machine()}; load before: {load()}; load generator on core {LOAD_CORE}, server on core {SERVER_CORE}")
+    found: dict[str, Any] = {"ready_s": median(ready_s() for _ in range(size.starts))}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        print(f"medians of {size.runs} alternated runs of {size.writes} creations\n")
+        row("", "creations/s", "delivered/s", "server us/pod", "load cpu s")
+        found |= compare(folder, size, with_real=not chosen.no_real)
+        for key, what, more in (
+            ("mib_100k_pods", "no controllers", ()),
+            ("mib_100k_pods_with_controllers", "all controllers", ("--controllers",)),
+        ):
+            found[key] = held(folder, size.held, *more)
+            row(f"MiB for 100,000 pods, by {size.held:,}, {what}", f"{found[key]:,.0f}")
+    print(f"ready in {found['ready_s']:.2f} s")
+    print(f"load after: {load()}; the machine may be shared, so read ratios and CPU times")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,42 @@
+"""Each benchmark runs at its smallest size and ends with the JSON object that it promises; no speed is asserted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def last_line(*command: str) -> dict[str, Any]:
+    done = subprocess.run((sys.executable, "-m", *command), capture_output=True, text=True, cwd=ROOT, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_vpod() -> None:
+    found = last_line("bench.vpod", "--quick", "--no-policy")
+    assert {"fill_s", "noop_us", "policy_call_s"} <= found.keys()
+    assert found["fill_s"]["100x10x50"] > 0
+
+
+@pytest.mark.slow
+def test_client() -> None:
+    found = last_line("bench.client", "--quick")
+    assert {"writes_ratio", "watch_ratio", "memory_ratio"} <= found.keys()
+    assert all(found[key] > 0 for key in ("writes_ratio", "watch_ratio", "memory_ratio"))
+    assert found["lightkube"][0].isdigit()
+
+
+@pytest.mark.slow
+def test_embedded() -> None:
+    found = last_line("bench.embedded", "--quick", "--no-real")
+    assert {"writes_per_s", "watch_events_per_s", "mib_100k_pods", "ready_s"} <= found.keys()
+    assert "writes_ratio" not in found, "there was nothing to compare with"
+    assert all(found[key] > 0 for key in ("writes_per_s", "watch_events_per_s", "mib_100k_pods", "ready_s"))
