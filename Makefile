@@ -69,6 +69,11 @@ lock: ## pin the requirements anew (needs uv)
 deploy: $(STAMP) ## write the manifests and definitions of deploy/ anew
 	@$(BIN)/situate manifests -f examples/knative/situate.yaml > deploy/situate.yaml
 	@$(BIN)/situate crds > deploy/crds.yaml
+	uv export --quiet --no-header --no-annotate --no-emit-project --no-dev --output-file deploy/requirements.txt
+
+deploy: $(STAMP) ## write the manifests and definitions of deploy/ anew
+	@$(BIN)/situate manifests -f examples/knative/situate.yaml > deploy/situate.yaml
+	@$(BIN)/situate crds > deploy/crds.yaml
 
 clean: ## remove what make built in this folder
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build

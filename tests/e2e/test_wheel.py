@@ -1,6 +1,6 @@
 """What people install: the source archive holds what it should, the wheel made of it works in an empty environment.
 
-Downloads come from wherever pip is configured to look, in the versions of requirements.txt.
+It is installed as the image of deploy/ is; downloads come from wherever pip is configured to look.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ def wheel(sdist: Path, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def situate(wheel: Path, folder: Path) -> Path:
-    """The command in an environment that holds the wheel and what it depends on."""
-    pins = re.findall(r"^[\w.-]+==[^\\\n]+", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    constraints = folder / "constraints.txt"
-    constraints.write_text("\n".join(pins), encoding="utf-8")
+    """The command in an environment that holds the wheel and what the image has beside it, which has to be enough."""
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     bin_folder = folder / "venv" / "bin"
     # Without compiling what is never imported, and with our pip on their Python: a third of the time.
-    pip = (sys.executable, "-m", "pip", "--python", bin_folder / "python", "install", "--quiet", "--no-compile")
-    run(*pip, "--disable-pip-version-check", "--constraint", constraints, wheel, cwd=folder)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", bin_folder / "python")
+    install = (*pip, "install", "--quiet", "--no-compile")
+    run(*install, "--require-hashes", "--requirement", ROOT / "deploy" / "requirements.txt", cwd=folder)
+    run(*install, "--no-deps", wheel, cwd=folder)
+    run(*pip, "check", cwd=folder)
     return bin_folder / "situate"
 
 
