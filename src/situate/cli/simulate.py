@@ -26,22 +26,22 @@ from situate.sim.vpod.simulation import Simulation
 
 PROGRESS_AFTER_S = 2.0
 """A simulation that is done by then shows no progress."""
-_COLUMNS = (
+_COLUMNS = (  # what is not wide fits a terminal of 80 columns
     Column("variant"),
     Column("pod-hours", right=True),
     Column("cost", right=True),
     Column("used", right=True),
-    Column("peak pods", right=True),
-    Column("scaled", right=True),
+    Column("peak", right=True),
     Column("moves", right=True),
     Column("ran", right=True),
-    Column("short", right=True),
     Column("longest", right=True),
     Column("skew", right=True),
-    Column("zone share", right=True),
+    Column("zone share", wide=True, right=True),
     Column("node-hours", wide=True, right=True),
-    Column("without place", wide=True, right=True),
+    Column("scaled", wide=True, right=True),
     Column("writes", wide=True, right=True),
+    Column("short", wide=True, right=True),
+    Column("without place", wide=True, right=True),
     Column("moves by cause", wide=True),
     Column("longest of", wide=True),
 )
@@ -57,10 +57,11 @@ def simulate(
 ) -> None:
     """Play a scenario for each variant and show what it costs, moves and lacks. Needs no cluster.
 
-    Columns: used: part of the pods' capacity that was taken. scaled: scale-ups/scale-downs. moves: vreplicas that
-    lost their place. ran: part of the demand that ran. short: vreplica-time that did not. longest: the longest that one
-    source lacked something. skew: most minus fewest vreplicas of a source on a pod. zone share: part of a source
-    that is in one zone.
+    Columns: used: part of the pods' capacity that was taken. peak: most pods at once. moves: vreplicas that lost their
+    place. ran: part of the demand that ran. longest: the longest that one source lacked something. skew: most minus
+    fewest vreplicas of a source on a pod, on average. With -o wide also zone share: part of a source in its fullest
+    zone. scaled: scale-ups/scale-downs. short: vreplica-time that did not run; without place: the part of it that was
+    not even placed.
     """
     with mendable_failures():
         parsed = read_scenario(scenario)
@@ -159,16 +160,16 @@ def _row(report: Report) -> tuple[object, ...]:
         f"{report.cost:.2f}" if report.cost else "-",
         f"{report.utilisation:.0%}",
         report.peak_pods,
-        f"{report.scale_ups}/{report.scale_downs}",
         report.all_moves,
         f"{report.available:.3%}",
-        time_text(report.short_seconds),
         time_text(longest.seconds) if longest is not None else "-",
         f"{report.skew:.2f}",
         f"{report.zone_share:.0%}",
         f"{report.node_hours:.1f}",
-        time_text(report.unplaced_seconds),
+        f"{report.scale_ups}/{report.scale_downs}",
         report.status_writes,
+        time_text(report.short_seconds),
+        time_text(report.unplaced_seconds),
         ", ".join(f"{cause} {vreplicas}" for cause, vreplicas in sorted(report.moves.items())) or "-",
         f"{longest.key} at {time_text(longest.since)}" if longest is not None else "-",
     )

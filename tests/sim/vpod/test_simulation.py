@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from tests.sim.vpod.scenarios import only_report, reports
@@ -133,6 +135,53 @@ def test_packing_uses_no_more_pods_and_is_less_even() -> None:
     )
     assert found["pack"].pod_hours <= found["spread"].pod_hours
     assert found["pack"].skew > found["spread"].skew
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.rule("vpod:L1", "vpod:L2")
+def test_once_all_is_calm_everything_runs_whatever_happened_before(seed: int) -> None:
+    rng = Random(f"events {seed}")
+    events = [random_event(rng, minute) for minute in range(2, 60, 3)]
+    demand = {"walk": {"start": 5, "high": 9, "step": 3, "every": "3m"}}
+    found = reports(
+        duration="3h",
+        seed=seed,
+        variants={
+            "spread": {"minReplicas": 2, "rebalance": {"enabled": True}},
+            "zone": {"topology": "zone", "drain": {"surge": 2}},
+            "pack": {"policy": "pack"},
+            "policy": {"policy": "policy"},
+            "reference": {"profile": "reference"},
+            "era": {"profile": "reference", "policy": "policy"},
+        },
+        sources=[
+            {"name": "early", "count": 5, "leaves": "90m", "demand": demand},
+            {"name": "late", "count": 6, "arrives": "10m", "stagger": "5m", "demand": 7},
+        ],
+        events=events,
+    )
+    for name in ("spread", "zone", "pack", "policy"):
+        series = found[name].series
+        assert (series.wanted[-1], series.running[-1], series.pending[-1]) == (42, 42, 0), (name, events)
+        assert series.pods[-1] == 7
+
+
+def random_event(rng: Random, minute: int) -> dict[str, object]:
+    """Something bad, over before long."""
+    kinds: dict[str, object] = {
+        "losePod": rng.randrange(6),
+        "loseNode": rng.choice(["a-0", "b-1", "c-0"]),
+        "loseZone": rng.choice("abc"),
+        "cordon": rng.choice(["a-0", "b-1", "c-0"]),
+        "markUnschedulable": rng.randrange(6),
+        "podCapacity": rng.randint(4, 9),
+        "clusterFull": True,
+        "resetReplicas": rng.randrange(12),
+        "failOver": True,
+    }
+    kind = rng.choice(sorted(kinds))
+    lasts = {} if kind in ("losePod", "resetReplicas", "failOver") else {"for": f"{rng.randint(1, 12)}m"}
+    return {"at": f"{minute}m", kind: kinds[kind], **lasts}
 
 
 @pytest.mark.rule("vpod:S9")
