@@ -1,14 +1,28 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 from typer.testing import CliRunner
 
 from situate.cli.main import app
+from situate.sim.vpod.settings import (
+    BurstSettings,
+    ClusterSettings,
+    DemandSettings,
+    EventSettings,
+    ScenarioSettings,
+    SineSettings,
+    SourceSettings,
+    WalkSettings,
+)
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "vpod-day.yaml"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "vpod-day.yaml"
+PAGE = ROOT / "docs" / "simulate.md"
 SMALL = """
 duration: 10m
 cluster: {zones: {a: 1}}
@@ -31,14 +45,41 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_the_example_shows_what_its_faults_cost_each_variant() -> None:
-    code, out, _ = simulate(str(EXAMPLE), "-o", "json")
+    code, out, _ = simulate(str(EXAMPLE))
+    assert code == 0
+    pod_hours, ran, skew = figures(out)
+    assert list(pod_hours) == ["spread", "pack", "zones", "knative"]
+    assert pod_hours["pack"] <= pod_hours["spread"]
+    assert ran["knative"] < ran["spread"] - 1
+    assert skew["zones"] < skew["spread"] < skew["pack"]
+    on_page = figures(re.findall(r"```\n\$ situate simulate .*?\n(.*?)```", PAGE.read_text(), re.DOTALL)[0])
+    assert on_page[0] == pytest.approx(pod_hours, rel=0.02)
+    assert on_page[1] == pytest.approx(ran, abs=0.3)
+
+
+def figures(table: str) -> list[dict[str, float]]:
+    """Pod-hours, what ran in percent, and skew, each by variant."""
+    rows = [line.split() for line in table.splitlines()[2:6]]
+    return [{row[0]: float(row[column].strip("%")) for row in rows} for column in (1, 6, 8)]
+
+
+def test_the_scenario_of_the_page_can_be_played(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    file = tmp_path / "page.yaml"
+    file.write_text(text)
+    code, out, _ = simulate(str(file), "-o", "json")
     assert code == 0
     found = {each["variant"]: each for each in json.loads(out)}
-    assert list(found) == ["spread", "pack", "zones", "knative"]
-    assert found["pack"]["podHours"] <= found["spread"]["podHours"]
-    assert found["zones"]["zoneShare"] < found["spread"]["zoneShare"] < found["pack"]["zoneShare"]
-    assert found["knative"]["shortSeconds"] > 2 * found["spread"]["shortSeconds"]
-    assert all(each["moves"]["loss"] > 0 for each in found.values())
+    assert list(found) == ["now", "zones", "knative"]
+    assert found["zones"]["zoneShare"] < found["now"]["zoneShare"]
+    assert all(each["moves"]["loss"] > 0 and len(each["series"]["time"]) == 720 for each in found.values())
+
+
+def test_every_key_of_a_scenario_is_on_its_page() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    kinds = (ScenarioSettings, ClusterSettings, SourceSettings, DemandSettings, SineSettings, BurstSettings)
+    names = {field.encode_name for kind in (*kinds, WalkSettings, EventSettings) for field in fields(kind)}
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", text)] == []
 
 
 def test_a_table_for_people(small: Path) -> None:

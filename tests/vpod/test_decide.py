@@ -185,6 +185,13 @@ def test_what_is_no_pod_of_ours_is_ignored_named_and_written_away() -> None:
     assert kept.free(0) == 10
 
 
+@pytest.mark.rule("vpod:B12", "vpod:S1")
+def test_a_negative_entry_gives_nobody_more_room() -> None:
+    kept = state(1, 10)
+    kept.observe_vpod(vpod("a/strange", 2, (Placement("set-0", -4),)), 0.0)
+    assert schedule(kept, vpod("a/b", 14)).left == 4
+
+
 @pytest.mark.rule("vpod:D11")
 def test_absurd_ordinals_take_no_memory() -> None:
     strange = (Placement("set-999999999999", 3), *placed(1))
