@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from situate.cli.demo import objects
 from situate.cli.demo.scene import DemoPod, DemoSource, Scene
+from situate.cli.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import ApplyPatch, MergePatch
@@ -26,6 +28,8 @@ from situate.vpod.crds import INTERNAL_GROUP, definitions
 
 CONSUMER_GROUPS = unstructured(INTERNAL_GROUP, "v1alpha1", "ConsumerGroup", "consumergroups")
 _MANAGER = "situate-demo"
+_GONE_S = 60.0
+"""How long a namespace of an earlier demo may take to go."""
 
 
 class Cast:
@@ -45,7 +49,7 @@ class Cast:
         for definition in definitions():
             await self._make(CUSTOMRESOURCEDEFINITIONS, definition)
         for name in (objects.SYSTEM, objects.TENANT):
-            await self._make(NAMESPACES, objects.namespace(name))
+            await self._make_namespace(name)
         for name, zone in zip(objects.NODES, objects.ZONES, strict=True):
             await self._make(NODES, objects.node(name, zone))
         await self._make(STATEFULSETS, objects.dispatcher(), objects.SYSTEM)
@@ -95,6 +99,22 @@ class Cast:
             return (await self._client.get(LEASES, self._lease, objects.SYSTEM)).spec.holder_identity
         except NotFound:
             return ""
+
+    async def _make_namespace(self, name: str) -> None:
+        """One that is still being deleted, as after the demo before this one, takes nothing new: waits for its end."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + _GONE_S
+        while True:
+            await self._make(NAMESPACES, objects.namespace(name))
+            found = await self._client.get(NAMESPACES, name)
+            if found.metadata.deletion_timestamp is None:
+                return
+            if clock() > deadline:
+                raise WrongInput(
+                    f"namespace {name} is still being deleted after {_GONE_S:g} s; "
+                    f"see what holds it: kubectl get namespace {name} -o yaml"
+                )
+            await asyncio.sleep(0.2)
 
     async def _make(
         self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None

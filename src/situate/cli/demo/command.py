@@ -36,7 +36,8 @@ def demo(
         bool, typer.Option("--once", help="Play without a terminal, check every chapter, and end.")
     ] = False,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Play on this cluster, in namespaces of the demo's own.")
+        Path | None,
+        typer.Option(help="Play on this cluster, in namespaces of the demo's own; kwok must play its nodes."),
     ] = None,
 ) -> None:
     """Play a story on an embedded cluster: sources are placed, scaled, drained, and moved back after a loss.
@@ -58,13 +59,15 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
             try:
                 with _teller(hint(built.kubeconfig), quiet=once) as teller:
                     cast = Cast(client, _lease(), built.kill, teller.show)
-                    await cast.set_the_stage()
-                    await built.start_schedulers()
-                    failed = await _tell(cast, built, teller, started)
-                    if not once and not failed:
-                        await teller.linger(cast)
-                    if kubeconfig is not None:
-                        await cast.clear_the_stage()
+                    try:
+                        await cast.set_the_stage()
+                        await built.start_schedulers()
+                        failed = await _tell(cast, built, teller, started)
+                        if not once and not failed:
+                            await teller.linger(cast)
+                    finally:
+                        if kubeconfig is not None:  # somebody's cluster: nothing of ours stays, however it ends
+                            await cast.clear_the_stage()
                     return ExitCode.NO if failed else ExitCode.DONE
             finally:
                 await client.close()
@@ -81,6 +84,7 @@ async def _tell(cast: Cast, built: Stage, teller: _Teller, started: float) -> in
             outcome = await chapter.play(cast)
             built.check()
         except Unfulfilled as problem:
+            built.check()  # the end of a process says more than what stayed undone for want of it
             teller.end(f"{number}. {chapter.title}: NOT HELD: {problem}")
             return len(STORY) - number + 1
         teller.end(f"{number}. {chapter.title}: {outcome} ({time.monotonic() - started:.1f} s)")
