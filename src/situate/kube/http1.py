@@ -49,20 +49,25 @@ class AnswerParser:
         if self._buffer:
             data = self._buffer + data
             self._buffer = b""
-        while data:
-            if self._state == _LENGTH:
-                data = self._take(data)
-            elif self._state == _HEAD:
-                data = self._read_head(data)
-            elif self._state == _UNTIL_CLOSE:
-                self.pieces.append(data)
+        # By offset: a watch sends each event as a chunk, and cutting what is left off every time would copy it anew.
+        at, size = 0, len(data)
+        while at < size:
+            state = self._state
+            if state == _LENGTH:
+                at = self._take(data, at)
+            elif state == _CHUNK_SIZE:
+                at = self._read_chunk(data, at)
+            elif state == _HEAD:
+                at = self._read_head(data, at)
+            elif state == _UNTIL_CLOSE:
+                self.pieces.append(data[at:])
                 return
-            elif self._state == _DONE:
+            elif state == _DONE:
                 # Nobody asked for more: whatever it is, the connection is out of step.
                 self.keep_alive = False
                 return
             else:
-                data = self._read_line(data)
+                at = self._read_line(data, at)
 
     def end(self) -> None:
         """The other end closed; `BadAnswer` if the answer is not whole."""
@@ -73,28 +78,27 @@ class AnswerParser:
             where = "in the middle of the answer" if self.status else "before it answered"
             raise BadAnswer(f"the server closed the connection {where}")
 
-    def _take(self, data: bytes) -> bytes:
-        if len(data) < self._left:
-            self.pieces.append(data)
-            self._left -= len(data)
-            return b""
-        self.pieces.append(data[: self._left])
-        rest = data[self._left :]
+    def _take(self, data: bytes, at: int) -> int:
+        end = at + self._left
+        if len(data) < end:
+            self.pieces.append(data[at:])
+            self._left = end - len(data)
+            return len(data)
+        self.pieces.append(data[at:end])
         self._left = 0
         self._state = _CHUNK_END if self._chunked else _DONE
-        return rest
+        return end
 
-    def _read_head(self, data: bytes) -> bytes:
-        end = data.find(b"\r\n\r\n")
+    def _read_head(self, data: bytes, at: int) -> int:
+        end = data.find(b"\r\n\r\n", at)
         if end < 0:
-            if len(data) > _MAX_HEAD:
+            self._buffer = data[at:]
+            if len(self._buffer) > _MAX_HEAD:
                 raise BadAnswer(f"the head of the answer is longer than {_MAX_HEAD} bytes")
-            if len(data) >= 5 and not data.startswith(b"HTTP/"):
+            if len(self._buffer) >= 5 and not self._buffer.startswith(b"HTTP/"):
                 raise BadAnswer("the answer is no HTTP")
-            self._buffer = data
-            return b""
-        lines = data[:end].decode("latin-1").split("\r\n")
-        rest = data[end + 4 :]
+            return len(data)
+        lines = data[at:end].decode("latin-1").split("\r\n")
         version, status = lines[0][:9], lines[0][9:12]
         if version not in ("HTTP/1.1 ", "HTTP/1.0 ") or not (
             status.isascii() and status.isdigit() and len(status) == 3
@@ -109,12 +113,12 @@ class AnswerParser:
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         number = int(status)
         if 100 <= number < 200 and number != 101:
-            return rest  # an interim answer; the real one follows
+            return end + 4  # an interim answer; the real one follows
         self.status, self.headers = number, headers
         connection = headers.get("connection", "").lower()
         self.keep_alive = "keep-alive" in connection if version == "HTTP/1.0 " else "close" not in connection
         self._state = self._body_state()
-        return rest
+        return end + 4
 
     def _body_state(self) -> int:
         """How the end of the body will be known."""
@@ -135,24 +139,42 @@ class AnswerParser:
         self._left = int(length)
         return _LENGTH if self._left else _DONE
 
-    def _read_line(self, data: bytes) -> bytes:
-        end = data.find(b"\r\n")
+    def _read_chunk(self, data: bytes, at: int) -> int:
+        """The line with a chunk's size, and the chunk itself if all of it is there."""
+        end = data.find(b"\r\n", at, at + _MAX_CHUNK_LINE + 2)
         if end < 0:
-            if len(data) > (_MAX_HEAD if self._state == _TRAILER else _MAX_CHUNK_LINE):
-                raise BadAnswer("the answer's chunks are malformed")
-            self._buffer = data
-            return b""
-        line, rest = data[:end], data[end + 2 :]
-        if self._state == _CHUNK_SIZE:
-            size = line.partition(b";")[0].rstrip(b" \t")
-            if not size or len(size) > 12 or not _HEX.issuperset(size):
-                raise BadAnswer("the answer's chunks are malformed")
-            self._left = int(size, 16)
-            self._state = _LENGTH if self._left else _TRAILER
-        elif self._state == _CHUNK_END:
-            if line:
+            self._wait_for_line(data, at, _MAX_CHUNK_LINE)
+            return len(data)
+        digits = data[at:end]
+        if b";" in digits or digits[-1:] in (b" ", b"\t"):
+            digits = digits.partition(b";")[0].rstrip(b" \t")
+        if not digits or len(digits) > 12 or not _HEX.issuperset(digits):
+            raise BadAnswer("the answer's chunks are malformed")
+        left = int(digits, 16)
+        start = end + 2
+        stop = start + left
+        if left and data[stop : stop + 2] == b"\r\n":
+            self.pieces.append(data[start:stop])
+            return stop + 2
+        self._left = left
+        self._state = _LENGTH if left else _TRAILER
+        return start
+
+    def _read_line(self, data: bytes, at: int) -> int:
+        """What follows a chunk: an empty line, or after the last one trailers and an empty line."""
+        end = data.find(b"\r\n", at)
+        if end < 0:
+            self._wait_for_line(data, at, _MAX_HEAD if self._state == _TRAILER else _MAX_CHUNK_LINE)
+            return len(data)
+        if self._state == _CHUNK_END:
+            if end > at:
                 raise BadAnswer("the answer's chunks are malformed")
             self._state = _CHUNK_SIZE
-        elif not line:
+        elif end == at:
             self._state = _DONE
-        return rest
+        return end + 2
+
+    def _wait_for_line(self, data: bytes, at: int, most: int) -> None:
+        if len(data) - at > most:
+            raise BadAnswer("the answer's chunks are malformed")
+        self._buffer = data[at:]

@@ -33,7 +33,7 @@ from situate.kube.errors import (
 from situate.kube.store import Store
 from situate.kube.versions import Versions
 from situate.kube.watch import Patience, Silent, WatchScope, open_watch, read_bookmark, read_error
-from situate.objects.codec import Malformed, decode, decode_change, decode_event, decode_metadata
+from situate.objects.codec import Malformed, change_decoder, decode, decode_event, decode_metadata
 from situate.objects.meta import KubernetesObject
 from situate.objects.resources import ResourceType
 
@@ -108,6 +108,7 @@ class Reflector(Generic[T]):
         """Objects that exist and cannot be read, by `namespace/name`; the store has their last readable state."""
         self._client = client
         self._resource = resource
+        self._decode_change = change_decoder(resource)
         self._rng = rng
         self._observe = observe
         self._versions = Versions()
@@ -263,7 +264,7 @@ class Reflector(Generic[T]):
 
     def _read(self, line: bytes, received: _Initial[T] | None, patience: Patience) -> bool:
         """One line; True when it ended the initial events."""
-        change = decode_change(self._resource, line)
+        change = self._decode_change(line)
         if change is not None:
             if self._failures or self.problem:
                 self._progress()

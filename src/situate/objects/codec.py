@@ -74,12 +74,12 @@ def decode_event(line: bytes) -> RawEvent:
     return RawEvent(event.type, bytes(event.object))
 
 
-def decode_change(resource: ResourceType[T], line: bytes) -> tuple[str, T] | None:
-    """The type and object of a watch's line in one pass, if it tells of a change and is in order.
+def change_decoder(resource: ResourceType[T]) -> Callable[[bytes], tuple[str, T] | None]:
+    """What reads the type and object of a watch's line in one pass, if it tells of a change and is in order.
 
-    None for everything else: a bookmark, an ERROR, an unreadable object; `decode_event` then says what it is.
+    It gives None for everything else: a bookmark, an ERROR, an unreadable object; `decode_event` then says what it is.
     """
-    return _shape(resource).decode_change(line)
+    return _shape(resource).decode_change
 
 
 def decode_metadata(body: bytes, what: str) -> ObjectMeta:

@@ -17,7 +17,10 @@ from situate.objects.quantity import NO_QUANTITIES, Quantity, decode_quantity
 
 T = TypeVar("T")
 
+NO_STATE: Final = ContainerState()
+
 _NOTHING: Final = msgspec.Raw()
+"""Stands in a wire type's field that was not sent: told by its identity, which is cheaper than to look inside."""
 
 
 class ContainerWire(msgspec.Struct, gc=False, rename="camel"):
@@ -31,13 +34,13 @@ class ContainerWire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class ContainerStatusWire(msgspec.Struct, gc=False, rename="camel"):
-    """A container's status whose state and amounts are still bytes."""
+    """A container's status whose amounts are still bytes."""
 
     name: str = ""
     ready: bool = False
     started: bool | None = None
     restart_count: int = 0
-    state: msgspec.Raw = _NOTHING
+    state: ContainerState = NO_STATE
     allocated_resources: msgspec.Raw = _NOTHING
     resources: msgspec.Raw = _NOTHING
 
@@ -53,17 +56,17 @@ class ContainerReader:
         """Raises `PartError` with the path in the whole object."""
         if not wires:
             return ()
-        key = tuple([(w.name, w.image, w.restart_policy, bytes(w.resources), bytes(w.ports)) for w in wires])
+        key = (_container_key(wires[0]),) if len(wires) == 1 else tuple([_container_key(wire) for wire in wires])
         known = self._containers.get(key)
         if known is not None:
             return known
         built = tuple(
             Container(
-                name=wire.name,
-                image=wire.image,
-                resources=_decoded(_RESOURCES, wire.resources, ResourceRequirements(), f"{path}[{n}].resources"),
-                ports=_decoded(_PORTS, wire.ports, (), f"{path}[{n}].ports"),
-                restart_policy=wire.restart_policy,
+                wire.name,
+                wire.image,
+                _decoded(_RESOURCES, wire.resources, ResourceRequirements(), path, n, "resources"),
+                _decoded(_PORTS, wire.ports, (), path, n, "ports"),
+                wire.restart_policy,
             )
             for n, wire in enumerate(wires)
         )
@@ -73,30 +76,40 @@ class ContainerReader:
         """Raises `PartError` with the path in the whole object."""
         if not wires:
             return ()
-        key = tuple([_status_key(wire) for wire in wires])
+        key = (_status_key(wires[0]),) if len(wires) == 1 else tuple([_status_key(wire) for wire in wires])
         known = self._statuses.get(key)
         if known is not None:
             return known
         built = tuple(
             ContainerStatus(
-                name=wire.name,
-                ready=wire.ready,
-                started=wire.started,
-                restart_count=wire.restart_count,
-                state=_decoded(_STATE, wire.state, ContainerState(), f"{path}[{n}].state"),
-                allocated_resources=_decoded(
-                    _QUANTITIES, wire.allocated_resources, NO_QUANTITIES, f"{path}[{n}].allocatedResources"
-                ),
-                resources=_decoded(_RESOURCES, wire.resources, None, f"{path}[{n}].resources"),
+                wire.name,
+                wire.ready,
+                wire.started,
+                wire.restart_count,
+                wire.state,
+                _decoded(_QUANTITIES, wire.allocated_resources, NO_QUANTITIES, path, n, "allocatedResources"),
+                _decoded(_RESOURCES, wire.resources, None, path, n, "resources"),
             )
             for n, wire in enumerate(wires)
         )
         return _remembered(self._statuses, key, built)
 
 
+def _container_key(wire: ContainerWire) -> tuple[object, ...]:
+    return (wire.name, wire.image, wire.restart_policy, bytes(wire.resources), bytes(wire.ports))
+
+
 def _status_key(wire: ContainerStatusWire) -> tuple[object, ...]:
-    state, allocated, resources = bytes(wire.state), bytes(wire.allocated_resources), bytes(wire.resources)
-    return (wire.name, wire.ready, wire.started, wire.restart_count, state, allocated, resources)
+    allocated, resources = wire.allocated_resources, wire.resources
+    return (
+        wire.name,
+        wire.ready,
+        wire.started,
+        wire.restart_count,
+        wire.state,
+        b"" if allocated is _NOTHING else bytes(allocated),
+        b"" if resources is _NOTHING else bytes(resources),
+    )
 
 
 def _remembered(table: dict[tuple[object, ...], T], key: tuple[object, ...], value: T) -> T:
@@ -106,14 +119,15 @@ def _remembered(table: dict[tuple[object, ...], T], key: tuple[object, ...], val
     return value
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, absent: Any, path: str) -> Any:
-    body = bytes(raw)
-    if not body:
+def _decoded(
+    decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, absent: Any, path: str, number: int, field: str
+) -> Any:
+    if raw is _NOTHING:
         return absent
     try:
-        return decoder.decode(body)
+        return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        raise PartError(error, path) from error
+        raise PartError(error, f"{path}[{number}].{field}") from error
 
 
 def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
@@ -122,5 +136,4 @@ def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 
 _RESOURCES: Final = decoder(ResourceRequirements)
 _PORTS: Final = decoder(tuple[ContainerPort, ...])
-_STATE: Final = decoder(ContainerState)
 _QUANTITIES: Final = decoder(Mapping[str, Quantity])

@@ -32,10 +32,14 @@ class Interner(Generic[T]):
     service account tokens, container ids.
     """
 
-    def __init__(self, decode: Callable[[bytes], T], absent: T, path: str) -> None:
-        """`absent` is the value of a field that is not there; `path` is the field's in the whole object."""
+    def __init__(self, decode: Callable[[bytes], T], absent: T, path: str, *, by_content: bool = True) -> None:
+        """`absent` is the value of a field that is not there; `path` is the field's in the whole object.
+
+        Without `by_content` the second key is saved: where nearly all of the bytes are read, it finds nothing.
+        """
         self._decode = decode
         self._path = path
+        self._with_content = by_content
         self.absent = absent
         self.by_bytes: dict[bytes, T] = {}
         """What is known already, for callers that cannot afford a call to find out."""
@@ -53,10 +57,11 @@ class Interner(Generic[T]):
             value = self._decode(key)
         except msgspec.ValidationError as error:
             raise PartError(error, self._path) from error
-        content = _ENCODER.encode(value)
-        if len(self._by_content) >= LIMIT:
-            self._by_content.clear()
-        value = self._by_content.setdefault(content, value)
+        if self._with_content:
+            content = _ENCODER.encode(value)
+            if len(self._by_content) >= LIMIT:
+                self._by_content.clear()
+            value = self._by_content.setdefault(content, value)
         if len(self.by_bytes) >= LIMIT:
             self.by_bytes.clear()
         self.by_bytes[key] = value

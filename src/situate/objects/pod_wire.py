@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from situate.objects.container_wire import ContainerReader, ContainerStatusWire, ContainerWire, decoder
-from situate.objects.interning import Interner
+from situate.objects.interning import LIMIT, Interner
 from situate.objects.meta import NO_LABELS, Condition, ObjectMeta, OwnerReference
 from situate.objects.pods import (
     Affinity,
@@ -34,6 +34,9 @@ from situate.objects.quantity import NO_QUANTITIES, Quantity
 T = TypeVar("T")
 
 _NOTHING: Final = msgspec.Raw()
+"""Stands in a wire type's field that was not sent: told by its identity, which is cheaper than to look inside."""
+_NO_RESOURCES: Final = ResourceRequirements()
+_NO_AFFINITY: Final = Affinity()
 
 
 class _MetaWire(msgspec.Struct, gc=False, rename="camel"):
@@ -42,7 +45,7 @@ class _MetaWire(msgspec.Struct, gc=False, rename="camel"):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
-    creation_timestamp: msgspec.Raw = _NOTHING
+    creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     deletion_grace_period_seconds: int | None = None
     labels: msgspec.Raw = _NOTHING
@@ -88,7 +91,7 @@ class _StatusWire(msgspec.Struct, gc=False, rename="camel"):
     nominated_node_name: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
     host_ip: str = msgspec.field(default="", name="hostIP")
-    start_time: msgspec.Raw = _NOTHING
+    start_time: datetime | None = None
     container_statuses: list[ContainerStatusWire] = []
     init_container_statuses: list[ContainerStatusWire] = []
     qos_class: str = ""
@@ -116,16 +119,15 @@ class PodReader:
         self._annotations = _interner(Mapping[str, str], NO_LABELS, "metadata.annotations")
         self._owners = _interner(tuple[OwnerReference, ...], (), "metadata.ownerReferences")
         self._finalizers = _interner(tuple[str, ...], (), "metadata.finalizers")
-        self._created = _interner(datetime | None, None, "metadata.creationTimestamp")
         self._overhead = _interner(Mapping[str, Quantity], NO_QUANTITIES, "spec.overhead")
-        self._resources = _interner(ResourceRequirements, ResourceRequirements(), "spec.resources")
+        self._resources = _interner(ResourceRequirements, _NO_RESOURCES, "spec.resources")
         self._node_selector = _interner(Mapping[str, str], NO_LABELS, "spec.nodeSelector")
-        self._affinity = _interner(Affinity, Affinity(), "spec.affinity")
+        self._affinity = _interner(Affinity, _NO_AFFINITY, "spec.affinity")
         self._tolerations = _interner(tuple[Toleration, ...], (), "spec.tolerations")
         self._spread = _interner(tuple[TopologySpreadConstraint, ...], (), "spec.topologySpreadConstraints")
         self._gates = _interner(tuple[PodSchedulingGate, ...], (), "spec.schedulingGates")
-        self._conditions = _interner(tuple[Condition, ...], (), "status.conditions")
-        self._started = _interner(datetime | None, None, "status.startTime")
+        self._conditions = _interner(tuple[Condition, ...], (), "status.conditions", by_content=False)
+        self._times: dict[datetime | None, datetime | None] = {}
         self._containers = ContainerReader()
 
     def pod(self, wire: PodWire) -> Pod:
@@ -139,13 +141,13 @@ class PodReader:
             wire.uid,
             wire.resource_version,
             wire.generation,
-            self._created(wire.creation_timestamp),
+            self._time(wire.creation_timestamp),
             wire.deletion_timestamp,
             wire.deletion_grace_period_seconds,
             self._labels(wire.labels),
-            self._annotations(wire.annotations),
-            self._owners(wire.owner_references),
-            self._finalizers(wire.finalizers),
+            NO_LABELS if wire.annotations is _NOTHING else self._annotations(wire.annotations),
+            () if wire.owner_references is _NOTHING else self._owners(wire.owner_references),
+            () if wire.finalizers is _NOTHING else self._finalizers(wire.finalizers),
             intern(wire.generate_name),
         )
 
@@ -158,15 +160,15 @@ class PodReader:
             intern(wire.priority_class_name),
             intern(wire.preemption_policy),
             self._containers.containers(wire.containers, "spec.containers"),
-            self._containers.containers(wire.init_containers, "spec.initContainers"),
-            self._overhead(wire.overhead),
-            self._resources(wire.resources),
-            self._node_selector(wire.node_selector),
-            self._affinity(wire.affinity),
+            self._containers.containers(wire.init_containers, "spec.initContainers") if wire.init_containers else (),
+            NO_QUANTITIES if wire.overhead is _NOTHING else self._overhead(wire.overhead),
+            _NO_RESOURCES if wire.resources is _NOTHING else self._resources(wire.resources),
+            NO_LABELS if wire.node_selector is _NOTHING else self._node_selector(wire.node_selector),
+            _NO_AFFINITY if wire.affinity is _NOTHING else self._affinity(wire.affinity),
             self._tolerations(wire.tolerations),
-            self._spread(wire.topology_spread_constraints),
-            _binding_volumes(wire.volumes),
-            self._gates(wire.scheduling_gates),
+            () if wire.topology_spread_constraints is _NOTHING else self._spread(wire.topology_spread_constraints),
+            _binding_volumes(wire.volumes) if wire.volumes else (),
+            () if wire.scheduling_gates is _NOTHING else self._gates(wire.scheduling_gates),
             wire.host_network,
             intern(wire.restart_policy),
             wire.termination_grace_period_seconds,
@@ -181,13 +183,21 @@ class PodReader:
             intern(wire.nominated_node_name),
             wire.pod_ip,
             intern(wire.host_ip),
-            self._started(wire.start_time),
+            self._time(wire.start_time),
             self._containers.statuses(wire.container_statuses, "status.containerStatuses"),
-            self._containers.statuses(wire.init_container_statuses, "status.initContainerStatuses"),
+            self._containers.statuses(wire.init_container_statuses, "status.initContainerStatuses")
+            if wire.init_container_statuses
+            else (),
             intern(wire.qos_class),
             intern(wire.resize),
             wire.observed_generation,
         )
+
+    def _time(self, time: datetime | None) -> datetime | None:
+        """Pods of a template begin together."""
+        if len(self._times) >= LIMIT:
+            self._times.clear()
+        return self._times.setdefault(time, time)
 
 
 def _binding_volumes(wires: list[_VolumeWire]) -> tuple[Volume, ...]:
@@ -201,5 +211,5 @@ def _binding_volumes(wires: list[_VolumeWire]) -> tuple[Volume, ...]:
     )
 
 
-def _interner(type_: Any, absent: Any, path: str) -> Interner[Any]:
-    return Interner(decoder(type_).decode, absent, path)
+def _interner(type_: Any, absent: Any, path: str, *, by_content: bool = True) -> Interner[Any]:
+    return Interner(decoder(type_).decode, absent, path, by_content=by_content)
