@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 
 from situate.sim.vpod.picture import picture
@@ -46,6 +47,14 @@ def test_events_are_marked_and_their_labels_do_not_cover_each_other() -> None:
     assert [each.text for each in labels] == ["lose pod 0", "lose node a-0"]
     assert labels[0].get("y") != labels[1].get("y")
     assert len([each for each in root.iter(f"{_SVG}rect") if each.get("class") == "band"]) == 1
+
+
+def test_pending_pods_stay_within_their_chart() -> None:
+    root = drawn(cluster={"zones": {"a": 1}, "podsPerNode": 1}, sources=[{"name": "s", "demand": 48}])
+    (edge,) = paths(root, "edge")
+    heights = [float(y) for y in re.findall(r"(?:M[\d.]+ |V)([\d.]+)", edge)]
+    top_line = float(paths(root, "grid")[-1].split()[1].partition("H")[0])
+    assert min(heights) >= top_line
 
 
 def test_the_hours_stand_below_the_charts() -> None:

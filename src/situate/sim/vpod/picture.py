@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from situate.sim.vpod.ledger import Series
 from situate.sim.vpod.report import Report, time_text
 from situate.sim.vpod.scenario import Scenario
 from situate.sim.vpod.settings import EventSettings
@@ -74,7 +75,7 @@ def picture(scenario: Scenario, reports: Sequence[Report]) -> str:
         *_labels(axis, settings.events, rows, 76),
     ]
     most = _nice(max((max(each.series.wanted, default=0) for each in reports), default=0))
-    most_pods = _nice(max((each.peak_pods for each in reports), default=0))
+    most_pods = _nice(max((max(_existing(each.series), default=0) for each in reports), default=0))
     for number, each in enumerate(reports):
         lines += _events(axis, settings.events, top + number * panel + _HEAD)
         lines += _panel(axis, each, top + number * panel, most, most_pods)
@@ -93,11 +94,16 @@ def _panel(axis: _Axis, report: Report, top: float, most: float, most_pods: floa
     yield f'<path class="short" d="{_area(load, series.time, series.wanted, ran)}"/>'
     yield f'<path class="wanted" d="{_line(load, series.time, series.wanted)}"/>'
     yield from _grid(pods, 2, "pods")
-    existing = [bound + pending for bound, pending in zip(series.pods, series.pending, strict=True)]
+    existing = _existing(series)
     yield f'<path class="pods" d="{_area(pods, series.time, series.pods)}"/>'
     yield f'<path class="pending" d="{_area(pods, series.time, existing, series.pods)}"/>'
     yield f'<path class="edge" d="{_line(pods, series.time, existing)}"/>'
     yield from _ticks(pods)
+
+
+def _existing(series: Series) -> list[int]:
+    """Pods with and without a node."""
+    return [bound + pending for bound, pending in zip(series.pods, series.pending, strict=True)]
 
 
 def headline(report: Report) -> str:
