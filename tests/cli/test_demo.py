@@ -1,0 +1,53 @@
+"""The story of the demo, from beginning to end: its chapters check themselves, the exit code says whether all held."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from situate.cli.demo.story import STORY
+from tests.conftest import PlaneFactory
+from tests.controlplane.plane import ControlPlane, Options
+
+
+def play(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "SITUATE"))}
+    command = (sys.executable, "-m", "situate", "demo", "--once", *arguments)
+    return subprocess.run(
+        command, env=environment | {"HOME": str(folder)}, cwd=folder, text=True, capture_output=True, timeout=240
+    )
+
+
+@pytest.mark.slow
+def test_the_story_holds_on_the_embedded_server(tmp_path: Path) -> None:
+    told = play(tmp_path)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert_told(told.stdout)
+
+
+@pytest.fixture(scope="module")
+def plane(start_control_plane: PlaneFactory) -> ControlPlane:
+    return start_control_plane(Options(controllers=True, scheduler=True, kwok=True))
+
+
+@pytest.mark.slow
+@pytest.mark.realcluster
+@pytest.mark.rule("vpod:V19", "vpod:V23", "vpod:B7")
+def test_the_same_story_holds_on_a_real_control_plane(plane: ControlPlane, tmp_path: Path) -> None:
+    told = play(tmp_path, "--kubeconfig", str(plane.kubeconfig()))
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert_told(told.stdout)
+    assert plane.request("GET", "/api/v1/nodes")["items"] == []
+    left = plane.request("GET", "/api/v1/namespaces")["items"]
+    assert all("deletionTimestamp" in each["metadata"] for each in left if "demo" in each["metadata"]["name"])
+
+
+def assert_told(output: str) -> None:
+    lines = output.splitlines()
+    assert len(lines) == len(STORY)
+    for number, (line, chapter) in enumerate(zip(lines, STORY, strict=True), 1):
+        assert line.startswith(f"{number}. {chapter.title}: ")
