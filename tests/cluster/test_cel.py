@@ -65,7 +65,8 @@ def test_an_evaluation_without_a_value_is_an_error_that_says_why(expression: str
 
 
 def test_a_condition_must_be_true_or_false() -> None:
-    assert isinstance(holds("object.spec.n"), CelError)
+    assert compile_condition("object.spec.n") == "must evaluate to bool but got dyn"
+    assert isinstance(holds("true ? object.spec.n : false"), CelError)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ embedded server puts HTTP around it, the simulator calls it in process on virtua
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -91,7 +92,7 @@ class ApiServer:
                 return self._document(request)
             return (yield from self._resource(request, wanted, now, identity))
         except Declined as declined:
-            return refused_response(declined.refused, declined.metadata)
+            return _with_warnings(refused_response(declined.refused, declined.metadata), declined.warnings)
 
     def answer(self, request: Request, now: float, identity: Identity = ADMIN) -> Answer:
         """`handle` for callers without a network: a webhook that would be called counts as unreachable."""
@@ -146,12 +147,13 @@ class ApiServer:
         if method == "DELETE":
             return (yield from self._delete(request, resource, wanted, now, identity))
         call = self._call(request, resource, wanted, now, identity)
-        if method == "POST":
-            written = yield from self.writing.create(call)
-        elif method == "PUT":
-            written = yield from self.writing.update(call, "")
-        else:
-            written = yield from self.writing.patch(call, "")
+        with _shown_beside_refusals(call.warnings):
+            if method == "POST":
+                written = yield from self.writing.create(call)
+            elif method == "PUT":
+                written = yield from self.writing.update(call, "")
+            else:
+                written = yield from self.writing.patch(call, "")
         return self._written(call, written)
 
     def _subresource(
@@ -175,20 +177,21 @@ class ApiServer:
                 raise Declined(not_found(resource, wanted.name))
             return json_response(200, _encode(self._subresources.read_scale(resource, decoded(resource, present))))
         call = self._call(request, resource, wanted, now, identity)
-        match name:
-            case "scale":
-                written = yield from self._subresources.write_scale(call)
-            case "binding":
-                written = yield from self._subresources.bind(call)
-            case "eviction":
-                written = yield from self._evictions.evict(call)
-            case "resize":
-                written = yield from self._subresources.resize(call)
-            case "finalize":
-                written = yield from self._subresources.finalize(call)
-            case _:
-                write = self.writing.update if request.method == "PUT" else self.writing.patch
-                written = yield from write(call, name)
+        with _shown_beside_refusals(call.warnings):
+            match name:
+                case "scale":
+                    written = yield from self._subresources.write_scale(call)
+                case "binding":
+                    written = yield from self._subresources.bind(call)
+                case "eviction":
+                    written = yield from self._evictions.evict(call)
+                case "resize":
+                    written = yield from self._subresources.resize(call)
+                case "finalize":
+                    written = yield from self._subresources.finalize(call)
+                case _:
+                    write = self.writing.update if request.method == "PUT" else self.writing.patch
+                    written = yield from write(call, name)
         return self._written(call, written)
 
     def _call(self, request: Request, resource: Resource, wanted: Target, now: float, identity: Identity) -> Call:
@@ -205,14 +208,16 @@ class ApiServer:
         warnings: list[str] = []
         if wanted.name:
             deletion = Deletion(resource, wanted.namespace, wanted.name, options, identity, now)
-            written = yield from self._deleting.delete(deletion, warnings)
+            with _shown_beside_refusals(warnings):
+                written = yield from self._deleting.delete(deletion, warnings)
             return self._written_object(request, resource, written, warnings)
         page = self._reading.selected(resource, wanted, request)
         for stored in page:
             if self.store.get(resource.table, stored.namespace, stored.name) is None:
                 continue
-            deletion = Deletion(resource, stored.namespace, stored.name, options, identity, now)
-            yield from self._deleting.delete(deletion, warnings)
+            deletion = Deletion(resource, stored.namespace, stored.name, options, identity, now, one_of_many=True)
+            with _shown_beside_refusals(warnings):
+                yield from self._deleting.delete(deletion, warnings)
         self._custom.settle(now)
         view = self._reading.view(resource, wanted, request)
         return json_response(200, view.many(page, {"resourceVersion": str(self.store.revision)}))
@@ -235,10 +240,7 @@ class ApiServer:
                 body = view.one(obj)
         else:
             body = _encode(obj)
-        if not warnings:
-            return json_response(written.status, body)
-        shown_warnings = ", ".join(_warning(text) for text in dict.fromkeys(warnings))
-        return Response(written.status, body, {"content-type": JSON, "warning": shown_warnings})
+        return _with_warnings(json_response(written.status, body), warnings)
 
     def _check_scope(self, resource: Resource, wanted: Target) -> None:
         """An object is reached through its namespace, or without one if it has none."""
@@ -292,6 +294,23 @@ def refused_response(refused: Refused, metadata: Mapping[str, Any] | None = None
     if retry:
         headers["retry-after"] = str(retry)
     return Response(refused.code, _encode(status), headers)
+
+
+@contextmanager
+def _shown_beside_refusals(warnings: Sequence[str]) -> Iterator[None]:
+    """What was to be warned of is told even if the request is refused then."""
+    try:
+        yield
+    except Declined as declined:
+        declined.warnings = warnings
+        raise
+
+
+def _with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
+    if not warnings:
+        return answer
+    shown_warnings = ", ".join(_warning(text) for text in dict.fromkeys(warnings))
+    return Response(answer.status, answer.body, {**answer.headers, "warning": shown_warnings})
 
 
 @lru_cache(maxsize=256)

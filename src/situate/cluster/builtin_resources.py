@@ -183,6 +183,8 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
     _with_status(_STORAGE, "VolumeAttachment", "volumeattachments", _C),
     _row(_ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", _C, "", _EXTENSIONS),
     _row(_ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", _C, "", _EXTENSIONS),
+    _with_status(_ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _C, "", _EXTENSIONS),
+    _row(_ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _C, "", _EXTENSIONS),
     _with_status(
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
@@ -197,12 +199,7 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
     _row("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", _N),
 )
 
-POLICIES: Final[tuple[Resource, ...]] = (
-    _row(_ADMISSION, "MutatingAdmissionPolicy", "mutatingadmissionpolicies", _C, "", _EXTENSIONS),
-    _row(_ADMISSION, "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", _C, "", _EXTENSIONS),
-    _with_status(_ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _C, "", _EXTENSIONS),
-    _row(_ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _C, "", _EXTENSIONS),
-)
+_NO_MUTATING_POLICIES: Final = "their expressions make typed objects, which are not evaluated here; use a webhook"
 
 LEFT_OUT: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
@@ -210,10 +207,8 @@ LEFT_OUT: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
         ("", "componentstatuses"): "there are no components to ask",
         ("", "limitranges"): "limit ranges are not enforced",
         ("", "resourcequotas"): "quotas are not enforced",
-        ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): "admission policies are not evaluated",
-        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): "admission policies are not evaluated",
-        ("admissionregistration.k8s.io", "validatingadmissionpolicies"): "admission policies are not evaluated",
-        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): "admission policies are not evaluated",
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): _NO_MUTATING_POLICIES,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): _NO_MUTATING_POLICIES,
         ("apiregistration.k8s.io", "apiservices"): "other API servers are not aggregated",
         ("autoscaling", "horizontalpodautoscalers"): "nothing scales by itself here",
         ("certificates.k8s.io", "certificatesigningrequests"): "nobody signs certificates",

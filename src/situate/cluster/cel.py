@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final
 
 import cel
@@ -36,6 +37,10 @@ _REQUEST_FIELDS: Final = frozenset(
         *("name", "namespace", "operation", "userInfo", "dryRun", "options", "object", "oldObject"),
     }
 )
+_FIELDS: Final = MappingProxyType(
+    {"request": _REQUEST_FIELDS, "namespaceObject": frozenset({"metadata", "spec", "status"})}
+)
+"""Of variables whose type is known."""
 _TOKEN: Final = re.compile(
     r"""(?P<text>[rRbB]{0,2}(?:'''(?:\\.|.)*?'''|\"\"\"(?:\\.|.)*?\"\"\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"))"""
     r"""|(?P<comment>//[^\n]*)|(?P<name>[A-Za-z_]\w*)|(?P<number>\d[\w.]*)|(?P<space>\s+)|(?P<mark>.)""",
@@ -44,7 +49,16 @@ _TOKEN: Final = re.compile(
 _LITERALS: Final = frozenset({"true", "false", "null", "in"})
 _TYPES: Final = frozenset({"int", "uint", "double", "string", "bytes", "bool", "list", "map", "null_type", "type"})
 _COMPREHENSIONS: Final = frozenset({"all", "exists", "exists_one", "filter", "map"})
-_BARE: Final = re.compile(r"-?\d+|'[^']*'|\"[^\"]*\"")
+_EVIDENT: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
+    ("int", re.compile(r"-?\d+")),
+    ("double", re.compile(r"-?\d+\.\d+")),
+    ("string", re.compile(r"'[^']*'|\"[^\"]*\"")),
+    ("bytes", re.compile(r"b('[^']*'|\"[^\"]*\")")),
+    ("bool", re.compile(r"true|false")),
+    ("null_type", re.compile(r"null")),
+    ("dyn", re.compile(r"(object|oldObject|params)(\s*\.\s*\w+)*")),
+)
+"""Types that can be told without a type checker: of literals, and of paths into objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +93,24 @@ class Program:
 
 def compile_condition(expression: str, declared: Collection[str] = CONDITION_VARIABLES) -> Program | str:
     """A condition ready to run, or why it is refused."""
-    text = expression.strip()
-    if _BARE.fullmatch(text):
-        kind = "string" if text[0] in "'\"" else "int"
-        return f"must evaluate to bool but got {kind}"
-    return compile_expression(expression, declared)
+    compiled = compile_expression(expression, declared)
+    return compiled if isinstance(compiled, str) else wrong_type(expression, "bool") or compiled
+
+
+def wrong_type(expression: str, *wanted: str) -> str:
+    """Why the expression is refused if its type is evident and not among those wanted."""
+    found = next((kind for kind, form in _EVIDENT if form.fullmatch(expression.strip())), "")
+    if not found or found in wanted:
+        return ""
+    shown = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(wanted)}]"
+    return f"must evaluate to {shown} but got {found}"
+
+
+def accepted_expression(expression: str) -> Program:
+    """An expression that `compile_expression` accepted before: it is not checked again."""
+    program = _parsed(expression.strip())
+    assert isinstance(program, Program), f"{expression!r} was accepted and is refused now: {program}"
+    return program
 
 
 @lru_cache(maxsize=1024)
@@ -111,8 +138,13 @@ def _counting_code_points(expression: str) -> str:
     return expression
 
 
-def compile_expression(expression: str, declared: Collection[str]) -> Program | str:
-    """Any expression over the declared variables, or why it is refused."""
+def compile_expression(
+    expression: str, declared: Collection[str], variables: Collection[str] = frozenset()
+) -> Program | str:
+    """Any expression over the declared variables, or why it is refused.
+
+    If `variables` is declared, the given names are its fields.
+    """
     if len(expression) > MAX_LENGTH:
         return f"expression is longer than {MAX_LENGTH} characters"
     refused = _unsupported_syntax(expression)
@@ -121,7 +153,7 @@ def compile_expression(expression: str, declared: Collection[str]) -> Program | 
     program = _parsed(expression)
     if isinstance(program, str):
         return program
-    return _undeclared(expression, declared) or program
+    return _undeclared(expression, declared, {**_FIELDS, "variables": variables}) or program
 
 
 def _tokens(expression: str) -> list[tuple[str, str, int]]:
@@ -138,7 +170,7 @@ def _unsupported_syntax(expression: str) -> str:
     return ""
 
 
-def _undeclared(expression: str, declared: Collection[str]) -> str:
+def _undeclared(expression: str, declared: Collection[str], fields: Mapping[str, Collection[str]]) -> str:
     """The first name that means nothing, with upstream's report of it."""
     tokens = _tokens(expression)
     bound = _bound_variables(tokens)
@@ -158,7 +190,8 @@ def _undeclared(expression: str, declared: Collection[str]) -> str:
         if before == ".":
             holder = tokens[index - 2] if index >= 2 else ("", "", 0)
             apart = index < 3 or tokens[index - 3][1] != "."
-            if holder[:2] == ("name", "request") and apart and name not in _REQUEST_FIELDS:
+            known = fields.get(holder[1]) if apart and holder[0] == "name" and holder[1] in declared else None
+            if known is not None and name not in known:
                 return _report(expression, tokens[index - 1][2], f"undefined field '{name}'")
             continue
         if name == "authorizer":

@@ -1,7 +1,7 @@
 """ValidatingAdmissionPolicies, evaluated when a request matches one of their bindings.
 
-After `apiserver/pkg/admission/plugin/policy/validating`. Which requests a policy and its bindings match is the caller's
-matter; policies are judged when they are created, in `validation.policies`.
+After `apiserver/pkg/admission/plugin/policy/validating`. Which requests a policy and its bindings match is known to
+`admission.policies`; policies are judged when they are created, in `validation.policies`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from situate.cluster.cel import PARAMETER_VARIABLES, POLICY_VARIABLES, CelError, Program, compile_expression
+from situate.cluster.cel import CelError, accepted_expression
 
 _Map = Mapping[str, Any]
 _REASONS: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
@@ -22,6 +22,7 @@ class Violation:
 
     policy: str
     binding: str
+    """Empty if the policy itself cannot be used."""
     message: str
     reason: str
     """Invalid, Forbidden or RequestEntityTooLarge."""
@@ -33,7 +34,8 @@ class Violation:
 
     def denial(self) -> str:
         """The text after `… is forbidden: `."""
-        return f"ValidatingAdmissionPolicy '{self.policy}' with binding '{self.binding}' denied request: {self.message}"
+        bound = f" with binding '{self.binding}'" if self.binding else ""
+        return f"ValidatingAdmissionPolicy '{self.policy}'{bound} denied request: {self.message}"
 
     def warning(self) -> str:
         """The text of a binding whose action is Warn."""
@@ -44,8 +46,8 @@ class Violation:
 def evaluate_policy(policy: _Map, binding: str, variables: Mapping[str, Any]) -> Sequence[Violation]:
     """What of an accepted policy does not hold for a request.
 
-    `variables` has object, oldObject, request, namespaceObject and, if the binding names some, params. An expression
-    without a value counts as the policy's failurePolicy says. A match condition that is false leaves nothing to hold.
+    `variables` has object, oldObject, request, namespaceObject and params. An expression without a value counts as the
+    policy's failurePolicy says. A match condition that is false leaves nothing to hold, whatever becomes of the others.
     """
     spec, name = policy.get("spec", {}), policy["metadata"]["name"]
     strict = spec.get("failurePolicy", "Fail") == "Fail"
@@ -54,17 +56,22 @@ def evaluate_policy(policy: _Map, binding: str, variables: Mapping[str, Any]) ->
         return Violation(name, binding, message, reason)
 
     scope = dict(variables)
+    unknown: list[str] = []
     for condition in spec.get("matchConditions", ()):
-        holds = _accepted(condition["expression"], PARAMETER_VARIABLES).holds(scope)
+        expression = condition["expression"].strip()
+        holds = accepted_expression(expression).holds(scope)
         if isinstance(holds, CelError):
-            return [violation(f"match condition '{condition['name']}': {holds.message}")] if strict else []
-        if not holds:
+            unknown.append(f"expression '{expression}' resulted in error: {holds.message}")
+        elif not holds:
             return []
+    if unknown:
+        text = unknown[0] if len(unknown) == 1 else f"[{', '.join(unknown)}]"
+        return [violation(text)] if strict else []
     failures = _define_variables(spec.get("variables", ()), scope)
     found: list[Violation] = []
     for validation in spec.get("validations", ()):
         expression = validation["expression"].strip()
-        holds = _accepted(expression, POLICY_VARIABLES).holds(scope)
+        holds = accepted_expression(expression).holds(scope)
         if isinstance(holds, CelError):
             if strict:
                 reason = failures.get(holds.message, holds.message)
@@ -84,7 +91,7 @@ def _define_variables(variables: Sequence[_Map], scope: dict[str, Any]) -> dict[
     scope["variables"] = own
     for variable in variables:
         name = variable["name"]
-        value = _accepted(variable["expression"], POLICY_VARIABLES).evaluate(scope)
+        value = accepted_expression(variable["expression"]).evaluate(scope)
         if isinstance(value, CelError):
             reason = failures.get(value.message, value.message)
             failures[f"no such key: {name}"] = f'composited variable "{name}" fails to evaluate: {reason}'
@@ -93,15 +100,9 @@ def _define_variables(variables: Sequence[_Map], scope: dict[str, Any]) -> dict[
     return failures
 
 
-def _accepted(expression: str, declared: frozenset[str]) -> Program:
-    program = compile_expression(expression.strip(), declared)
-    assert isinstance(program, Program), f"{expression!r} was accepted with its policy and is refused now: {program}"
-    return program
-
-
 def _message(validation: _Map, expression: str, scope: Mapping[str, Any]) -> str:
     if validation.get("messageExpression"):
-        text = _accepted(validation["messageExpression"], POLICY_VARIABLES).evaluate(scope)
+        text = accepted_expression(validation["messageExpression"]).evaluate(scope)
         if isinstance(text, str) and text.strip() and "\n" not in text:
             return text.strip()
     return validation.get("message", "").strip() or f"failed expression: {expression}"

@@ -321,7 +321,5 @@ _DEFAULTS: Final[dict[tuple[str, str], Callable[[_Object], None]]] = {
     ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"): _webhooks,
     ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"): _webhooks,
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"): _admission_policy,
-    ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy"): _admission_policy,
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"): _admission_policy_binding,
-    ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicyBinding"): _admission_policy_binding,
 }

@@ -38,6 +38,8 @@ class Deletion:
     options: DeleteOptions
     identity: Identity
     now: float
+    one_of_many: bool = False
+    """Whether a collection is deleted: admission is told no name then."""
 
 
 class Deleting:
@@ -165,7 +167,7 @@ class Deleting:
             subresource="",
             kind=(resource.group, resource.version, resource.kind),
             namespace=deletion.namespace,
-            name=deletion.name,
+            name="" if deletion.one_of_many else deletion.name,
             object=None,
             old=decoded(resource, present),
             options=shown,

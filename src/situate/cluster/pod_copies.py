@@ -63,7 +63,7 @@ class PodCopies:
 
     def read(self, request: Request, namespace: str, manager: str) -> tuple[Key, str] | None:
         """What identifies the template of a pod, and the pod's name; None if it has to go the whole way."""
-        if self._admission.has_webhooks:
+        if self._admission.configured:
             return None
         try:
             body = _decode(request.body)

@@ -24,6 +24,8 @@ class Declined(Exception):
         self.refused = refused
         self.metadata = metadata or {}
         """Of the Status: the token with which an expired list may go on."""
+        self.warnings: Sequence[str] = ()
+        """Shown to the client beside the refusal."""
 
 
 def accepted(value: Any) -> Any:

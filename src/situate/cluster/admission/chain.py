@@ -1,7 +1,7 @@
 """The order of admission: in-tree plugins, then mutating webhooks, then both again if a webhook changed something.
 
 After apiserver's pkg/admission/reinvocation.go and kubeapiserver's options/plugins.go. Validation happens last, on the
-object as it will be stored.
+object as it will be stored: in-tree plugins, then policies, then webhooks.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from situate.cluster.admission.attributes import Attributes, Steps
 from situate.cluster.admission.built_in import InTree
+from situate.cluster.admission.policies import Policies
 from situate.cluster.admission.webhooks import Round, Webhooks
 from situate.cluster.names import Names
 from situate.cluster.resources import Catalog, Resource
@@ -25,12 +26,13 @@ class Admission:
     ) -> None:
         """`semantics_of` takes a resource and the apiVersion and kind of an object written to it or below it."""
         self.built_in = InTree(store)
+        self._policies = Policies(store, catalog)
         self._webhooks = Webhooks(store, names, catalog, semantics_of)
 
     @property
-    def has_webhooks(self) -> bool:
-        """Whether any webhook is configured at all."""
-        return self._webhooks.configured
+    def configured(self) -> bool:
+        """Whether any webhook or policy is configured at all."""
+        return self._webhooks.configured or self._policies.configured
 
     def mutate(self, attributes: Attributes) -> Steps[None]:
         """Changes `attributes.object`. Raises `Declined`."""
@@ -50,4 +52,5 @@ class Admission:
     def validate(self, attributes: Attributes) -> Steps[None]:
         """Raises `Declined` if somebody says no."""
         self.built_in.validate(attributes)
+        self._policies.validate(attributes)
         yield from self._webhooks.validate(attributes)

@@ -112,7 +112,7 @@ _KINDS: Final[Mapping[tuple[str, str], tuple[_Create, _Update]]] = {
     (_ADMISSION, "MutatingWebhookConfiguration"): (admission.webhooks, admission.webhooks_update),
     (_ADMISSION, "ValidatingWebhookConfiguration"): (admission.webhooks, admission.webhooks_update),
     (_ADMISSION, "ValidatingAdmissionPolicy"): (policies.policy, policies.policy_update),
-    (_ADMISSION, "MutatingAdmissionPolicy"): (policies.mutating_policy, policies.mutating_policy_update),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): (policies.binding, policies.binding_update),
 }
 _STATUS: Final[Mapping[tuple[str, str], _Update]] = {
     ("v1", "Pod"): validate_pod_status,

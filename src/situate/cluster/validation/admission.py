@@ -1,15 +1,14 @@
-"""Webhook configurations.
+"""Webhook configurations, and the rules and conditions that they share with admission policies.
 
-After `pkg/apis/admissionregistration/validation` and `apiserver/pkg/util/webhook/validation.go`. Policies are checked
-where their expressions are compiled, in `cel_policies`.
+After `pkg/apis/admissionregistration/validation` and `apiserver/pkg/util/webhook/validation.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from situate.cluster.cel import compile_condition
+from situate.cluster.cel import CONDITION_VARIABLES, compile_condition
 from situate.cluster.field_errors import (
     FieldError,
     duplicate,
@@ -60,7 +59,7 @@ def _webhooks(obj: _Map) -> list[FieldError]:
 def _webhook(webhook: _Map, path: str) -> list[FieldError]:
     errors = _qualified(webhook.get("name", ""), f"{path}.name")
     for index, rule in enumerate(webhook.get("rules", ())):
-        errors += _rule(rule, f"{path}.rules[{index}]")
+        errors += validate_rule(rule, f"{path}.rules[{index}]")
     for key in ("failurePolicy", "matchPolicy"):
         if webhook.get(key) not in (None, *_CHOICES[key]):
             errors.append(not_supported(f"{path}.{key}", webhook[key], _CHOICES[key]))
@@ -93,7 +92,8 @@ def _qualified(name: str, path: str) -> list[FieldError]:
     return [invalid(path, part, problem) for part in name.split(".") for problem in dns_label(part)]
 
 
-def _rule(rule: _Map, path: str) -> list[FieldError]:
+def validate_rule(rule: _Map, path: str) -> list[FieldError]:
+    """Operations, groups, versions, resources and scope."""
     errors: list[FieldError] = []
     operations = rule.get("operations") or ()
     if not operations:
@@ -206,8 +206,10 @@ def _review_versions(versions: Sequence[str], path: str) -> list[FieldError]:
     return errors
 
 
-def validate_match_conditions(conditions: Sequence[_Map], path: str) -> list[FieldError]:
-    """Names unique, expressions compile."""
+def validate_match_conditions(
+    conditions: Sequence[_Map], path: str, declared: Collection[str] = CONDITION_VARIABLES
+) -> list[FieldError]:
+    """Names unique, expressions compile over the declared variables."""
     errors: list[FieldError] = []
     if len(conditions) > _MAX_CONDITIONS:
         errors.append(too_many(path, len(conditions), _MAX_CONDITIONS))
@@ -218,7 +220,7 @@ def validate_match_conditions(conditions: Sequence[_Map], path: str) -> list[Fie
         if not expression:
             errors.append(required(f"{here}.expression"))
         else:
-            compiled = compile_condition(expression)
+            compiled = compile_condition(expression, declared)
             if isinstance(compiled, str):
                 errors.append(invalid(f"{here}.expression", expression, compiled))
         if not name:

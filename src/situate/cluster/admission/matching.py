@@ -1,0 +1,124 @@
+"""Which writes a webhook or a policy is about: rules by resource, and selectors of namespaces and objects.
+
+After apiserver's pkg/admission/plugin/webhook/predicates and policy/matching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from situate.cluster.admission.attributes import Attributes
+from situate.cluster.selection import LabelTest, object_selector
+from situate.cluster.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of `rules`, `resourceRules` or `excludeResourceRules`."""
+
+    operations: frozenset[str]
+    groups: frozenset[str]
+    versions: frozenset[str]
+    resources: frozenset[tuple[str, str]]
+    """Plural and subresource; `*` for any."""
+    scope: str
+    names: frozenset[str]
+    """Of the objects; none for any."""
+
+    def matches(self, attributes: Attributes, versions: frozenset[str]) -> bool:
+        """`versions` are those in which the resource could be shown."""
+        resource = attributes.resource
+        if "*" not in self.operations and attributes.operation not in self.operations:
+            return False
+        if "*" not in self.groups and resource.group not in self.groups:
+            return False
+        if "*" not in self.versions and not (versions & self.versions):
+            return False
+        if self.scope == "Namespaced" and not resource.namespaced:
+            return False
+        if self.scope == "Cluster" and resource.namespaced:
+            return False
+        if self.names and attributes.name not in self.names:
+            return False
+        sub = attributes.subresource
+        return bool({(resource.plural, sub), (resource.plural, "*"), ("*", sub), ("*", "*")} & self.resources)
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """What a webhook, a policy or a binding says about the writes that concern it."""
+
+    rules: tuple[Rule, ...] | None
+    """None: any resource."""
+    excluded: tuple[Rule, ...]
+    namespaces: LabelTest | None
+    """None: namespaces do not matter."""
+    objects: LabelTest | None
+    equivalent: bool
+    """Whether other versions of a resource that a rule names count as well (matchPolicy)."""
+
+    @staticmethod
+    def of(given: Mapping[str, Any], rules: Sequence[Mapping[str, Any]] | None) -> Criteria:
+        """From what stands in a webhook or under matchConstraints or matchResources."""
+        namespaces, objects = given.get("namespaceSelector"), given.get("objectSelector")
+        return Criteria(
+            rules=None if rules is None else tuple(map(_rule, rules)),
+            excluded=tuple(map(_rule, given.get("excludeResourceRules") or ())),
+            namespaces=object_selector(namespaces) if namespaces else None,
+            objects=object_selector(objects) if objects else None,
+            equivalent=given.get("matchPolicy", "Equivalent") == "Equivalent",
+        )
+
+
+class Matcher:
+    """Judges criteria against one store."""
+
+    def __init__(self, store: Store, versions_of: Callable[[str, str], frozenset[str]]) -> None:
+        """`versions_of` gives the served versions of a group's plural."""
+        self._store = store
+        self._versions_of = versions_of
+
+    def by_rules(self, criteria: Criteria, attributes: Attributes) -> bool:
+        """Whether a rule is about the write and none excludes it."""
+        resource = attributes.resource
+        versions = frozenset((resource.version,))
+        if criteria.equivalent:
+            versions |= self._versions_of(resource.group, resource.plural)
+        if any(rule.matches(attributes, versions) for rule in criteria.excluded):
+            return False
+        return criteria.rules is None or any(rule.matches(attributes, versions) for rule in criteria.rules)
+
+    def by_selectors(self, criteria: Criteria, attributes: Attributes) -> bool:
+        """Whether namespace and object are among those selected; of an update either object will do."""
+        if criteria.namespaces is not None and not self._in_namespace(criteria.namespaces, attributes):
+            return False
+        return criteria.objects is None or (
+            _labels_match(criteria.objects, attributes.object) or _labels_match(criteria.objects, attributes.old)
+        )
+
+    def _in_namespace(self, test: LabelTest, attributes: Attributes) -> bool:
+        about_namespace = attributes.resource.table == "namespaces"
+        if not attributes.namespace and not about_namespace:
+            return True
+        if about_namespace and not attributes.subresource and attributes.object is not None:
+            return test(attributes.object["metadata"].get("labels") or {})
+        found = self._store.get("namespaces", "", attributes.namespace or attributes.name)
+        return found is not None and test(found.labels)
+
+
+def _labels_match(test: LabelTest, obj: Mapping[str, Any] | None) -> bool:
+    return obj is not None and test(obj["metadata"].get("labels") or {})
+
+
+def _rule(rule: Mapping[str, Any]) -> Rule:
+    pairs = [name.partition("/") for name in rule.get("resources") or ()]
+    return Rule(
+        operations=frozenset(rule.get("operations") or ()),
+        groups=frozenset(rule.get("apiGroups") or ()),
+        versions=frozenset(rule.get("apiVersions") or ()),
+        resources=frozenset((plural, sub) for plural, _, sub in pairs),
+        scope=rule.get("scope") or "*",
+        names=frozenset(rule.get("resourceNames") or ()),
+    )

@@ -1,0 +1,184 @@
+"""ValidatingAdmissionPolicies and their bindings: which concern a write, with which parameters, and what follows.
+
+After apiserver's pkg/admission/plugin/policy/generic and policy/validating. Expressions are evaluated in
+`cel_policies`. Policies and bindings are judged in the order of their names, where upstream's order is by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from situate.cluster.admission.attributes import Attributes
+from situate.cluster.admission.matching import Criteria, Matcher
+from situate.cluster.admission.reviewed import review_request
+from situate.cluster.cel_policies import Violation, evaluate_policy
+from situate.cluster.field_errors import Refused
+from situate.cluster.refusals import Declined, forbidden
+from situate.cluster.representation import decoded
+from situate.cluster.resources import Catalog, Resource
+from situate.cluster.selection import object_selector
+from situate.cluster.store import Event, Store
+
+_Map = Mapping[str, Any]
+
+_POLICIES: Final = "validatingadmissionpolicies.admissionregistration.k8s.io"
+_BINDINGS: Final = "validatingadmissionpolicybindings.admissionregistration.k8s.io"
+
+
+class _UnconfiguredError(Exception):
+    """Something that a policy or a binding refers to cannot be had; failurePolicy decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    name: str
+    spec: _Map
+    criteria: Criteria | None
+    """None: whatever the policy matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Policy:
+    whole: _Map
+    criteria: Criteria
+    bindings: tuple[_Binding, ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.whole["metadata"]["name"])
+
+    @property
+    def spec(self) -> _Map:
+        spec: _Map = self.whole["spec"]
+        return spec
+
+
+class Policies:
+    """All validating policies of one store that a binding puts into force."""
+
+    def __init__(self, store: Store, catalog: Catalog) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._matcher = Matcher(store, catalog.versions_of)
+        self._compiled: list[_Policy] | None = None
+        store.subscribe(self._observe)
+
+    @property
+    def configured(self) -> bool:
+        """Whether there are any."""
+        return bool(self._policies())
+
+    def validate(self, attributes: Attributes) -> None:
+        """Raises `Declined` with the first denial, once all were judged; warnings are added to the attributes."""
+        policies = self._policies()
+        if not policies or attributes.resource.table in (_POLICIES, _BINDINGS):
+            return
+        denials = [denial for policy in policies for denial in self._judged(policy, attributes)]
+        if denials:
+            raise Declined(_refusal(attributes, denials[0]))
+
+    def _judged(self, policy: _Policy, attributes: Attributes) -> Iterator[Violation]:
+        if not self._concerns(policy.criteria, attributes):
+            return
+        strict = policy.spec.get("failurePolicy", "Fail") == "Fail"
+        try:
+            kind = self._kind_of_parameters(policy.spec)
+        except _UnconfiguredError as problem:
+            if strict:
+                yield Violation(policy.name, "", f"failed to configure policy: {problem}", "Invalid")
+            return
+        variables = {
+            "object": attributes.object,
+            "oldObject": attributes.old,
+            "request": review_request("", attributes),
+            "namespaceObject": self._namespace(attributes),
+        }
+        for binding in policy.bindings:
+            if binding.criteria is not None and not self._concerns(binding.criteria, attributes):
+                continue
+            try:
+                parameters = self._parameters(kind, binding.spec.get("paramRef"), attributes.namespace)
+            except _UnconfiguredError as problem:
+                if strict:
+                    yield Violation(policy.name, binding.name, f"failed to configure binding: {problem}", "Invalid")
+                continue
+            actions = binding.spec.get("validationActions") or ()
+            for parameter in parameters:
+                for violation in evaluate_policy(policy.whole, binding.name, {**variables, "params": parameter}):
+                    if "Warn" in actions:
+                        attributes.warnings.append(violation.warning())
+                    if "Deny" in actions:
+                        yield violation
+
+    def _concerns(self, criteria: Criteria, attributes: Attributes) -> bool:
+        return self._matcher.by_selectors(criteria, attributes) and self._matcher.by_rules(criteria, attributes)
+
+    def _namespace(self, attributes: Attributes) -> _Map | None:
+        found = self._store.get("namespaces", "", attributes.namespace) if attributes.namespace else None
+        return None if found is None else found.object()
+
+    def _kind_of_parameters(self, spec: _Map) -> Resource | None:
+        kind = spec.get("paramKind")
+        if kind is None:
+            return None
+        found = self._catalog.of_kind(kind["apiVersion"], kind["kind"])
+        if found is None:
+            shown = f"'{kind['apiVersion']}, Kind={kind['kind']}'"
+            raise _UnconfiguredError(f"failed to find resource referenced by paramKind: {shown}")
+        return found
+
+    def _parameters(self, kind: Resource | None, reference: _Map | None, namespace: str) -> Sequence[_Map | None]:
+        """What `params` is in turn; once null if the policy or the binding names none."""
+        if kind is None or reference is None:
+            return (None,)
+        place = ""
+        if kind.namespaced:
+            place = reference.get("namespace") or namespace
+            if not place:
+                raise _UnconfiguredError(
+                    "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                )
+        elif reference.get("namespace"):
+            raise _UnconfiguredError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+        if reference.get("name"):
+            named = self._store.get(kind.table, place, reference["name"])
+            found = [] if named is None else [named]
+        else:
+            test = object_selector(reference.get("selector"))
+            found = [stored for stored in self._store.table(kind.table).ordered(place) if test(stored.labels)]
+        if not found and reference.get("parameterNotFoundAction") == "Deny":
+            raise _UnconfiguredError("no params found for policy binding with `Deny` parameterNotFoundAction")
+        return [decoded(kind, stored) for stored in found]
+
+    def _policies(self) -> list[_Policy]:
+        if self._compiled is None:
+            bindings: dict[str, list[_Binding]] = {}
+            for binding in (stored.object() for stored in self._store.table(_BINDINGS).ordered()):
+                spec = binding["spec"]
+                scope = spec.get("matchResources")
+                criteria = None if scope is None else Criteria.of(scope, scope.get("resourceRules") or None)
+                made = _Binding(binding["metadata"]["name"], spec, criteria)
+                bindings.setdefault(spec["policyName"], []).append(made)
+            self._compiled = [
+                _Policy(whole, Criteria.of(scope, scope["resourceRules"]), tuple(bindings[whole["metadata"]["name"]]))
+                for whole in (stored.object() for stored in self._store.table(_POLICIES).ordered())
+                if whole["metadata"]["name"] in bindings
+                for scope in (whole["spec"]["matchConstraints"],)
+            ]
+        return self._compiled
+
+    def _observe(self, event: Event) -> None:
+        if event.resource in (_POLICIES, _BINDINGS):
+            self._compiled = None
+
+
+def _refusal(attributes: Attributes, denial: Violation) -> Refused:
+    """A refusal whose code and reason are the policy's own."""
+    metadata = (attributes.object or {}).get("metadata", {})
+    name = attributes.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
+    text = denial.denial()
+    refused = forbidden(attributes.resource, name, text)
+    details = {**refused.details, "causes": [{"message": text}]}
+    return Refused(denial.code, denial.reason, refused.message, details)
