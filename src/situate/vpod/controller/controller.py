@@ -22,7 +22,7 @@ from situate.runtime.outcomes import Retriable
 from situate.runtime.reconciler import Reconciler
 from situate.runtime.workqueue import WorkQueue
 from situate.vpod.configuration import StatefulSetSettings
-from situate.vpod.controller.placing import SHORTAGE_RETRY_S, Placing
+from situate.vpod.controller.placing import SHORTAGE_RETRY_S, Audit, Placing, no_audit
 from situate.vpod.controller.policies import Policies
 from situate.vpod.controller.reporting import Record, Reporter, VPodMetrics
 from situate.vpod.controller.scaling import Scaling
@@ -66,6 +66,7 @@ class VPodController:
         election_client: Client | None = None,
         workers: int = 16,
         observe_election: Callable[[ElectionNews], None] = lambda _: None,
+        audit: Audit = no_audit,
     ) -> None:
         """`election_client`: one whose rate limit the work cannot use up; None: the same client.
 
@@ -89,6 +90,7 @@ class VPodController:
             wall=wall,
             wake_autoscaler=self._wake_autoscaler,
             drained=self._drained,
+            audit=audit,
         )
         self.scaling = Scaling(
             self.placing,

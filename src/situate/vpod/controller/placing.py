@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from situate.kube.client import Client
-from situate.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from situate.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
 from situate.kube.events import reference
 from situate.kube.patches import JsonPatch, MergePatch, Patch
 from situate.kube.versions import Versions
@@ -45,6 +45,13 @@ SHORTAGE_RETRY_S = 5.0
 """How often vpods that are short are tried again without any event (Knative's requeue)."""
 FIELD_MANAGER = "situate-vpod"
 
+Audit = Callable[[State, Decision], None]
+"""Is told of each decision before it becomes part of the state; must not block, and sees a state it must not change."""
+
+
+def no_audit(_: State, __: Decision) -> None:
+    """The audit of those who ask for none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -72,6 +79,7 @@ class Placing:
         wall: Callable[[], datetime],
         wake_autoscaler: Callable[[], None],
         drained: Callable[[float], None],
+        audit: Audit = no_audit,
     ) -> None:
         """`drained` is told from when on the pods that a drain has emptied may be cut."""
         self.state: State | None = None
@@ -84,6 +92,7 @@ class Placing:
         self._wall = wall
         self._wake_autoscaler = wake_autoscaler
         self._drained = drained
+        self._audit = audit
         self.statefulset_seen = asyncio.Event()
         """Set whenever the watch shows the StatefulSet; whoever waits for that clears it first."""
         self._asked_replicas: int | None = None
@@ -91,6 +100,7 @@ class Placing:
         self._versions = Versions()
         self._read_before: dict[Key, tuple[Unstructured, PlainVPod | None]] = {}  # decoding an object costs the most
         self._writing: set[Key] = set()
+        self._doubtful: set[Key] = set()  # of whom a write failed: what the server has is not what is known
         self._reworded: dict[Key, float] = {}
         self._deadline: asyncio.TimerHandle | None = None
         watched.pods.store.on_change(self._pod_changed)
@@ -111,6 +121,7 @@ class Placing:
     def demote(self) -> None:
         """Stops deciding and forgets; what is being written is refused by `may_write`."""
         self.state = None
+        self._doubtful.clear()
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -209,8 +220,11 @@ class Placing:
         for key in rebalance.candidates(state):
             if allowed <= 0:
                 return
+            if key in self._writing or key in self._doubtful:
+                continue  # what is on its way may land: its places must stay reserved until that is known
             decision = rebalance.rebalanced(state, key, self._now(), allowed)
             if decision is not None:
+                self._audit(state, decision)
                 commit(state, decision)
                 allowed -= sum(decision.moves.values())
                 self._reporter.moved(decision.moves)
@@ -233,6 +247,8 @@ class Placing:
 
     async def reconcile(self, key: Key) -> Result:
         """One schedule of one vpod, its status and its workers. Safe to repeat."""
+        if key in self._doubtful:
+            await self._look(key)
         state = self.state
         if state is None:
             return DONE
@@ -246,6 +262,7 @@ class Placing:
         start = self._now()
         state.observe_vpod(vpod, start)
         decision = place(state, vpod, start, self._is_ready)
+        self._audit(state, decision)
         commit(state, decision)
         if decision.wakes_autoscaler:
             self._wake_autoscaler()
@@ -256,6 +273,24 @@ class Placing:
         if has_workers(found.source.settings):
             await self._keep_workers(found, decision)
         return self._after_schedule(key)
+
+    async def _look(self, key: Key) -> None:
+        """Reads a vpod whose last write failed, before anything else is decided for it.
+
+        The write may have been carried out although we were told nothing, or the object is another one than what is
+        known: a decision on the old sight would free places that the status still holds (S1). Raises what the client
+        raises, so the vpod is tried again later and its reservation stays.
+        """
+        found = self.find(key)
+        if found is not None:
+            meta = found.object.metadata
+            try:
+                seen = await self._client.get(found.source.resource, meta.name, meta.namespace)
+            except NotFound:
+                pass  # the watch tells, and the reservation goes then
+            else:
+                found.source.reflector.learn(seen)
+        self._doubtful.discard(key)
 
     def _after_schedule(self, key: Key) -> Result:
         """A vpod on pods that are drained is looked at again; the last one to leave tells the autoscaler."""
@@ -312,6 +347,9 @@ class Placing:
             found.source.reflector.learn(await self._patch_status(found, MergePatch(patch)))
         except NotFound:
             return  # deleted meanwhile: the watch tells, and the reservation goes then
+        except KubeError:
+            self._doubtful.add(decision.key)
+            raise
         finally:
             self._writing.discard(decision.key)
 

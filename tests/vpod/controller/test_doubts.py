@@ -1,0 +1,59 @@
+"""What the shipped controller does when it cannot know whether a write of its own landed, or what it would undo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from situate.testing.network import Weather
+from situate.testing.vpod.history import SetSource, Settings, SpoilStatus
+from situate.testing.vpod.invariants import Watchdog, satisfied
+from situate.testing.vpod.run import perform
+from situate.testing.vpod.world import VPodWorld
+
+
+@pytest.fixture
+def world() -> Iterator[VPodWorld]:
+    made = VPodWorld(1, Settings())
+    yield made
+    made.close()
+
+
+@pytest.mark.rule("vpod:S1", "vpod:V5")
+def test_after_a_conflict_the_vpod_is_read_before_anything_is_decided_for_it(world: VPodWorld) -> None:
+    watchdog = Watchdog(world)
+    perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=12))
+    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    leader = world.leader()
+    assert leader is not None
+    world.network.weather = Weather(event_delay_s=30.0)
+    perform(world, watchdog, SpoilStatus(wait=0.0, source=0, kind="moved"))
+    before = len(leader.wire.sent)
+    world.reconfigure(capacity=9)  # every vpod is looked at again
+    perform(world, watchdog, SpoilStatus(wait=0.0, source=0, kind="moved"))
+    world.reconfigure(capacity=3)
+    world.let_pass(2.0)
+    written = [request for request in leader.wire.sent[before:] if request.path.endswith("/status")]
+    assert 1 <= len(written) <= 3, "it does not try the same again and again until the watch catches up"
+    (placements,) = watchdog.placements().values()
+    assert all(vreplicas <= 3 for vreplicas in placements.values())
+
+
+@pytest.mark.rule("vpod:S1", "vpod:V5")
+def test_a_write_without_an_answer_is_looked_up(world: VPodWorld) -> None:
+    watchdog = Watchdog(world)
+    perform(world, watchdog, SetSource(wait=0.02, source=0, wanted=6))
+    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    leader = world.leader()
+    assert leader is not None
+    world.network.weather = Weather(lose_answer=1.0, event_delay_s=300.0)
+    world.reconfigure(capacity=3)
+    world.let_pass(20.0)
+    world.network.weather = Weather(event_delay_s=300.0)
+    world.let_pass(60.0)
+    state = leader.controller.placing.state
+    assert state is not None
+    (entry,) = state.vpods.values()
+    (placements,) = watchdog.placements().values()
+    assert {f"dispatcher-{ordinal}": vreplicas for ordinal, vreplicas in entry.status.items()} == placements
