@@ -301,3 +301,35 @@ def test_without_a_drain_the_scale_goes_first() -> None:
     evictions = beat(kept, decided.memory, 2.0, True).evictions
     assert [e.ordinal for e in evictions] == [2, 1]
     assert schedule(kept, vpod("a/b", 6, placed(2, 2, 2)), 3.0).placements == placed(6)
+
+
+@pytest.mark.rule("vpod:V21")
+def test_pods_that_somebody_else_took_away_from_under_vreplicas_are_asked_for_again() -> None:
+    kept = state(4, 10, [vpod("a/b", 8, placed(2, 2, 2, 2))])
+    assert kept.observe_replicas(0, 10.0)
+    decided = beat(kept, Memory(), 10.0, may_shrink=False)
+    assert decided.replicas == 4, "one would be enough, but then the others had to move at once"
+    memory = apply(kept, decided)
+    kept.observe_replicas(4, 11.0, ours=True)
+    assert beat(kept, memory, 11.0, may_shrink=True).replicas == 4, "what is too much goes by a drain, in its time"
+
+
+@pytest.mark.rule("vpod:V21")
+def test_a_manifest_applied_again_holds_while_the_set_grows_step_by_step() -> None:
+    kept = state(4, 10, [vpod("a/b", 8, placed(2, 2, 2, 2))], max_scale_up_step=1)
+    kept.observe_replicas(0, 10.0)
+    for replicas in (1, 2, 3, 4):
+        assert beat(kept, Memory(), 10.0 + replicas, may_shrink=False).replicas == replicas
+        kept.observe_replicas(replicas, 10.0 + replicas, ours=True)
+        assert schedule(kept, vpod("a/b", 8, placed(2, 2, 2, 2)), 10.0 + replicas).placements == placed(2, 2, 2, 2)
+
+
+@pytest.mark.rule("vpod:B5", "vpod:B10")
+def test_without_a_drain_too_nothing_is_cut_that_would_have_to_come_back() -> None:
+    heavy, light = vpod("a/heavy", 1, placed(0, 0, 1), weight=2), vpod("a/light", 4, placed(2, 2))
+    settings = {"scale_down_stabilization": 0.0, "drain": DrainOptions(enabled=False)}
+    kept = state(3, 3, [heavy, light], **settings)
+    assert pods_needed(kept) == 2, "if they could be arranged anew"
+    assert beat(kept, Memory(), 100.0, may_shrink=True).replicas == 3
+    lighter = state(3, 3, [vpod("a/heavy", 1, placed(0, 0, 1)), light], **settings)
+    assert beat(lighter, Memory(), 100.0, may_shrink=True).replicas == 2

@@ -47,7 +47,7 @@ class Beat:
     """What one beat decided. Each part is safe to repeat."""
 
     needed: int
-    """Pods that the demand needs, within `minReplicas` and `maxReplicas`."""
+    """Pods that the demand needs, or that somebody else took away from under it, within the limits."""
     replicas: int
     """What spec.replicas should be after this beat; the write tests a freshly read resourceVersion (D21)."""
     drain: DrainGoal | None
@@ -66,7 +66,7 @@ def beat(state: State, memory: Memory, now: float, may_shrink: bool) -> Beat:
     state.advance(now)
     if not state.options.safe:
         return _reference_beat(state, memory, now, may_shrink)
-    needed = within_limits(state.options, pods_needed(state))
+    needed = within_limits(state.options, max(pods_needed(state), _reset_and_occupied(state)))
     memory = _remembering(memory, needed, now, state.options.scale_down_stabilization)
     if needed >= state.replicas:
         return _growing(state, memory, now, may_shrink, needed)
@@ -96,6 +96,13 @@ def within_limits(options: Options, pods: int) -> int:
     """At least `minReplicas`, at most `maxReplicas`, and no more than the API can say."""
     pods = min(max(pods, options.min_replicas), INT32_MAX)
     return pods if options.max_replicas is None else min(pods, options.max_replicas)
+
+
+def _reset_and_occupied(state: State) -> int:
+    """Pods to ask for again where somebody else lowered R: up to the highest that still holds anything (V21)."""
+    if state.reset_from is None:
+        return 0
+    return 1 + max((o for o, slot in state.slots.items() if o < state.reset_from and slot.adding > 0), default=-1)
 
 
 def _growing(state: State, memory: Memory, now: float, may_shrink: bool, needed: int) -> Beat:
@@ -139,8 +146,13 @@ def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed
 
 
 def _cutting_first(state: State, memory: Memory, now: float, may_shrink: bool, needed: int, lowest: int) -> Beat:
-    """Without a drain the scale goes first and the evictor follows, as in main."""
+    """Without a drain the scale goes first and the evictor follows, as in main.
+
+    Not if what lies there finds no other place: the next beat would have to grow the set again, for ever (B5).
+    """
     replicas = lowest if may_shrink and lowest < state.replicas else state.replicas
+    if replicas < state.replicas and not drain.fits(state, DrainGoal(replicas, now), now):
+        replicas = state.replicas
     kept = Beat(needed, replicas, None, (), memory, _wake_at(state, memory, now))
     return _compacting(state, kept, now) if may_shrink and replicas == state.replicas else kept
 

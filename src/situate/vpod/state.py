@@ -156,7 +156,7 @@ class State:
         reset = replicas < before and not ours
         if reset and self.reset_from is None:
             self.reset_from, self.reset_since = before, now
-        elif self.reset_from is not None and (ours or replicas >= self.reset_from):
+        elif self.reset_from is not None and (replicas >= self.reset_from or (ours and replicas < before)):
             self.reset_from = None
         if self.drain is not None and self.drain.target >= replicas:
             self.drain = None
