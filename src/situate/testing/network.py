@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -75,6 +75,10 @@ class Network:
         """How often each kind of trouble occurred."""
         self.streams: list[_Stream] = []
         """The watches that are open."""
+        self.failing = ""
+        """Writes whose path contains this are refused; empty: none."""
+        self.leaving: list[Callable[[Request, Identity], None]] = []
+        """Told of every write when it is about to leave; a wire that is unplugged by one of them sends nothing."""
 
     def cut_watches(self) -> None:
         """Every open watch ends now."""
@@ -151,6 +155,10 @@ class Wire:
         answered: asyncio.Future[Response | Watch] = loop.create_future()
         network, weather = self._network, self._network.weather
         if request.method in _WRITES:
+            for listener in tuple(network.leaving):
+                listener(request, self._identity)
+            if not self._plugged:
+                raise Unreachable("the process was killed before it could send", outcome_unknown=False)
             self.sent.append(request)
 
         def arrive() -> None:
@@ -180,6 +188,9 @@ class Wire:
     def _carry_out(self, request: Request, weather: Weather) -> Response | Watch:
         network = self._network
         if network.chance("request refused", weather.refuse):
+            return Response(503, _REFUSED, _JSON)
+        if network.failing and request.method in _WRITES and network.failing in request.path:
+            network.happened["write of one vpod failed"] += 1
             return Response(503, _REFUSED, _JSON)
         if request.method in _WRITES and network.chance("write in conflict", weather.conflict):
             return Response(409, _CONFLICT, _JSON)

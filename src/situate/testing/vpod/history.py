@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -34,6 +34,14 @@ class KillLeader(Step, frozen=True, tag=True):
     """SIGKILL; a new process takes its place after a while."""
 
 
+class KillLeaderAt(Step, frozen=True, tag=True):
+    """SIGKILL at the leader's next write of a kind, if there is one within half a minute: when it would leave (it has
+    decided and nobody will know), or when it has been carried out and the answer is on its way."""
+
+    message: Literal["status", "scale"]
+    answered: bool
+
+
 class KillStandby(Step, frozen=True, tag=True):
     pass
 
@@ -62,6 +70,12 @@ class LoseNode(Step, frozen=True, tag=True):
     """Its kubelet falls silent."""
 
     node: int
+
+
+class LoseZone(Step, frozen=True, tag=True):
+    """Every kubelet of a zone falls silent."""
+
+    zone: int
 
 
 class RestoreNodes(Step, frozen=True, tag=True):
@@ -96,6 +110,19 @@ class ChangeCapacity(Step, frozen=True, tag=True):
     capacity: int
 
 
+class FailWrites(Step, frozen=True, tag=True):
+    """The server refuses every write of one source's status until the next calm."""
+
+    source: int
+
+
+class MeetDrain(Step, frozen=True, tag=True):
+    """Half of the demand goes; the drain that follows, if one does within a minute, meets something."""
+
+    by: Literal["demand", "crash", "stuck"]
+    """New demand; the death of the leader; a pod that never empties, because its vpod's status cannot be written."""
+
+
 class Storm(Step, frozen=True, tag=True):
     """Bad weather of one kind, until the next calm."""
 
@@ -126,18 +153,22 @@ AnyStep = (
     SetSource
     | DeleteSource
     | KillLeader
+    | KillLeaderAt
     | KillStandby
     | PauseLeader
     | StopLeader
     | DeletePod
     | HoldPods
     | LoseNode
+    | LoseZone
     | RestoreNodes
     | CordonNode
     | AnnotatePod
     | ResetReplicas
     | SpoilStatus
     | ChangeCapacity
+    | FailWrites
+    | MeetDrain
     | Storm
     | Calm
     | CutWatches
@@ -145,8 +176,60 @@ AnyStep = (
     | Pass
 )
 
-STORMS = ("request lost", "answer lost", "refused", "conflict", "late events", "lost events", "repeated", "swapped")
+STORMS = (
+    "request lost",
+    "answer lost",
+    "refused",
+    "conflict",
+    "late events",
+    "lost events",
+    "repeated",
+    "swapped",
+    "blind",
+)
 NONSENSE = ("no ordinal", "huge ordinal", "foreign pod", "negative", "duplicates", "not a list", "moved")
+
+FAULTS = {
+    "leader killed between decide and write, and between write and response": (
+        "KillLeader",
+        "leader killed before its status left",
+        "leader killed before its scale left",
+        "leader killed before the answer to its status",
+        "leader killed before the answer to its scale",
+    ),
+    "two leaders for a moment; stale leader wakes up": ("PauseLeader", "stale leader woke up"),
+    "caches stale by 30 s, events reordered or lost": (
+        "event delayed",
+        "event lost",
+        "event repeated",
+        "events swapped",
+        "watch cut",
+        "CutWatches",
+        "ServerDown",
+    ),
+    "scale read or write fails, conflicts, times out after success": (
+        "request lost",
+        "answer lost",
+        "request refused",
+        "write in conflict",
+        "scale lost or refused",
+    ),
+    "pods flap; node unreachable; zone lost": ("DeletePod", "LoseNode", "LoseZone", "CordonNode", "RestoreNodes"),
+    "annotation on and off": ("AnnotatePod", "AnnotatePod off"),
+    "outside change of replicas, status or capacity": ("ResetReplicas", "SpoilStatus", "ChangeCapacity"),
+    "cluster full for an hour": ("HoldPods", "an hour without room"),
+    "evictor or status write fails for one vpod": ("FailWrites", "write of one vpod failed"),
+    "drain met by new demand, by a crash, by a pod that never empties": (
+        "drain met demand",
+        "drain met crash",
+        "drain met stuck",
+    ),
+    "absurd statuses": tuple(f"SpoilStatus {kind}" for kind in NONSENSE),
+    "actions": ("status written", "scale raised", "scale cut", "worker written", "placement evicted"),
+    "settings": ("quota", "fairness", "weights", "priorities", "surge", "rebalance", "no drain"),
+}
+"""Each row of the reference's fault table, and what has to occur for it in a block of seeds; beside them each kind
+of action, and each setting that changes what may be decided."""
 
 
 class Settings(msgspec.Struct, frozen=True, rename="camel"):
@@ -159,6 +242,26 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     shrink: str = "auto"
     workers: bool = False
     rebalance: bool = False
+    drain: bool = True
+    quota: float | None = None
+    fairness: str = "none"
+    weights: bool = False
+    """Every third source weighs 2."""
+    priorities: bool = False
+    """Every fourth source goes before the others under shortage."""
+
+    def names(self) -> list[str]:
+        """What is not as usual, for counting."""
+        found = {
+            "quota": self.quota is not None,
+            "fairness": self.fairness != "none",
+            "weights": self.weights,
+            "priorities": self.priorities,
+            "surge": self.surge > 0,
+            "rebalance": self.rebalance,
+            "no drain": not self.drain,
+        }
+        return [name for name, is_so in found.items() if is_so]
 
 
 class History(msgspec.Struct, frozen=True, rename="camel"):
@@ -188,6 +291,11 @@ def generate(seed: int, steps: int = 200) -> History:
         shrink=rng.choice(("auto", "ordinal", "spread")),
         workers=rng.random() < 0.2,
         rebalance=rng.random() < 0.3,
+        drain=rng.random() < 0.9,
+        quota=0.4 if rng.random() < 0.15 else None,
+        fairness="maxmin" if rng.random() < 0.15 else "none",
+        weights=rng.random() < 0.2,
+        priorities=rng.random() < 0.2,
     )
     drawn: list[Any] = [SetSource(0.1, source, rng.randint(1, 8)) for source in range(SOURCES)]
     while len(drawn) < steps:
@@ -210,7 +318,7 @@ def _load(rng: Random) -> AnyStep:
 
 def _fault(rng: Random) -> AnyStep:
     wait = _wait(rng)
-    draw = rng.randrange(20)
+    draw = rng.randrange(24)
     match draw:
         case 0:
             return KillLeader(wait)
@@ -223,7 +331,8 @@ def _fault(rng: Random) -> AnyStep:
         case 4 | 5:
             return DeletePod(wait, rng.randrange(12))
         case 6:
-            return HoldPods(wait, held=rng.random() < 0.5)
+            held = rng.random() < 0.5
+            return HoldPods(3600.0 if held and rng.random() < 0.05 else wait, held)
         case 7:
             return LoseNode(wait, rng.randrange(NODES))
         case 8:
@@ -240,9 +349,15 @@ def _fault(rng: Random) -> AnyStep:
             return ChangeCapacity(wait, rng.choice((3, CAPACITY, CAPACITY, 9)))
         case 15 | 16:
             return Storm(wait, rng.choice(STORMS))
-        case 17:
+        case 17 | 18:
             return Calm(wait)
-        case 18:
+        case 19:
             return CutWatches(wait, compact=rng.random() < 0.5)
-        case _:
+        case 20:
             return ServerDown(wait, rng.choice((1.0, 8.0)))
+        case 21:
+            return KillLeaderAt(wait, rng.choice(("status", "status", "scale")), answered=rng.random() < 0.5)
+        case 22:
+            return MeetDrain(wait, rng.choice(("demand", "crash", "stuck")))
+        case _:
+            return FailWrites(wait, rng.randrange(SOURCES)) if rng.random() < 0.7 else LoseZone(wait, rng.randrange(3))

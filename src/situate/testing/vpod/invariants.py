@@ -1,8 +1,12 @@
 """What must hold in every history, after every step and at every write: the safety rules of vpod, on what the API
-server holds and on what the processes remember. A breach is a sentence with the rule's number."""
+server holds and on what the processes remember. A breach is a sentence with the rule's number.
+
+What must hold of each decision is `situate.testing.vpod.decisions`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,14 +15,25 @@ from typing import Any
 import msgspec
 
 from situate.cluster.effects import Identity
+from situate.cluster.store import Event
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, Member, VPodWorld
-from situate.vpod.model import ordinal_of
+from situate.testing.processes import ProcessState
+from situate.testing.vpod.decisions import breach_of
+from situate.testing.vpod.world import STATEFULSET, Member, VPodWorld
+from situate.vpod.crds import INTERNAL_GROUP
+from situate.vpod.decide import Decision
+from situate.vpod.limits import Rule
+from situate.vpod.model import WEIGHT_ANNOTATION_KEY, Key, ordinal_of
 from situate.vpod.pods import Cause, PodClass
+from situate.vpod.state import State
 from situate.vpod.state_json import differences
 
 Counts = Mapping[str, int]
+_GROUPS = f"consumergroups.{INTERNAL_GROUP}"
+_LEASES = "leases.coordination.k8s.io"
+_STATEFULSETS = "statefulsets.apps"
+_RULED_OUT = frozenset({Rule.QUOTA, Rule.FAIRNESS, Rule.WEIGHT})
 
 
 class Breach(AssertionError):
@@ -26,24 +41,55 @@ class Breach(AssertionError):
 
 
 @dataclass(slots=True)
+class _Group:
+    """A ConsumerGroup on the server."""
+
+    content: dict[str, Any]
+    placements: dict[str, int]
+    """Vreplicas on our pods, as far as the status can be read."""
+    weight: int
+    revision: int
+
+
+@dataclass(slots=True)
 class Watchdog:
-    """Watches a world from its first moment on."""
+    """Watches a world from its first moment on. It reads the server's store beside the API, which costs nothing."""
 
     world: VPodWorld
     excused: dict[str, int] = field(default_factory=dict)
-    """Pods that may hold more than their capacity, and how much at the most: a smaller capacity or somebody else's
-    write caused it, and it must not grow."""
-    moved: int = 0
-    """Vreplicas that changed their pod."""
+    """Pods that may hold more units than their capacity, and how many at the most: a smaller capacity or somebody
+    else's write caused it, and it must not grow."""
     writes: int = 0
     """By processes of vpod, Leases and Events apart."""
+    _groups: dict[str, _Group] = field(default_factory=dict)
+    _units: dict[str, int] = field(default_factory=dict)
+    """Units on each of our pods, by the statuses on the server."""
+    _replicas: tuple[int, int] = (0, 0)
+    """spec.replicas before and after the last change of the StatefulSet."""
+    _holder: str = ""
+    _limit: int = 0
+    """The capacity as of the last check."""
+    _unseen: dict[str, int] = field(default_factory=dict)
+    """Statuses that somebody else wrote, and of which the leader may not know yet: their revision."""
+    _digest: Any = field(default_factory=hashlib.sha256)
+    _broken: str | None = None
+    """What a process did wrong in its own turn, where nothing may be raised."""
 
     def __post_init__(self) -> None:
+        self._limit = self.world.capacity
+        store = self.world.cluster.api.store
+        store.subscribe(self._changed)
+        for table in store.tables():
+            for each in table.objects.values():
+                self._changed(Event("ADDED", table.resource, each.revision, None, each))
         self.world.told.append(self._written)
+        self.world.audits.append(self._decided)
 
     def check(self) -> None:
         """After a step. Raises `Breach`."""
-        self._check_capacity()
+        if self._broken is not None:
+            raise Breach(self._broken)
+        self.check_capacity()
         for member in self.world.members:
             self._check_memory(member)
             if member.process.complaints:
@@ -51,97 +97,185 @@ class Watchdog:
             if (failure := member.process.failure()) is not None:
                 raise Breach(f"{member.identity} ended: {failure!r}") from failure
 
-    def excuse(self) -> None:
-        """What lies above capacity now was put there by somebody else, or capacity has become smaller.
+    def story(self) -> str:
+        """A digest of every write so far: who wrote what, when, and with which answer (S9)."""
+        digest: str = self._digest.hexdigest()
+        return digest
 
-        What was decided before and is still being written counts as well.
-        """
-        load = self.load()
-        for member in self.world.members:
-            state = member.controller.placing.state
-            for slot in state.slots.values() if state is not None else ():
-                load[slot.name] = max(load.get(slot.name, 0), slot.adding)
-        for pod, units in load.items():
-            if units > self.world.capacity:
-                self.excused[pod] = max(units, self.excused.get(pod, 0))
+    def outside_write(self, key: str) -> None:
+        """Somebody else has written this status. What it puts on a pod is no fault of ours, nor what is put beside it
+        before the leader can know."""
+        if key in self._groups:
+            self._unseen[key] = self._groups[key].revision
+        self._excuse()
 
-    def load(self) -> dict[str, int]:
-        """Vreplicas on each of our pods, by the statuses on the server."""
-        load: dict[str, int] = {}
-        for placements in self.placements().values():
-            for pod, vreplicas in placements.items():
-                load[pod] = load.get(pod, 0) + vreplicas
-        return load
+    def load(self) -> Counts:
+        """Units on each of our pods, by the statuses on the server."""
+        return {pod: units for pod, units in self._units.items() if units}
 
     def placements(self) -> dict[str, dict[str, int]]:
         """What every status says of our pods, as far as it can be read."""
-        return {key: _readable(content) for key, content in self.groups().items()}
+        return {key: group.placements for key, group in self._groups.items()}
 
     def groups(self) -> dict[str, dict[str, Any]]:
         """Every ConsumerGroup on the server, by `namespace/name`."""
-        listing = self.world.call("GET", f"{GROUPS_PATH}/consumergroups")
-        return {f"{each['metadata']['namespace']}/{each['metadata']['name']}": each for each in listing["items"]}
+        return {key: group.content for key, group in self._groups.items()}
 
     def replicas(self) -> int:
-        content = self.world.call("GET", f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{STATEFULSET}")
-        return int(content["spec"]["replicas"])
+        return self._replicas[1]
 
-    def _check_capacity(self) -> None:
+    def raised(self) -> bool:
+        """Whether the last change of spec.replicas was a rise."""
+        return self._replicas[1] > self._replicas[0]
+
+    def check_capacity(self) -> None:
         """S1. Pods that hold too much must have an excuse, and hold no more than when it was given."""
-        load = self.load()
-        for pod, units in load.items():
-            if units <= self.world.capacity:
-                self.excused.pop(pod, None)
-            elif units > self.excused.get(pod, 0):
-                raise Breach(f"S1: {pod} holds {units} of {self.world.capacity}: {self._who_is_on(pod)}")
+        self._look_who_knows()
+        limit = self._capacity()
+        if limit < self._limit:
+            self._excuse()
+        self._limit = limit
+        over = {pod: units for pod, units in self._units.items() if units > limit}
+        if not over and not self.excused:
+            return
+        foreign = self._foreign()
+        for pod, units in over.items():
+            if units > max(limit, self.excused.get(pod, 0)) + foreign.get(pod, 0):
+                raise Breach(f"S1: {pod} holds {units} of {limit}: {self._who_is_on(pod)}")
+        decided = self._decided_loads()
+        for pod, most in [*self.excused.items()]:
+            now = max(self._units.get(pod, 0), decided.get(pod, 0))
+            if now <= limit:
+                del self.excused[pod]
             else:
-                self.excused[pod] = units
-        for pod in [pod for pod in self.excused if pod not in load]:
-            del self.excused[pod]
+                self.excused[pod] = min(most, now)
+
+    def _excuse(self) -> None:
+        """What lies above capacity now is excused, and what was decided before and is still being written."""
+        load = self._decided_loads()
+        for pod, units in self._units.items():
+            load[pod] = max(units, load.get(pod, 0))
+        limit = min(self._limit, self._capacity())
+        for pod, units in load.items():
+            if units > limit:
+                self.excused[pod] = max(units, self.excused.get(pod, 0))
+
+    def _decided_loads(self) -> dict[str, int]:
+        """Units on each pod as the processes have decided, be it written or not."""
+        load: dict[str, int] = {}
+        for state in self._living_states():
+            for slot in state.slots.values():
+                load[slot.name] = max(load.get(slot.name, 0), slot.adding)
+        return load
+
+    def _capacity(self) -> int:
+        """What a pod holds, by the process that still believes in the most: new settings reach each in its own time."""
+        believed = [state.options.capacity for state in self._living_states()]
+        return max([self.world.capacity, *believed])
+
+    def _living_states(self) -> Iterator[State]:
+        for member in self.world.members:
+            state = member.controller.placing.state
+            if state is not None and member.process.state is not ProcessState.KILLED:
+                yield state
+
+    def _look_who_knows(self) -> None:
+        """An outside write that the leader has seen by now is excused as it stands, from now on."""
+        if not self._unseen:
+            return
+        leader = self.world.leader()
+        if leader is None or leader.controller.placing.state is None:
+            return
+        for key, revision in [*self._unseen.items()]:
+            group = self._groups.get(key)
+            found = leader.controller.placing.find(Key.parse(key))
+            seen = found is not None and int(found.object.metadata.resource_version) >= revision
+            if group is None or seen:
+                self._excuse()
+                del self._unseen[key]
+
+    def _foreign(self) -> Mapping[str, int]:
+        """Units by pod of statuses that somebody else wrote and the leader may not know."""
+        found: dict[str, int] = {}
+        for key in self._unseen:
+            group = self._groups.get(key)
+            for pod, vreplicas in group.placements.items() if group is not None else ():
+                found[pod] = found.get(pod, 0) + vreplicas * group.weight if group is not None else 0
+        return found
 
     def _who_is_on(self, pod: str) -> str:
         return ", ".join(f"{key}: {on[pod]}" for key, on in self.placements().items() if pod in on)
 
     def _check_memory(self, member: Member) -> None:
         """S10: what is kept is what a rebuild from the same stores gives. S6: nothing reserved for absent vpods."""
-        state = member.controller.placing.state
-        if state is None:
+        placing = member.controller.placing
+        state = placing.state
+        if state is None or member.process.state is not ProcessState.RUNNING:
             return
-        found = differences(state, member.controller.placing.rebuilt(state.options, state.now))
-        if found:
-            raise Breach(f"S10: {member.identity}: the kept state differs from the rebuilt one: {found[:3]}")
         for key, entry in state.vpods.items():
             if entry.reserved is not None and not entry.listed:
                 raise Breach(f"S6: {member.identity} keeps a reservation for {key}, which does not exist")
+        found = differences(state, placing.rebuilt(state.options, state.now))
+        if found:
+            raise Breach(f"S10: {member.identity}: the kept state differs from the rebuilt one: {found[:3]}")
+
+    def _decided(self, member: str, state: State, decision: Decision) -> None:
+        if self._broken is None and (breach := breach_of(state, decision)) is not None:
+            self._broken = f"{breach} ({member}, {self.world.now:.3f} s)"
+
+    def _changed(self, event: Event) -> None:
+        """The server's store has changed."""
+        if event.resource == _GROUPS:
+            key = event.last.key
+            self._count(key, -1)
+            if event.new is None:
+                self._groups.pop(key, None)
+            else:
+                content = event.new.object()
+                annotations = content["metadata"].get("annotations") or {}
+                weight = int(annotations.get(WEIGHT_ANNOTATION_KEY, 1))
+                self._groups[key] = _Group(content, _readable(content), weight, event.new.revision)
+                self._count(key, 1)
+        elif event.resource == _LEASES and event.new is not None:
+            self._holder = event.new.object()["spec"].get("holderIdentity", "")
+        elif event.resource == _STATEFULSETS and event.new is not None:
+            replicas = event.new.object()["spec"]["replicas"]
+            if replicas != self._replicas[1]:
+                self._replicas = (self._replicas[1], replicas)
+
+    def _count(self, key: str, sign: int) -> None:
+        group = self._groups.get(key)
+        if group is not None:
+            for pod, vreplicas in group.placements.items():
+                self._units[pod] = self._units.get(pod, 0) + sign * vreplicas * group.weight
 
     def _written(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
-        """At every write of a process that the server carried out."""
-        if request.method == "GET" or isinstance(answer, Watch) or answer.status >= 300:
+        """At every write of a process that reached the server."""
+        if request.method == "GET" or isinstance(answer, Watch):
             return
-        if "/leases" in request.path or request.path.endswith("/events"):
+        line = f"{self.world.now!r} {identity.user} {request.method} {request.path} {answer.status} "
+        self._digest.update(line.encode() + request.body)
+        if answer.status >= 300 or "/leases" in request.path or request.path.endswith("/events"):
             return
         self.writes += 1
-        self._check_leader(request, identity)
-        if request.path.endswith(f"/statefulsets/{STATEFULSET}/scale"):
+        if self._holder != identity.user:
+            said = f"{identity.user} wrote {request.method} {request.path} while {self._holder} holds the Lease"
+            raise Breach(f"S7: {said}")
+        if request.path.endswith("/status"):
+            self.check_capacity()
+        elif request.path.endswith(f"/statefulsets/{STATEFULSET}/scale"):
             self._check_scale(msgspec.json.decode(request.body)["spec"]["replicas"])
-
-    def _check_leader(self, request: Request, identity: Identity) -> None:
-        """S7: the writer holds the Lease at this moment."""
-        leases = self.world.call("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases")["items"]
-        holder = leases[0]["spec"].get("holderIdentity") if leases else None
-        if holder != identity.user:
-            raise Breach(f"S7: {identity.user} wrote {request.method} {request.path} while {holder} holds the Lease")
 
     def _check_scale(self, replicas: int) -> None:
         """S8: no voluntary cut below an ordinal that still holds something. Raising the scale is always fine."""
-        state = next((m.controller.placing.state for m in self.world.members if m.controller.placing.state), None)
-        if state is None or replicas >= state.replicas or not state.options.drain.enabled:
+        before, after = self._replicas
+        if after != replicas or replicas >= before or not self.world.settings.drain:
             return
-        for key, placements in self.placements().items():
-            for pod in placements:
+        for key, group in self._groups.items():
+            for pod in group.placements if key not in self._unseen else ():
                 ordinal = ordinal_of(pod, STATEFULSET)
-                if ordinal is not None and replicas <= ordinal < state.replicas:
-                    raise Breach(f"S8: the scale is cut to {replicas} while {key} is on {pod}")
+                if ordinal is not None and replicas <= ordinal < before:
+                    raise Breach(f"S8: the scale is cut from {before} to {replicas} while {key} is on {pod}")
 
 
 def satisfied(watchdog: Watchdog) -> str | None:
@@ -157,7 +291,9 @@ def satisfied(watchdog: Watchdog) -> str | None:
     for key, content in watchdog.groups().items():
         wanted = content["spec"].get("replicas", 1)
         placed = sum(placements[key].values())
-        if placed < wanted or (wanted == 0 and placed):
+        entry = state.vpods.get(Key.parse(key))
+        ruled_out = entry is not None and entry.ruled_out
+        if (placed < wanted and not ruled_out) or (wanted == 0 and placed):
             return f"{key} wants {wanted} and has {placed}: {json.dumps(placements[key])}"
         for pod in placements[key]:
             ordinal = ordinal_of(pod, STATEFULSET)

@@ -34,6 +34,8 @@ from situate.vpod.controller import VPodController
 from situate.vpod.controller.controller import Candidacy
 from situate.vpod.controller.reporting import VPodMetrics
 from situate.vpod.crds import INTERNAL_GROUP, definitions
+from situate.vpod.decide import Decision
+from situate.vpod.state import State
 
 EPOCH = 1_800_000_000.0
 """Unix seconds at virtual zero."""
@@ -83,6 +85,8 @@ class VPodWorld:
         """Reasons of the Events that were recorded."""
         self.told: list[Callable[[Request, Response | Watch, Identity], None]] = []
         """Told of every request of a process that was carried out, and its answer."""
+        self.audits: list[Callable[[str, State, Decision], None]] = []
+        """Told of every decision of a process before it is remembered."""
         self._step_due: float | None = None
         self._names = 0
         self._set_up()
@@ -157,6 +161,7 @@ class VPodWorld:
                 metrics=VPodMetrics(CollectorRegistry()),
                 wall=self.wall,
                 rng=rng,
+                audit=lambda state, decision: self._audited(identity, state, decision),
             )
         )
         self.members.append(Member(identity, process, wire, made[0]))
@@ -178,6 +183,10 @@ class VPodWorld:
     def _record(self, _: ObjectReference, __: str, reason: str, ___: str) -> None:
         self.events[reason] += 1
 
+    def _audited(self, identity: str, state: State, decision: Decision) -> None:
+        for listener in self.audits:
+            listener(identity, state, decision)
+
     def _statefulset_settings(self) -> StatefulSetSettings:
         chosen = self.settings
         data = {
@@ -193,8 +202,10 @@ class VPodWorld:
             "shrink": chosen.shrink,
             "podGrace": "6s",
             "scaleDownStabilization": "20s",
-            "drain": {"settle": "2s", "timeout": "60s", "surge": chosen.surge},
+            "drain": {"settle": "2s", "timeout": "60s", "surge": chosen.surge, "enabled": chosen.drain},
             "rebalance": {"enabled": chosen.rebalance, "interval": "15s", "maxMovesPerVPod": 2, "maxMoves": "20%"},
+            "quota": {"namespaceMaxShare": chosen.quota},
+            "fairness": chosen.fairness,
         }
         settings, mistakes = parse_section(data, StatefulSetSettings)
         assert settings is not None, mistakes
