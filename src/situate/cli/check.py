@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import typer
 
 from situate.cli.configured import SECTIONS, load, vpod_entries
 from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, KubeError, NotFound
@@ -74,7 +75,7 @@ def check(
         print_table(_COLUMNS, rows, output)
     failed = sum(not finding.ok for finding in findings)
     if failed:
-        console().print(f"{failed} of {len(findings)} checks failed")
+        sys.stderr.write(f"{failed} of {len(findings)} checks failed\n")
         raise typer.Exit(ExitCode.NO)
 
 
@@ -112,7 +113,8 @@ async def _entry(client: Client, entry: StatefulSetSettings) -> AsyncIterator[Fi
         "create it, or correct statefulSetNamespace and statefulSetName",
     )
     for source in entry.completed_sources():
-        path = f"/apis/{source.group}/{source.version}/{source.resource}"
+        within = f"namespaces/{source.namespace}/" if source.namespace else ""
+        path = f"/apis/{source.group}/{source.version}/{within}{source.resource}"
         request = Request("GET", path, (("limit", "1"),), {"accept": "application/json"})
         step = f"apply the definition of {source.resource}.{source.group}, for Knative's kinds: situate crds"
         yield await _exists(f"resource {source.resource}.{source.group} {source.version}", client.raw(request), step)

@@ -17,9 +17,11 @@ import typer
 
 from situate.cli.configured import configuration_file, vpod_entries
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.reaching import Reaching
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
+from situate.kube.errors import KubeError
 from situate.kube.events import EventRecorder
 from situate.kube.lease_record import ElectionTimes
 from situate.runtime.configuration import BadConfiguration, Configuration
@@ -71,6 +73,8 @@ async def _run(source: ConfigurationFile, configuration: Configuration, connecti
     try:
         await _compose(source, configuration, connection, clients).run()
     except ServiceFailed as failed:
+        if failed.name == Reaching.name and isinstance(failed.__cause__, KubeError):
+            raise failed.__cause__ from None
         sys.stderr.write(f"situate: {failed}\n")
         return ExitCode.NO
     finally:
@@ -94,6 +98,9 @@ def _compose(
     health.add_readiness("stopping", lambda: "the process is stopping" if manager.stopping else None)
     if runtime.health.address is not None:
         manager.add(HealthServer(runtime.health.address, health, metrics.render))
+    reaching = Reaching(work, random.Random())
+    health.add_readiness("connection", reaching.not_ready)
+    manager.add(reaching, ready=reaching.reached)
     manager.add(recorder)
     times = runtime.leader_election
     candidacy = Candidacy(

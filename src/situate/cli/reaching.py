@@ -1,0 +1,65 @@
+"""The first thing that a process which runs does: find out whether the API server answers it at all.
+
+Without this, every watch would complain for itself about an address or a credential that is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+import structlog
+
+from situate.kube.backoff import Backoff
+from situate.kube.client import Client
+from situate.kube.errors import Forbidden, KubeError
+from situate.objects.messages import Request
+
+_RETRY: Final = Backoff(initial_s=0.5, cap_s=10.0)
+
+
+class Reaching:
+    """A service for the manager; what comes after it starts when `reached` returns."""
+
+    name = "connection"
+
+    def __init__(self, client: Client, rng: random.Random) -> None:
+        self._client = client
+        self._rng = rng
+        self._answered = asyncio.Event()
+        self._log = structlog.get_logger()
+
+    async def reached(self) -> None:
+        await self._answered.wait()
+
+    def not_ready(self) -> str | None:
+        """For readiness."""
+        return None if self._answered.is_set() else "the API server has not answered yet"
+
+    async def run(self) -> None:
+        """Waits, for as long as it takes, for a server that cannot be reached; says so once.
+
+        Raises `KubeError` for what no waiting cures: a refused certificate or credential, a server of another kind.
+        """
+        failures = 0
+        while not await self._answers(failures):
+            failures += 1
+            await asyncio.sleep(_RETRY.delay_s(failures, self._rng))
+        if failures:
+            self._log.info("the API server answers")
+        self._answered.set()
+        await asyncio.get_running_loop().create_future()  # until cancelled: a service runs as long as the process
+
+    async def _answers(self, failures: int) -> bool:
+        try:
+            await self._client.raw(Request("GET", "/version", (), {"accept": "application/json"}))
+        except Forbidden:
+            return True  # known, and answered; some clusters keep their version to themselves
+        except KubeError as problem:
+            if not problem.retriable:
+                raise
+            if not failures:
+                self._log.warning("the cluster cannot be reached; trying again", error=str(problem))
+            return False
+        return True
