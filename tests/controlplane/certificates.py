@@ -32,7 +32,7 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         public = self._key.public_key()
         self._certificate = (
-            self._builder(self._name, public)
+            self._builder(self._name, public, now)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs=True), critical=True)
             .sign(self._key, hashes.SHA256())
@@ -45,21 +45,25 @@ class Authority:
         subject = [x509.NameAttribute(NameOID.COMMON_NAME, (*names, *addresses)[0])]
         return self._signed(subject, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(alternatives))
 
-    def client(self, user: str, groups: Sequence[str] = ()) -> Pair:
-        """Kubernetes reads the common name as the user and the organisations as groups."""
+    def client(self, user: str, groups: Sequence[str] = (), age: datetime.timedelta = datetime.timedelta()) -> Pair:
+        """Kubernetes reads the common name as the user and the organisations as groups.
+
+        `age`: made so long ago; after a day it has expired.
+        """
         subject = [x509.NameAttribute(NameOID.COMMON_NAME, user)]
         subject += [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-        return self._signed(subject, ExtendedKeyUsageOID.CLIENT_AUTH)
+        return self._signed(subject, ExtendedKeyUsageOID.CLIENT_AUTH, age=age)
 
     def _signed(
         self,
         subject: list[x509.NameAttribute[str]],
         usage: x509.ObjectIdentifier,
         alternatives: x509.SubjectAlternativeName | None = None,
+        age: datetime.timedelta = datetime.timedelta(),
     ) -> Pair:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = (
-            self._builder(x509.Name(subject), key.public_key())
+            self._builder(x509.Name(subject), key.public_key(), self._now - age)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
@@ -69,15 +73,17 @@ class Authority:
         certificate = builder.sign(self._key, hashes.SHA256())
         return Pair(certificate.public_bytes(serialization.Encoding.PEM), private_pem(key))
 
-    def _builder(self, subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, public: ec.EllipticCurvePublicKey, made: datetime.datetime
+    ) -> x509.CertificateBuilder:
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._name)
             .public_key(public)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(self._now - datetime.timedelta(hours=1))
-            .not_valid_after(self._now + datetime.timedelta(days=1))
+            .not_valid_before(made - datetime.timedelta(hours=1))
+            .not_valid_after(made + datetime.timedelta(days=1))
             # Python's strict checking of chains asks for both identifiers.
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)

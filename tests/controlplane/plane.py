@@ -108,8 +108,11 @@ class ControlPlane:
     def token(self, user: str = ADMIN) -> str:
         return self._tokens[user]
 
-    def client_certificate(self, user: str, groups: Sequence[str] = ()) -> Pair:
-        return self._authority.client(user, groups)
+    def client_certificate(
+        self, user: str, groups: Sequence[str] = (), *, age: datetime.timedelta = datetime.timedelta()
+    ) -> Pair:
+        """`age`: made so long ago; after a day it has expired."""
+        return self._authority.client(user, groups, age)
 
     def tls(self) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=self.authority.decode())

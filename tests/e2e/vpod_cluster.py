@@ -368,7 +368,7 @@ def placed(content: Mapping[str, Any], path: Sequence[str] = ("status", "placeme
     """Vreplicas by pod, from a status."""
     for step in path:
         content = content.get(step) or {}
-    return {each["podName"]: each.get("vreplicas", 0) for each in content}  # type: ignore[union-attr, index]
+    return {each.get("podName", ""): each.get("vreplicas", 0) for each in content}  # type: ignore[union-attr, index]
 
 
 def pod_is_ready(pod: Mapping[str, Any]) -> bool:
