@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 
 from situate.objects.meta import ListMeta, ObjectMeta
-from situate.objects.pod_wire import PodReader, PodWire
+from situate.objects.pod_wire import ChangedPodWire, PodReader, PodWire
 from situate.objects.pods import Pod
 from situate.objects.quantity import decode_quantity
 from situate.objects.resources import ResourceType
@@ -136,6 +136,8 @@ class _Shape(Generic[T]):
     change: msgspec.json.Decoder[Any]
     build: Callable[[Any], T] | None
     """None where the wire type is the model itself."""
+    build_changed: Callable[[Any], T] | None
+    """The same for the wire type of `change`."""
 
     def decode(self, body: bytes) -> T:
         try:
@@ -155,7 +157,8 @@ class _Shape(Generic[T]):
         try:
             change = self.change.decode(line)
             if change.type in _CHANGES:
-                return change.type, change.object if self.build is None else self.build(change.object)
+                build = self.build_changed
+                return change.type, change.object if build is None else build(change.object)
         except _UNREADABLE:
             return None
         return None
@@ -210,14 +213,18 @@ def _shape(resource: ResourceType[T]) -> _Shape[T]:
 def _new_shape(resource: ResourceType[Any]) -> _Shape[Any]:
     wire: Any = resource.model
     build: Callable[[Any], Any] | None = None
+    changed_wire: Any = wire
+    build_changed: Callable[[Any], Any] | None = None
     if resource.model is Pod:
         wire, build = PodWire, _POD_READER.pod
+        changed_wire, build_changed = ChangedPodWire, _POD_READER.changed_pod
     elif resource.model is Unstructured:
         wire, build = msgspec.Raw, _unstructured_builder(resource)
+        changed_wire, build_changed = wire, build
     one: msgspec.json.Decoder[Any] = msgspec.json.Decoder(wire, dec_hook=decode_quantity)
     page: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_ListWire[wire], dec_hook=decode_quantity)
-    change: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_ChangeWire[wire], dec_hook=decode_quantity)
-    return _Shape(resource, one, page, change, build)
+    change: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_ChangeWire[changed_wire], dec_hook=decode_quantity)
+    return _Shape(resource, one, page, change, build, build_changed)
 
 
 def _unstructured_builder(resource: ResourceType[Any]) -> Callable[[msgspec.Raw], Unstructured]:

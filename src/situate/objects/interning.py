@@ -16,6 +16,9 @@ T = TypeVar("T")
 LIMIT: Final = 2048
 """Entries before a table starts afresh, so that parts that never recur cost a bounded amount of memory."""
 
+LONGEST: Final = 8192
+"""Bytes of a part that is remembered: longer ones would make a full table large, and hardly ever recur."""
+
 
 class PartError(ValueError):
     """A part does not decode; the message is the decoder's with the path of the whole object."""
@@ -57,6 +60,8 @@ class Interner(Generic[T]):
             value = self._decode(key)
         except msgspec.ValidationError as error:
             raise PartError(error, self._path) from error
+        if len(key) > LONGEST:
+            return value
         if self._with_content:
             content = _ENCODER.encode(value)
             if len(self._by_content) >= LIMIT:
