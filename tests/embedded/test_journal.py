@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from situate.cluster.store import Store
 from situate.embedded.journal import Journal, Unusable
 from tests.cluster.asking import MAPS, PODS, Cluster, config_map, pod
+
+T = TypeVar("T")
 
 
 def reopened(directory: Path) -> Store:
@@ -103,16 +107,79 @@ def test_a_directory_is_one_servers(tmp_path: Path) -> None:
     assert reopened(tmp_path).revision
 
 
-def test_compaction_keeps_the_state_and_drops_the_history(tmp_path: Path) -> None:
+async def at_once(work: Callable[[], T]) -> T:
+    """Another thread that is quick."""
+    return work()
+
+
+async def test_compaction_keeps_the_state_and_drops_the_history(tmp_path: Path) -> None:
     journal, cluster = filled(tmp_path)
     for value in range(50):
         cluster.patch(f"{MAPS}/a", {"data": {"x": str(value)}}).ok()
     before = (tmp_path / "cluster.journal").stat().st_size
-    journal.compact()
+    assert await journal.compact(at_once) == ""
     assert (tmp_path / "cluster.journal").stat().st_size < before
     cluster.post(MAPS, config_map("after")).ok(201)
     journal.close()
     assert shown(reopened(tmp_path)) == shown(cluster.api.store)
+
+
+async def test_what_happens_during_a_compaction_is_kept(tmp_path: Path) -> None:
+    journal, cluster = filled(tmp_path)
+    changes = [
+        lambda: cluster.patch(f"{MAPS}/a", {"data": {"large": "x" * 300_000}}),
+        lambda: cluster.delete(f"{PODS}/p"),
+    ]
+
+    async def busy(work: Callable[[], T]) -> T:
+        result = work()
+        changes.pop(0)().ok()
+        return result
+
+    assert await journal.compact(busy) == ""
+    assert not changes
+    cluster.post(MAPS, config_map("later")).ok(201)
+    os.close(journal._lock)
+    assert shown(reopened(tmp_path)) == shown(cluster.api.store)
+
+
+async def test_a_compaction_without_room_leaves_the_old_file(tmp_path: Path) -> None:
+    journal, cluster = filled(tmp_path)
+    (tmp_path / "cluster.new").mkdir()
+    assert "directory" in await journal.compact(at_once)
+    cluster.post(MAPS, config_map("after")).ok(201)
+    journal.close()
+    (tmp_path / "cluster.new").rmdir()
+    assert shown(reopened(tmp_path)) == shown(cluster.api.store)
+
+
+async def test_a_compaction_that_is_given_up_leaves_no_trace(tmp_path: Path) -> None:
+    journal, cluster = filled(tmp_path)
+
+    async def stopping(work: Callable[[], T]) -> T:
+        journal.abandon()
+        return work()
+
+    assert await journal.compact(stopping) == "the server stops"
+    assert sorted(os.listdir(tmp_path)) == ["cluster.journal", "lock"]
+    journal.close()
+    assert shown(reopened(tmp_path)) == shown(cluster.api.store)
+
+
+def test_nothing_is_written_after_a_record_that_failed(tmp_path: Path) -> None:
+    journal, cluster = filled(tmp_path)
+    kept = shown(cluster.api.store)
+    file, journal._file = journal._file, os.open(os.devnull, os.O_RDONLY)
+    watch = cluster.watch(MAPS)
+    watch.take()
+    with pytest.raises(Unusable):
+        cluster.post(MAPS, config_map("torn"))
+    journal._file = file
+    with pytest.raises(Unusable):
+        cluster.post(MAPS, config_map("behind"))
+    assert not watch.take()
+    journal.close()
+    assert shown(reopened(tmp_path)) == kept
 
 
 def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:

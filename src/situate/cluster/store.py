@@ -270,8 +270,9 @@ class Store:
 
     def _tell(self, table: Table, event: Event) -> None:
         table.append(event)
-        for watcher in tuple(table.watchers):
-            watcher.notify(event)
+        # A listener that keeps the change may fail: no watcher hears of what is not kept then.
         for listener in self._listeners:
             listener(event)
+        for watcher in tuple(table.watchers):
+            watcher.notify(event)
         event.delivered()

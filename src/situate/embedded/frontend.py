@@ -24,6 +24,7 @@ from situate.cluster.refusals import internal_error
 from situate.cluster.watch import Watch
 from situate.embedded.fault_routes import FaultRoutes
 from situate.embedded.identities import Identities, Unauthorized
+from situate.embedded.journal import Unusable
 from situate.embedded.webhook_calls import WebhookCaller
 from situate.objects.messages import Request, Response
 
@@ -84,6 +85,8 @@ class Frontend:
                 return early
         try:
             answer = await self._answered(request, identity)
+        except Unusable as problem:
+            return _plain(refused_response(internal_error(str(problem))))
         except Exception as error:
             # A defect of ours ends its request, not the server; the client is told in the API's own form.
             _log.exception("request failed", method=request.method, path=request.path)

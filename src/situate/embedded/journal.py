@@ -4,6 +4,9 @@ Each change is written to the file before the request that made it is answered, 
 what was answered survives `kill -9`. Against a power cut the file is synced once a second (`sync`), so the last second
 may be lost then. The file begins with its format; records are length, CRC-32 and MessagePack. A torn record at the
 end, which a crash leaves behind, is cut off; damage anywhere else is an error, never a silent loss.
+
+History is dropped by writing the present state to a second file, which then takes the place of the first: the snapshot
+in a thread, for objects never change, what happened meanwhile after it.
 """
 
 from __future__ import annotations
@@ -11,10 +14,13 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -26,6 +32,19 @@ _HEAD: Final = struct.Struct("<II")
 _NAME: Final = "cluster.journal"
 _LEAST_TO_COMPACT: Final = 64 << 20
 """Bytes; below this a journal is not worth rewriting while the server runs."""
+_LEAST_TO_CATCH_UP: Final = 256 << 10
+"""Bytes of changes that are written while requests wait, before the new file takes the place of the old one."""
+_BATCH: Final = 200
+"""Records that are written at once."""
+
+
+T = TypeVar("T")
+
+
+class Aside(Protocol):
+    """Runs a function in another thread."""
+
+    async def __call__(self, work: Callable[[], T], /) -> T: ...
 
 
 class Unusable(Exception):
@@ -67,6 +86,10 @@ class Journal:
         self._size = 0
         self._base = 0
         self._store: Store | None = None
+        self._meanwhile: list[bytes] | None = None
+        """Records since a compaction began; None while there is none."""
+        self._abandoned = threading.Event()
+        self._broken: Unusable | None = None
 
     def load(self, window: int = 10_000) -> Store:
         """The store as it was when its last change was written; from now on every change of it is recorded."""
@@ -80,41 +103,90 @@ class Journal:
         store.revision += 1
         store.compact(pages=True)
         self._store = store
-        self._rewrite(store)
+        try:
+            file, size = self._snapshot(_objects(store), store.revision)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._replace(file, size)
         store.subscribe(self._record)
         return store
 
     def sync(self) -> None:
         """Brings what was written so far onto the disk itself. May be called from another thread."""
-        os.fsync(self._file)
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     @property
     def wants_compaction(self) -> bool:
         """Whether most of the file is history."""
         return self._size > max(_LEAST_TO_COMPACT, 2 * self._base)
 
-    def compact(self) -> None:
-        """Writes the present state anew, in place of the history."""
+    async def compact(self, aside: Aside) -> str:
+        """Writes the present state anew, in place of the history, while changes go on.
+
+        `aside` runs a function in another thread. Says why if there was no room for it; the old file stays then.
+        """
         assert self._store is not None
-        self._rewrite(self._store)
+        self._meanwhile = []
+        self._abandoned.clear()
+        file = -1
+        try:
+            objects, revision = list(_objects(self._store)), self._store.revision
+            file, size = await aside(lambda: self._snapshot(objects, revision))
+            while sum(map(len, self._meanwhile)) > _LEAST_TO_CATCH_UP and not self._abandoned.is_set():
+                some, self._meanwhile = b"".join(self._meanwhile), []
+                size += await aside(partial(_write, file, some))
+            if self._abandoned.is_set():
+                return "the server stops"
+            size += _write(file, b"".join(self._meanwhile))
+            self._replace(file, size)
+            file = -1
+        except OSError as error:
+            self._base = self._size  # not again before there is as much more
+            return error.strerror or str(error)
+        finally:
+            self._meanwhile = None
+            if file >= 0:
+                os.close(file)
+                self._fresh.unlink(missing_ok=True)
+        return ""
+
+    def abandon(self) -> None:
+        """Lets a compaction that is under way end soon, without effect."""
+        self._abandoned.set()
 
     def close(self) -> None:
         """Gives the directory back."""
         if self._file >= 0:
-            os.fsync(self._file)
+            if self._broken is None:
+                self.sync()
             os.close(self._file)
             self._file = -1
         os.close(self._lock)
 
     def _record(self, event: Event) -> None:
-        change = _Change(event.resource, event.last.key, event.revision, event.new)
+        if self._broken is not None:
+            # What follows a torn record would be lost with it.
+            raise self._broken
+        record = _framed(_Change(event.resource, event.last.key, event.revision, event.new))
         try:
-            self._size += _write(self._file, _framed(change))
+            self._size += _write(self._file, record)
         except OSError as error:
             # Memory is ahead of the disk now: nothing more may be answered from it.
-            unusable = Unusable(f"{self._path} cannot be written: {error.strerror}; make room and start again")
-            self.failed(unusable)
-            raise unusable from error
+            self._broken = self._unwritable(error)
+            self.failed(self._broken)
+            raise self._broken from error
+        if self._meanwhile is not None:
+            self._meanwhile.append(record)
+
+    def _unwritable(self, error: OSError) -> Unusable:
+        return Unusable(f"{self._path} cannot be written: {error.strerror}; make room and start again")
+
+    @property
+    def _fresh(self) -> Path:
+        return self._path.with_suffix(".new")
 
     def _records(self) -> Iterator[_Change]:
         try:
@@ -145,22 +217,27 @@ class Journal:
             yield _decoder.decode(payload)
             at = end
 
-    def _rewrite(self, store: Store) -> None:
-        fresh = self._path.with_suffix(".new")
-        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        size = _write(file, _MAGIC)
-        batch: list[bytes] = []
-        for table in store.tables():
-            for stored in table.ordered():
-                batch.append(_framed(_Change(table.resource, stored.key, stored.revision, stored)))
-                if len(batch) >= 1000:
-                    size += _write(file, b"".join(batch))
-                    batch.clear()
-        # The removal of nothing carries the counter, which may be ahead of every object.
-        batch.append(_framed(_Change("", "", store.revision, None)))
-        size += _write(file, b"".join(batch))
-        os.fsync(file)
-        os.replace(fresh, self._path)
+    def _snapshot(self, objects: Iterable[tuple[str, Stored]], revision: int) -> tuple[int, int]:
+        """A new file with these objects, on the disk itself, and its size. Raises `OSError`, leaving no file."""
+        file = os.open(self._fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            size = _write(file, _MAGIC)
+            records = (_framed(_Change(table, stored.key, stored.revision, stored)) for table, stored in objects)
+            while batch := b"".join(islice(records, _BATCH)):
+                if self._abandoned.is_set():
+                    break
+                size += _write(file, batch)
+            # The removal of nothing carries the counter, which may be ahead of every object.
+            size += _write(file, _framed(_Change("", "", revision, None)))
+            os.fsync(file)
+        except OSError:
+            os.close(file)
+            self._fresh.unlink(missing_ok=True)
+            raise
+        return file, size
+
+    def _replace(self, file: int, size: int) -> None:
+        os.replace(self._fresh, self._path)
         directory = os.open(self._path.parent, os.O_RDONLY)
         os.fsync(directory)
         os.close(directory)
@@ -168,6 +245,12 @@ class Journal:
             os.close(self._file)
         self._file = file
         self._size = self._base = size
+
+
+def _objects(store: Store) -> Iterator[tuple[str, Stored]]:
+    for table in store.tables():
+        for stored in table.ordered():
+            yield table.resource, stored
 
 
 def _framed(change: _Change) -> bytes:

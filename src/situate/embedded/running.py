@@ -194,7 +194,15 @@ class EmbeddedServer:
         while True:
             await asyncio.sleep(_SYNC_S)
             if journal.wants_compaction:
-                journal.compact()
+                work = asyncio.ensure_future(journal.compact(asyncio.to_thread))
+                try:
+                    problem = await asyncio.shield(work)
+                except asyncio.CancelledError:
+                    journal.abandon()
+                    await work
+                    raise
+                if problem:
+                    _log.warning("the journal keeps its history", error=problem)
             await asyncio.to_thread(journal.sync)
 
 
