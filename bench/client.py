@@ -1,6 +1,6 @@
 """Our client beside lightkube's AsyncClient: writes, watch events and memory, on the same server in the same run.
 
-    python -m bench.client [--quick] [--loop asyncio|uvloop] [--older VERSION]
+    python -m bench.client [--quick] [--runs N] [--loop asyncio|uvloop] [--older VERSION]
 
 Each measurement is a process of its own on one core, the server stands on the other; both sides take turns and the
 medians are compared. The server (`bench.answering`) only answers, so that the client is what is measured. Both sides
@@ -12,6 +12,7 @@ are ours / theirs; the last line is one JSON object.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import subprocess
 import sys
@@ -31,7 +32,7 @@ CLIENT_CORE, SERVER_CORE = 0, 1
 OURS, THEIRS = "situate", "lightkube"
 WATCHED = 5000
 """Pods that a watch's events are about."""
-WIDTHS = (34, 14, 14, 9, 12, 12)
+WIDTHS = (36, 14, 14, 9, 10, 10, 9)
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def row(*cells: object) -> None:
 
 def show_rates(what: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
     ratio: float = ours["per_s"] / theirs["per_s"]
-    cpu = (f"{ours['cpu_us']:.1f}", f"{theirs['cpu_us']:.1f}")
+    cpu = (f"{ours['cpu_us']:.1f}", f"{theirs['cpu_us']:.1f}", f"{theirs['cpu_us'] / ours['cpu_us']:.2f}x")
     row(what, f"{ours['per_s']:,.0f}/s", f"{theirs['per_s']:,.0f}/s", f"{ratio:.2f}x", *cpu)
     return ratio
 
@@ -138,10 +139,13 @@ def compare_writes(sides: Sides, url: str, pair: tuple[str, str]) -> dict[str, f
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.client", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one small run of each")
+    parser.add_argument("--runs", type=int, help="of each side in each measurement")
     parser.add_argument("--loop", choices=("asyncio", "uvloop"), default="asyncio", help="of both clients")
     parser.add_argument("--older", metavar="VERSION", help="also an older lightkube, in a temporary environment")
     chosen = parser.parse_args(arguments)
     size = QUICK if chosen.quick else FULL
+    if chosen.runs:
+        size = dataclasses.replace(size, runs=chosen.runs)
     pin(0, CLIENT_CORE)
     print(f"{machine()}; load before: {load()}; client on core {CLIENT_CORE}, server on core {SERVER_CORE}")
     pythons = {OURS: sys.executable, THEIRS: sys.executable}
@@ -157,7 +161,7 @@ def main(arguments: list[str]) -> None:
             f"lightkube {version}; {chosen.loop}; calls in flight: ours {sides.concurrency[OURS]}, "
             f"lightkube {sides.concurrency[THEIRS]}; medians of {size.runs} alternated runs\n"
         )
-        row("", "ours", "lightkube", "ratio", "cpu us", "cpu us")
+        row("", "ours", "lightkube", "ratio", "cpu us", "cpu us", "ratio")
         found["writes"] = compare_writes(sides, url, (OURS, THEIRS))
         found["writes_ratio"] = min(found["writes"].values())
         kept = sides.turns("watch", url, kind="keep")
@@ -172,7 +176,7 @@ def main(arguments: list[str]) -> None:
                 sides.concurrency[name] = 16
                 sides.find_best_concurrency(name, url)
                 pair = (OURS, name)
-                row("", "ours", name, "ratio", "cpu us", "cpu us")
+                row("", "ours", name, "ratio", "cpu us", "cpu us", "ratio")
                 older = compare_writes(sides, url, pair)
                 older["watch"] = show_rates("watch, kept", *sides.turns("watch", url, kind="keep", sides=pair))
                 found["older"] = {"lightkube": chosen.older, **older}
