@@ -54,6 +54,7 @@ class Loop:
         self._beat_due: Due | None = None
         self._deadline: Due | None = None
         self._retry: Due | None = None
+        self._is_changed = True  # since the last retry: equal inputs give equal answers (S9), so nothing else is asked
         self._shrink_due = timeline.now + options.refresh_period
         fleet.pod_changed, fleet.node_changed = self.pod_changed, self.node_changed
         for node in fleet.nodes.values():
@@ -67,12 +68,14 @@ class Loop:
         known = self.vpods.get(key, PlainVPod(key, 0, weight=weight, priority=priority))
         self.vpods[key] = replace(known, vreplicas=vreplicas)
         self.state.observe_vpod(self.vpods[key], self._timeline.now)
+        self._is_changed = True
         self._add(key)
 
     def delete(self, key: Key) -> None:
         """A source is gone."""
         if self.vpods.pop(key, None) is not None:
             self.state.vpod_gone(key, self._timeline.now)
+            self._is_changed = True
             self._wake()
             self._retry_short()
 
@@ -156,6 +159,7 @@ class Loop:
                 self._moved(_replaced(vpod.placements, decision.placements))
             self.vpods[vpod.key] = replace(vpod, placements=decision.placements)
             self.state.observe_vpod(self.vpods[vpod.key], self._timeline.now)
+            self._is_changed = True
             self.deeds.status_writes += 1
 
     def _moved(self, moves: Mapping[str, int]) -> None:
@@ -204,6 +208,7 @@ class Loop:
         if state.drain is not None and state.drain != before:
             self._replace_all(state.drain.target)
         elif before is not None and state.drain is None:
+            self._is_changed = True
             self._retry_short()
         if decided.replicas != state.replicas:
             self._scale(decided.replicas)
@@ -233,6 +238,7 @@ class Loop:
         self._moved({EVICTION: eviction.placement.vreplicas})
         self.state.observe_vpod(self.vpods[vpod.key], self._timeline.now)
         drain.evicted(self.state, eviction)
+        self._is_changed = True
         self._add(vpod.key)
 
     def _rebalance(self) -> None:
@@ -265,11 +271,16 @@ class Loop:
 
     def _retry_now(self) -> None:
         self._retry = None
-        self._retry_short()
+        if self._is_changed:
+            self._is_changed = False
+            self._retry_short()
+        elif retry_order(self.state):
+            self._retry_later()
 
     def _after_change(self, open_before: int | None = None) -> None:
         """Looks again at whom a change concerns: those on pods that gave up, and those who wait for room."""
         state = self.state
+        self._is_changed = True
         if state.ousted:
             for key, entry in state.vpods.items():
                 held = entry.reserved if entry.reserved is not None else entry.status
