@@ -67,6 +67,15 @@ class VPodMetrics:
         self.knative_ready = Gauge("kn_eventing_replicas_ready", "Placed vreplicas", _LABELS, registry=registry)
         self.knative_expected = Gauge("kn_eventing_replicas_expected", "Wanted vreplicas", _LABELS, registry=registry)
 
+    def begin(self, name: str) -> None:
+        """Shows every counter of a StatefulSet as 0 from the start: a rate needs a sample before the first count."""
+        for counter in (self.evictions, self.failed_beats, self.repairs):
+            counter.labels(name)
+        for direction in ("up", "down"):
+            self.scale_writes.labels(name, direction)
+        for cause in MoveCause:
+            self.moves.labels(name, str(cause))
+
 
 class Reporter:
     """One StatefulSet's voice."""
@@ -77,6 +86,7 @@ class Reporter:
         self._record = record
         self._short: dict[Key, str] = {}
         self._log = structlog.get_logger().bind(controller="vpod", statefulset=options.statefulset)
+        metrics.begin(self._name)
 
     def decided(self, regarding: ObjectReference, decision: Decision, seconds: float) -> None:
         """A vpod was scheduled. A shortage is told when it begins or changes, and its end once."""

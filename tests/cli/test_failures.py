@@ -1,0 +1,111 @@
+"""What people get wrong most: each is one sentence on standard error, with an exit code, and no traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from situate.cli.failures import ExitCode
+from situate.cli.main import app
+from tests.cli.processes import free_port
+
+COMMANDS = (("check",), ("vpod", "status"), ("vpod", "plan"), ("vpod", "explain", "a/b"), ("run",))
+GOOD = """
+apiVersion: situate.dev/v1alpha1
+kind: Situate
+health: {address: null}
+vpod:
+- {statefulSetNamespace: knative-eventing, statefulSetName: kafka-source-dispatcher, podCapacity: 20}
+"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    file = tmp_path / "situate.yaml"
+    file.write_text(GOOD)
+    return file
+
+
+def failed(code: ExitCode, *arguments: str) -> str:
+    """The sentence with which the call ends."""
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    sentence = result.stderr.strip()
+    assert "\n" not in sentence
+    assert sentence.startswith("situate: ")
+    return sentence.removeprefix("situate: ")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_kubeconfig_that_is_not_there(command: tuple[str, ...], good: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere"
+    sentence = failed(ExitCode.CLUSTER, *command, "-f", str(good), "--kubeconfig", str(missing))
+    assert sentence == f"{missing}: there is no such file; name an existing kubeconfig"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("content", ["", "[", "clusters: 7", "\x00", json.dumps({"current-context": "none"})])
+def test_a_kubeconfig_that_is_none(command: tuple[str, ...], content: str, good: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text(content)
+    assert str(wrong) in failed(ExitCode.CLUSTER, *command, "-f", str(good), "--kubeconfig", str(wrong))
+
+
+@pytest.mark.parametrize("command", COMMANDS[:1], ids=" ".join)
+def test_a_server_that_does_not_answer(command: tuple[str, ...], good: Path, tmp_path: Path) -> None:
+    server = f"http://127.0.0.1:{free_port()}"
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "c", "cluster": {"server": server}}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "c",
+            }
+        )
+    )
+    sentence = failed(ExitCode.CLUSTER, *command, "-f", str(good), "--kubeconfig", str(kubeconfig))
+    assert f"at {server}: connection refused; see whether the API server runs" in sentence
+    assert f"check `server` in context c of {kubeconfig}" in sentence
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_configuration_that_is_not_there(command: tuple[str, ...], tmp_path: Path) -> None:
+    missing = tmp_path / "situate.yaml"
+    assert "no such file; -f names the configuration" in failed(ExitCode.WRONG_INPUT, *command, "-f", str(missing))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("podCapacity: 20", "podCapacity: 0"), "vpod[0].podCapacity: found 0, allowed: an integer of at least 1"),
+        (("podCapacity: 20", "podcapacity: 20"), "did you mean podCapacity"),
+        (("kind: Situate", "kind: Other"), 'kind: found "Other", allowed: Situate'),
+        (("vpod:", "vpods:"), "did you mean vpod"),
+    ],
+)
+def test_a_mistake_in_the_configuration_is_named(change: tuple[str, str], sentence: str, tmp_path: Path) -> None:
+    file = tmp_path / "situate.yaml"
+    file.write_text(GOOD.replace(*change))
+    result = CliRunner().invoke(app, ["check", "--offline", "-f", str(file)])
+    assert result.exit_code == ExitCode.WRONG_INPUT
+    assert sentence in result.stderr
+
+
+def test_an_override_with_a_mistake_names_the_flag(good: Path) -> None:
+    sentence = failed(ExitCode.WRONG_INPUT, "run", "-f", str(good), "--set", "vpod[0].podCapacity=none")
+    assert "flag --set vpod[0].podCapacity" in sentence
+
+
+def test_a_source_that_does_not_exist_is_said(good: Path, tmp_path: Path) -> None:
+    objects = tmp_path / "objects.yaml"
+    objects.write_text("{apiVersion: v1, kind: List, items: []}")
+    arguments = ("vpod", "explain", "shop/orders", "-f", str(good), "--objects", str(objects))
+    assert failed(ExitCode.WRONG_INPUT, *arguments).startswith("shop/orders: no such vpod")
