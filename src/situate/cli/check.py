@@ -13,9 +13,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from situate.cli.configured import SECTIONS, load, vpod_entries
+from situate.cli.configured import SECTIONS, SetOption, load, vpod_entries
 from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.progress import progress
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, KubeError, NotFound
@@ -47,6 +48,7 @@ def check(
     offline: Annotated[bool, typer.Option("--offline", help="Look at the file only.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the file, for editors.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print every setting with its default.")] = False,
+    assignments: SetOption = None,
     kubeconfig: Annotated[Path | None, typer.Option(help="The kubeconfig; default as kubectl's.")] = None,
     context: Annotated[str | None, typer.Option(help="The context of the kubeconfig.")] = None,
     output: OutputOption = Format.TABLE,
@@ -61,13 +63,14 @@ def check(
     if file is None:
         raise typer.BadParameter("name the configuration with -f, or ask for --schema")
     with mendable_failures():
-        configuration = load(file)
+        configuration = load(file, assignments or ())
         if show:
             print_data(as_plain(configuration), Format.JSON if output is Format.JSON else Format.YAML)
             return
         findings = [Finding(f"configuration {file}", ok=True)]
         if not offline:
-            findings += asyncio.run(_check_cluster(configuration, kubeconfig, context))
+            with progress("asking the cluster"):
+                findings += asyncio.run(_check_cluster(configuration, kubeconfig, context))
     if output in (Format.JSON, Format.YAML):
         print_data([msgspec.to_builtins(finding) for finding in findings], output)
     else:

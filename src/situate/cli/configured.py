@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from situate.cli.failures import WrongInput
 from situate.objects.settings import Mistake
@@ -17,6 +20,11 @@ from situate.runtime.configuration import (
 )
 from situate.runtime.reload import ConfigurationFile
 from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override the file, as in vpod[0].podCapacity=20; repeatable."),
+]
 
 SECTIONS = (Section("vpod", list[StatefulSetSettings], ENVIRONMENT),)
 """One for each product."""

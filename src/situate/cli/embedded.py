@@ -31,6 +31,7 @@ def embedded(
 ) -> None:
     """Run an API server with controllers and kubelets in memory, until Ctrl-C. kubectl works with it.
 
+    \b
     situate embedded --nodes 3 --write-kubeconfig kubeconfig
     KUBECONFIG=kubeconfig kubectl get nodes
     """

@@ -6,7 +6,6 @@ the tests run under.
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import typer
 from situate import __version__
 from situate.cli.configured import load, vpod_entries
 from situate.cli.failures import mendable_failures
-from situate.cli.output import Format, print_data, yaml_text
+from situate.cli.output import DataFormat, DataOutputOption, print_objects
 from situate.vpod.permissions import Permission, permissions
 
 IMAGE = "situate"
@@ -41,21 +40,20 @@ def manifests(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where situate itself runs.")] = "situate",
     image: Annotated[str, typer.Option(help="The container image.")] = f"{IMAGE}:{__version__}",
     replicas: Annotated[int, typer.Option(min=1, help="One leads, the others stand by.")] = 2,
-    output: Annotated[Format, typer.Option("--output", "-o", help="yaml or json.")] = Format.YAML,
+    output: DataOutputOption = DataFormat.YAML,
 ) -> None:
     """Print the namespace, account, rights, configuration and Deployment, for kubectl apply.
 
+    \b
     situate manifests -f situate.yaml | kubectl apply --server-side -f -
     """
     with mendable_failures():
-        entries = vpod_entries(load(file))
-        leases = load(file).runtime.leader_election.namespace or namespace
+        configuration = load(file)
+        entries = vpod_entries(configuration)
+        leases = configuration.runtime.leader_election.namespace or namespace
         text = file.read_text(encoding="utf-8")
         objects = list(installation(Installation(namespace, image, replicas), text, permissions(entries, leases)))
-    if output is Format.JSON:
-        print_data({"apiVersion": "v1", "kind": "List", "items": objects}, Format.JSON)
-    else:
-        sys.stdout.write("---\n".join(yaml_text(each) for each in objects))
+    print_objects(objects, output)
 
 
 def installation(where: Installation, configuration: str, rights: Sequence[Permission]) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
@@ -24,9 +24,17 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
+class DataFormat(StrEnum):
+    """`-o` of what is meant for programs anyway."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
 OutputOption = Annotated[
     Format, typer.Option("--output", "-o", help="table and wide are for people, json and yaml for programs.")
 ]
+DataOutputOption = Annotated[DataFormat, typer.Option("--output", "-o", help="The form of what is printed.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +53,20 @@ def console() -> Console:
     return Console(file=sys.stdout, highlight=False, soft_wrap=True)
 
 
-def print_data(data: Any, form: Format) -> None:
+def print_data(data: Any, form: Format | DataFormat) -> None:
     """JSON or YAML; keys keep their order."""
-    if form is Format.JSON:
+    if form in (Format.JSON, DataFormat.JSON):
         sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
     else:
         sys.stdout.write(yaml_text(data))
+
+
+def print_objects(objects: Sequence[Mapping[str, Any]], form: DataFormat) -> None:
+    """Kubernetes objects for `kubectl apply`: YAML documents, or a JSON List."""
+    if form is DataFormat.JSON:
+        print_data({"apiVersion": "v1", "kind": "List", "items": list(objects)}, form)
+    else:
+        sys.stdout.write("---\n".join(yaml_text(each) for each in objects))
 
 
 def yaml_text(data: Any) -> str:

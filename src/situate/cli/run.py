@@ -15,7 +15,7 @@ from typing import Annotated
 import structlog
 import typer
 
-from situate.cli.configured import configuration_file, vpod_entries
+from situate.cli.configured import SetOption, configuration_file, vpod_entries
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.reaching import Reaching
 from situate.kube.client import Client
@@ -43,9 +43,7 @@ def run(
     file: Annotated[Path, typer.Option("--file", "-f", help="The configuration.")],
     kubeconfig: Annotated[Path | None, typer.Option(help="The kubeconfig; default as kubectl's.")] = None,
     context: Annotated[str | None, typer.Option(help="The context of the kubeconfig.")] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="PATH=VALUE overrides the file: vpod[0].podCapacity=20.")
-    ] = None,
+    assignments: SetOption = None,
 ) -> None:
     """Run the schedulers of the configuration against a cluster, until SIGTERM or Ctrl-C.
 

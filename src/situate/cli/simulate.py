@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
+from situate.cli.progress import progress
 from situate.objects.settings import Mistake, did_you_mean
 from situate.objects.yaml_text import load_yaml
 from situate.runtime.configuration import BadConfiguration
@@ -24,8 +20,6 @@ from situate.sim.vpod.report import Report, time_text
 from situate.sim.vpod.scenario import Scenario, Variant, parse_scenario
 from situate.sim.vpod.simulation import Simulation
 
-PROGRESS_AFTER_S = 2.0
-"""A simulation that is done by then shows no progress."""
 _COLUMNS = (  # what is not wide fits a terminal of 80 columns
     Column("variant"),
     Column("pod-hours", right=True),
@@ -107,49 +101,14 @@ def _chosen(scenario: Scenario, names: Sequence[str]) -> Sequence[Variant]:
 
 def _played(scenario: Scenario, variants: Sequence[Variant]) -> list[Report]:
     reports = []
-    with _progress(len(variants) * scenario.settings.duration) as bar:
+    with progress("simulating", len(variants) * scenario.settings.duration) as bar:
         for number, variant in enumerate(variants):
             simulation = Simulation(scenario, variant, random.Random)
             for when in scenario.sample_times():
                 simulation.advance(when)
-                bar.show(variant.name, number * scenario.settings.duration + when)
+                bar.tell(f"simulating {variant.name}", number * scenario.settings.duration + when)
             reports.append(simulation.report())
     return reports
-
-
-class _Bar:
-    """Progress on standard error, once it has taken a while, and only where a person looks on."""
-
-    def __init__(self, progress: Progress, total: float) -> None:
-        self._progress = progress
-        self._total = total
-        self._begun = monotonic()
-        self._is_shown = progress.console.is_terminal
-        self._task = None if self._is_shown else progress.add_task("", visible=False)
-
-    def show(self, name: str, done: float) -> None:
-        if not self._is_shown or monotonic() - self._begun < PROGRESS_AFTER_S:
-            return
-        if self._task is None:
-            self._progress.start()
-            self._task = self._progress.add_task(name, total=self._total)
-        self._progress.update(self._task, description=name, completed=done)
-
-
-@contextmanager
-def _progress(total: float) -> Iterator[_Bar]:
-    progress = Progress(
-        TextColumn("simulating {task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=Console(file=sys.stderr),
-        transient=True,
-    )
-    try:
-        yield _Bar(progress, total)
-    finally:
-        progress.stop()
 
 
 def _row(report: Report) -> tuple[object, ...]:

@@ -8,7 +8,20 @@ from situate.cli.vpod.explain import explain
 from situate.cli.vpod.plan import plan
 from situate.cli.vpod.status import status
 
-app = typer.Typer(no_args_is_help=True, help="Placements of virtual replicas: what is, why, and what would be.")
-app.command()(status)
-app.command()(explain)
-app.command()(plan)
+_HELP = """Placements of virtual replicas: what is, why, and what would be. Nothing here writes.
+
+\b
+situate vpod status -f situate.yaml
+situate vpod explain shop/orders -f situate.yaml
+situate vpod plan -f situate.yaml
+  with other settings:
+situate vpod plan -f situate.yaml --set 'vpod[0].policy=pack'
+  without a cluster, from a dump of its objects:
+kubectl get nodes,statefulsets,pods,consumergroups -A -o yaml > cluster.yaml
+situate vpod plan -f situate.yaml --objects cluster.yaml
+"""
+
+app = typer.Typer(no_args_is_help=True, help=_HELP)
+app.command(short_help="Show pods and vpods, and what is on what.")(status)
+app.command(short_help="Say why a vpod is where it is, pod by pod.")(explain)
+app.command(short_help="Show what would be decided now.")(plan)

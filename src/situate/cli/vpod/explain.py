@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from situate.cli.configured import SetOption
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
 from situate.cli.vpod.reading import (
@@ -36,6 +37,7 @@ def explain(
     vpod: Annotated[str, typer.Argument(help="NAMESPACE/NAME of the source.")],
     file: FileOption,
     statefulset: StatefulSetOption = None,
+    assignments: SetOption = None,
     objects: ObjectsOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -50,7 +52,7 @@ def explain(
         if not slash or not namespace:
             raise WrongInput(f"{vpod}: name the source as NAMESPACE/NAME")
         key = Key.parse(vpod)
-        observed = observe(chosen_entries(file, statefulset), Where(kubeconfig, context, objects))
+        observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
         for each in observed:
             state = each.state
             told = explanation_of(state, key, state.now, beat(state, Memory(), state.now, may_shrink=False))

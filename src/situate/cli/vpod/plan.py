@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from situate.cli.configured import SetOption
 from situate.cli.failures import mendable_failures
 from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
+from situate.cli.progress import progress
 from situate.cli.vpod.reading import (
     ContextOption,
     FileOption,
@@ -35,6 +37,7 @@ _COLUMNS = (
 def plan(
     file: FileOption,
     statefulset: StatefulSetOption = None,
+    assignments: SetOption = None,
     objects: ObjectsOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -42,8 +45,9 @@ def plan(
 ) -> None:
     """Show where every vpod would go and how many replicas the StatefulSet would get. Nothing is written."""
     with mendable_failures():
-        observed = observe(chosen_entries(file, statefulset), Where(kubeconfig, context, objects))
-    plans = [_planned(each) for each in observed]
+        observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
+        with progress("deciding"):
+            plans = [_planned(each) for each in observed]
     if output in (Format.JSON, Format.YAML):
         print_data(plans, output)
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -18,19 +18,20 @@ import yaml
 
 from situate.cli.configured import load, vpod_entries
 from situate.cli.failures import WrongInput
+from situate.cli.progress import progress
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, NotFound
 from situate.objects.codec import Malformed, decode
 from situate.objects.label_selectors import parse_selector
 from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node
-from situate.objects.resources import NODES, PODS, STATEFULSETS, ResourceType, unstructured
-from situate.objects.unstructured import Unstructured
+from situate.objects.resources import CONFIGMAPS, NODES, PODS, STATEFULSETS, ResourceType, unstructured
 from situate.vpod.adapters import read_vpod
-from situate.vpod.configuration import SourceSettings, StatefulSetSettings
+from situate.vpod.configuration import StatefulSetSettings
 from situate.vpod.model import PlainVPod
 from situate.vpod.observations import node_facts, pod_facts
+from situate.vpod.options import Options, PolicyName
+from situate.vpod.policy.configmap import parse_policy
 from situate.vpod.state import State
 
 T = TypeVar("T")
@@ -67,9 +68,9 @@ class Observed:
     vpods: tuple[PlainVPod, ...]
 
 
-def chosen_entries(file: Path, name: str | None) -> tuple[StatefulSetSettings, ...]:
-    """The entries of the configuration, or the one of that name."""
-    entries = vpod_entries(load(file))
+def chosen_entries(file: Path, name: str | None, assignments: Iterable[str] | None) -> tuple[StatefulSetSettings, ...]:
+    """The entries of the configuration with the assignments of `--set`, or the one of that name."""
+    entries = vpod_entries(load(file, assignments or ()))
     if not entries:
         raise WrongInput(f"{file}: there is no vpod section; add an entry for each StatefulSet")
     if name is None:
@@ -84,16 +85,18 @@ def chosen_entries(file: Path, name: str | None) -> tuple[StatefulSetSettings, .
 def observe(entries: Iterable[StatefulSetSettings], where: Where) -> list[Observed]:
     """What a cluster or a file shows now. Raises `KubeError` or `WrongInput`."""
     if where.objects is not None:
-        listing = _FileListing(where.objects)
-        return [_assembled(entry, *asyncio.run(_read(entry, listing))) for entry in entries]
-    return asyncio.run(_observe_cluster(list(entries), where))
+        with progress(f"reading {where.objects}"):
+            listing = _FileListing(where.objects)
+            return [asyncio.run(_observed(entry, listing)) for entry in entries]
+    with progress("reading the cluster"):
+        return asyncio.run(_observe_cluster(list(entries), where))
 
 
 async def _observe_cluster(entries: list[StatefulSetSettings], where: Where) -> list[Observed]:
     client = connect(find_connection(where.kubeconfig, where.context), random.Random())
     try:
         listing = _ClusterListing(client)
-        return [_assembled(entry, *await _read(entry, listing)) for entry in entries]
+        return [await _observed(entry, listing) for entry in entries]
     finally:
         await client.close()
 
@@ -143,18 +146,23 @@ def _flattened(documents: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
             yield document
 
 
-async def _read(
-    entry: StatefulSetSettings, listing: _ClusterListing | _FileListing
-) -> tuple[int | None, list[Any], list[Node] | None, list[tuple[SourceSettings, str, Unstructured]]]:
-    """Replicas (None: no such StatefulSet), pods, nodes (None: they may not be listed), objects of the sources."""
+async def _observed(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> Observed:
     namespace = entry.stateful_set_namespace
     sets = await listing.list(STATEFULSETS, namespace)
     replicas = next((each.spec.replicas for each in sets if each.metadata.name == entry.stateful_set_name), None)
     try:
-        nodes = await listing.list(NODES, None)
+        nodes = [node_facts(node) for node in await listing.list(NODES, None)]
     except Forbidden:
-        nodes = None
-    sources = []
+        nodes = []
+    pods = [pod_facts(pod) for pod in await listing.list(PODS, namespace)]
+    vpods = await _vpods(entry, listing)
+    # a state that is given no nodes would trust none of them; None says that they cannot be known
+    state = State.rebuilt(await _options(entry, listing), replicas or 0, pods, vpods, now=0.0, nodes=nodes or None)
+    return Observed(entry, replicas is not None, state, vpods)
+
+
+async def _vpods(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> tuple[PlainVPod, ...]:
+    read: list[PlainVPod | None] = []
     for number, source in enumerate(entry.completed_sources()):
         resource = unstructured(source.group, source.version, source.kind, source.resource)
         prefix = f"{source.resource}/" if number else ""
@@ -165,21 +173,19 @@ async def _read(
                 f"the cluster does not serve {resource.group_resource}: {missing.message}; "
                 "apply its definition (`situate crds` prints those of Knative's kinds)"
             ) from None
-        sources += [(source, prefix, each) for each in found]
-    return replicas, await listing.list(PODS, namespace), nodes, sources
+        read += [read_vpod(source, each, prefix) for each in found]
+    return tuple(vpod for vpod in read if vpod is not None)
 
 
-def _assembled(
-    entry: StatefulSetSettings,
-    replicas: int | None,
-    pods: list[Any],
-    nodes: list[Node] | None,
-    sources: list[tuple[SourceSettings, str, Unstructured]],
-) -> Observed:
-    read = (read_vpod(source, found, prefix) for source, prefix, found in sources)
-    vpods = tuple(vpod for vpod in read if vpod is not None)
-    known_nodes = None if not nodes else [node_facts(node) for node in nodes]
-    state = State.rebuilt(
-        entry.options(), replicas or 0, [pod_facts(pod) for pod in pods], vpods, now=0.0, nodes=known_nodes
+async def _options(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> Options:
+    """With the predicates and priorities of the ConfigMaps; one that is missing or wrong counts as not there."""
+    options = entry.options()
+    if options.policy is not PolicyName.POLICY:
+        return options
+    configmaps = await listing.list(CONFIGMAPS, entry.stateful_set_namespace)
+    policies = {each.metadata.name: parse_policy(each.data).policy for each in configmaps}
+    return replace(
+        options,
+        placing=policies.get(entry.scheduler_config or "") or options.placing,
+        removing=policies.get(entry.descheduler_config or "") or options.removing,
     )
-    return Observed(entry, replicas is not None, state, vpods)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from situate.cli.configured import SetOption
 from situate.cli.failures import mendable_failures
 from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
 from situate.cli.vpod.reading import (
@@ -40,6 +41,7 @@ _VPODS = (
 def status(
     file: FileOption,
     statefulset: StatefulSetOption = None,
+    assignments: SetOption = None,
     objects: ObjectsOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -47,7 +49,7 @@ def status(
 ) -> None:
     """Show each pod with its class and load, and each vpod with what it wants and has."""
     with mendable_failures():
-        observed = observe(chosen_entries(file, statefulset), Where(kubeconfig, context, objects))
+        observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
     if output in (Format.JSON, Format.YAML):
         print_data([_as_data(each) for each in observed], output)
         return

@@ -1,0 +1,76 @@
+"""Every command and option says what it is for, and what help shows as an example works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from situate import __version__
+from situate.cli.main import app
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
+
+
+def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every command and group by its full name; the root's is empty."""
+    yield " ".join(path), command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from walk(child, (*path, name))
+
+
+COMMANDS = dict(walk(typer.main.get_command(app)))
+
+
+def printed(*arguments: str) -> str:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_and_each_option_has_help(name: str) -> None:
+    command = COMMANDS[name]
+    assert command.help
+    without = [parameter.name for parameter in command.params if not getattr(parameter, "help", None)]
+    assert not without
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_fits_a_terminal(name: str, flag: str) -> None:
+    text = printed(*name.split(), flag)
+    assert text.startswith("Usage: ")
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "..." not in text.replace("[ARGS]...", "")  # no command's line is cut off
+
+
+@pytest.mark.parametrize("group", ["", "vpod"])
+def test_a_group_without_a_command_shows_its_help(group: str) -> None:
+    result = CliRunner().invoke(app, group.split())
+    assert result.exit_code == 2
+    assert "Commands:" in result.output
+
+
+def test_the_version() -> None:
+    assert printed("--version") == f"situate {__version__}\n"
+
+
+def test_the_examples_of_vpod_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = re.findall(r"^ +situate (vpod .+)$", printed("vpod", "-h"), re.MULTILINE)
+    assert {example.split()[1] for example in examples} == {"status", "explain", "plan"}
+    for name in ("situate.yaml", "cluster.yaml"):
+        shutil.copy(EXAMPLES / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    for example in examples:
+        arguments = shlex.split(example)
+        if "--objects" not in arguments:
+            arguments += ["--objects", "cluster.yaml"]
+        assert printed(*arguments)

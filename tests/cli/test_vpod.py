@@ -1,0 +1,237 @@
+"""`situate vpod status|explain|plan` on the objects of a file: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from situate.cli.main import app
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
+SITUATE, CLUSTER = EXAMPLES / "situate.yaml", EXAMPLES / "cluster.yaml"
+POD = "kafka-source-dispatcher"
+STATEFULSET = f"knative-eventing/{POD}"
+
+
+def vpod(verb: str, *arguments: str, file: Path = SITUATE, objects: Path = CLUSTER) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["vpod", verb, *arguments, "-f", str(file), "--objects", str(objects)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def data(verb: str, *arguments: str, code: int = 0, objects: Path = CLUSTER) -> Any:
+    """What is printed as JSON; YAML says the same."""
+    ended, as_json, told = vpod(verb, *arguments, "-o", "json", objects=objects)
+    assert ended == code, told
+    _, as_yaml, _ = vpod(verb, *arguments, "-o", "yaml", objects=objects)
+    found = json.loads(as_json)
+    assert yaml.safe_load(as_yaml) == found
+    return found
+
+
+def cells(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Callable[[Callable[[dict[str, Any]], None]], Path]:
+    """The example's objects, after a function has changed each."""
+
+    def make(change: Callable[[dict[str, Any]], None]) -> Path:
+        listing = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))
+        for item in listing["items"]:
+            change(item)
+        file = tmp_path / "changed.yaml"
+        file.write_text(yaml.safe_dump(listing), encoding="utf-8")
+        return file
+
+    return make
+
+
+@pytest.mark.rule("vpod:V20", "vpod:B13")
+def test_status_shows_pods_and_vpods() -> None:
+    (found,) = data("status")
+    assert (found["statefulSet"], found["replicas"], found["wanted"], found["placed"]) == (STATEFULSET, 2, 42, 12)
+    assert [(pod["name"], pod["class"], pod["used"]) for pod in found["pods"]] == [
+        (f"{POD}-0", "accept", 6),
+        (f"{POD}-1", "accept", 6),
+    ]
+    assert [(each["key"], each["wanted"], each["placed"]) for each in found["vpods"]] == [
+        ("shop/orders", 12, 12),
+        ("billing/payments", 30, 0),
+    ]
+
+
+def test_status_as_a_table_shows_nodes_and_placements_when_wide() -> None:
+    _, narrow, _ = vpod("status")
+    _, wide, _ = vpod("status", "-o", "wide")
+    assert cells(narrow)[1] == ["POD", "CLASS", "CAUSE", "USED", "CAPACITY", "VPODS"]
+    assert cells(narrow)[2] == [f"{POD}-0", "accept", "ok", "6", "20", "1"]
+    assert cells(wide)[2][-3:] == ["node-0", "shop/orders:", "6"]
+
+
+@pytest.mark.rule("vpod:B13")
+def test_explain_tells_pod_by_pod_and_what_comes_next() -> None:
+    found = data("explain", "billing/payments", code=1)
+    assert (found["wanted"], found["placed"], found["left"]) == (30, 0, 2)
+    assert found["shortage"] == "0/2 pods can take 2 more: 2 full"
+    assert found["autoscaler"] == "3 pods are needed and 2 are asked for: scales up to 3"
+    assert [(pod["class"], pod["cause"], pod["own"], pod["free"]) for pod in found["pods"]] == [
+        ("accept", "ok", 0, 14)
+    ] * 2
+    assert found["placementsThen"] == [{"podName": f"{POD}-{ordinal}", "vreplicas": 14} for ordinal in (0, 1)]
+
+
+@pytest.mark.rule("vpod:B13")
+def test_explain_names_the_cause_of_each_pod(changed: Callable[..., Path]) -> None:
+    def spoil(item: dict[str, Any]) -> None:
+        if item["metadata"]["name"] == f"{POD}-0":
+            item["metadata"]["annotations"] = {"eventing.knative.dev/unschedulable": "true"}
+        if item["metadata"]["name"] == "node-1":
+            item["spec"] = {"unschedulable": True}
+
+    found = data("explain", "billing/payments", code=1, objects=changed(spoil))
+    assert found["counts"] == {"unschedulable": 1, "cordoned": 1}
+    assert found["shortage"] == "0/2 pods can take 30 more: 1 cordoned, 1 unschedulable"
+    assert [pod["class"] for pod in found["pods"]] == ["reject", "hold"]
+
+
+@pytest.mark.rule("vpod:B13")
+def test_explain_as_a_table() -> None:
+    code, told, _ = vpod("explain", "shop/orders")
+    assert code == 0
+    lines = told.splitlines()
+    assert lines[0] == "shop/orders wants 12 vreplicas, 12 are placed"
+    assert cells(told)[1:3] == [["POD", "CLASS", "CAUSE", "OWN", "FREE"], [f"{POD}-0", "accept", "ok", "6", "14"]]
+    assert lines[-1].startswith("autoscaler: 3 pods are needed")
+
+
+@pytest.mark.rule("vpod:B13")
+def test_plan_is_what_would_be_written(changed: Callable[..., Path]) -> None:
+    (found,) = data("plan")
+    assert (found["replicas"], found["needed"], found["replicasThen"]) == (2, 3, 3)
+    orders, payments = found["vpods"]
+    assert (orders["change"], orders["why"]) == ("", "")
+    assert payments["change"] == f"{POD}-0 +14, {POD}-1 +14"
+    assert payments["why"] == "0/2 pods can take 2 more: 2 full"
+
+    def write(item: dict[str, Any]) -> None:
+        for planned in (orders, payments):
+            if item["metadata"]["name"] == planned["key"].partition("/")[2]:
+                item["status"] = {"placements": planned["placements"]}
+        if item["kind"] == "StatefulSet":
+            item["spec"]["replicas"] = found["replicasThen"]
+
+    (after,) = data("plan", objects=changed(write))
+    assert [(each["now"], each["then"], each["left"], each["change"]) for each in after["vpods"]] == [
+        (12, 12, 0, ""),
+        (28, 28, 2, ""),  # the third pod has no node yet
+    ]
+    assert after["replicasThen"] == 3
+
+
+@pytest.mark.rule("vpod:B13")
+def test_plan_as_a_table_says_why_when_wide() -> None:
+    code, narrow, _ = vpod("plan")
+    _, wide, _ = vpod("plan", "-o", "wide")
+    assert code == 0
+    assert narrow.splitlines()[0] == f"StatefulSet {STATEFULSET}: 2 replicas now, 3 would be asked for at once"
+    assert cells(narrow)[1] == ["VPOD", "WANTED", "NOW", "THEN", "LEFT", "CHANGE"]
+    assert cells(narrow)[2] == ["shop/orders", "12", "12", "12", "0", "none"]
+    assert "0/2 pods can take 2 more: 2 full" in wide
+    assert "2 full" not in narrow
+
+
+def test_plan_with_other_settings() -> None:
+    (found,) = data("plan", "--set", "vpod[0].podCapacity=30")
+    assert (found["needed"], found["replicasThen"]) == (2, 2)
+    assert [each["left"] for each in found["vpods"]] == [0, 0]
+
+
+@pytest.mark.rule("vpod:V17", "vpod:B13")
+def test_plan_follows_the_predicates_of_the_configmaps(tmp_path: Path) -> None:
+    policies = [each for each in yaml.safe_load_all((EXAMPLES / "configmaps.yaml").read_text(encoding="utf-8")) if each]
+    for each in policies:
+        if each["metadata"]["name"] == "config-kafka-scheduler":
+            each["data"]["predicates"] = json.dumps([{"Name": "NoMaxResourceCount", "Args": '{"NumPartitions": 1}'}])
+    settings = tmp_path / "situate.yaml"
+    settings.write_text(
+        SITUATE.read_text(encoding="utf-8") + "  policy: policy\n  schedulerConfig: config-kafka-scheduler\n"
+    )
+    objects = tmp_path / "objects.yaml"
+    objects.write_text(CLUSTER.read_text(encoding="utf-8") + "---\n" + yaml.safe_dump_all(policies))
+    code, told, problem = vpod("plan", "-o", "json", file=settings, objects=objects)
+    assert code == 0, problem
+    payments = json.loads(told)[0]["vpods"][1]
+    assert len(payments["placements"]) == 1  # one pod at most, as the predicate says
+
+
+def test_a_statefulset_that_does_not_exist_is_said_to_be_missing(changed: Callable[..., Path]) -> None:
+    def rename(item: dict[str, Any]) -> None:
+        if item["kind"] == "StatefulSet":
+            item["metadata"]["name"] = "another"
+
+    code, told, _ = vpod("status", objects=changed(rename))
+    assert code == 0
+    assert told.startswith(f"StatefulSet {STATEFULSET} does not exist: create it")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(("explain", "orders"), "orders: name the source as NAMESPACE/NAME", id="no namespace"),
+        pytest.param(
+            ("explain", "shop/none"), "shop/none: no such vpod; `situate vpod status` lists", id="no such vpod"
+        ),
+        pytest.param(("plan", "--statefulset", "a/b"), f"no such entry; it has {STATEFULSET}", id="no such entry"),
+        pytest.param(("plan", "--set", "vpod[0].podCapacity=no"), "vpod[0].podCapacity", id="a wrong setting"),
+        pytest.param(("status", "--set", "nonsense"), "allowed: path=value", id="no assignment"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(arguments: tuple[str, ...], expected: str) -> None:
+    code, out, told = vpod(*arguments)
+    assert (code, out) == (2, "")
+    assert expected in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.rule("vpod:B12")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(None, "cannot be read", id="absent"),
+        pytest.param("a: [", "not YAML", id="no YAML"),
+        pytest.param("{apiVersion: v1, kind: Pod, metadata: 3}", "metadata", id="no object"),
+    ],
+)
+def test_objects_that_cannot_be_read_are_told(tmp_path: Path, text: str | None, expected: str) -> None:
+    file = tmp_path / "objects.yaml"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    code, _, told = vpod("plan", objects=file)
+    assert code == 2
+    assert f"--objects {file}" in told
+    assert expected in told
+
+
+def test_a_server_that_does_not_answer_is_exit_code_3(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    content = {
+        "current-context": "c",
+        "clusters": [cluster],
+        "contexts": [context],
+        "users": [{"name": "u", "user": {}}],
+    }
+    kubeconfig.write_text(yaml.safe_dump(content), encoding="utf-8")
+    arguments = ["vpod", "plan", "-f", str(SITUATE), "--kubeconfig", str(kubeconfig)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 3
+    assert "http://127.0.0.1:1" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
