@@ -65,15 +65,18 @@ class ApiServer:
     an effect; everything else happens within one `send`.
     """
 
-    def __init__(self, names: Names, *, now: float, store: Store | None = None) -> None:
-        """With a store that holds nothing, the objects of a fresh cluster are made as of `now`."""
+    def __init__(self, names: Names, *, now: float, store: Store | None = None, tracks_managers: bool = True) -> None:
+        """With a store that holds nothing, the objects of a fresh cluster are made as of `now`.
+
+        Without `tracks_managers` there are no managedFields: a fifth less work for those who neither apply nor look.
+        """
         self.store = store if store is not None else Store()
         self.catalog = Catalog(BUILT_IN)
         self.names = names
         self._now = now
         self._semantics: dict[tuple[str, str, str], tuple[Resource, Semantics]] = {}
         admission = Admission(self.store, names, self.catalog, self._semantics_of_kind)
-        self.writing = Writing(self.store, names, admission, self.semantics_of)
+        self.writing = Writing(self.store, names, admission, self.semantics_of, tracks_managers=tracks_managers)
         self._reading = Reading(self.store, lambda: self._now)
         self._deleting = Deleting(self.store, admission, self.writing)
         self._subresources = Subresources(self.store, self.writing)

@@ -18,8 +18,11 @@ from situate.objects.messages import Request
 class Cluster:
     """An API server and its controllers on one store. All times are Unix seconds."""
 
-    def __init__(self, names: Names, rng: Rng, settings: MachinerySettings, *, now: float) -> None:
-        self.api = ApiServer(names, now=now)
+    def __init__(
+        self, names: Names, rng: Rng, settings: MachinerySettings, *, now: float, tracks_managers: bool = True
+    ) -> None:
+        """`tracks_managers`: see `ApiServer`."""
+        self.api = ApiServer(names, now=now, tracks_managers=tracks_managers)
         self._now = now
         writer = ControllerWriter(self.api, lambda: self._now, self._without_network)
         self.machinery = Machinery(writer, self.api.store, self.api.catalog, settings, rng)

@@ -119,7 +119,10 @@ class Writing:
         names: Names,
         admission: Admission,
         semantics_of: Callable[[Resource], Semantics],
+        *,
+        tracks_managers: bool = True,
     ) -> None:
+        self._tracks_managers = tracks_managers
         self.store = store
         self.names = names
         self.admission = admission
@@ -360,6 +363,9 @@ class Writing:
 
     def track(self, call: Call, old: Obj | None, new: Obj, semantics: Semantics, subresource: str) -> None:
         """Records who set what, in `new`."""
+        if not self._tracks_managers:
+            new["metadata"].pop("managedFields", None)
+            return
         writer = Writer(call.options.manager, call.resource.api_version, timestamp(call.now), subresource)
         reset = reset_fields(call.resource.kind, subresource, self.rules(call.resource).has_status)
         was, now = (old, new) if old is None else _differing(old, new)
