@@ -291,11 +291,11 @@ def generate(seed: int, steps: int = 200) -> History:
         shrink=rng.choice(("auto", "ordinal", "spread")),
         workers=rng.random() < 0.2,
         rebalance=rng.random() < 0.3,
-        drain=rng.random() < 0.9,
-        quota=0.4 if rng.random() < 0.15 else None,
-        fairness="maxmin" if rng.random() < 0.15 else "none",
-        weights=rng.random() < 0.2,
-        priorities=rng.random() < 0.2,
+        drain=seed % 8 != 7,
+        quota=0.4 if seed % 7 == 6 else None,
+        fairness="maxmin" if seed % 6 == 5 else "none",
+        weights=seed % 5 == 4,
+        priorities=seed % 5 == 3,
     )
     drawn: list[Any] = [SetSource(0.1, source, rng.randint(1, 8)) for source in range(SOURCES)]
     while len(drawn) < steps:
@@ -332,7 +332,7 @@ def _fault(rng: Random) -> AnyStep:
             return DeletePod(wait, rng.randrange(12))
         case 6:
             held = rng.random() < 0.5
-            return HoldPods(3600.0 if held and rng.random() < 0.05 else wait, held)
+            return HoldPods(3600.0 if held and rng.random() < 0.1 else wait, held)
         case 7:
             return LoseNode(wait, rng.randrange(NODES))
         case 8:

@@ -204,9 +204,9 @@ def _heal(world: VPodWorld, watchdog: Watchdog) -> None:
         member.process.resume()
     _hold_pods(world, held=False)
     _restore_nodes(world)
-    for ordinal in range(64):
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{STATEFULSET}-{ordinal}"
+    for name in world.pods():
         annotations = {"eventing.knative.dev/unschedulable": None}
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
         world.call("PATCH", path, {"metadata": {"annotations": annotations}}, patch=True)
     end = world.now + HEALING_S
     while (missing := satisfied(watchdog)) is not None:

@@ -43,7 +43,7 @@ NAMESPACE = "system"
 STATEFULSET = "dispatcher"
 TENANTS = ("red", "green", "blue")
 LEASE_NAMESPACE = NAMESPACE
-TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=3.0)
+TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=4.0)
 GROUPS_PATH = f"/apis/{INTERNAL_GROUP}/v1alpha1"
 RESTART_S = 5.0
 """After a process has ended, until another one takes its place."""
@@ -77,7 +77,7 @@ class VPodWorld:
             ),
             events=False,
         )
-        self.cluster = Cluster(Names(self.rng), self.rng, machinery, now=EPOCH)
+        self.cluster = Cluster(Names(self.rng), self.rng, machinery, now=EPOCH, tracks_managers=False)
         self.network = Network(self, self.timeline, Random(f"network {seed}"), epoch=EPOCH)
         self.members: list[Member] = []
         self.capacity = CAPACITY
@@ -112,6 +112,10 @@ class VPodWorld:
         self._plan_step()
         content: dict[str, Any] = msgspec.json.decode(response.body)
         return content
+
+    def pods(self) -> list[str]:
+        """Names of the pods of the StatefulSet."""
+        return [key.rpartition("/")[2] for key in self.cluster.api.store.table("pods").keys(NAMESPACE)]
 
     def let_pass(self, seconds: float, *, stop: Callable[[], bool] = lambda: False) -> bool:
         return self.world.run_until(self.now + seconds, stop=stop)
