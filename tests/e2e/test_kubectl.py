@@ -112,6 +112,17 @@ async def test_creating_as_go_clients_do(kubectl: Kubectl) -> None:
     assert made["spec"]["template"]["spec"]["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
 
 
+async def test_a_list_of_objects(kubectl: Kubectl) -> None:
+    """kubectl knows no schema of a List: it asks for the document of version 2, and the server checks the items."""
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    several = {"apiVersion": "v1", "kind": "List", "items": [config, WEB]}
+    made = "configmap/c created\ndeployment.apps/web created\n"
+    assert await kubectl("create", "-f", "-", given=several) == made
+    assert "configured" in await kubectl("apply", "-f", "-", given=several)
+    with pytest.raises(AssertionError, match="unknown field .*dota"):
+        await kubectl("apply", "-f", "-", given={**several, "items": [{**config, "dota": {}}]})
+
+
 async def test_custom_resources(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", given=definition())
     assert "size\t<string>" in await kubectl("explain", "foos.spec")

@@ -115,17 +115,15 @@ class Soak:
         )
         try:
             async with asyncio.timeout(BOUND_S), http.get(path) as watching:
-                if chance.random() < 0.5:
-                    async with asyncio.timeout(0.05):
-                        await watching.content.readline()
-                else:
+                stays = chance.random() < 0.5
+                if stays:
                     await watching.read()
-        except TimeoutError:
-            self.seen["left watch"] += 1
+                else:
+                    await asyncio.sleep(chance.random() / 20)
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
             self.seen["cut watch"] += 1
         else:
-            self.seen["whole watch"] += 1
+            self.seen["whole watch" if stays else "left watch"] += 1
 
     async def _vanish(self, chance: random.Random) -> None:
         """A client that goes away in the middle of its request, or pipelines two and reads none."""

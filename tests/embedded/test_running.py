@@ -54,6 +54,28 @@ async def test_watchers_see_what_happens(http: aiohttp.ClientSession) -> None:
     assert [event["object"]["metadata"]["name"] for event in seen] == ["a", "b", "c"]
 
 
+async def test_a_read_waits_for_a_revision_to_come(server: EmbeddedServer, http: aiohttp.ClientSession) -> None:
+    coming = server.api.store.revision + 1
+    reading = asyncio.ensure_future(http.get(f"{MAPS}?resourceVersion={coming}"))
+    await http.get("/readyz")
+    assert not reading.done()
+    await http.post(MAPS, json=config_map("a"))
+    async with asyncio.timeout(10), await reading as response:
+        assert [item["metadata"]["name"] for item in (await response.json())["items"]] == ["a"]
+
+
+@pytest.mark.parametrize("query", ["", "&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"])
+async def test_a_read_waits_for_no_more_than_three_seconds(http: aiohttp.ClientSession, query: str) -> None:
+    clock = asyncio.get_running_loop().time
+    begun = clock()
+    async with asyncio.timeout(30), http.get(f"{MAPS}?resourceVersion=999999{query}") as response:
+        [answer] = await lines(response, 1)
+    assert clock() - begun >= 3
+    status = answer["object"] if query else answer
+    assert (status["code"], status["reason"], status["details"]["retryAfterSeconds"]) == (504, "Timeout", 1)
+    assert response.headers.get("Retry-After") == (None if query else "1")
+
+
 async def test_a_watch_ends_when_its_time_is_up(http: aiohttp.ClientSession) -> None:
     async with asyncio.timeout(10), http.get(f"{MAPS}?watch=true&timeoutSeconds=1") as watching:
         assert await watching.read() == b""

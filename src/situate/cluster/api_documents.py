@@ -10,7 +10,6 @@ import msgspec
 from situate.cluster import discovery, openapi
 from situate.cluster.custom_resources import CustomResources
 from situate.cluster.reading import json_response
-from situate.cluster.refusals import Declined, not_acceptable
 from situate.cluster.resources import Catalog
 from situate.objects.messages import Response
 
@@ -33,7 +32,7 @@ class Documents:
             self._kept.clear()
             self._generation = self._catalog.generation
         if path == "/openapi/v2" and accept.startswith(_PROTOBUF):
-            raise Declined(not_acceptable())
+            return Response(200, openapi.EMPTY_SWAGGER, {"content-type": f"{_PROTOBUF}.spec.v2.v1.0+protobuf"})
         key = (path, path in ("/api", "/apis") and discovery.wants_aggregated(accept))
         if key not in self._kept:
             self._kept[key] = self._made(*key)

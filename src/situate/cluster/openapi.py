@@ -43,6 +43,14 @@ _METHODS: Final[Mapping[str, tuple[str, ...]]] = {
 _ACTIONS: Final = {"post": "post", "put": "put", "patch": "patch", "delete": "delete", "get": "get"}
 
 
+EMPTY_SWAGGER: Final = b"\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00\x4a\x00"
+"""A version 2 document in protobuf (gnostic openapiv2: swagger, info, paths, definitions) that defines nothing.
+
+kubectl asks for it before it sends what stands in a `kind: List`. A type that is not defined there it does not check
+itself, and the server holds every object to its schema anyhow.
+"""
+
+
 def discovery(definitions: Iterable[_Map]) -> dict[str, Any]:
     """`/openapi/v3`: where each group's document is, with a hash that changes with its content."""
     paths = {path: _link(path, f"{published()['version']} {path}".encode()) for path in published()["paths"]}

@@ -1,7 +1,7 @@
 """Get, list and watch: which revision is asked for, and what a page or a stream then begins with.
 
-After apiserver's storage/cacher and storage/etcd3. A revision that does not exist yet is refused at once, where
-upstream waits three seconds for it.
+After apiserver's storage/cacher and storage/etcd3. A revision that does not exist yet is refused at once;
+the embedded server waits for it first, three seconds as upstream.
 """
 
 from __future__ import annotations

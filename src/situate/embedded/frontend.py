@@ -21,6 +21,7 @@ from situate.cluster.effects import Effect, Identity
 from situate.cluster.faults import Faults, Kind, Rule
 from situate.cluster.field_errors import Refused
 from situate.cluster.refusals import internal_error
+from situate.cluster.store import Event
 from situate.cluster.watch import Watch
 from situate.embedded.fault_routes import FaultRoutes
 from situate.embedded.identities import Identities, Unauthorized
@@ -35,6 +36,9 @@ MOST_BODY: Final = 3 << 20
 
 _READERS: Final = ("curl/", "Wget/", "Mozilla/")
 """Agents to whom JSON is shown indented, as kube-apiserver does."""
+
+_FUTURE_S: Final = 3.0
+"""How long a read waits for a revision that is still to come (apiserver storage/cacher, blockTimeout)."""
 
 _BATCH_S: Final = 0.002
 """A busy watch is written to at most so often, so that many events share a packet."""
@@ -98,6 +102,9 @@ class Frontend:
         return _plain(_indented(request, answer))
 
     async def _answered(self, request: Request, identity: Identity) -> ApiAnswer:
+        asked = _revision_needed(request)
+        if asked > self._api.store.revision:
+            await self._reached(asked)
         handling = self._api.handle(request, self._clock(), identity)
         try:
             effect = next(handling)
@@ -105,6 +112,23 @@ class Frontend:
             answer: ApiAnswer = done.value
             return answer
         return await self.drive(handling, effect)
+
+    async def _reached(self, revision: int) -> None:
+        """Waits until the store is there, but not for long: what is asked of it then is refused."""
+        there = asyncio.Event()
+
+        def look(event: Event) -> None:
+            if event.revision >= revision:
+                there.set()
+
+        forget = self._api.store.subscribe(look)
+        try:
+            async with asyncio.timeout(_FUTURE_S):
+                await there.wait()
+        except TimeoutError:
+            pass  # the answer says so
+        finally:
+            forget()
 
     async def drive(self, handling: Handling, effect: Effect) -> ApiAnswer:
         """Makes the webhook calls that a request waits for, until it is answered."""
@@ -153,6 +177,15 @@ class Frontend:
             if timer is not None:
                 timer.cancel()
         return response
+
+
+def _revision_needed(request: Request) -> int:
+    """What a read must not be older than; 0 if it does not matter. A plain watch waits on its own."""
+    text = request.parameter("resourceVersion") if request.method == "GET" and request.query else ""
+    if not (text.isascii() and text.isdecimal()):
+        return 0
+    watching = request.parameter("watch") in ("1", "true")
+    return 0 if watching and request.parameter("sendInitialEvents") not in ("1", "true") else int(text)
 
 
 async def _request(http: web.BaseRequest) -> Request | None:
