@@ -119,7 +119,7 @@ async def test_a_list_of_objects(kubectl: Kubectl) -> None:
     made = "configmap/c created\ndeployment.apps/web created\n"
     assert await kubectl("create", "-f", "-", given=several) == made
     assert "configured" in await kubectl("apply", "-f", "-", given=several)
-    with pytest.raises(AssertionError, match="unknown field .*dota"):
+    with pytest.raises(AssertionError, match=r"unknown field .*dota"):
         await kubectl("apply", "-f", "-", given={**several, "items": [{**config, "dota": {}}]})
 
 
