@@ -1,0 +1,92 @@
+"""The shipped controllers under faults on virtual time: the invariants of the reference after every step, every write
+and every decision.
+
+A failure prints a replayable history, shortened: `python -m situate.testing.vpod replay FILE`. More seeds: `make soak`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from situate.testing.vpod.history import History, SetSource, generate
+from situate.testing.vpod.run import play, shortened
+from situate.testing.vpod.soak import Totals, missing, table
+
+BLOCK = 50
+"""So many seeds show every row of the fault table."""
+BLOCKS = 2
+
+
+@pytest.mark.slow
+@pytest.mark.rule("vpod:S1-S10", "vpod:L1-L5", "vpod:B2", "vpod:B4", "vpod:B5", "vpod:D1", "vpod:D9", "vpod:D24")
+@pytest.mark.parametrize("first", range(0, BLOCKS * BLOCK, BLOCK))
+def test_invariants_hold_under_faults(first: int) -> None:
+    happened: Counter[str] = Counter()
+    for seed in range(first, first + BLOCK):
+        history = generate(seed)
+        played = play(history)
+        happened.update(played.happened)
+        if played.breach is not None:
+            short = shortened(history, most_tries=60)
+            pytest.fail(f"seed {seed}: {played.breach}\nshortened:\n{short.to_json().decode()}")
+    print(*table(happened), sep="\n")
+    never = missing(happened)
+    assert not never, f"these never happened in seeds {first} to {first + BLOCK - 1}: {never}"
+
+
+_STORY = """
+import structlog
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+from situate.testing.vpod.history import generate
+from situate.testing.vpod.run import play
+print(play(generate(3, 60)).story)
+"""
+
+
+@pytest.mark.rule("vpod:S9")
+def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None:
+    stories = set()
+    for hashes in ("1", "2"):
+        ran = subprocess.run(
+            [sys.executable, "-c", _STORY],
+            env={**os.environ, "PYTHONHASHSEED": hashes},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        stories.add(ran.stdout)
+    stories.add(play(generate(3, 60)).story + "\n")
+    assert len(stories) == 1
+
+
+def test_a_history_can_be_written_down_and_read_again() -> None:
+    history = generate(5)
+    assert History.from_json(history.to_json()) == history
+    assert len({type(step) for step in history.steps if not isinstance(step, SetSource)}) >= 3
+
+
+def test_totals_are_kept_for_a_commit(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    totals = Totals.load("abc", folder)
+    assert totals.next_seed == 0
+    totals.add(play(generate(1, 26)))
+    totals.next_seed = 2
+    totals.save(folder)
+    again = Totals.load("abc", folder)
+    assert again == totals
+    assert again.histories == 1
+    assert again.happened["SetSource"] >= 24
+    assert Totals.load("def", folder).histories == 0
+    (folder / "abc.json").write_text("{")
+    assert Totals.load("abc", folder).histories == 0
+
+
+def test_a_row_that_never_occurs_is_named() -> None:
+    assert "LoseZone" in missing(Counter({"KillLeader": 1}))
+    assert "KillLeader" not in missing(Counter({"KillLeader": 1}))
