@@ -46,6 +46,8 @@ def test_the_api_server_goes_away_and_forgets_its_history(cluster: Cluster, aren
         after = ours.wait_placed()
         assert sum(after["orders"].values()) == 12  # on three pods of four: payments' places are free again
         assert max(after["orders"].values()) == 4
+        expired = [each.get("reason", "") for each in scheduler.said("the watch has to begin again")]
+        assert any("too old resource version" in reason for reason in expired)  # the 410 was real
 
 
 @pytest.mark.rule("vpod:V23", "vpod:V21", "vpod:B3", "vpod:S5", "vpod:D4")
