@@ -1,6 +1,7 @@
 """The peer's side of `bench.client`: lightkube's AsyncClient, and what an informer on top of it would keep.
 
-Also run by the interpreter of another environment with an older lightkube, so nothing here imports situate.
+Objects are decoded at once, as ours are (`lazy=False`; from 1.0 on lightkube has no other way). Also run by the
+interpreter of another environment with an older lightkube, so nothing here imports situate.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ async def _make(url: str) -> Lightkube:
         "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
         "current-context": "bench",
     }
-    return Lightkube(AsyncClient(KubeConfig.from_dict(config), trust_env=False))
+    return Lightkube(AsyncClient(KubeConfig.from_dict(config), lazy=False, trust_env=False))
 
 
 if __name__ == "__main__":

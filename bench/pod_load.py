@@ -30,6 +30,18 @@ _QUIET_S = 60.0
 """How long the watchers may take for what is still on its way."""
 
 
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Event(msgspec.Struct):
+    object: _Object
+
+
 class Watching:
     """Watches of all pods of a namespace, begun before the first is created."""
 
@@ -37,16 +49,23 @@ class Watching:
         self._client = client
         self._namespace = namespace
         self.delivered = 0
+        self.reopened = 0
+        """kube-apiserver ends the watch of a client that falls behind; it goes on where it was."""
         self.wanted = sys.maxsize
         self.done = asyncio.Event()
 
     async def watch(self, begun: asyncio.Event, version: str) -> None:
-        async with self._client.watch(PODS, self._namespace, resource_version=version) as lines:
-            begun.set()
-            async for _ in lines:
-                self.delivered += 1
-                if self.delivered >= self.wanted:
-                    self.done.set()
+        while True:
+            last = b""
+            async with self._client.watch(PODS, self._namespace, resource_version=version) as lines:
+                begun.set()
+                async for last in lines:
+                    self.delivered += 1
+                    if self.delivered >= self.wanted:
+                        self.done.set()
+            self.reopened += 1
+            if last:
+                version = msgspec.json.decode(last, type=_Event).object.metadata.resource_version
 
 
 async def _load(chosen: argparse.Namespace) -> dict[str, float]:
@@ -76,8 +95,11 @@ async def _load(chosen: argparse.Namespace) -> dict[str, float]:
     created = time.perf_counter()
     watching.wanted = chosen.count * chosen.watchers
     if chosen.watchers and watching.delivered < watching.wanted:
-        async with asyncio.timeout(_QUIET_S):
-            await watching.done.wait()
+        waiting = asyncio.create_task(watching.done.wait())
+        ended, _ = await asyncio.wait((waiting, *tasks), timeout=_QUIET_S, return_when=asyncio.FIRST_COMPLETED)
+        if waiting not in ended:
+            failures = [task.exception() for task in ended]
+            raise SystemExit(f"watchers got {watching.delivered} events of {watching.wanted}: {failures or 'silence'}")
     end, used = time.perf_counter(), time.process_time() - cpu
     for task in tasks:
         task.cancel()
@@ -87,6 +109,7 @@ async def _load(chosen: argparse.Namespace) -> dict[str, float]:
         "writes_per_s": chosen.count / (created - start),
         "watch_events_per_s": watching.delivered / (end - start),
         "delivered": watching.delivered,
+        "reopened": watching.reopened,
         "load_cpu_s": used,
     }
 

@@ -106,6 +106,8 @@ def _pod() -> dict[str, Any]:
         "imageID": "registry.example/shop/%(app)b@sha256:" + "ab" * 32,
         "containerID": "%(id)b",
         "started": True,
+        "allocatedResources": amounts,
+        "resources": {"requests": amounts, "limits": {"memory": "512Mi"}},
     }
     conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     status = {

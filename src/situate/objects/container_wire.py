@@ -11,10 +11,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from situate.objects.interning import LIMIT, PartError
+from situate.objects.interning import LIMIT, LONGEST, PartError
 from situate.objects.pods import Container, ContainerPort, ContainerState, ContainerStatus, ResourceRequirements
 from situate.objects.quantity import NO_QUANTITIES, Quantity, decode_quantity
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 NO_STATE: Final = ContainerState()
@@ -51,6 +52,11 @@ class ContainerReader:
     def __init__(self) -> None:
         self._containers: dict[tuple[object, ...], tuple[Container, ...]] = {}
         self._statuses: dict[tuple[object, ...], tuple[ContainerStatus, ...]] = {}
+        # Statuses bear times and hardly ever recur whole; the amounts in them do.
+        self._resources = _Amounts(_RESOURCES, ResourceRequirements(), "resources")
+        self._ports = _Amounts(_PORTS, (), "ports")
+        self._allocated = _Amounts(_QUANTITIES, NO_QUANTITIES, "allocatedResources")
+        self._in_use = _Amounts(_RESOURCES, None, "resources")
 
     def containers(self, wires: list[ContainerWire], path: str) -> tuple[Container, ...]:
         """Raises `PartError` with the path in the whole object."""
@@ -64,8 +70,8 @@ class ContainerReader:
             Container(
                 wire.name,
                 wire.image,
-                _decoded(_RESOURCES, wire.resources, ResourceRequirements(), path, n, "resources"),
-                _decoded(_PORTS, wire.ports, (), path, n, "ports"),
+                self._resources.read(wire.resources, path, n),
+                self._ports.read(wire.ports, path, n),
                 wire.restart_policy,
             )
             for n, wire in enumerate(wires)
@@ -87,8 +93,8 @@ class ContainerReader:
                 wire.started,
                 wire.restart_count,
                 wire.state,
-                _decoded(_QUANTITIES, wire.allocated_resources, NO_QUANTITIES, path, n, "allocatedResources"),
-                _decoded(_RESOURCES, wire.resources, None, path, n, "resources"),
+                self._allocated.read(wire.allocated_resources, path, n),
+                self._in_use.read(wire.resources, path, n),
             )
             for n, wire in enumerate(wires)
         )
@@ -112,22 +118,34 @@ def _status_key(wire: ContainerStatusWire) -> tuple[object, ...]:
     )
 
 
-def _remembered(table: dict[tuple[object, ...], T], key: tuple[object, ...], value: T) -> T:
+def _remembered(table: dict[K, T], key: K, value: T) -> T:
     if len(table) >= LIMIT:
         table.clear()
     table[key] = value
     return value
 
 
-def _decoded(
-    decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, absent: Any, path: str, number: int, field: str
-) -> Any:
-    if raw is _NOTHING:
-        return absent
-    try:
-        return decoder.decode(raw)
-    except msgspec.ValidationError as error:
-        raise PartError(error, f"{path}[{number}].{field}") from error
+class _Amounts:
+    """Parts of containers that are few and recur, by their bytes."""
+
+    def __init__(self, decoder: msgspec.json.Decoder[Any], absent: Any, field: str) -> None:
+        self._decoder = decoder
+        self._absent = absent
+        self._field = field
+        self._known: dict[bytes, Any] = {}
+
+    def read(self, raw: msgspec.Raw, path: str, number: int) -> Any:
+        if raw is _NOTHING:
+            return self._absent
+        key = bytes(raw)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        try:
+            value = self._decoder.decode(key)
+        except msgspec.ValidationError as error:
+            raise PartError(error, f"{path}[{number}].{self._field}") from error
+        return value if len(key) > LONGEST else _remembered(self._known, key, value)
 
 
 def decoder(type_: Any) -> msgspec.json.Decoder[Any]:

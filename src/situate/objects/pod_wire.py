@@ -83,11 +83,10 @@ class _SpecWire(msgspec.Struct, gc=False, rename="camel"):
     termination_grace_period_seconds: int | None = None
 
 
-class _StatusWire(msgspec.Struct, gc=False, rename="camel"):
+class _AnyStatusWire(msgspec.Struct, gc=False, rename="camel"):
     phase: str = ""
     reason: str = ""
     message: str = ""
-    conditions: msgspec.Raw = _NOTHING
     nominated_node_name: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
     host_ip: str = msgspec.field(default="", name="hostIP")
@@ -97,6 +96,16 @@ class _StatusWire(msgspec.Struct, gc=False, rename="camel"):
     qos_class: str = ""
     resize: str = ""
     observed_generation: int = 0
+
+
+class _StatusWire(_AnyStatusWire, gc=False, rename="camel"):
+    conditions: msgspec.Raw = _NOTHING
+
+
+class _ChangedStatusWire(_AnyStatusWire, gc=False, rename="camel"):
+    """With what an event nearly always changes read at once: looking for its bytes would be in vain."""
+
+    conditions: tuple[Condition, ...] = ()
 
 
 _SPEC: Final = decoder(_SpecWire)
@@ -117,7 +126,7 @@ class ChangedPodWire(msgspec.Struct, gc=False, rename="camel"):
 
     metadata: _MetaWire = msgspec.field(default_factory=_MetaWire)
     spec: msgspec.Raw = _NOTHING
-    status: _StatusWire = msgspec.field(default_factory=_StatusWire)
+    status: _ChangedStatusWire = msgspec.field(default_factory=_ChangedStatusWire)
 
 
 class PodReader:
@@ -146,7 +155,9 @@ class PodReader:
 
     def pod(self, wire: PodWire) -> Pod:
         """Raises `PartError` where a shared part does not decode."""
-        return Pod(self._metadata(wire.metadata), self._spec(wire.spec), self._status(wire.status))
+        status = wire.status
+        conditions = self._conditions(status.conditions)
+        return Pod(self._metadata(wire.metadata), self._spec(wire.spec), self._status(status, conditions))
 
     def changed_pod(self, wire: ChangedPodWire) -> Pod:
         """Like `pod`, with the spec of an earlier event if its bytes are the same."""
@@ -158,7 +169,8 @@ class PodReader:
                 if len(self._specs) >= _SPECS:
                     self._specs.clear()
                 self._specs[key] = spec
-        return Pod(self._metadata(wire.metadata), spec, self._status(wire.status))
+        status = wire.status
+        return Pod(self._metadata(wire.metadata), spec, self._status(status, status.conditions))
 
     def _metadata(self, wire: _MetaWire) -> ObjectMeta:
         return ObjectMeta(
@@ -200,12 +212,12 @@ class PodReader:
             wire.termination_grace_period_seconds,
         )
 
-    def _status(self, wire: _StatusWire) -> PodStatus:
+    def _status(self, wire: _AnyStatusWire, conditions: tuple[Condition, ...]) -> PodStatus:
         return PodStatus(
             intern(wire.phase),
             intern(wire.reason),
             wire.message,
-            self._conditions(wire.conditions),
+            conditions,
             intern(wire.nominated_node_name),
             wire.pod_ip,
             intern(wire.host_ip),
