@@ -57,3 +57,22 @@ def test_a_write_without_an_answer_is_looked_up(world: VPodWorld) -> None:
     (entry,) = state.vpods.values()
     (placements,) = watchdog.placements().values()
     assert {f"dispatcher-{ordinal}": vreplicas for ordinal, vreplicas in entry.status.items()} == placements
+
+
+def test_a_stale_leader_that_wakes_up_does_not_call_the_new_leaders_placements_drift(world: VPodWorld) -> None:
+    watchdog = Watchdog(world)
+    perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=6))
+    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    stale = world.leader()
+    assert stale is not None
+    stale.process.pause()
+    world.let_pass(60.0, stop=lambda: world.leader() not in (None, stale))
+    perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=9))
+    world.let_pass(30.0, stop=lambda: satisfied(watchdog) is None)
+    stale.process.resume()
+    world.let_pass(30.0)
+    assert world.events["PlacementDrift"] == 0
+    perform(world, watchdog, SpoilStatus(wait=0.0, source=0, kind="moved"))
+    world.let_pass(5.0)
+    assert world.events["PlacementDrift"] == 1
+    watchdog.check()

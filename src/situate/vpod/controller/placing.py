@@ -418,8 +418,10 @@ class Placing:
             entry = state.observe_vpod(after, self._now())
             written_by_others = before is not None and before.placements != after.placements != entry.result
             if written_by_others and after.key not in self._writing:
+                ours = entry.result
                 state.reserve(after.key, state.places_of(after.placements)[0])
-                self._reporter.drifted(reference(source.resource, new), entry.result)
+                if self._writes.allowed():  # a stale leader that wakes up sees what the present one has written
+                    self._reporter.drifted(reference(source.resource, new), ours)
             self.queue.add(after.key)
         elif before is not None:
             state.vpod_gone(before.key, self._now())

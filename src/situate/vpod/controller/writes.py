@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from situate.runtime.outcomes import Retriable
+
 T = TypeVar("T")
 
 ANSWER_S: Final = 5.0
@@ -20,7 +22,7 @@ class Writes:
     """Requests that change something."""
 
     def __init__(self, may_write: Callable[[], None]) -> None:
-        """`may_write` raises when this process does not lead at this very moment."""
+        """`may_write` raises a `Retriable` when this process does not lead at this very moment."""
         self._may_write = may_write
         self._under_way: set[asyncio.Task[Any]] = set()
 
@@ -35,6 +37,14 @@ class Writes:
         self._under_way.add(task)
         task.add_done_callback(self._answered)
         return await asyncio.shield(task)
+
+    def allowed(self) -> bool:
+        """Whether a write may begin at this moment."""
+        try:
+            self._may_write()
+        except Retriable:
+            return False
+        return True
 
     async def finish(self) -> None:
         """Waits for the answers that are still due."""
