@@ -7,7 +7,7 @@ ARGS ?=
 DIRS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations lock clean
+.PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations soak lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ control-plane: $(STAMP) ## build the real control plane for the tests, once (12 
 mutations: $(STAMP) ## take each safety guard out, on a copy: a test must notice
 	@$(BIN)/python -m tests.mutations $(ARGS)
 
+soak: $(STAMP) ## histories of vpod under faults for as long as ARGS="--minutes 60" says; goes on where it ended
+	@$(BIN)/python -m situate.testing.vpod soak $(ARGS)
+
 bench-vpod: $(STAMP) ## speed of vpod's decisions beside the reference's
 	@$(BIN)/python -m bench.vpod $(ARGS)
 
@@ -64,11 +67,6 @@ bench-embedded: $(STAMP) ## the embedded API server under load, beside the real 
 
 lock: ## pin the requirements anew (needs uv)
 	uv export --quiet --no-header --no-annotate --no-emit-project --all-extras --group dev --output-file requirements.txt
-	uv export --quiet --no-header --no-annotate --no-emit-project --no-dev --output-file deploy/requirements.txt
-
-deploy: $(STAMP) ## write the manifests and definitions of deploy/ anew
-	@$(BIN)/situate manifests -f examples/knative/situate.yaml > deploy/situate.yaml
-	@$(BIN)/situate crds > deploy/crds.yaml
 	uv export --quiet --no-header --no-annotate --no-emit-project --no-dev --output-file deploy/requirements.txt
 
 deploy: $(STAMP) ## write the manifests and definitions of deploy/ anew
