@@ -18,38 +18,40 @@ CAPACITY = 4
 def test_the_set_grows_as_needed_and_is_emptied_before_it_is_cut(cluster: Cluster, arena: Callable[..., Arena]) -> None:
     with arena("scaling", podCapacity=CAPACITY) as ours:
         ours.add_statefulset()
-        ours.want(orders=10, payments=6)
+        ours.want(early=12)
         sets = f"/apis/apps/v1/namespaces/{ours.name}/statefulsets"
         with Recording(cluster.plane, sets, ours.group_path()) as recording:
             ours.start()
-            ours.wait_placed()
-            full = ours.placements()
+            assert ours.wait_placed()["early"] == {f"dispatcher-{n}": 4 for n in range(3)}
+            ours.want(late=4)
+            assert ours.wait_placed()["late"] == {"dispatcher-3": 4}
             grown = list(recording.changes())
 
-            ours.want(payments=1)
+            ours.want(early=7)  # 11 vreplicas fit on three pods, and what is on the fourth has to move
             eventually("the set is smaller", ours.replicas, lambda replicas: replicas == 3)
             ours.wait_placed()
             shrunk = [each for each in recording.changes() if each.revision > grown[-1].revision]
 
-            ours.want(orders=0, payments=0)
+            ours.want(early=0, late=0)
             eventually("the set is empty", ours.replicas, lambda replicas: replicas == 0)
-            emptied = list(recording.changes())
-            assert ours.placements() == {"orders": {}, "payments": {}}
+            everything = list(recording.changes())
+            assert ours.placements() == {"early": {}, "late": {}}
 
-        assert replicas_over(grown) == [0, 4]  # one step, for 16 vreplicas
-        assert sum(full["orders"].values()) == 10
-        assert replicas_over(shrunk)[-1] == 3
-        for replicas, held in moments(emptied):
-            for name, pods in held.items():
-                assert all(ordinal(pod) < replicas for pod in pods), (replicas, name, pods)
-            loads = [sum(pods.get(f"dispatcher-{n}", 0) for pods in held.values()) for n in range(replicas)]
-            assert max(loads, default=0) <= CAPACITY
-        # exactly what had to leave has moved: nobody lost a place on a pod that stayed
-        for name in ("orders",):
-            history = [held[name] for _, held in moments([*grown, *shrunk]) if sum(held.get(name, {}).values()) == 10]
-            for pod in ("dispatcher-0", "dispatcher-1", "dispatcher-2"):
-                counts = [pods.get(pod, 0) for pods in history]
-                assert counts == sorted(counts), (pod, counts)
+    assert replicas_over(grown) == [0, 3, 4]
+    assert replicas_over(shrunk)[-1] == 3
+    for replicas, held in moments(everything):
+        for name, pods in held.items():
+            assert all(ordinal(pod) < replicas for pod in pods), (replicas, name, pods)
+        loads = [sum(pods.get(f"dispatcher-{n}", 0) for pods in held.values()) for n in range(replicas)]
+        assert max(loads, default=0) <= CAPACITY
+
+    # exactly what had to leave has moved: early only gave places up, late left the fourth pod and no other
+    while_shrinking = list(moments([*grown, *shrunk]))[len(grown) :]
+    for pod in ("dispatcher-0", "dispatcher-1", "dispatcher-2"):
+        early = [held["early"].get(pod, 0) for _, held in while_shrinking]
+        late = [held["late"].get(pod, 0) for _, held in while_shrinking]
+        assert early == sorted(early, reverse=True), (pod, early)
+        assert late == sorted(late), (pod, late)
 
 
 @pytest.mark.rule("vpod:V21", "vpod:D2")
