@@ -21,7 +21,7 @@ kubectl get nodes,statefulsets,pods,consumergroups -A -o yaml > cluster.yaml
 situate vpod plan -f situate.yaml --objects cluster.yaml
 """
 
-app = typer.Typer(no_args_is_help=True, help=_HELP)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_HELP)
 app.command(short_help="Show pods and vpods, and what is on what.")(status)
 app.command(short_help="Say why a vpod is where it is, pod by pod.")(explain)
 app.command(short_help="Show what would be decided now.")(plan)
