@@ -6,17 +6,11 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 from tests.controlplane.process import Process
 
-T = TypeVar("T")
-
 KUBECTL = Path(sys.executable).with_name("kubectl")
-WITHIN_S = 30.0
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -46,14 +40,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def eventually(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool) -> T:
-    """The first answer for which `holds`; fails with the last one when the time is over."""
-    deadline = time.monotonic() + WITHIN_S
-    while True:
-        answer = ask()
-        if holds(answer):
-            return answer
-        assert time.monotonic() < deadline, f"after {WITHIN_S:g} s it is still not so that {what}: {answer}"
-        time.sleep(0.05)

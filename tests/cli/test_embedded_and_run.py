@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.processes import KUBECTL, call, eventually, free_port, process, situate
+from tests.cli.processes import KUBECTL, call, free_port, process, situate
 from tests.controlplane.process import Process
+from tests.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
 METRICS = (

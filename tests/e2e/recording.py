@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.vpod_cluster import eventually
+from tests.waiting import eventually
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from situate.vpod.policy.configmap import parse_policy
-from tests.e2e.vpod_cluster import Arena, Cluster, eventually
+from tests.e2e.vpod_cluster import Arena, Cluster
+from tests.waiting import eventually
 
 REJECTED = "the configuration is not in force; the last good one stays"
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.vpod_cluster import Arena, Cluster, eventually, placed
+from tests.e2e.vpod_cluster import Arena, Cluster, placed
+from tests.waiting import eventually
 
 SOURCES = "/apis/sources.knative.dev/v1beta1"
 

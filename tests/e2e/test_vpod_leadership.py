@@ -7,7 +7,8 @@ from itertools import groupby
 
 import pytest
 
-from tests.e2e.vpod_cluster import Arena, Cluster, Request, Scheduler, eventually, rfc3339_now, steadily
+from tests.e2e.vpod_cluster import Arena, Cluster, Request, Scheduler, rfc3339_now
+from tests.waiting import eventually, steadily
 
 ELECTION = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "400ms"}
 

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from tests.controlplane.kubeconfig import write_kubeconfig
-from tests.e2e.vpod_cluster import ACCOUNT, GROUP, Cluster, Scheduler, eventually, placed, pod_is_ready, steadily
+from tests.e2e.vpod_cluster import ACCOUNT, GROUP, Cluster, Scheduler, placed, pod_is_ready
+from tests.waiting import eventually, steadily
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
 FILE = EXAMPLES / "situate.yaml"

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.e2e.vpod_cluster import Arena, Cluster, eventually, steadily
+from tests.e2e.vpod_cluster import Arena, Cluster
+from tests.waiting import eventually, steadily
 
 NODES = ("outage-a", "outage-b", "outage-c")
 

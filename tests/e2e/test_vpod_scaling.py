@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.e2e.recording import Change, Recording
-from tests.e2e.vpod_cluster import Arena, Cluster, eventually, placed
+from tests.e2e.vpod_cluster import Arena, Cluster, placed
+from tests.waiting import eventually
 
 CAPACITY = 4
 

@@ -11,13 +11,12 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 from typer.testing import CliRunner
@@ -27,15 +26,11 @@ from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.kubeconfig import write_kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import Process
-
-T = TypeVar("T")
+from tests.waiting import eventually
 
 GROUP = "internal.kafka.eventing.knative.dev"
 ACCOUNT = "situate"
 KUBECTL = Path(sys.executable).with_name("kubectl")
-WITHIN_S = 30.0
-"""More than enough for anything here; what takes longer hangs."""
-POLL_S = 0.05
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -51,26 +46,6 @@ QUICK: dict[str, Any] = {
     "drain": {"settle": "500ms"},
 }
 """Times short enough for a test to see the end of them."""
-
-
-def eventually(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool, *, within_s: float = WITHIN_S) -> T:
-    """The first answer for which `holds`; fails with the last one when the time is over."""
-    deadline = time.monotonic() + within_s
-    while True:
-        answer = ask()
-        if holds(answer):
-            return answer
-        assert time.monotonic() < deadline, f"after {within_s:g} s it is still not so that {what}: {answer}"
-        time.sleep(POLL_S)
-
-
-def steadily(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool, *, seconds: float) -> None:
-    """Demands that it holds for that long."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        answer = ask()
-        assert holds(answer), f"it is not so any more that {what}: {answer}"
-        time.sleep(POLL_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,33 @@
+"""Waiting for what other processes bring about: asking again until it holds, never for a fixed time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+WITHIN_S = 30.0
+"""More than enough for anything that a test waits for; what takes longer hangs."""
+POLL_S = 0.05
+
+
+def eventually(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool, *, within_s: float = WITHIN_S) -> T:
+    """The first answer for which `holds`; fails with the last one when the time is over."""
+    deadline = time.monotonic() + within_s
+    while True:
+        answer = ask()
+        if holds(answer):
+            return answer
+        assert time.monotonic() < deadline, f"after {within_s:g} s it is still not so that {what}: {answer}"
+        time.sleep(POLL_S)
+
+
+def steadily(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool, *, seconds: float) -> None:
+    """Demands that it holds for that long."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answer = ask()
+        assert holds(answer), f"it is not so any more that {what}: {answer}"
+        time.sleep(POLL_S)
