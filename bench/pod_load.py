@@ -59,7 +59,8 @@ class Watching:
             last = b""
             async with self._client.watch(PODS, self._namespace, resource_version=version) as lines:
                 begun.set()
-                async for last in lines:
+                async for line in lines:
+                    last = line
                     self.delivered += 1
                     if self.delivered >= self.wanted:
                         self.done.set()
