@@ -21,7 +21,7 @@ def test_a_change_is_told_once(tmp_path: Path) -> None:
     path = tmp_path / "situate.yaml"
     path.write_text(HEAD)
     file = opened(path)
-    assert file.load().runtime.workers == 4
+    assert file.load().runtime.workers == 16
     assert file.poll() is None
     path.write_text(HEAD + "workers: 5\n")
     accepted = file.poll()

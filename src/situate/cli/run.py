@@ -118,6 +118,7 @@ def _compose(
             wall=_wall,
             rng=random.Random(),
             election_client=elections,
+            workers=runtime.workers,
             observe_election=metrics.observe_election,
         )
         controllers.append(controller)

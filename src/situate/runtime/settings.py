@@ -27,7 +27,6 @@ Address = Annotated[
 class LeaderElection(msgspec.Struct, frozen=True, rename="camel"):
     """One replica writes, the others wait; the three times mean what they mean in client-go."""
 
-    enabled: bool = True
     namespace: NamespaceName | None = None
     """Where the Leases are; None is the namespace that we run in."""
     identity: Annotated[str, msgspec.Meta(min_length=1, max_length=253)] | None = None
@@ -74,7 +73,6 @@ class Client(msgspec.Struct, frozen=True, rename="camel"):
     """Requests a second, on average."""
     burst: Annotated[int, msgspec.Meta(ge=1)] = 400
     """Requests at once after a quiet time."""
-    request_timeout: PositiveDuration = 30.0
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True, rename="camel"):
@@ -84,7 +82,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True, rename="camel"):
     log: Log = Log()
     health: Health = Health()
     client: Client = Client()
-    workers: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 4
-    """Reconciliations at a time for each product."""
+    workers: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 16
+    """Objects that are worked on at a time, for each controller."""
     shutdown_timeout: PositiveDuration = 25.0
     """How long to finish what is in flight; below Kubernetes' grace period of 30 s."""
