@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from situate.cluster.api import ApiServer
-from situate.cluster.effects import ADMIN, Effect, Identity, WebhookReply
+from situate.cluster.effects import ADMIN, CallWebhook, Identity, WebhookReply
 from situate.cluster.names import Names
 from situate.cluster.store import Store
 from situate.cluster.watch import Watch
@@ -41,6 +41,8 @@ class Cluster:
         self.api = ApiServer(Names(random.Random(seed)), now=self.now, store=store or Store(window=window))
         self.webhooks: list[dict[str, Any]] = []
         """Reviews that were sent."""
+        self.rounds: list[int] = []
+        """How many of them went out together, each time that several did."""
 
     def request(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Request:
         path, _, query = path.partition("?")
@@ -92,12 +94,16 @@ class Cluster:
         try:
             effect = next(handling)
             while True:
-                effect = handling.send(self._reply(effect, waiting.pop(0)))
+                if isinstance(effect, CallWebhook):
+                    effect = handling.send(self._reply(effect, waiting.pop(0)))
+                else:
+                    self.rounds.append(len(effect.calls))
+                    effect = handling.send(tuple(self._reply(call, waiting.pop(0)) for call in effect.calls))
         except StopIteration as done:
             assert not waiting, f"{len(waiting)} webhook calls were not made"
             return said(done.value)
 
-    def _reply(self, effect: Effect, reply: Any) -> WebhookReply:
+    def _reply(self, effect: CallWebhook, reply: Any) -> WebhookReply:
         asked = json.loads(effect.body)["request"]
         self.webhooks.append(asked)
         if isinstance(reply, WebhookReply):

@@ -216,3 +216,31 @@ def test_without_a_network_a_webhook_is_unreachable(cluster: Cluster) -> None:
 def test_new_nodes_are_tainted_until_ready(cluster: Cluster) -> None:
     node = cluster.post("/api/v1/nodes", {"metadata": {"name": "n"}}).ok(201)
     assert node["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+
+
+def refused(message: str) -> Any:
+    return lambda _: {"allowed": False, "status": {"message": message}}
+
+
+def test_validating_webhooks_are_asked_at_once_and_the_first_refusal_is_told(cluster: Cluster) -> None:
+    configure(cluster, VALIDATING, "v", hook("a.situate.dev"), hook("b.situate.dev"), hook("c.situate.dev"))
+    answer = create(cluster, allow, refused("second"), refused("third"))
+    assert cluster.rounds == [3]
+    assert answer.body["message"] == 'admission webhook "b.situate.dev" denied the request: second'
+    create(cluster, allow, allow, allow).ok(201)
+
+
+def test_one_that_wants_to_be_asked_again_does_not_hold_up_the_others(cluster: Cluster) -> None:
+    configure(cluster, VALIDATING, "v", hook("a.situate.dev"), hook("b.situate.dev"))
+    create(cluster, WebhookReply(503, b"", retry_after_s=1), allow, allow).ok(201)
+    assert cluster.rounds == [2]
+    assert len(cluster.webhooks) == 3
+
+
+def test_failures_of_one_do_not_excuse_another(cluster: Cluster) -> None:
+    ignored = hook("a.situate.dev", failurePolicy="Ignore")
+    configure(cluster, VALIDATING, "v", ignored, hook("b.situate.dev"))
+    broken = WebhookReply(error="connection refused")
+    create(cluster, broken, allow).ok(201)
+    answer = create(cluster, allow, broken, body=pod("q"))
+    assert (answer.code, answer.body["reason"]) == (500, "InternalError")

@@ -505,6 +505,19 @@ async def test_quota_is_counted_after_the_webhooks(api: Api, namespace: str, reg
     assert len(registered.hooks.requests("/v")) <= 1
 
 
+async def test_validating_webhooks_are_asked_at_once(api: Api, namespace: str, registered: Registered) -> None:
+    """Each answers only once the other was asked."""
+    both = asyncio.Barrier(2)
+
+    async def together(_: dict[str, Any]) -> dict[str, Any]:
+        await both.wait()
+        return {"allowed": True}
+
+    hooks = [registered.webhook(name, registered.hooks.at(f"/{name}", together)) for name in ("a", "b")]
+    await registered.validating(*hooks)
+    (await api.post(core(namespace, "pods"), pod("p"))).ok(201)
+
+
 async def test_a_mutating_policy(api: Api, namespace: str) -> None:
     """MutatingAdmissionPolicy is stable from 1.36."""
     name = f"label-{namespace}"

@@ -21,7 +21,7 @@ from situate.cluster.bootstrap import bootstrap
 from situate.cluster.builtin_resources import BUILT_IN, LEFT_OUT, LEFT_OUT_SUBRESOURCES
 from situate.cluster.custom_resources import CustomResources
 from situate.cluster.deleting import Deleting, Deletion
-from situate.cluster.effects import ADMIN, Effect, Identity, Reply, WebhookReply
+from situate.cluster.effects import ADMIN, Effect, Identity, Reply, unreachable
 from situate.cluster.evictions import Evictions
 from situate.cluster.field_errors import Refused, bad_request
 from situate.cluster.names import Names
@@ -101,9 +101,9 @@ class ApiServer:
         """`handle` for callers without a network: a webhook that would be called counts as unreachable."""
         handling = self.handle(request, now, identity)
         try:
-            next(handling)
+            effect = next(handling)
             while True:
-                handling.send(WebhookReply(error="there is no network"))
+                effect = handling.send(unreachable(effect))
         except StopIteration as done:
             answer: Answer = done.value
             return answer

@@ -10,7 +10,7 @@ from situate.cluster.api import Answer, ApiServer, Handling
 from situate.cluster.controller_writes import ControllerWriter, answer_of
 from situate.cluster.controllers import Machinery, MachinerySettings
 from situate.cluster.controllers.actions import Rng
-from situate.cluster.effects import Effect, Identity, WebhookReply
+from situate.cluster.effects import Effect, Identity, unreachable
 from situate.cluster.names import Names
 from situate.objects.messages import Request
 
@@ -38,9 +38,9 @@ class Cluster:
         self._now = max(self._now, now)
         self.machinery.step(self._now)
 
-    def _without_network(self, handling: Handling, _: Effect, ticket: int) -> None:
+    def _without_network(self, handling: Handling, effect: Effect, ticket: int) -> None:
         try:
             while True:
-                handling.send(WebhookReply(error="there is no network"))
+                effect = handling.send(unreachable(effect))
         except StopIteration as done:
             self.machinery.settle(ticket, answer_of(done.value))

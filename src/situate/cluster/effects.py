@@ -1,7 +1,7 @@
 """What answering a request may ask of the world, and who asks: the only values that cross the sans-I/O edge.
 
 Everything but admission webhooks is answered at once. `ApiServer.handle` yields a `CallWebhook` for each call that is
-to be made and is sent the `WebhookReply`.
+to be made and is sent the `WebhookReply`; for a `CallTogether` it is sent as many replies.
 """
 
 from __future__ import annotations
@@ -68,5 +68,18 @@ class WebhookReply:
     """How long the call took."""
 
 
-Effect: TypeAlias = CallWebhook
-Reply: TypeAlias = WebhookReply
+@dataclass(frozen=True, slots=True)
+class CallTogether:
+    """Send several AdmissionReviews at once; the replies come in the order of the calls, when all are there."""
+
+    calls: tuple[CallWebhook, ...]
+
+
+Effect: TypeAlias = CallWebhook | CallTogether
+Reply: TypeAlias = WebhookReply | tuple[WebhookReply, ...]
+
+
+def unreachable(effect: Effect) -> Reply:
+    """What comes of calls where there is no network."""
+    reply = WebhookReply(error="there is no network")
+    return reply if isinstance(effect, CallWebhook) else (reply,) * len(effect.calls)

@@ -133,7 +133,7 @@ class Frontend:
     async def drive(self, handling: Handling, effect: Effect) -> ApiAnswer:
         """Makes the webhook calls that a request waits for, until it is answered."""
         while True:
-            reply = await self._webhooks.call(effect)
+            reply = await self._webhooks.carried_out(effect)
             try:
                 effect = handling.send(reply)
             except StopIteration as done:

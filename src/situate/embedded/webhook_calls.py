@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from situate.cluster.effects import CallWebhook, WebhookReply
+from situate.cluster.effects import CallWebhook, Effect, Reply, WebhookReply
 
 ServiceAddress = Callable[[str, str, int], str]
 """Where a Service's port can be reached from here, as `https://host:port`; raises `LookupError` if nowhere."""
@@ -25,7 +25,13 @@ class WebhookCaller:
         self._session = aiohttp.ClientSession(trust_env=False)
         self._tls: dict[str, ssl.SSLContext] = {}
 
-    async def call(self, effect: CallWebhook) -> WebhookReply:
+    async def carried_out(self, effect: Effect) -> Reply:
+        """What comes of one call, or of several at once."""
+        if isinstance(effect, CallWebhook):
+            return await self._call(effect)
+        return tuple(await asyncio.gather(*map(self._call, effect.calls)))
+
+    async def _call(self, effect: CallWebhook) -> WebhookReply:
         """One attempt; whatever goes wrong is told in the reply."""
         if effect.not_before_s:
             await asyncio.sleep(effect.not_before_s)

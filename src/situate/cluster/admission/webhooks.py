@@ -1,7 +1,8 @@
 """Calls of admission webhooks: which are asked, what they are sent, and what their answers do.
 
 After apiserver's pkg/admission/plugin/webhook. Mutating webhooks are asked one after the other, in the order of the
-configurations' names; validating ones too, where upstream asks all at once and reports one refusal.
+configurations' names; validating ones all at once, of whose refusals the first in that order is told, where upstream
+tells the first to come.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from situate.cluster.admission.asking import Asking, together
 from situate.cluster.admission.attributes import Attributes, Steps
 from situate.cluster.admission.hooks import Hook, Hooks
 from situate.cluster.admission.reviewed import review
@@ -93,27 +95,37 @@ class Webhooks:
             changed = False
             try:
                 changed = yield from self._mutated(hook, attributes)
-            except _CallFailed as failure:
-                self._failed(hook, failure)
+            except _CallFailed as failed:
+                refusal = self._failure(hook, failed)
+                if refusal is not None:
+                    raise refusal from None
             turn.mark(changed, hook)
 
     def validate(self, attributes: Attributes) -> Steps[None]:
-        """Asks all; raises `Declined` with the first refusal."""
-        for hook in self._validating.interested(attributes):
-            if not self._validating.matches(hook, attributes):
-                continue
-            try:
-                response = yield from self._asked(hook, attributes, mutating=False)
-                if not response.get("allowed"):
-                    raise Declined(_denied(hook.name, response.get("status")))
-            except _CallFailed as failure:
-                self._failed(hook, failure)
+        """Asks all at once; raises `Declined` with the first refusal."""
+        interested = self._validating.interested(attributes)
+        hooks = [hook for hook in interested if self._validating.matches(hook, attributes)]
+        refusals = yield from together([self._judged(hook, attributes) for hook in hooks])
+        for refusal in refusals:
+            if refusal is not None:
+                raise refusal
 
-    def _failed(self, hook: Hook, failure: _CallFailed) -> None:
-        if not hook.ignores_failure:
-            raise Declined(internal_error(f"failed calling webhook {quote(hook.name)}: {failure}"))
+    def _judged(self, hook: Hook, attributes: Attributes) -> Asking[Declined | None]:
+        try:
+            response = yield from self._asked(hook, attributes, mutating=False)
+        except _CallFailed as failure:
+            return self._failure(hook, failure)
+        except Declined as declined:
+            return declined
+        return None if response.get("allowed") else Declined(_denied(hook.name, response.get("status")))
 
-    def _mutated(self, hook: Hook, attributes: Attributes) -> Steps[bool]:
+    def _failure(self, hook: Hook, failure: _CallFailed) -> Declined | None:
+        """What a call that failed means; None if nothing."""
+        if hook.ignores_failure:
+            return None
+        return Declined(internal_error(f"failed calling webhook {quote(hook.name)}: {failure}"))
+
+    def _mutated(self, hook: Hook, attributes: Attributes) -> Asking[bool]:
         response = yield from self._asked(hook, attributes, mutating=True)
         if not response.get("allowed"):
             raise Declined(_denied(hook.name, response.get("status")))
@@ -146,7 +158,7 @@ class Webhooks:
         attributes.object = read.object
         return changed
 
-    def _asked(self, hook: Hook, attributes: Attributes, *, mutating: bool) -> Steps[Mapping[str, Any]]:
+    def _asked(self, hook: Hook, attributes: Attributes, *, mutating: bool) -> Asking[Mapping[str, Any]]:
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
             raise Declined(bad_request(f"admission webhook {quote(hook.name)} does not support dry run"))
         uid = self._names.uid()
@@ -162,7 +174,7 @@ class Webhooks:
         return response
 
 
-def _tried(hook: Hook, body: bytes) -> Steps[WebhookReply]:
+def _tried(hook: Hook, body: bytes) -> Asking[WebhookReply]:
     """Asks, and asks again with the same uid for as long as 503 or 429 comes with Retry-After."""
     left = hook.timeout_s
     wait = 0.0

@@ -1,0 +1,39 @@
+"""Asking several webhooks at once, in rounds: each step of every asker's conversation goes out with the others'."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TypeAlias, TypeVar
+
+from situate.cluster.admission.attributes import Steps
+from situate.cluster.effects import CallTogether, CallWebhook, WebhookReply
+
+T = TypeVar("T")
+
+Asking: TypeAlias = Generator[CallWebhook, WebhookReply, T]
+"""A conversation with one webhook: calls out, replies in."""
+
+
+def together(askers: Sequence[Asking[T]]) -> Steps[list[T]]:
+    """What each comes to, in their order. A round is over when all its replies are there."""
+    results: dict[int, T] = {}
+    replies: dict[int, WebhookReply | None] = dict.fromkeys(range(len(askers)))
+    while replies:
+        calls: dict[int, CallWebhook] = {}
+        for number, reply in replies.items():
+            try:
+                calls[number] = next(askers[number]) if reply is None else askers[number].send(reply)
+            except StopIteration as done:
+                results[number] = done.value
+        if not calls:
+            break
+        if len(calls) == 1:
+            [(number, call)] = calls.items()
+            answer = yield call
+            assert isinstance(answer, WebhookReply)
+            replies = {number: answer}
+        else:
+            answers = yield CallTogether(tuple(calls.values()))
+            assert isinstance(answers, tuple)
+            replies = dict(zip(calls, answers, strict=True))
+    return [results[number] for number in range(len(askers))]
