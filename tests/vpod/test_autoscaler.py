@@ -333,3 +333,13 @@ def test_without_a_drain_too_nothing_is_cut_that_would_have_to_come_back() -> No
     assert beat(kept, Memory(), 100.0, may_shrink=True).replicas == 3
     lighter = state(3, 3, [vpod("a/heavy", 1, placed(0, 0, 1)), light], **settings)
     assert beat(lighter, Memory(), 100.0, may_shrink=True).replicas == 2
+
+
+@pytest.mark.rule("vpod:B11", "vpod:B5")
+def test_what_a_quota_leaves_over_brings_no_pods_that_go_again() -> None:
+    heavy = vpod("a/heavy", 3, weight=2)
+    kept = state(1, 3, [heavy], namespace_max_share=0.5)
+    decision = schedule(kept, heavy)
+    assert total_vreplicas(decision.placements) == 1
+    assert [notice.reason for notice in decision.notices] == ["QuotaExceeded"]
+    assert pods_needed(kept) == 1

@@ -122,7 +122,8 @@ def _with_what_lies(state: State) -> int:
     bare = state.replicas - len(wasted) - len(known)
     pending: Counter[int] = Counter()
     for entry in state.vpods.values():
-        if entry.short_since is not None and entry.listed and entry.weight <= capacity:
+        # whom a rule holds back is helped by no room; a quota even grows with the pods, and falls when they go again
+        if entry.short_since is not None and entry.listed and not entry.ruled_out and entry.weight <= capacity:
             pending[entry.weight] += max(0, entry.wanted - entry.reserved_total)
     pending = +pending
     if not pending:
