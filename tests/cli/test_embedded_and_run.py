@@ -14,6 +14,8 @@ from tests.cli.processes import KUBECTL, call, free_port, process, situate
 from tests.controlplane.process import Process
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.xdist_group("cli-playground")  # one server for all of them
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
 METRICS = (
     "situate_vpod_pods",

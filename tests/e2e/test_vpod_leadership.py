@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.vpod_cluster import Arena, Cluster, Request, Scheduler, rfc3339_now
 from tests.waiting import eventually, steadily
 
-ELECTION = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "400ms"}
+ELECTION = {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "500ms"}
 
 
 @pytest.mark.rule("vpod:B2", "vpod:D1", "vpod:S6", "vpod:S7", "vpod:V1")
