@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.cel import MAX_LENGTH, CelError, Program, compile_condition
+from situate.cluster.cel import MAX_LENGTH, CelError, Program, compile_condition, compile_expression
 
 POD = {
     "metadata": {"name": "web", "labels": {"app": "web"}},
@@ -134,3 +134,19 @@ def test_comprehensions_may_not_be_nested_without_end() -> None:
 
 def test_names_in_texts_and_comments_are_no_names() -> None:
     assert holds("'foo bar' == \"foo bar\" // baz\n && object.metadata.name == 'web'") is True
+
+
+@pytest.mark.parametrize(
+    ("expression", "want"),
+    [("string(1 == 1)", "true"), ("string(1 == 2)", "false"), ("string(12)", "12"), ("string('a')", "a")],
+)
+def test_anything_simple_becomes_a_string(expression: str, want: str) -> None:
+    program = compile_expression(expression, frozenset())
+    assert isinstance(program, Program)
+    assert program.evaluate({}) == want
+
+
+def test_a_map_becomes_no_string() -> None:
+    program = compile_expression("string({})", frozenset())
+    assert isinstance(program, Program)
+    assert isinstance(program.evaluate({}), CelError)

@@ -26,6 +26,13 @@ def _size(value: Any) -> int:
     return len(value)
 
 
+def _string(value: Any) -> str:
+    """Of what the evaluator's own, which is tried first, does not convert."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    raise ValueError("no such overload: string")
+
+
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     if limit == 0:
         return []
@@ -130,6 +137,7 @@ def _sign(quantity: _Quantity) -> int:
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
         CODE_POINTS: _size,
+        "string": _string,
         "lowerAscii": lambda text: "".join(char.lower() if char.isascii() else char for char in text),
         "upperAscii": lambda text: "".join(char.upper() if char.isascii() else char for char in text),
         "trim": lambda text: text.strip(),
