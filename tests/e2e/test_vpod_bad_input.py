@@ -66,6 +66,7 @@ def test_a_statefulset_that_is_missing_is_waited_for(arena: Callable[..., Arena]
         eventually("somebody is told", lambda: ours.events("StatefulSetMissing"))
         condition = eventually("the condition says it", lambda: _scheduled(ours, "orders"))
         assert (condition["status"], condition["reason"]) == ("False", "Schedule")
+        assert condition["message"].startswith(f"StatefulSet {ours.name}/dispatcher does not exist: create it")
         ours.add_statefulset()
         ours.wait_placed()
         assert len(scheduler.said("the StatefulSet does not exist; waiting for it")) == 1

@@ -28,7 +28,7 @@ from situate.runtime.outcomes import DONE, Result
 from situate.runtime.workqueue import WorkQueue
 from situate.vpod import rebalance
 from situate.vpod.adapters import read_vpod
-from situate.vpod.controller.reporting import Reporter
+from situate.vpod.controller.reporting import Reporter, missing_statefulset
 from situate.vpod.controller.watched import BY_OWNER, CONSUMERS, Watched, WatchedSource, has_workers
 from situate.vpod.controller.writes import Writes
 from situate.vpod.decide import Decision, commit, retry_order
@@ -336,7 +336,7 @@ class Placing:
             settings.condition,
             scheduled=decision.left == 0,
             reason="Schedule" if decision.left else "",
-            message=str(decision.shortage) if decision.shortage is not None else "",
+            message=self._why_short(decision),
         )
         path = settings.placements_path or ""
         patch = status_patch(found.object.content, path, decision.placements, verdict, self._wall())
@@ -360,6 +360,14 @@ class Placing:
             return False  # it is tried again by then, and told as it is then
         self._reworded[key] = now
         return True
+
+    def _why_short(self, decision: Decision) -> str:
+        """For the condition; empty if nothing is left over."""
+        if decision.shortage is None:
+            return ""
+        if self.statefulset() is None and self.state is not None:
+            return missing_statefulset(self.state.options.statefulset)
+        return str(decision.shortage)
 
     async def _patch_status(self, found: Found, patch: Patch) -> Unstructured:
         meta = found.object.metadata

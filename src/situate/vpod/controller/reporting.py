@@ -27,6 +27,11 @@ Record = Callable[[ObjectReference, str, str, str], None]
 """Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
 
 
+def missing_statefulset(name: str) -> str:
+    """What people are told, in the Event and in the condition of whoever waits for room (D20)."""
+    return f"StatefulSet {name} does not exist: create it, or correct the configuration of vpod"
+
+
 class VPodMetrics:
     """Shared by every StatefulSet of the process; the label is `namespace/name` of the set."""
 
@@ -141,8 +146,7 @@ class Reporter:
         """Told once, until it has existed again (D20)."""
         namespace, _, name = self._name.partition("/")
         regarding = ObjectReference("apps/v1", "StatefulSet", namespace, name)
-        message = f"StatefulSet {self._name} does not exist: create it, or correct the configuration of vpod"
-        self._record(regarding, WARNING, "StatefulSetMissing", message)
+        self._record(regarding, WARNING, "StatefulSetMissing", missing_statefulset(self._name))
         self._log.warning("the StatefulSet does not exist; waiting for it", next_step="create it, or correct the name")
 
     def beat(self, state: State, decided: Beat, drain_before: DrainGoal | None) -> None:
