@@ -6,7 +6,7 @@ from tests.mutations.patch import Mutation
 
 _DECIDE, _STATE, _DRAIN = "tests/vpod/test_decide.py", "tests/vpod/test_state.py", "tests/vpod/test_drain.py"
 _FACADE, _LEADING = "tests/vpod/test_facade.py", "tests/vpod/controller/test_leading.py"
-_WRITES, _AUTOSCALER = "tests/vpod/controller/test_writes.py", "tests/vpod/test_autoscaler.py"
+_WRITES, _AUTOSCALER = "tests/runtime/test_actuator.py", "tests/vpod/test_autoscaler.py"
 
 GUARDS = (
     Mutation(
@@ -52,15 +52,15 @@ GUARDS = (
     Mutation(
         "may-write",
         "every write asks first whether it may leave (S7)",
-        "vpod/controller/writes.py",
-        "            self._may_write()\n",
-        "            pass\n",
+        "runtime/actuator.py",
+        "            self._may_write()\n        except BaseException:\n",
+        "            pass\n        except BaseException:\n",
         (_WRITES,),
     ),
     Mutation(
         "writes-finish",
         "a term waits for the answers of its writes (S7)",
-        "vpod/controller/writes.py",
+        "runtime/actuator.py",
         "        if self._under_way:\n",
         "        if False:\n",
         (_WRITES,),
@@ -69,7 +69,7 @@ GUARDS = (
         "term-ends-after-writes",
         "the Lease is released after the last answer (S7)",
         "vpod/controller/controller.py",
-        "            await self._writes.finish()\n",
+        "            await self._actuator.finish()\n",
         "",
         (_LEADING,),
     ),

@@ -1,104 +1,70 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
-from situate.kube.errors import Conflict
-from situate.runtime.actuator import Actuator, Effect, bounded, raise_first_failure
-from situate.runtime.outcomes import Retriable
-from situate.testing.processes import World
+from situate.runtime.actuator import ANSWER_S, Actuator
 
 
-def virtually(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    with World() as world:
-        world.run(main)
+class Server:
+    """Carries out a request after a while, whoever waits for it."""
+
+    def __init__(self, seconds: float = 1.0) -> None:
+        self.seconds = seconds
+        self.carried_out = 0
+
+    async def request(self) -> int:
+        await asyncio.sleep(self.seconds)
+        self.carried_out += 1
+        return self.carried_out
 
 
-def test_applies_in_order_and_goes_on_after_a_failure() -> None:
-    async def main() -> None:
-        done: list[str] = []
-
-        async def perform(action: str) -> int:
-            if action == "bad":
-                raise Conflict(409, "Conflict", "changed")
-            done.append(action)
-            return len(done)
-
-        seen: list[Effect] = []
-        actuator = Actuator[str, str](perform, observe=lambda outcome: seen.append(outcome.effect))
-        outcomes = await actuator.apply("web", actuator.next_generation("web"), ["a", "bad", "b"])
-        assert done == ["a", "b"]
-        assert [each.effect for each in outcomes] == seen == [Effect.DONE, Effect.FAILED, Effect.DONE]
-        assert [each.value for each in outcomes] == [1, None, 2]
-        with pytest.raises(Conflict):
-            raise_first_failure(outcomes)
-
-    virtually(main)
+class NotNow(Exception):
+    pass
 
 
 @pytest.mark.rule("vpod:S7")
-def test_asks_for_leadership_before_each_action() -> None:
-    async def main() -> None:
-        valid, done = [True], list[str]()
+@pytest.mark.looptime
+async def test_nothing_is_sent_by_who_may_not_write() -> None:
+    def refuse() -> None:
+        raise NotNow
 
-        async def perform(action: str) -> None:
-            done.append(action)
-            valid[0] = False
-
-        actuator = Actuator[str, str](perform, may_write=lambda: valid[0])
-        outcomes = await actuator.apply("web", actuator.next_generation("web"), ["a", "b", "c"])
-        assert done == ["a"]
-        assert [each.effect for each in outcomes] == [Effect.DONE, Effect.NOT_LEADING, Effect.NOT_LEADING]
-        with pytest.raises(Retriable, match="another process may lead"):
-            raise_first_failure(outcomes)
-
-    virtually(main)
+    server = Server()
+    with pytest.raises(NotNow):
+        await Actuator(refuse).write(server.request())
+    await asyncio.sleep(10.0)
+    assert server.carried_out == 0
 
 
-@pytest.mark.parametrize("fails", [False, True], ids=["late answer", "late error"])
-def test_a_newer_decision_ends_the_older_one(fails: bool) -> None:
-    async def main() -> None:
-        done: list[str] = []
-
-        async def perform(action: str) -> None:
-            done.append(action)
-            await asyncio.sleep(5)
-            if fails:
-                raise Conflict(409, "Conflict", "changed")
-
-        actuator = Actuator[str, str](perform)
-        old = asyncio.create_task(actuator.apply("web", actuator.next_generation("web"), ["a", "b"]))
-        other = asyncio.create_task(actuator.apply("db", actuator.next_generation("db"), ["x"]))
-        await asyncio.sleep(1)
-        actuator.next_generation("web")
-        outcomes = await old
-        assert done == ["a", "x"]
-        assert [each.effect for each in outcomes] == [Effect.SUPERSEDED] * 2
-        raise_first_failure(outcomes)
-        assert (await other)[0].effect is (Effect.FAILED if fails else Effect.DONE), "another key is another decision"
-
-    virtually(main)
+@pytest.mark.rule("vpod:S7")
+@pytest.mark.looptime
+async def test_a_term_waits_for_answers_of_writes_that_nobody_awaits_any_more() -> None:
+    server, actuator = Server(), Actuator(lambda: None)
+    waiting = asyncio.ensure_future(actuator.write(server.request()))
+    await asyncio.sleep(0.1)
+    waiting.cancel()
+    await actuator.finish()
+    assert server.carried_out == 1
+    assert asyncio.get_running_loop().time() == pytest.approx(1.0)
 
 
-def test_a_defect_is_not_an_outcome() -> None:
-    async def main() -> None:
-        async def perform(_: str) -> None:
-            raise ZeroDivisionError
-
-        actuator = Actuator[str, str](perform)
-        with pytest.raises(ZeroDivisionError):
-            await actuator.apply("web", actuator.next_generation("web"), ["a"])
-
-    virtually(main)
+@pytest.mark.looptime
+async def test_it_does_not_wait_for_ever() -> None:
+    actuator = Actuator(lambda: None)
+    waiting = asyncio.ensure_future(actuator.write(Server(3600.0).request()))
+    await asyncio.sleep(0.0)
+    await actuator.finish()
+    assert asyncio.get_running_loop().time() == pytest.approx(ANSWER_S)
+    waiting.cancel()
 
 
-def test_a_write_is_waited_for_only_while_leadership_lasts() -> None:
-    async def main() -> None:
-        with pytest.raises(TimeoutError):
-            await bounded(asyncio.sleep(10), 2.0)
-        assert asyncio.get_running_loop().time() == 2
+@pytest.mark.looptime
+async def test_the_answer_and_the_failure_go_to_who_asked() -> None:
+    async def failing() -> None:
+        raise ConnectionError("no")
 
-    virtually(main)
+    actuator = Actuator(lambda: None)
+    assert await actuator.write(Server().request()) == 1
+    with pytest.raises(ConnectionError):
+        await actuator.write(failing())

@@ -15,7 +15,6 @@ from situate.kube.store import Store
 from situate.objects.events import ObjectReference
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
-from situate.runtime.actuator import Effect, Outcome
 from situate.runtime.metrics import Metrics
 from situate.runtime.reconciler import Attempt, Verdict
 from situate.runtime.workqueue import WorkQueue
@@ -39,8 +38,6 @@ def test_observers_count_under_closed_labels() -> None:
     observe(Attempt("b", Verdict.TERMINAL, 0.2, None, ValueError()))
     assert value(metrics, "situate_reconciliations_total", controller="vpod", verdict="success") == 1
     assert value(metrics, "situate_reconciliation_duration_seconds_count", controller="vpod") == 2
-    metrics.observe_outcome(Outcome(1, ObjectReference(), Effect.DONE))
-    assert value(metrics, "situate_actions_total", action="ObjectReference", effect="done") == 1
     metrics.observe_watch("pods")(WatchOutcome.EXPIRED)
     assert value(metrics, "situate_watch_connections_total", resource="pods", outcome="expired") == 1
     metrics.observe_reload(accepted=False)

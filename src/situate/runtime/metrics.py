@@ -18,7 +18,6 @@ from prometheus_client.registry import Collector
 from situate.kube.election import ElectionChange, ElectionNews
 from situate.kube.events import EventRecorder
 from situate.kube.reflector import Reflector, WatchOutcome
-from situate.runtime.actuator import Outcome
 from situate.runtime.reconciler import Attempt
 from situate.runtime.workqueue import WorkQueue
 
@@ -44,12 +43,6 @@ class Metrics:
             "How long an attempt took.",
             ("controller",),
             buckets=SECONDS,
-            registry=self.registry,
-        )
-        self._actions = Counter(
-            "situate_actions",
-            "Actions of decisions, by what became of them.",
-            ("action", "effect"),
             registry=self.registry,
         )
         self._elections = Counter(
@@ -78,10 +71,6 @@ class Metrics:
             self._durations.labels(controller).observe(attempt.seconds)
 
         return observe
-
-    def observe_outcome(self, outcome: Outcome[Any]) -> None:
-        """For `Actuator(observe=…)`."""
-        self._actions.labels(type(outcome.action).__name__, outcome.effect.value).inc()
 
     def observe_election(self, news: ElectionNews) -> None:
         """For `Elector(observe=…)`."""

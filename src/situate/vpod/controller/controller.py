@@ -18,6 +18,7 @@ from situate.kube.client import Client
 from situate.kube.election import ElectionNews, Elector, Leadership
 from situate.kube.errors import KubeError
 from situate.kube.lease_record import ElectionTimes, LeaseName
+from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
 from situate.runtime.reconciler import Reconciler
 from situate.runtime.workqueue import WorkQueue
@@ -27,7 +28,6 @@ from situate.vpod.controller.policies import Policies
 from situate.vpod.controller.reporting import Record, Reporter, VPodMetrics
 from situate.vpod.controller.scaling import Scaling
 from situate.vpod.controller.watched import Watched
-from situate.vpod.controller.writes import Writes
 from situate.vpod.model import Key
 from situate.vpod.options import Options
 from situate.vpod.state_json import differences
@@ -80,13 +80,13 @@ class VPodController:
         self._leadership: Leadership | None = None
         self._reporter = Reporter(self._options, metrics, record)
         self.queue: WorkQueue[Key] = WorkQueue(rng=rng)
-        self._writes = Writes(self._may_write)
+        self._actuator = Actuator(self._may_write)
         self.placing = Placing(
             self.watched,
             client,
             self.queue,
             self._reporter,
-            writes=self._writes,
+            actuator=self._actuator,
             wall=wall,
             wake_autoscaler=self._wake_autoscaler,
             drained=self._drained,
@@ -97,7 +97,7 @@ class VPodController:
             client,
             self._reporter,
             lambda: self._options,
-            writes=self._writes,
+            actuator=self._actuator,
             evict=self.placing.evict,
         )
         self._policies = Policies(self.watched, settings, record, self._policies_changed)
@@ -158,7 +158,7 @@ class VPodController:
                 group.create_task(self._rebalance())
         finally:
             self.placing.demote()
-            await self._writes.finish()
+            await self._actuator.finish()
             self._leadership = None
 
     async def _promote(self) -> None:

@@ -24,13 +24,13 @@ from situate.objects.pods import Pod
 from situate.objects.resources import STATEFULSETS
 from situate.objects.unstructured import Unstructured
 from situate.objects.workloads import StatefulSet
+from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import DONE, Result
 from situate.runtime.workqueue import WorkQueue
 from situate.vpod import rebalance
 from situate.vpod.adapters import read_vpod
 from situate.vpod.controller.reporting import Reporter, missing_statefulset
 from situate.vpod.controller.watched import BY_OWNER, CONSUMERS, Watched, WatchedSource, has_workers
-from situate.vpod.controller.writes import Writes
 from situate.vpod.decide import Decision, commit, retry_order
 from situate.vpod.drain import Eviction, place, retry_at
 from situate.vpod.evictor import eviction_patch, may_evict
@@ -75,7 +75,7 @@ class Placing:
         queue: WorkQueue[Key],
         reporter: Reporter,
         *,
-        writes: Writes,
+        actuator: Actuator,
         wall: Callable[[], datetime],
         wake_autoscaler: Callable[[], None],
         drained: Callable[[float], None],
@@ -88,7 +88,7 @@ class Placing:
         self._watched = watched
         self._client = client
         self._reporter = reporter
-        self._writes = writes
+        self._actuator = actuator
         self._wall = wall
         self._wake_autoscaler = wake_autoscaler
         self._drained = drained
@@ -371,7 +371,7 @@ class Placing:
 
     async def _patch_status(self, found: Found, patch: Patch) -> Unstructured:
         meta = found.object.metadata
-        return await self._writes.make(
+        return await self._actuator.write(
             self._client.patch_status(
                 found.source.resource, meta.name, patch, meta.namespace, field_manager=FIELD_MANAGER
             )
@@ -387,7 +387,7 @@ class Placing:
             match change:
                 case CreateWorker(_, content):
                     try:
-                        created = await self._writes.make(
+                        created = await self._actuator.write(
                             self._client.create(CONSUMERS, content, meta.namespace, field_manager=FIELD_MANAGER)
                         )
                     except AlreadyExists:
@@ -396,10 +396,10 @@ class Placing:
                 case ResizeWorker(name, vreplicas):
                     patch = MergePatch({"spec": {"vReplicas": vreplicas}})
                     resized = self._client.patch(CONSUMERS, name, patch, meta.namespace, field_manager=FIELD_MANAGER)
-                    workers.learn(await self._writes.make(resized))
+                    workers.learn(await self._actuator.write(resized))
                 case DeleteWorker(name):
                     try:
-                        await self._writes.make(self._client.delete(CONSUMERS, name, meta.namespace))
+                        await self._actuator.write(self._client.delete(CONSUMERS, name, meta.namespace))
                     except NotFound:
                         continue
 
@@ -428,7 +428,7 @@ class Placing:
             if written_by_others and after.key not in self._writing:
                 ours = entry.result
                 state.reserve(after.key, state.places_of(after.placements)[0])
-                if self._writes.allowed():  # a stale leader that wakes up sees what the present one has written
+                if self._actuator.allowed():  # a stale leader that wakes up sees what the present one has written
                     self._reporter.drifted(reference(source.resource, new), ours)
             self.queue.add(after.key)
         elif before is not None:

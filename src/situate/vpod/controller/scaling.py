@@ -14,11 +14,11 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import Conflict, KubeError, NotFound
 from situate.objects.resources import STATEFULSETS
+from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
 from situate.vpod.autoscaler import Beat, Memory, apply, beat
 from situate.vpod.controller.placing import Placing
 from situate.vpod.controller.reporting import Reporter
-from situate.vpod.controller.writes import Writes
 from situate.vpod.drain import Eviction, evicted
 from situate.vpod.options import Options
 
@@ -38,7 +38,7 @@ class Scaling:
         reporter: Reporter,
         options: Callable[[], Options],
         *,
-        writes: Writes,
+        actuator: Actuator,
         evict: Callable[[Eviction], Awaitable[bool]],
     ) -> None:
         """`evict` takes one placement away and says whether it did; `options` gives the present ones."""
@@ -46,7 +46,7 @@ class Scaling:
         self._client = client
         self._reporter = reporter
         self._options = options
-        self._writes = writes
+        self._actuator = actuator
         self._evict = evict
         self._triggered = asyncio.Event()
         self._memory = Memory()
@@ -128,7 +128,7 @@ class Scaling:
         options = self._options()
         namespace, name = options.statefulset_namespace, options.statefulset_name
         self._placing.asked_for(decided.replicas)
-        written = await self._writes.make(
+        written = await self._actuator.write(
             self._client.update_scale(STATEFULSETS, name, decided.replicas, namespace, resource_version=version)
         )
         self._log.info("the StatefulSet is scaled", before=before, after=decided.replicas, needed=decided.needed)
