@@ -16,6 +16,7 @@ from situate.embedded.journal import Unusable
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import DidNotStart, EmbeddedServer, Settings
 from situate.runtime.logs import configure_logging
+from situate.runtime.startup import run_process
 
 
 def embedded(
@@ -39,7 +40,7 @@ def embedded(
     with mendable_failures():
         settings = Settings(host=host, port=port, data=data)
         try:
-            raise typer.Exit(asyncio.run(_serve(settings, node_count, kubeconfig)))
+            raise typer.Exit(run_process(_serve(settings, node_count, kubeconfig)))
         except (DidNotStart, Unusable) as problem:
             sys.stderr.write(f"situate: {problem}\n")
             raise typer.Exit(ExitCode.NO) from None

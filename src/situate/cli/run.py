@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +31,7 @@ from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
 from situate.runtime.reload import ConfigurationFile, follow
+from situate.runtime.startup import collector_paused, run_process
 from situate.vpod.configuration import StatefulSetSettings
 from situate.vpod.controller import VPodController
 from situate.vpod.controller.controller import Candidacy
@@ -57,7 +59,7 @@ def run(
         connection = find_connection(kubeconfig, context)
         log = configuration.runtime.log
         configure_logging(log.level, log.format)
-        raise typer.Exit(asyncio.run(_run(source, configuration, connection)))
+        raise typer.Exit(run_process(_run(source, configuration, connection)))
 
 
 async def _run(source: ConfigurationFile, configuration: Configuration, connection: Connection) -> ExitCode:
@@ -127,8 +129,30 @@ def _compose(
         for reflector in controller.watched.reflectors():
             metrics.add_reflector(reflector)
         manager.add(controller)
+    manager.add(_FirstListing(controllers))
     manager.add(_Reload(source, controllers, metrics))
     return manager
+
+
+class _FirstListing:
+    """Spares the first listing of everything the garbage collections that would come to nothing."""
+
+    name = "first listing"
+    _AT_MOST_S = 60.0  # a resource that is missing may never be listed, and the collector must come back
+
+    def __init__(self, controllers: Sequence[VPodController]) -> None:
+        self._controllers = controllers
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        with collector_paused(), contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._AT_MOST_S):
+                for controller in self._controllers:
+                    await controller.watched.wait_synced()
+        await self._stopping.wait()
+
+    def stop(self) -> None:
+        self._stopping.set()
 
 
 class _Reload:

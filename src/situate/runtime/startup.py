@@ -1,14 +1,35 @@
-"""Keeps Python's garbage collector out of the way while a hundred thousand objects are read for the first time.
+"""How a process begins: on the fastest event loop that is installed, and with the garbage collector out of the way
+while a hundred thousand objects are read for the first time.
 
-They all stay, so every collection on the way is in vain; afterwards they are frozen, and later collections do not walk
-them. The setting is the process's, so the composition root asks for it once.
+Those objects all stay, so every collection on the way is in vain; afterwards they are frozen, and later collections do
+not walk them. The setting is the process's, so the composition root asks for it once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run_process(main: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, on uvloop where the extra `fast` is installed."""
+    with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
+        return runner.run(main)
+
+
+def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """None is asyncio's own."""
+    try:
+        factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
+    except ModuleNotFoundError:
+        return None
+    return factory
 
 
 @contextmanager
