@@ -77,6 +77,7 @@ def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]
         "scheduler",
         *("run", "-f", str(EXAMPLES / "situate.yaml"), "--kubeconfig", str(kubeconfig)),
         *("--set", f"health.address=127.0.0.1:{port}", "--set", "leaderElection.namespace=default"),
+        *("--set", "vpod[0].refreshPeriod=1s"),  # the gauges are set by the beats of the autoscaler
     )
     made = Playground(folder, kubeconfig, scheduler, port)
     try:
