@@ -303,9 +303,16 @@ def satisfied(watchdog: Watchdog) -> str | None:
     over = {pod: units for pod, units in watchdog.load().items() if units > watchdog.world.capacity}
     if over:
         return f"pods hold more than {watchdog.world.capacity}: {over}"
-    if state.drain is not None:
-        return f"pods from {state.drain.target} on are still drained"
     return None
+
+
+def drained(watchdog: Watchdog) -> str | None:
+    """What is still being emptied; None if nothing is. Unused pods may be found at any time after the last fault."""
+    member = watchdog.world.leader()
+    state = member.controller.placing.state if member is not None else None
+    if state is None or state.drain is None:
+        return None
+    return f"pods from {state.drain.target} on are still drained"
 
 
 def _readable(content: Mapping[str, Any]) -> dict[str, int]:

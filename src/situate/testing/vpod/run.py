@@ -18,7 +18,7 @@ from situate.testing.network import CALM, Weather
 from situate.testing.processes import ProcessState, Stuck
 from situate.testing.vpod import history as steps
 from situate.testing.vpod.history import AnyStep, History
-from situate.testing.vpod.invariants import Breach, Watchdog, satisfied
+from situate.testing.vpod.invariants import Breach, Watchdog, drained, satisfied
 from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, Member, VPodWorld
 from situate.vpod.drain import leaving
 from situate.vpod.model import PRIORITY_ANNOTATION_KEY, WEIGHT_ANNOTATION_KEY
@@ -209,7 +209,7 @@ def _heal(world: VPodWorld, watchdog: Watchdog) -> None:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
         world.call("PATCH", path, {"metadata": {"annotations": annotations}}, patch=True)
     end = world.now + HEALING_S
-    while (missing := satisfied(watchdog)) is not None:
+    while (missing := satisfied(watchdog) or drained(watchdog)) is not None:
         world.let_pass(5.0)
         watchdog.check()
         if world.now > end:
@@ -220,7 +220,7 @@ def _heal(world: VPodWorld, watchdog: Watchdog) -> None:
         watchdog.check()
         if (missing := satisfied(watchdog)) is not None:
             raise Breach(f"L: it was well and is not any more: {missing}")
-        if watchdog.writes == before:
+        if watchdog.writes == before and drained(watchdog) is None:
             return
     raise Breach(f"B5: vpod still writes {2 * HEALING_S:g} s after the last fault")
 
