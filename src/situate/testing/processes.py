@@ -97,6 +97,11 @@ class Process:
         if self._task.done():
             self.state = ProcessState.ENDED
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it may get a turn now or later."""
+        return self.state in (ProcessState.RUNNING, ProcessState.PAUSED)
+
     def pause(self) -> None:
         if self.state is ProcessState.RUNNING:
             self.state = ProcessState.PAUSED
@@ -136,6 +141,7 @@ class World:
     def __init__(self, timeline: Timeline | None = None) -> None:
         self.timeline = timeline or Timeline()
         self.processes: list[Process] = []
+        self._alive: list[Process] = []  # those that may get a turn again; the others are many after a while
 
     @property
     def now(self) -> float:
@@ -145,6 +151,7 @@ class World:
         """A new process. Several may bear one name, as after a restart."""
         process = Process(name, self.timeline, main)
         self.processes.append(process)
+        self._alive.append(process)
         return process
 
     def run_until(self, when: float, *, stop: Callable[[], bool] = lambda: False) -> bool:
@@ -152,6 +159,7 @@ class World:
 
         Raises `Stuck` when the processes keep each other busy without time passing.
         """
+        self._alive = [process for process in self._alive if process.is_alive]
         hooks = sys.get_asyncgen_hooks()
         turns, instant = 0, self.now
         try:
@@ -177,6 +185,7 @@ class World:
         if process.state is not ProcessState.ENDED:
             raise Stuck(f"still running after {at_most_s} virtual seconds")
         self.processes.remove(process)
+        self._alive.remove(process)
         failure = process.failure()
         process.close()
         if failure is not None:
@@ -193,10 +202,11 @@ class World:
         for process in self.processes:
             process.close()
         self.processes.clear()
+        self._alive.clear()
 
     def _turn_of_each(self) -> bool:
         turned = False
-        for process in tuple(self.processes):
+        for process in tuple(self._alive):
             if process.state is ProcessState.RUNNING:
                 due = process.loop.next_due()
                 if due is not None and due <= self.now:
@@ -207,7 +217,7 @@ class World:
     def _advance(self, until: float) -> bool:
         wanted = [
             due
-            for process in self.processes
+            for process in self._alive
             if process.state is ProcessState.RUNNING and (due := process.loop.next_due()) is not None
         ]
         next_turn = min(wanted, default=None)
