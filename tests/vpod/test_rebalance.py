@@ -91,3 +91,12 @@ def test_zones_are_evened_out_before_pods() -> None:
         3, 20, [vpod("a/b", 8, placed(6, 1, 1))], zones=["x", "y", "y"], rebalance=MANY, topology=Topology.ZONE
     )
     assert settle(kept, B, 3) == ([4, 2, 2], 2)
+
+
+@pytest.mark.rule("vpod:S4")
+def test_a_vpod_that_a_pod_gives_up_is_scheduled_first() -> None:
+    kept = state(3, 10, [vpod("a/b", 7, placed(5, 2))], rebalance=MANY)
+    kept.pod_gone("set-0", 0.0)
+    assert rebalanced(kept, B, 0.0, 4) is not None  # missing for a moment: what is there is held, the rest evened out
+
+    assert rebalanced(kept, B, kept.options.pod_grace, 4) is None

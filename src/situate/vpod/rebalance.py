@@ -44,9 +44,14 @@ def candidates(state: State) -> list[Key]:
 
 
 def rebalanced(state: State, key: Key, now: float, allowed: int) -> Decision | None:
-    """Up to `allowed` moves of one vpod, and not above `maxMovesPerVPod`; None if it is even. The caller commits."""
+    """Up to `allowed` moves of one vpod, and not above `maxMovesPerVPod`; None if it is even. The caller commits.
+
+    None as well while a pod gives it up or is overcommitted: then it has to be scheduled, not evened out (S4).
+    """
     state.advance(now)
     entry = state.vpods[key]
+    if not state.ousted.isdisjoint(entry.reserved or ()):
+        return None
     vpod = entry.as_vpod()
     situation = Situation.of(state, vpod)
     own = dict(situation.start)
