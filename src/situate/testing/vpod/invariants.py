@@ -298,7 +298,8 @@ def satisfied(watchdog: Watchdog) -> str | None:
         for pod in placements[key]:
             ordinal = ordinal_of(pod, STATEFULSET)
             verdict = state.verdict(-1 if ordinal is None else ordinal)
-            if verdict.pod_class is not PodClass.ACCEPT and verdict.cause is not Cause.CORDONED:
+            # what lies on a pod that is drained runs there until it has moved; `drained` waits for that
+            if verdict.pod_class is not PodClass.ACCEPT and verdict.cause not in (Cause.CORDONED, Cause.DRAINING):
                 return f"{key} is on {pod}, which is {verdict.cause}"
     over = {pod: units for pod, units in watchdog.load().items() if units > watchdog.world.capacity}
     if over:
