@@ -150,6 +150,19 @@ def test_surge_goes_on_as_soon_as_the_new_ones_are_ready() -> None:
     assert place(kept, subject, 2.0, ready=lambda _key, _pod: True).placements == placed(6)
 
 
+@pytest.mark.rule("vpod:L3")
+def test_a_vpod_that_is_scaled_to_zero_in_the_middle_of_a_surge_is_empty_at_once() -> None:
+    changes = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
+    kept = state(2, 10, [vpod("a/b", 6, placed(3, 3))], **changes)
+    apply(kept, beat(kept, Memory(), 0.0, True))
+    assert move(kept, "a/b", 1.0)[:2] == [5, 3]
+
+    kept.observe_vpod(vpod("a/b", 0, placed(5, 3)), 2.0)
+
+    assert move(kept, "a/b", 2.0)[:2] == [0, 0]
+    assert retry_at(kept, B) is None
+
+
 @pytest.mark.rule("vpod:V15", "vpod:V16")
 def test_an_evictor_gets_the_placements_and_they_are_placed_anew() -> None:
     kept = state(3, 10, [vpod("a/b", 6, placed(2, 2, 2)), vpod("a/c", 1, placed(0, 1))], **AT_ONCE)

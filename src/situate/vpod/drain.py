@@ -44,6 +44,8 @@ def place(state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool
     if state.drain is None or entry is None:
         return decide(state, vpod, now)
     if state.options.drain.surge == 0 or vpod.vreplicas == 0 or vpod.deletion_timestamp is not None:
+        if entry.surge:
+            state.set_surge(vpod.key, 0)  # what ran twice goes with the rest (L3)
         return decide(state, vpod, now, leave_draining=True)
     if entry.surge:
         settled = now >= entry.surge_since + state.options.drain.settle

@@ -43,6 +43,8 @@ from situate.vpod.workers import CreateWorker, DeleteWorker, ResizeWorker, worke
 
 SHORTAGE_RETRY_S = 5.0
 """How often vpods that are short are tried again without any event (Knative's requeue)."""
+SOONEST_RETRY_S = 0.1
+"""A vpod that waits for time to pass is never asked for in a busy loop."""
 FIELD_MANAGER = "situate-vpod"
 
 Audit = Callable[[State, Decision], None]
@@ -301,7 +303,7 @@ class Placing:
             self._drained((state.drain_moved_at or self._now()) + state.options.drain.settle)
             return DONE
         again = retry_at(state, key)
-        return Result(requeue_after=max(0.0, again - self._now())) if again is not None else DONE
+        return Result(requeue_after=max(SOONEST_RETRY_S, again - self._now())) if again is not None else DONE
 
     def _is_ready(self, _: Key, pod: str) -> bool:
         known = self._watched.pods.store.get(pod, self._watched.pods.scope.namespace or "")
