@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from situate.cluster.admission.attributes import Attributes, Steps
+from situate.cluster.admission.attributes import Steps
 from situate.cluster.deleting import Deleting, Deletion
 from situate.cluster.field_errors import Refused, bad_request
 from situate.cluster.options import DeleteOptions, delete_options
@@ -18,7 +18,7 @@ from situate.cluster.store import Store
 from situate.cluster.stored import Stored
 from situate.cluster.subresources import SUCCESS, set_condition
 from situate.cluster.times import timestamp
-from situate.cluster.writing import Call, Writing, Written, operation_options
+from situate.cluster.writing import Call, Writing, Written
 
 _BUDGETS: Final = "poddisruptionbudgets.policy"
 _MOST_DISRUPTED: Final = 2000
@@ -46,7 +46,7 @@ class Evictions:
             raise Declined(bad_request("name in URL does not match name in Eviction object"))
         options = delete_options(call.request, body.get("deleteOptions") or {"kind": "DeleteOptions"})
         dry_run = options.dry_run or call.options.dry_run
-        yield from self._judged(call, body)
+        yield from self._writing.admit_posted(call, body, "eviction", ("policy", "v1", "Eviction"))
         present = self._store.get("pods", call.target.namespace, call.name)
         if present is None:
             raise Declined(not_found(call.resource, call.name))
@@ -59,25 +59,6 @@ class Evictions:
             self._mark(call, present, pod)
         yield from self._deleting.delete(self._deletion(call, options, dry_run=dry_run), call.warnings, asked=True)
         return Written(201, dict(SUCCESS))
-
-    def _judged(self, call: Call, body: Obj) -> Steps[None]:
-        attributes = Attributes(
-            operation="CREATE",
-            resource=call.resource,
-            subresource="eviction",
-            kind=("policy", "v1", "Eviction"),
-            namespace=call.target.namespace,
-            name=call.name,
-            object=body,
-            old=None,
-            options=operation_options(call, "CREATE"),
-            dry_run=call.options.dry_run,
-            identity=call.identity,
-            now=call.now,
-            warnings=call.warnings,
-        )
-        yield from self._writing.admission.mutate(attributes)
-        yield from self._writing.admission.validate(attributes)
 
     def _consult_budget(self, call: Call, present: Stored, pod: Obj, *, dry_run: bool) -> None:
         budgets = self._budgets_of(present)

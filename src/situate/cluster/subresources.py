@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from situate.cluster import validation
-from situate.cluster.admission.attributes import Attributes, Steps
+from situate.cluster.admission.attributes import Steps
 from situate.cluster.field_errors import Refused, bad_request, invalid_object, required
 from situate.cluster.go_text import quote
 from situate.cluster.patches import json_patch, merge_patch
@@ -24,7 +24,7 @@ from situate.cluster.store import Store
 from situate.cluster.structural import ScalePaths, get_path, set_path
 from situate.cluster.table_cells import selector_text
 from situate.cluster.times import timestamp
-from situate.cluster.writing import APPLY_PATCH, JSON_PATCH, Call, Shape, Writing, Written, operation_options
+from situate.cluster.writing import APPLY_PATCH, JSON_PATCH, Call, Shape, Writing, Written
 
 SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -119,23 +119,7 @@ class Subresources:
                     str(error) if error else 'target.kind: Unsupported value: supported values: "Node", "<empty>"',
                 )
             )
-        attributes = Attributes(
-            operation="CREATE",
-            resource=call.resource,
-            subresource="binding",
-            kind=("", "v1", "Binding"),
-            namespace=call.target.namespace,
-            name=call.name,
-            object=body,
-            old=None,
-            options=operation_options(call, "CREATE"),
-            dry_run=call.options.dry_run,
-            identity=call.identity,
-            now=call.now,
-            warnings=call.warnings,
-        )
-        yield from self._writing.admission.mutate(attributes)
-        yield from self._writing.admission.validate(attributes)
+        yield from self._writing.admit_posted(call, body, "binding", ("", "v1", "Binding"))
         present = self._store.get("pods", call.target.namespace, call.name)
         if present is None:
             raise Declined(not_found(call.resource, call.name))

@@ -478,6 +478,26 @@ class Writing:
     ) -> Steps[None]:
         yield from self.admission.validate(self._attributes(call, operation, subresource, obj, old, shape))
 
+    def admit_posted(self, call: Call, body: Obj, subresource: str, kind: tuple[str, str, str]) -> Steps[None]:
+        """Admission of an object that is posted to a subresource and not stored: a Binding, an Eviction."""
+        attributes = Attributes(
+            operation="CREATE",
+            resource=call.resource,
+            subresource=subresource,
+            kind=kind,
+            namespace=call.target.namespace,
+            name=call.name,
+            object=body,
+            old=None,
+            options=operation_options(call, "CREATE"),
+            dry_run=call.options.dry_run,
+            identity=call.identity,
+            now=call.now,
+            warnings=call.warnings,
+        )
+        yield from self.admission.mutate(attributes)
+        yield from self.admission.validate(attributes)
+
     def _attributes(
         self, call: Call, operation: Any, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None
     ) -> Attributes:
