@@ -56,6 +56,7 @@ class Playground:
 
     def asked(self, path: str) -> tuple[int, str]:
         """What the scheduler's own server answers."""
+        assert self.scheduler.running, self.scheduler.tail(60)
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
         try:
             connection.request("GET", path)

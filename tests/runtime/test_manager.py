@@ -74,6 +74,12 @@ class Failing:
         self._work()
 
 
+class InAGroup(Failing):
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(super().run())
+
+
 def fail() -> None:
     raise ZeroDivisionError("oh")
 
@@ -113,6 +119,16 @@ def test_one_failure_ends_everything_with_a_sentence() -> None:
         assert str(caught.value) == "failing has failed, so the process stops: ZeroDivisionError: oh"
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
         assert story[-1] == (5, "other ends")
+
+    virtually(main)
+
+
+def test_the_only_failure_in_a_group_of_tasks_is_the_one_that_is_named() -> None:
+    async def main() -> None:
+        manager = Manager()
+        manager.add(InAGroup(5, fail))
+        with pytest.raises(ServiceFailed, match="ZeroDivisionError: oh"):
+            await manager.run()
 
     virtually(main)
 

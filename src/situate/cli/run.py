@@ -26,7 +26,7 @@ from situate.kube.errors import KubeError
 from situate.kube.events import EventRecorder
 from situate.kube.lease_record import ElectionTimes
 from situate.runtime.configuration import BadConfiguration, Configuration
-from situate.runtime.health import Health, HealthServer
+from situate.runtime.health import CannotListen, Health, HealthServer
 from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
@@ -75,6 +75,8 @@ async def _run(source: ConfigurationFile, configuration: Configuration, connecti
     except ServiceFailed as failed:
         if failed.name == Reaching.name and isinstance(failed.__cause__, KubeError):
             raise failed.__cause__ from None
+        if not isinstance(failed.__cause__, CannotListen):
+            structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=failed.__cause__)
         sys.stderr.write(f"situate: {failed}\n")
         return ExitCode.NO
     finally:

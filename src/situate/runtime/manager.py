@@ -40,9 +40,17 @@ class ServiceFailed(Exception):
     """A service ended although nobody asked it to; `str()` is the sentence with which the process ends."""
 
     def __init__(self, name: str, cause: BaseException | None) -> None:
+        cause = _innermost(cause)
         said = f"{type(cause).__name__}: {cause}" if cause is not None else "it returned"
         super().__init__(f"{name} has failed, so the process stops: {said}")
         self.name = name
+
+
+def _innermost(cause: BaseException | None) -> BaseException | None:
+    """What went wrong in a group of tasks, when only one did."""
+    while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
+        cause = cause.exceptions[0]
+    return cause
 
 
 @dataclass(slots=True)
