@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -204,3 +205,18 @@ def test_no_key_is_lost_or_in_two_hands(steps: list[tuple[str, int, int]], seed:
             task.cancel()
 
     virtually(main)
+
+
+def test_a_delay_of_next_to_nothing_is_a_delay_on_any_loop() -> None:
+    """uvloop gives no timer for what is due within half a millisecond."""
+
+    async def main() -> None:
+        keys = queue()
+        for delay_s in (0.0003, 0.0002, 0.0001, 0.0004):
+            keys.add_after("a", delay_s)
+        assert keys.statistics().delayed == 1
+        async with asyncio.timeout(30):
+            assert await keys.get() == "a"
+        assert keys.statistics().delayed == 0
+
+    uvloop.run(main())

@@ -64,7 +64,8 @@ class WorkQueue(Generic[K]):
         self._heap: list[tuple[int, int, K]] = []
         self._queued: dict[K, _Waiting] = {}
         self._processing: dict[K, int | None] = {}  # priority with which to queue it again, None if not wanted
-        self._delayed: dict[K, asyncio.TimerHandle] = {}
+        self._delayed: dict[K, tuple[float, asyncio.Handle]] = {}
+        """When a key is due, and its timer, which need not know when: uvloop has none for less than half a millisecond."""
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._resting: list[asyncio.Future[None]] = []
@@ -107,10 +108,11 @@ class WorkQueue(Generic[K]):
         when = loop.time() + delay_s
         planned = self._delayed.get(key)
         if planned is not None:
-            if planned.when() <= when:
+            due, timer = planned
+            if due <= when:
                 return
-            planned.cancel()
-        self._delayed[key] = loop.call_at(when, self._due, key)
+            timer.cancel()
+        self._delayed[key] = (when, loop.call_at(when, self._due, key))
 
     def retry(self, key: K) -> float:
         """Adds a key after its own back-off, which grows until `forget`; says how many seconds that is."""
@@ -152,7 +154,7 @@ class WorkQueue(Generic[K]):
     def shut_down(self) -> None:
         """Hands out no more keys: what waits is dropped, for it is found again by listing. May be called twice."""
         self._shut_down = True
-        for timer in self._delayed.values():
+        for _, timer in self._delayed.values():
             timer.cancel()
         self._delayed.clear()
         self._queued.clear()
