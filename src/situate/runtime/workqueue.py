@@ -65,7 +65,7 @@ class WorkQueue(Generic[K]):
         self._queued: dict[K, _Waiting] = {}
         self._processing: dict[K, int | None] = {}  # priority with which to queue it again, None if not wanted
         self._delayed: dict[K, tuple[float, asyncio.Handle]] = {}
-        """When a key is due, and its timer, which need not know when: uvloop has none for less than half a millisecond."""
+        """When a key is due, and its timer, which need not know: uvloop has none for less than half a millisecond."""
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._resting: list[asyncio.Future[None]] = []
