@@ -10,12 +10,19 @@ import msgspec
 import pytest
 
 from situate.kube.client import Client
-from situate.kube.errors import Conflict, Expired, Forbidden, NotFound, TooManyRequests, Unreachable
+from situate.kube.errors import (
+    Conflict,
+    Expired,
+    Forbidden,
+    NotFound,
+    TooManyRequests,
+    Unreachable,
+    UnreadableAnswer,
+)
 from situate.kube.limiter import Limiter
 from situate.kube.patches import ApplyPatch, JsonPatch, MergePatch, Patch, StrategicMergePatch
 from situate.kube.retries import Retries
 from situate.objects.authorization import ResourceAttributes
-from situate.objects.codec import Malformed
 from situate.objects.messages import Request, Response
 from situate.objects.meta import ObjectMeta
 from situate.objects.pods import Pod
@@ -25,6 +32,7 @@ WEB_0 = Pod(metadata=ObjectMeta(name="web-0", namespace="d", uid="u0"))
 WIDGETS = unstructured("example.com", "v1", "Widget", "widgets")
 
 Answer = Response | Unreachable | Mapping[str, Any]
+Call = Callable[[Client], Any]
 
 
 class FakeStream:
@@ -255,11 +263,29 @@ async def test_refusals_are_raised(answer: Response, class_: type[Exception]) ->
 
 
 async def test_an_object_that_cannot_be_read() -> None:
-    with pytest.raises(Malformed, match="nodes n cannot be read"):
+    with pytest.raises(UnreadableAnswer, match="nodes n cannot be read"):
         await Client(FakeTransport({"metadata": {"name": "n"}, "spec": {"taints": 5}})).get(NODES, "n")
 
 
-Call = Callable[[Client], Any]
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda c: c.get(NODES, "n"), id="get"),
+        pytest.param(lambda c: c.list_all(NODES), id="list"),
+        pytest.param(lambda c: c.create(NODES, {"metadata": {"name": "n"}}), id="create"),
+        pytest.param(lambda c: c.replace(NODES, "n", {}), id="replace"),
+        pytest.param(lambda c: c.patch(NODES, "n", MergePatch({})), id="patch"),
+        pytest.param(lambda c: c.get_scale(STATEFULSETS, "w", "d"), id="read of a scale"),
+        pytest.param(lambda c: c.update_scale(STATEFULSETS, "w", 3, "d"), id="write of a scale"),
+        pytest.param(lambda c: c.review_access(ResourceAttributes(verb="get", resource="pods")), id="review"),
+    ],
+)
+async def test_a_page_of_a_proxy_in_place_of_an_answer(call: Call) -> None:
+    """It comes with status 200 and is no JSON; whoever survives failures of the world must survive this one."""
+    with pytest.raises(UnreadableAnswer):
+        await call(Client(FakeTransport(Response(200, b"<html>Please log in</html>"))))
+
+
 OVERLOAD = refusal(429, "TooManyRequests", retryAfterSeconds=2)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from situate.kube.errors import Expired, KubeError, Unreachable, refusal
+from situate.kube.errors import Expired, KubeError, Unreachable, UnreadableAnswer, refusal
 from situate.kube.limiter import Limiter
 from situate.kube.patches import ApplyPatch, JsonPatch, MergePatch, Patch, StrategicMergePatch
 from situate.kube.retries import Retries
@@ -67,7 +67,7 @@ class Client:
     async def get(self, resource: ResourceType[T], name: str, namespace: str | None = None) -> T:
         """The object of this name; `NotFound` if there is none."""
         response = await self.raw(Request("GET", resource.path(namespace, name), (), _ACCEPT))
-        return decode(resource, response.body)
+        return _decoded(resource, response.body)
 
     async def list(
         self,
@@ -91,7 +91,10 @@ class Client:
             resourceVersionMatch=resource_version_match,
         )
         response = await self.raw(Request("GET", resource.path(namespace), query, _ACCEPT))
-        page = decode_page(resource, response.body)
+        try:
+            page = decode_page(resource, response.body)
+        except Malformed as problem:
+            raise UnreadableAnswer(str(problem)) from problem
         meta = page.metadata
         return Page(page.items, meta.resource_version, meta.continue_, meta.remaining_item_count, page.malformed)
 
@@ -150,7 +153,7 @@ class Client:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **content}
         query = _query(fieldManager=field_manager, dryRun="All" if dry_run else "")
         response = await self.raw(Request("POST", resource.path(namespace), query, _JSON, msgspec.json.encode(body)))
-        return decode(resource, response.body)
+        return _decoded(resource, response.body)
 
     async def replace(
         self,
@@ -171,7 +174,7 @@ class Client:
         query = _query(fieldManager=field_manager, dryRun="All" if dry_run else "")
         path = resource.path(namespace, name, subresource)
         response = await self.raw(Request("PUT", path, query, _JSON, msgspec.json.encode(body)))
-        return decode(resource, response.body)
+        return _decoded(resource, response.body)
 
     async def delete(
         self,
@@ -214,7 +217,7 @@ class Client:
         path = resource.path(namespace, name, subresource)
         headers = _PATCH_HEADERS[type(patch)]
         response = await self.raw(Request("PATCH", path, query, headers, msgspec.json.encode(patch.body)))
-        return decode(resource, response.body)
+        return _decoded(resource, response.body)
 
     async def patch_status(
         self,
@@ -232,7 +235,7 @@ class Client:
         """How many replicas are asked for and exist."""
         path = resource.path(namespace, name, "scale")
         response = await self.raw(Request("GET", path, (), _ACCEPT))
-        return decode(_scale_of(resource), response.body)
+        return _decoded(_scale_of(resource), response.body)
 
     async def update_scale(
         self,
@@ -253,7 +256,7 @@ class Client:
         }
         path = resource.path(namespace, name, "scale")
         response = await self.raw(Request("PUT", path, (), _JSON, msgspec.json.encode(body)))
-        return decode(_scale_of(resource), response.body)
+        return _decoded(_scale_of(resource), response.body)
 
     async def bind(self, pod: Pod, node: str) -> None:
         """Assigns the pod to a node; `Conflict` if it is bound, gated, terminating, or another pod by now."""
@@ -299,7 +302,7 @@ class Client:
         }
         request = Request("POST", SELFSUBJECTACCESSREVIEWS.path(), (), _JSON, msgspec.json.encode(body))
         response = await self.raw(request)
-        review: SelfSubjectAccessReview = decode(SELFSUBJECTACCESSREVIEWS, response.body)
+        review: SelfSubjectAccessReview = _decoded(SELFSUBJECTACCESSREVIEWS, response.body)
         return review.status
 
     @asynccontextmanager
@@ -380,6 +383,14 @@ async def _lines(stream: Stream) -> AsyncIterator[bytes]:
             if line:
                 yield line
         begun = [others[-1]]
+
+
+def _decoded(resource: ResourceType[T], body: bytes) -> T:
+    """What the server answered; to the callers bytes of the server that make no sense are a failure of the world."""
+    try:
+        return decode(resource, body)
+    except Malformed as problem:
+        raise UnreadableAnswer(str(problem)) from problem
 
 
 def _query(**parameters: str) -> Query:

@@ -24,7 +24,6 @@ from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from situate.kube.lease_record import ElectionTimes, LeaseName, Record, free_at, released, renewed, taken
 from situate.kube.patches import MergePatch
-from situate.objects.codec import Malformed
 from situate.objects.resources import LEASES
 
 JITTER: Final = 1.2
@@ -241,7 +240,7 @@ class Elector:
         except TimeoutError:
             self._timed_out = True
             self._failed(f"no answer within {limit_s:.3g} s")
-        except (KubeError, Malformed) as problem:
+        except KubeError as problem:
             self._failed(str(problem))
         else:
             self.problem = None
@@ -348,7 +347,7 @@ class Elector:
                     return
                 content = MergePatch(released(record, self._next_time()))
                 await self._client.patch(LEASES, self.lease.name, content, self.lease.namespace)
-        except (TimeoutError, KubeError, Malformed) as problem:
+        except (TimeoutError, KubeError) as problem:
             self._log.warning("the lease could not be released", error=str(problem) or "no answer")
             return
         self.holder = ""

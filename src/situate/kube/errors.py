@@ -1,6 +1,7 @@
 """How calls fail, and whether trying again helps.
 
-A refusal is an `ApiError`, one subclass for each way in which a server can refuse; no answer is `Unreachable`. Each
+A refusal is an `ApiError`, one subclass for each way in which a server can refuse; no answer is `Unreachable`, and one
+that makes no sense `UnreadableAnswer`. Whatever a call of the client raises for the world's sake is a `KubeError`. Each
 message is one sentence that names the object, quotes the server, and says what to do next. Retrying is left to
 `situate.kube.limiter` and to the work queue.
 """
@@ -32,6 +33,13 @@ class Unreachable(KubeError):
         super().__init__(message)
         self.outcome_unknown = outcome_unknown
         self.retriable = retriable
+
+
+class UnreadableAnswer(KubeError):
+    """The server answered yes, with bytes that are not the object: a write has been carried out all the same.
+
+    As often as it is asked it says the same, until somebody corrects the object, or the proxy that answers for it.
+    """
 
 
 class ApiError(KubeError):

@@ -21,7 +21,6 @@ from situate.kube.backoff import Backoff
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, KubeError, NotFound
 from situate.kube.patches import MergePatch
-from situate.objects.codec import Malformed
 from situate.objects.events import ObjectReference
 from situate.objects.meta import KubernetesObject
 from situate.objects.resources import CORE_EVENTS, ResourceType
@@ -222,7 +221,7 @@ class EventRecorder:
         series.writing = True
         try:
             await self._send(series)
-        except (KubeError, Malformed) as problem:
+        except KubeError as problem:
             self._failed(key, series, problem)
             return
         finally:
@@ -270,12 +269,11 @@ class EventRecorder:
             "count": series.count,
         }
 
-    def _failed(self, key: _SeriesKey, series: _Series, problem: KubeError | Malformed) -> None:
+    def _failed(self, key: _SeriesKey, series: _Series, problem: KubeError) -> None:
         series.failures += 1
-        again = isinstance(problem, AlreadyExists) or (isinstance(problem, KubeError) and problem.retriable)
+        again = isinstance(problem, AlreadyExists) or problem.retriable
         if again and series.failures < ATTEMPTS:
-            after_s = problem.after_s if isinstance(problem, KubeError) else None
-            series.not_before = _now() + max(RETRY.delay_s(series.failures, self._rng), after_s or 0.0)
+            series.not_before = _now() + max(RETRY.delay_s(series.failures, self._rng), problem.after_s or 0.0)
             return
         self._waiting.pop(key, None)
         self._series.pop(key, None)

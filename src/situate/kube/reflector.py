@@ -29,6 +29,7 @@ from situate.kube.errors import (
     MethodNotAllowed,
     NotFound,
     Unauthorized,
+    UnreadableAnswer,
 )
 from situate.kube.store import Store
 from situate.kube.versions import Versions
@@ -171,10 +172,10 @@ class Reflector(Generic[T]):
             return WatchOutcome.SILENT, self._count_failure(problem)
         except ApiError as problem:
             return WatchOutcome.REFUSED, self._count_failure(problem)
+        except (Malformed, UnreadableAnswer) as problem:
+            return WatchOutcome.MALFORMED, self._count_failure(problem)
         except KubeError as problem:
             return WatchOutcome.UNREACHABLE, self._count_failure(problem)
-        except Malformed as problem:
-            return WatchOutcome.MALFORMED, self._count_failure(problem)
         return WatchOutcome.ENDED, None
 
     def _count_failure(self, problem: Exception) -> Exception:
