@@ -1,0 +1,65 @@
+"""Where the default scheduler puts pods: gates, room, cordons, nominations, preferences."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.things import core, pod, replicaset
+from tests.contract.waiting import eventually, steady
+from tests.contract.work import Work, ready
+
+
+class TestScheduling:
+    async def test_a_gated_pod_is_placed_after_its_gate_is_gone(self, work: Work) -> None:
+        gated = pod("g", schedulingGates=[{"name": "example.com/wait"}])
+        (await work.api.post(core(work.namespace, "pods"), gated)).ok(201)
+        await steady(lambda: work.pod("g"), lambda each: each and "nodeName" not in each["spec"], seconds=0.3)
+        (await work.api.patch(core(work.namespace, "pods", "g"), {"spec": {"schedulingGates": None}})).ok()
+        await eventually(lambda: work.pod("g"), lambda each: each and ready(each))
+
+    async def test_no_room_is_said_on_the_pod(self, work: Work) -> None:
+        (await work.api.post(core(work.namespace, "pods"), pod("big", requests={"cpu": "900"}))).ok(201)
+        body = await eventually(lambda: work.pod("big"), lambda each: each and each["status"].get("conditions"))
+        assert body is not None
+        (condition,) = (each for each in body["status"]["conditions"] if each["type"] == "PodScheduled")
+        assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+        assert "nodes are available" in condition["message"]
+        assert "Insufficient cpu" in condition["message"]
+
+    async def test_a_cordoned_node_gets_nothing(self, work: Work, own_host: str) -> None:
+        host = own_host
+        (await work.api.patch(f"/api/v1/nodes/{host}", {"spec": {"unschedulable": True}})).ok()
+        selector = {"kubernetes.io/hostname": host}
+        (await work.api.post(core(work.namespace, "pods"), pod("p", nodeSelector=selector))).ok(201)
+        await steady(lambda: work.pod("p"), lambda each: each and "nodeName" not in each["spec"], seconds=0.3)
+        (await work.api.patch(f"/api/v1/nodes/{host}", {"spec": {"unschedulable": None}})).ok()
+        await eventually(lambda: work.pod("p"), lambda each: each and each["spec"].get("nodeName") == host)
+
+    @pytest.mark.parametrize("scheduler", ["default-scheduler", "another"])
+    async def test_a_nomination_holds_room(self, work: Work, own_host: str, scheduler: str) -> None:
+        host = own_host
+        selector = {"kubernetes.io/hostname": host}
+        gate = [{"name": "example.com/wait"}]
+        holder = pod(
+            "holder", requests={"cpu": "6"}, nodeSelector=selector, schedulingGates=gate, schedulerName=scheduler
+        )
+        (await work.api.post(core(work.namespace, "pods"), holder)).ok(201)
+        nominated = {"status": {"nominatedNodeName": host}}
+        (await work.api.patch(core(work.namespace, "pods", "holder", "status"), nominated)).ok()
+        await steady(lambda: work.pod("holder"), lambda each: each and "nodeName" not in each["spec"], seconds=0.3)
+        body = pod("other", requests={"cpu": "6"}, nodeSelector=selector)
+        (await work.api.post(core(work.namespace, "pods"), body)).ok(201)
+        if scheduler == "default-scheduler":
+            await steady(lambda: work.pod("other"), lambda each: each and "nodeName" not in each["spec"], seconds=1)
+        else:
+            await eventually(lambda: work.pod("other"), lambda each: each and each["spec"].get("nodeName") == host)
+
+
+class TestPreferences:
+    async def test_preference_alone_fills_the_preferred_nodes(self, work: Work, own_host: str) -> None:
+        term = {"key": "kubernetes.io/hostname", "operator": "In", "values": [own_host]}
+        preferred = {"weight": 100, "preference": {"matchExpressions": [term]}}
+        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+        await work.create("replicasets", replicaset("rs", 10, pod_spec={"affinity": affinity}))
+        pods = await work.settled(10)
+        assert {each["spec"]["nodeName"] for each in pods} == {own_host}
