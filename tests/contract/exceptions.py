@@ -14,9 +14,7 @@ EMBEDDED: dict[str, str] = {
     "test_defaults_are_seen_on_what_was_stored_before": (
         "objects are kept as encoded: a default that is added to a definition shows with an object's next write"
     ),
-    "test_a_nomination_holds_room[default-scheduler]": "the stand-in scheduler knows no nominations and no preemption",
     "test_a_mutating_policy": "typed objects in CEL are not evaluated; mutatingadmissionpolicies is refused by name",
-    "test_preference_alone_fills_the_preferred_nodes": "the stand-in scheduler knows no preferences",
     "test_the_endpoint_of_a_released_pod_stays": "nothing routes traffic here: EndpointSlices are kept, not filled",
     "test_quota_is_counted_after_the_webhooks": "quotas are not enforced; resourcequotas is refused by name",
     "test_yaml_answers": "answers are JSON; kubectl -o yaml converts them itself",

@@ -17,6 +17,25 @@ class TestScheduling:
         (await work.api.patch(core(work.namespace, "pods", "g"), {"spec": {"schedulingGates": None}})).ok()
         await eventually(lambda: work.pod("g"), lambda each: each and ready(each))
 
+    async def test_one_patch_narrows_labels_and_releases_a_gated_pod(
+        self, work: Work, hosts: list[str], own_host: str
+    ) -> None:
+        term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [*hosts, own_host]}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+        gated = pod("g", schedulingGates=[{"name": "example.com/wait"}], affinity={"nodeAffinity": required})
+        (await work.api.post(core(work.namespace, "pods"), gated)).ok(201)
+        narrower = {"key": "kubernetes.io/hostname", "operator": "In", "values": [own_host]}
+        terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"
+        operations = [
+            {"op": "add", "path": f"{terms}/0/matchExpressions/-", "value": narrower},
+            {"op": "add", "path": "/metadata/labels", "value": {"released": "yes"}},
+            {"op": "remove", "path": "/spec/schedulingGates/0"},
+        ]
+        (await work.api.patch(core(work.namespace, "pods", "g"), operations, form="json")).ok()
+        bound = await eventually(lambda: work.pod("g"), lambda each: each and ready(each))
+        assert bound is not None
+        assert (bound["spec"]["nodeName"], bound["metadata"]["labels"]["released"]) == (own_host, "yes")
+
     async def test_no_room_is_said_on_the_pod(self, work: Work) -> None:
         (await work.api.post(core(work.namespace, "pods"), pod("big", requests={"cpu": "900"}))).ok(201)
         body = await eventually(lambda: work.pod("big"), lambda each: each and each["status"].get("conditions"))
@@ -56,10 +75,28 @@ class TestScheduling:
 
 
 class TestPreferences:
-    async def test_preference_alone_fills_the_preferred_nodes(self, work: Work, own_host: str) -> None:
+    @pytest.mark.parametrize(
+        ("others", "count"),
+        [
+            # Of more pods without zones, upstream's own spreading sends some to other nodes, how many differs.
+            pytest.param("", 10, id="untainted"),
+            pytest.param("PreferNoSchedule", 30, id="PreferNoSchedule"),
+        ],
+    )
+    async def test_preference_alone_fills_the_preferred_nodes(
+        self, work: Work, hosts: list[str], own_host: str, others: str, count: int
+    ) -> None:
+        """Where there is room elsewhere too."""
         term = {"key": "kubernetes.io/hostname", "operator": "In", "values": [own_host]}
         preferred = {"weight": 100, "preference": {"matchExpressions": [term]}}
         affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
-        await work.create("replicasets", replicaset("rs", 10, pod_spec={"affinity": affinity}))
-        pods = await work.settled(10)
+        taints = [{"key": "example.com/slow", "effect": others}] if others else []
+        for host in hosts:
+            (await work.api.patch(f"/api/v1/nodes/{host}", {"spec": {"taints": taints or None}})).ok()
+        try:
+            await work.create("replicasets", replicaset("rs", count, pod_spec={"affinity": affinity}))
+            pods = await work.settled(count)
+        finally:
+            for host in hosts:
+                (await work.api.patch(f"/api/v1/nodes/{host}", {"spec": {"taints": None}})).ok()
         assert {each["spec"]["nodeName"] for each in pods} == {own_host}

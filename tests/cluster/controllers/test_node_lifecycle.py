@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -199,6 +200,22 @@ def test_no_more_evictions_when_most_of_a_small_zone_is_silent() -> None:
     world.run(400)
     tainted = [n for n in range(5) if ("unreachable", "NoExecute") in taints(world, f"node-{n}")]
     assert tainted == []
+
+
+def test_a_large_zone_that_is_half_silent_loses_a_node_each_hundred_seconds() -> None:
+    """Of more than fifty nodes."""
+    world = World(node_count=51)
+    world.run(20)
+    for number in range(30):
+        world.machinery.stop_kubelet(f"node-{number}")
+    times: list[float] = []
+    for second in range(400):
+        world.run(1)
+        tainted = sum(("unreachable", "NoExecute") in taints(world, f"node-{number}") for number in range(30))
+        times += [second] * (tainted - len(times))
+    # The first falls in the moment in which only few have been found silent.
+    assert [round(later - earlier, -1) for earlier, later in itertools.pairwise(times)] == [100] * (len(times) - 1)
+    assert len(times) in (3, 4)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,71 @@ def test_constraints(spec: dict[str, Any], want: str) -> None:
     assert where(world, "p") == want
 
 
+def preferring(weight: int, *values: str) -> dict[str, Any]:
+    term = {"key": "disk", "operator": "In", "values": list(values)}
+    return {"weight": weight, "preference": {"matchExpressions": [term]}}
+
+
+@pytest.mark.parametrize(
+    ("preferred", "taint", "want"),
+    [
+        pytest.param([preferring(1, "ssd")], "", {"b"}, id="a preference outweighs room"),
+        pytest.param([preferring(1, "ssd"), preferring(2, "hdd")], "", {"a"}, id="the heavier one"),
+        pytest.param([preferring(1, "ssd", "hdd"), preferring(1, "ssd")], "", {"b"}, id="weights add up"),
+        pytest.param([preferring(1, "tape")], "", {"a", "b"}, id="one that no node fulfils"),
+        pytest.param([], "PreferNoSchedule", {"b"}, id="a soft taint outweighs room"),
+        pytest.param([preferring(100, "hdd")], "PreferNoSchedule", {"b"}, id="and a preference"),
+    ],
+)
+def test_preferences(preferred: list[dict[str, Any]], taint: str, want: set[str]) -> None:
+    first = node("a", cpu="8", labels={"disk": "hdd"})
+    first["spec"] = {"taints": [{"key": "slow", "effect": taint}]} if taint else {}
+    world = cluster(first, node("b", cpu="8", labels={"disk": "ssd"}))
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    for number in range(6):
+        world.create("pods", asking(f"p{number}", "1", affinity=affinity))
+    world.run(2)
+    assert {where(world, f"p{number}") for number in range(6)} == want
+
+
+def nominate(world: World, name: str, host: str | None) -> None:
+    world.patch("pods", name, {"status": {"nominatedNodeName": host}})
+    world.run(1)
+
+
+def gated(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
+    return asking(name, cpu, schedulingGates=[{"name": "wait"}], **spec)
+
+
+@pytest.mark.parametrize(
+    ("holder", "other", "want"),
+    [
+        pytest.param({}, {}, "", id="against its equals"),
+        pytest.param({"priority": 5}, {}, "", id="against lower ones"),
+        pytest.param({}, {"priority": 5}, "a", id="not against higher ones"),
+        pytest.param({"schedulerName": "another"}, {}, "a", id="not for another scheduler's"),
+    ],
+)
+def test_a_nomination_holds_room(holder: dict[str, Any], other: dict[str, Any], want: str) -> None:
+    world = cluster(node("a", cpu="4"))
+    world.create("pods", gated("holder", "3", **holder))
+    nominate(world, "holder", "a")
+    world.create("pods", asking("other", "2", **other))
+    world.run(2)
+    assert where(world, "other") == want
+    nominate(world, "holder", None)
+    assert where(world, "other") == "a", "the room is free again"
+
+
+def test_a_nominated_pod_takes_the_room_that_it_holds() -> None:
+    world = cluster(node("a", cpu="4"), node("b", cpu="8"))
+    world.create("pods", gated("holder", "3"))
+    nominate(world, "holder", "a")
+    world.patch("pods", "holder", {"spec": {"schedulingGates": None}})
+    world.run(2)
+    assert where(world, "holder") == "a"
+
+
 def test_the_sentence_counts_nodes_by_reason() -> None:
     tainted, cordoned = node("a"), node("b")
     tainted["spec"] = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}

@@ -1,30 +1,31 @@
 """A stand-in for kube-scheduler, so that pods of `default-scheduler` find a node in a cluster without one.
 
-It is small on purpose. It honours gates, cordons, taints, node selectors, required node affinity and room (CPU, memory,
-extended resources, pod count). It prefers the node with the least of its CPU and memory in use, then with the fewest
-pods, then by name.
-It knows no preferences, no affinity between pods, no topology spread, no volumes, no priorities and no preemption.
+It is small on purpose. It honours gates, cordons, taints, node selectors, required node affinity, nominations and room
+(CPU, memory, extended resources, pod count). A pod goes to the node that it is nominated for, if that has room. Of
+others it prefers the one with the fewest PreferNoSchedule taints that the pod does not tolerate, then the one that
+weighs most in its preferred node affinity, then the one with the least of its CPU and memory in use, then with the
+fewest pods, then by name. Upstream adds these up, so its preferences can be outweighed.
+It knows no affinity between pods, no topology spread, no volumes and no preemption.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from situate.cluster.controllers.actions import NOTHING, Action, Bind, Note, Outcome, Patch, Refusal, in_order
+from situate.cluster.controllers.affinity import preference, required_affinity
 from situate.cluster.controllers.changes import NODES, PODS, Change, Key, Obj
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import condition, with_condition
-from situate.cluster.controllers.taints import untolerated
+from situate.cluster.controllers.taints import untolerated, unwanted
 from situate.cluster.stored import Interned
 from situate.cluster.times import timestamp
 from situate.objects.quantity import parse_quantity
 
 NAME = "default-scheduler"
-_NUMBER = re.compile(r"[+-]?[0-9]+")
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
@@ -36,6 +37,8 @@ class _Node:
     node: Obj
     room: dict[str, int]
     taken: Counter[str] = field(default_factory=Counter)
+    nominated: dict[Key, tuple[int, Mapping[str, int]]] = field(default_factory=dict)
+    """Pods that wait for this node to be theirs: priority and requests."""
 
     @property
     def open(self) -> bool:
@@ -43,13 +46,26 @@ class _Node:
         spec = self.node["spec"]
         return not spec.get("taints") and not spec.get("unschedulable")
 
-    def lack(self, requests: Mapping[str, int]) -> Iterator[str]:
-        """Reasons why the requests do not fit."""
-        if self.taken["pods"] + 1000 > self.room.get("pods", 0):
+    def lack(self, key: Key, priority: int, requests: Mapping[str, int]) -> Iterator[str]:
+        """Reasons why the requests do not fit beside what is taken, and nominated at no lower priority."""
+        taken = self.taken
+        if self.nominated:
+            taken = Counter(taken)
+            for other, (rank, wanted) in self.nominated.items():
+                if other != key and rank >= priority:
+                    taken.update(wanted)
+        if taken["pods"] + 1000 > self.room.get("pods", 0):
             yield "Too many pods"
         for name, amount in requests.items():
-            if name != "pods" and amount and self.taken[name] + amount > self.room.get(name, 0):
+            if name != "pods" and amount and taken[name] + amount > self.room.get(name, 0):
                 yield f"Insufficient {name}"
+
+    def rank(self, pod: Obj, requests: Mapping[str, int]) -> tuple[int, int, float, int, str]:
+        """Smaller is better."""
+        taints = self.node["spec"].get("taints")
+        repelled = unwanted(pod["spec"].get("tolerations") or (), taints) if taints else 0
+        weight = preference(pod, self.node) if pod["spec"].get("affinity") else 0
+        return repelled, -weight, self.use(requests), self.taken["pods"], self.name
 
     def use(self, requests: Mapping[str, int]) -> float:
         """Mean share of CPU and memory in use with the requests on top."""
@@ -72,6 +88,7 @@ class SchedulerController:
         self._cluster = cluster
         self._nodes: dict[str, _Node] = {}
         self._placed: dict[Key, tuple[str, Mapping[str, int]]] = {}
+        self._nominated: dict[Key, tuple[str, int, Mapping[str, int]]] = {}
         self._waiting: dict[Key, None] = {}
         self._shapes = Interned()
 
@@ -82,6 +99,7 @@ class SchedulerController:
         elif change.resource == PODS:
             pod = change.pod
             freed = self._account(change)
+            freed |= self._nominate(change)
             if pod is None or pod.node or pod.terminating or pod.finished:
                 self._waiting.pop(change.key, None)
             elif change.object["spec"].get("schedulerName", NAME) == NAME:
@@ -97,24 +115,26 @@ class SchedulerController:
         if pod["spec"].get("schedulingGates"):
             return NOTHING
         requests = pod_requests(pod)
-        fitting, reasons = self._filter(pod, requests)
+        fitting, reasons = self._filter(key, pod, requests)
         if not fitting:
             self._waiting[key] = None
             return in_order(_unschedulable(pod, self._sentence(reasons), now))
-        chosen = min(fitting, key=lambda entry: (entry.use(requests), entry.taken["pods"], entry.name))
+        own = [entry for entry in fitting if key in entry.nominated]
+        chosen = own[0] if own else min(fitting, key=lambda entry: entry.rank(pod, requests))
         told = Note(pod, "Scheduled", f"Successfully assigned {key[0]}/{key[1]} to {chosen.name}")
         return in_order([Bind(key[0], key[1], facts.uid, chosen.name, done=told)])
 
     def refused(self, key: Key, refusal: Refusal) -> None:
         """Nothing to remember: the pod is tried again."""
 
-    def _filter(self, pod: Obj, requests: Mapping[str, int]) -> tuple[list[_Node], Counter[str]]:
+    def _filter(self, key: Key, pod: Obj, requests: Mapping[str, int]) -> tuple[list[_Node], Counter[str]]:
         fitting = []
         reasons: Counter[str] = Counter()
+        priority = pod["spec"].get("priority", 0)
         anywhere = not pod["spec"].get("nodeSelector") and not pod["spec"].get("affinity")
         for entry in self._nodes.values():
             first = "" if anywhere and entry.open else _excluded(pod, entry.node)
-            lacks = [first] if first else list(entry.lack(requests))
+            lacks = [first] if first else list(entry.lack(key, priority, requests))
             if lacks:
                 reasons.update(lacks)
             else:
@@ -152,6 +172,9 @@ class SchedulerController:
         self._nodes[name] = entry = _Node(name, kept, room)
         for pod in self._cluster.pods.on_node(name):
             entry.taken.update(self._placed.get(pod.key, ("", {}))[1])
+        for key, (host, priority, requests) in self._nominated.items():
+            if host == name:
+                entry.nominated[key] = (priority, requests)
         return True
 
     def _account(self, change: Change) -> bool:
@@ -170,6 +193,23 @@ class SchedulerController:
         if pod.node in self._nodes:
             self._nodes[pod.node].taken.update(requests)
         return before is not None and before[1] != requests
+
+    def _nominate(self, change: Change) -> bool:
+        """Keep which pods hold room without being placed, gated ones too; whether room became free."""
+        pod = change.pod
+        host = ""
+        if pod is not None and not pod.node and not pod.terminating and not pod.finished:
+            own = change.object["spec"].get("schedulerName", NAME) == NAME
+            host = (change.object.get("status") or {}).get("nominatedNodeName", "") if own else ""
+        before = self._nominated.pop(change.key, None)
+        if before is not None and before[0] in self._nodes:
+            self._nodes[before[0]].nominated.pop(change.key, None)
+        if host:
+            priority, requests = change.object["spec"].get("priority", 0), pod_requests(change.object)
+            self._nominated[change.key] = (host, priority, requests)
+            if host in self._nodes:
+                self._nodes[host].nominated[change.key] = (priority, requests)
+        return before is not None and before[0] != host
 
 
 def pod_requests(pod: Obj) -> dict[str, int]:
@@ -218,52 +258,9 @@ def _excluded(pod: Obj, node: Obj) -> str:
     taint = untolerated(tolerations, spec.get("taints") or (), ("NoSchedule", "NoExecute"))
     if taint is not None:
         return "node(s) had untolerated taint(s)"
-    if not _matches(pod, node):
+    if not required_affinity(pod, node):
         return "node(s) didn't match Pod's node affinity/selector"
     return ""
-
-
-def _matches(pod: Obj, node: Obj) -> bool:
-    labels = node["metadata"]["labels"]
-    if any(labels.get(name) != value for name, value in (pod["spec"].get("nodeSelector") or {}).items()):
-        return False
-    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None:
-        return True
-    return any(_term(term, node) for term in required.get("nodeSelectorTerms") or ())
-
-
-def _term(term: Obj, node: Obj) -> bool:
-    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
-    if not expressions and not fields:
-        return False
-    name = {"metadata.name": node["metadata"]["name"]}
-    labels = node["metadata"]["labels"]
-    return all(_holds(entry, labels) for entry in expressions) and all(_holds(entry, name) for entry in fields)
-
-
-def _holds(expression: Obj, labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(expression["key"]), expression.get("values") or ()
-    match expression["operator"]:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case operator:
-            # Gt and Lt have exactly one value.
-            return any(_compares(operator, value or "", bound) for bound in values)
-
-
-def _compares(operator: str, value: str, bound: str) -> bool:
-    """`Gt` or `Lt` between whole numbers; false if either is none."""
-    if not _NUMBER.fullmatch(value) or not _NUMBER.fullmatch(bound):
-        return False
-    return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
 
 
 def _unschedulable(pod: Obj, sentence: str, now: float) -> list[Action]:

@@ -27,3 +27,10 @@ def untolerated(
         if taint.get("effect") in effects and not any(tolerates(entry, taint) for entry in known):
             return taint
     return None
+
+
+def unwanted(tolerations: Iterable[Mapping[str, Any]], taints: Iterable[Mapping[str, Any]]) -> int:
+    """How many PreferNoSchedule taints no toleration covers."""
+    known = list(tolerations)
+    soft = (taint for taint in taints if taint.get("effect") == "PreferNoSchedule")
+    return sum(not any(tolerates(entry, taint) for entry in known) for taint in soft)
