@@ -60,6 +60,13 @@ def test_in_a_pod(tmp_path: Path) -> None:
         find_connection(None, "prod", environ=IN_CLUSTER, service_account=account)
 
 
+@pytest.mark.parametrize("port", ["tcp://10.0.0.1:443", "0", "65536", "9" * 400])
+def test_a_port_of_the_environment_that_is_none(tmp_path: Path, port: str) -> None:
+    account = service_account(tmp_path / "account")
+    with pytest.raises(BadConnection, match=r"\$KUBERNETES_SERVICE_PORT: found '.*'; allowed: the number of a port"):
+        find_connection(environ=IN_CLUSTER | {"KUBERNETES_SERVICE_PORT": port}, service_account=account)
+
+
 def test_nothing_found_says_where_was_looked(tmp_path: Path) -> None:
     with pytest.raises(BadConnection) as caught:
         find_connection(environ={"HOME": str(tmp_path)}, service_account=tmp_path / "account")

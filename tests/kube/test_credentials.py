@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from situate.kube.connection import BadConnection, Connection, ExecPlugin, Pem
+from situate.kube.connection import BadConnection, Connection, ExecPlugin, Impersonation, Pem
 from situate.kube.credentials import Credentials
+from situate.kube.errors import KubeError
 from situate.kube.exec_plugin import ExecCredential, LoginFailed
 
 CONNECTION = Connection(server="https://api", source="the test")
@@ -154,3 +155,29 @@ async def test_secrets_stay_out_of_representations() -> None:
     source = credentials(replace(CONNECTION, token="secret"), Clock())
     assert "secret" not in repr(await source.login())
     assert "secret" not in repr(replace(CONNECTION, token="secret", password="secret"))
+
+
+@pytest.mark.parametrize("token", ["a\nX-Other: 1", "a\r\nb", "\x00"])
+async def test_what_a_plugin_prints_cannot_smuggle_headers(token: str) -> None:
+    async def prints(*_: object) -> ExecCredential:
+        return ExecCredential(token)
+
+    clock = Clock()
+    source = Credentials(PLUGIN, monotonic=clock.monotonic, now=clock.now, plugin=prints)
+    with pytest.raises(LoginFailed, match="the credential plugin login printed as token holds a line break"):
+        await source.login()
+
+
+@pytest.mark.parametrize(
+    ("connection", "told"),
+    [
+        (replace(CONNECTION, token="a\nb"), "the test: the token holds a line break or the like; correct it"),
+        (
+            replace(CONNECTION, impersonation=Impersonation("a\nb")),
+            "the test: Impersonate-User: found 'a.*nb'; allowed",
+        ),
+    ],
+)
+async def test_a_configuration_cannot_smuggle_headers(connection: Connection, told: str) -> None:
+    with pytest.raises(KubeError, match=told):
+        await credentials(connection, Clock()).login()

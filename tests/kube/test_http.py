@@ -126,6 +126,15 @@ async def test_large_bodies_in_both_directions() -> None:
     assert len(decoded(answer.body)["body"]) == len(big)
 
 
+async def test_names_in_any_language_are_sent_as_utf_8() -> None:
+    """As Go sends them."""
+    async with serving(echo) as port:
+        connection = replace(plain(port), impersonation=Impersonation("Łucja"))
+        async with transport_to(connection) as transport:
+            answer = await transport.send(PING)
+    assert decoded(answer.body)["headers"]["impersonate-user"] == "Łucja"
+
+
 async def test_headers_cannot_be_smuggled() -> None:
     async with serving(echo) as port, transport_to(plain(port)) as transport:
         with pytest.raises(ValueError, match="line break"):
@@ -385,6 +394,21 @@ async def test_a_host_that_does_not_exist() -> None:
         with pytest.raises(Unreachable, match=r"cannot be resolved .*; check `server` in context x of y") as caught:
             await transport.send(PING)
     assert not caught.value.outcome_unknown
+
+
+@pytest.mark.parametrize("host", ["a..b", f"{'x' * 70}.com", ".example"])
+async def test_a_name_that_no_host_can_have(host: str) -> None:
+    connection = Connection(server=f"https://{host}:6443", source="context x of y")
+    async with transport_to(connection) as transport:
+        with pytest.raises(
+            Unreachable, match=r"no host can have that name .*; correct `server` in context x of y"
+        ) as no:
+            await transport.send(PING)
+    assert (no.value.retriable, no.value.outcome_unknown) == (False, False)
+    behind = Connection(server="https://example.com", source="context x of y", proxy_url=f"http://{host}:1")
+    async with transport_to(behind) as transport:
+        with pytest.raises(Unreachable, match="correct proxy-url in context x of y"):
+            await transport.send(PING)
 
 
 @pytest.mark.parametrize("tls", [False, True])

@@ -68,6 +68,8 @@ def in_cluster_connection(environ: Mapping[str, str], service_account: Path = SE
     token_file = service_account / "token"
     if not (host and port and token_file.exists()):
         return None
+    if not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 2**16):
+        raise BadConnection(f"$KUBERNETES_SERVICE_PORT: found {port[:60]!r}; allowed: the number of a port")
     namespace_file, ca_file = service_account / "namespace", service_account / "ca.crt"
     return Connection(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",

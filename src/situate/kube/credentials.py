@@ -109,11 +109,25 @@ class Credentials:
             if from_plugin.certificate:
                 certificate, key = from_plugin.certificate, from_plugin.key
         headers = (*_authorization(token, connection), *self._impersonation)
+        self._check(headers)
         login = Login(headers, TlsMaterial(ca, certificate, key))
         self._good_until_s = self._monotonic() + lasts_s
         if self._login is None or login != self._login:
             self._login = login
         return self._login
+
+    def _check(self, headers: tuple[tuple[str, str], ...]) -> None:
+        """A line break would begin a header that nobody asked for."""
+        for name, value in headers:
+            if value.isprintable():
+                continue
+            if name == "Authorization":
+                plugin = self._connection.exec
+                who = f"what the credential plugin {plugin.command} printed as" if plugin is not None else "the"
+                raise LoginFailed(f"{self._connection.source}: {who} token holds a line break or the like; correct it")
+            raise BadConnection(
+                f"{self._connection.source}: {name}: found {value[:60]!r}; allowed: printable characters"
+            )
 
     def _lasts_s(self, credential: ExecCredential) -> float:
         if credential.expires is None:

@@ -33,6 +33,10 @@ class ProxyUnreachable(Exception):
     """The proxy is not there."""
 
 
+class BadName(Exception):
+    """No host can have this name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proxy:
     """An HTTP proxy."""
@@ -85,7 +89,7 @@ def target_of(connection: Connection) -> Target:
 
 
 async def dial(target: Target, context: ssl.SSLContext | None) -> HttpConnection:
-    """A connection that is ready for requests; raises `OSError`, `TimeoutError`, or what a proxy did.
+    """A connection that is ready for requests; raises `OSError`, `TimeoutError`, `BadName`, or what a proxy did.
 
     `context` None speaks plainly.
     """
@@ -106,8 +110,18 @@ async def dial(target: Target, context: ssl.SSLContext | None) -> HttpConnection
 async def _open(host: str, port: int, context: ssl.SSLContext | None, server_name: str) -> HttpConnection:
     loop = asyncio.get_running_loop()
     name = server_name if context else None
-    transport, connection = await loop.create_connection(HttpConnection, host, port, ssl=context, server_hostname=name)
-    _notice_silence(transport.get_extra_info("socket"))
+    try:
+        transport, connection = await loop.create_connection(
+            HttpConnection, host, port, ssl=context, server_hostname=name
+        )
+    except ssl.SSLError:  # some are ValueErrors, too
+        raise
+    except ValueError as error:  # before anything was sent: a label that is empty or too long, a null byte
+        raise BadName(str(error)) from error
+    sock = transport.get_extra_info("socket")
+    if sock is None:  # closed before this task could go on
+        raise ConnectionResetError("the server closed the connection at once")
+    _notice_silence(sock)
     return connection
 
 
@@ -116,8 +130,8 @@ async def _open_proxy(proxy: Proxy, context: ssl.SSLContext | None) -> HttpConne
     proxy_context = (context or ssl.create_default_context()) if proxy.tls else None
     try:
         return await _open(proxy.host, proxy.port, proxy_context, proxy.host)
-    except OSError as error:
-        raise ProxyUnreachable(error.strerror or str(error)) from error
+    except (OSError, BadName) as error:
+        raise ProxyUnreachable(getattr(error, "strerror", None) or str(error)) from error
 
 
 async def _tunnel(connection: HttpConnection, target: Target, proxy: Proxy) -> None:

@@ -18,7 +18,7 @@ from situate import __version__
 from situate.kube.connection import Connection
 from situate.kube.connections import Connections
 from situate.kube.credentials import Credentials, Login, TlsMaterial
-from situate.kube.dialing import ProxyRefused, ProxyUnreachable, target_of
+from situate.kube.dialing import BadName, ProxyRefused, ProxyUnreachable, target_of
 from situate.kube.errors import Unreachable
 from situate.kube.http1 import AnswerParser, BadAnswer
 from situate.kube.http_connection import HttpConnection
@@ -28,6 +28,7 @@ from situate.objects.messages import Request, Response
 
 _USER_AGENT: Final = f"situate/{__version__}"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/._~:@-]*", re.ASCII)
+_NOT_CONNECTED: Final = (OSError, BadName, ProxyRefused, ProxyUnreachable)
 _FAILED: Final = (OSError, TimeoutError, BadAnswer)
 
 
@@ -77,7 +78,7 @@ class HttpTransport:
         connections = self._connections_for(login.tls)
         try:
             connection = await connections.borrow()
-        except (OSError, ProxyRefused, ProxyUnreachable) as error:
+        except _NOT_CONNECTED as error:
             raise not_connected(error, request, self._connection) from error
         try:
             return await connection.exchange(message, timeout_s)
@@ -92,7 +93,7 @@ class HttpTransport:
         watching = self._connections_for(login.tls).watching()
         try:
             connection = await watching.__aenter__()
-        except (OSError, ProxyRefused, ProxyUnreachable) as error:
+        except _NOT_CONNECTED as error:
             raise not_connected(error, request, self._connection) from error
         try:
             try:
@@ -134,7 +135,7 @@ class HttpTransport:
         head = (
             f"{request.method} {self._prefix}{path} HTTP/1.1\r\n{base}{own}Content-Length: {len(request.body)}\r\n\r\n"
         )
-        return head.encode("latin-1") + request.body
+        return head.encode() + request.body
 
     @property
     def _prefix(self) -> str:

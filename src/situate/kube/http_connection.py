@@ -63,8 +63,10 @@ class HttpConnection(asyncio.Protocol):
                     self._waiter = None
 
     async def secure(self, context: ssl.SSLContext, server_name: str, timeout_s: float) -> None:
-        """Goes on over TLS, after a proxy has opened a tunnel."""
+        """Goes on over TLS, after a proxy has opened a tunnel; raises `OSError`."""
         assert self._transport is not None
+        if not self.open:  # the loops would wait for the end of a handshake that cannot begin
+            raise ConnectionResetError("the proxy closed the tunnel at once")
         transport = await self._loop.start_tls(
             self._transport, self, context, server_hostname=server_name, ssl_handshake_timeout=timeout_s
         )
@@ -88,8 +90,11 @@ class HttpConnection(asyncio.Protocol):
         if self._error:
             raise self._error
         timer = self._loop.call_later(timeout_s, self._fail, TimeoutError())
-        self._transport.write(request)
         try:
+            try:
+                self._transport.write(request)
+            except RuntimeError as error:  # what uvloop says of a socket that it has closed meanwhile
+                raise ConnectionResetError(str(error)) from error
             await waiter
         except BaseException:
             self.close()

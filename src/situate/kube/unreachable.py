@@ -7,7 +7,7 @@ import ssl
 from typing import Final
 
 from situate.kube.connection import Connection
-from situate.kube.dialing import CONNECT_TIMEOUT_S, ProxyRefused, ProxyUnreachable
+from situate.kube.dialing import CONNECT_TIMEOUT_S, BadName, ProxyRefused, ProxyUnreachable
 from situate.kube.errors import Unreachable, describe
 from situate.objects.messages import Request
 
@@ -32,6 +32,8 @@ def not_connected(error: Exception, request: Request, connection: Connection) ->
         case ProxyUnreachable():
             step = f"correct proxy-url in {connection.source}"
             problem = f"the proxy {_public(connection.proxy_url)} cannot be used ({error}); {step}"
+        case BadName():
+            problem, retriable = f"no host can have that name ({error}); correct `server` in {connection.source}", False
         case socket.gaierror():
             problem = (
                 f"the name of the host cannot be resolved ({error.strerror}); check `server` in {connection.source}"
