@@ -13,6 +13,7 @@ import sys
 
 from situate.embedded.running import EmbeddedServer, Settings
 from situate.runtime.logs import configure_logging
+from situate.runtime.startup import run_process
 
 
 async def _serve(settings: Settings) -> None:
@@ -27,7 +28,7 @@ def main() -> None:
     parser.add_argument("--controllers", action="store_true")
     chosen = parser.parse_args()
     configure_logging("warning")
-    asyncio.run(_serve(Settings() if chosen.controllers else Settings(machinery=None)))
+    run_process(_serve(Settings() if chosen.controllers else Settings(machinery=None)))
 
 
 if __name__ == "__main__":

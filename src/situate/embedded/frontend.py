@@ -1,19 +1,18 @@
-"""HTTP in front of the in-memory API server: requests in, answers and watch streams out.
+"""HTTP in front of the in-memory API server: what a request comes to, at once or later.
 
-It knows who is asking, carries webhook calls, obeys the faults on order, and streams watches in batches: everything
-that happened in one turn of the loop leaves in one write.
+It knows who is asking, carries webhook calls, and obeys the faults on order. Bytes and connections are left to
+`connection`, watches that are under way to `watch_stream`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Final
-from urllib.parse import parse_qsl, unquote
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+from weakref import WeakSet
 
 import msgspec
 import structlog
-from aiohttp import web
 
 from situate.cluster.api import Answer as ApiAnswer
 from situate.cluster.api import ApiServer, Handling, refused_response
@@ -23,7 +22,9 @@ from situate.cluster.field_errors import Refused
 from situate.cluster.refusals import internal_error
 from situate.cluster.store import Event
 from situate.cluster.watch import Watch
+from situate.embedded.connection import Outcome
 from situate.embedded.fault_routes import FaultRoutes
+from situate.embedded.http1 import BadRequest
 from situate.embedded.identities import Identities, Unauthorized
 from situate.embedded.journal import Unusable
 from situate.embedded.webhook_calls import WebhookCaller
@@ -31,17 +32,13 @@ from situate.objects.messages import Request, Response
 
 _log = structlog.get_logger(__name__)
 
-MOST_BODY: Final = 3 << 20
-"""Bytes of a request's body (kube-apiserver: 3 MiB)."""
-
 _READERS: Final = ("curl/", "Wget/", "Mozilla/")
 """Agents to whom JSON is shown indented, as kube-apiserver does."""
 
 _FUTURE_S: Final = 3.0
 """How long a read waits for a revision that is still to come (apiserver storage/cacher, blockTimeout)."""
 
-_BATCH_S: Final = 0.002
-"""A busy watch is written to at most so often, so that many events share a packet."""
+Later = Coroutine[Any, Any, Outcome]
 
 
 class Frontend:
@@ -62,56 +59,97 @@ class Frontend:
         self._webhooks = webhooks
         self._faults = faults
         self._routes = routes
-        self._watches: set[Watch] = set()
+        self._watches: WeakSet[Watch] = WeakSet()
+        """Those that were begun; each goes with its stream."""
 
     def cut_watches(self) -> int:
         """Ends every open watch as an API server that goes away does; says how many there were."""
-        for watch in tuple(self._watches):
+        watches = [watch for watch in self._watches if not watch.closed]
+        for watch in watches:
             watch.close()
-        return len(self._watches)
+        return len(watches)
 
-    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
-        """Answers one request."""
-        request = await _request(http)
-        if request is None:
-            return _plain(refused_response(Refused(413, "RequestEntityTooLarge", "the body is larger than 3 MiB")))
+    def answer(self, request: Request) -> Outcome | Later:
+        """Answers one request: at once, unless it has to wait for a webhook, a fault or a revision to come."""
         try:
             identity = self._identities.of(request.headers)
+            if request.path.startswith("/situate/"):
+                return self._routes.answer(request)
+            if self._faults.ordered or self._faults.paused:
+                return self._harmed(request, identity)
+            return self._answered(request, identity)
         except Unauthorized as problem:
-            return _plain(refused_response(problem.refused))
-        if request.path.startswith("/situate/"):
-            return _plain(self._routes.answer(request))
-        rule = None
-        if self._faults.ordered or self._faults.paused:
-            await self._routes.resumed()
-            rule = self._faults.of(request, identity)
-            if rule is not None and (early := await _before(rule, http)) is not None:
-                return early
-        try:
-            answer = await self._answered(request, identity)
-        except Unusable as problem:
-            return _plain(refused_response(internal_error(str(problem))))
+            return refused_response(problem.refused)
         except Exception as error:
-            # A defect of ours ends its request, not the server; the client is told in the API's own form.
-            _log.exception("request failed", method=request.method, path=request.path)
-            return _plain(refused_response(internal_error(f"{type(error).__name__}: see the server's log")))
-        if rule is not None and rule.fault is Kind.DROP_ANSWER:
-            return _cut(http)
-        if isinstance(answer, Watch):
-            return await self._stream(http, answer)
-        return _plain(_indented(request, answer))
+            return _failed(request, error)
 
-    async def _answered(self, request: Request, identity: Identity) -> ApiAnswer:
+    def too_large(self) -> Response:
+        """To a body that nobody will read."""
+        return refused_response(Refused(413, "RequestEntityTooLarge", "the body is larger than 3 MiB"))
+
+    def malformed(self, problem: BadRequest) -> Response:
+        """To what is no HTTP/1.1."""
+        return refused_response(Refused(problem.status, _REASONS.get(problem.status, "BadRequest"), problem.message))
+
+    async def drive(self, handling: Handling, effect: Effect) -> ApiAnswer:
+        """Makes the webhook calls that a request waits for, until it is answered."""
+        while True:
+            reply = await self._webhooks.carried_out(effect)
+            try:
+                effect = handling.send(reply)
+            except StopIteration as done:
+                answer: ApiAnswer = done.value
+                return answer
+
+    def _answered(self, request: Request, identity: Identity) -> Outcome | Later:
         asked = _revision_needed(request)
         if asked > self._api.store.revision:
-            await self._reached(asked)
+            return self._answered_then(asked, request, identity)
+        return self._carried_out(request, identity)
+
+    async def _answered_then(self, asked: int, request: Request, identity: Identity) -> Outcome:
+        await self._reached(asked)
+        try:
+            outcome = self._carried_out(request, identity)
+        except Exception as error:
+            return _failed(request, error)
+        return await outcome if isinstance(outcome, Coroutine) else outcome
+
+    def _carried_out(self, request: Request, identity: Identity) -> Outcome | Later:
         handling = self._api.handle(request, self._clock(), identity)
         try:
             effect = next(handling)
         except StopIteration as done:
-            answer: ApiAnswer = done.value
+            return self._shown(request, done.value)
+        return self._driven(request, handling, effect)
+
+    async def _driven(self, request: Request, handling: Handling, effect: Effect) -> Outcome:
+        try:
+            return self._shown(request, await self.drive(handling, effect))
+        except Exception as error:
+            return _failed(request, error)
+
+    async def _harmed(self, request: Request, identity: Identity) -> Outcome:
+        """Obeys the fault that is on order for the request, if any."""
+        await self._routes.resumed()
+        rule = self._faults.of(request, identity)
+        if rule is not None:
+            if rule.delay_s:
+                await asyncio.sleep(rule.delay_s)
+            if rule.fault is Kind.REFUSE:
+                return _refused_on_purpose(rule)
+            if rule.fault is Kind.DROP_REQUEST:
+                return None
+        try:
+            outcome = self._answered(request, identity)
+        except Exception as error:
+            outcome = _failed(request, error)
+        answer = await outcome if isinstance(outcome, Coroutine) else outcome
+        if rule is None or rule.fault is not Kind.DROP_ANSWER:
             return answer
-        return await self.drive(handling, effect)
+        if isinstance(answer, Watch):
+            answer.close()
+        return None
 
     async def _reached(self, revision: int) -> None:
         """Waits until the store is there, but not for long: what is asked of it then is refused."""
@@ -130,53 +168,19 @@ class Frontend:
         finally:
             forget()
 
-    async def drive(self, handling: Handling, effect: Effect) -> ApiAnswer:
-        """Makes the webhook calls that a request waits for, until it is answered."""
-        while True:
-            reply = await self._webhooks.carried_out(effect)
-            try:
-                effect = handling.send(reply)
-            except StopIteration as done:
-                answer: ApiAnswer = done.value
-                return answer
+    def _shown(self, request: Request, answer: ApiAnswer) -> Outcome:
+        if isinstance(answer, Watch):
+            self._watches.add(answer)
+            return answer
+        return _indented(request, answer)
 
-    async def _stream(self, http: web.BaseRequest, watch: Watch) -> web.StreamResponse:
-        response = web.StreamResponse(status=watch.status, headers=dict(watch.headers))
-        response.enable_chunked_encoding()
-        self._watches.add(watch)
-        timer: asyncio.TimerHandle | None = None
-        loop = asyncio.get_running_loop()
-        woken = asyncio.Event()
-        watch.wake = woken.set
-        written = -_BATCH_S
-        try:
-            await response.prepare(http)
-            while True:
-                while data := watch.take():
-                    await response.write(data)
-                    written = loop.time()
-                if watch.closed and not watch.pending:
-                    break
-                if timer is None or timer.when() <= loop.time():
-                    now = self._clock()
-                    due = watch.tick(now)
-                    timer = loop.call_at(loop.time() + max(due - now, 0.001), woken.set)
-                    if watch.pending:
-                        continue
-                await woken.wait()
-                woken.clear()
-                wait = written + _BATCH_S - loop.time()
-                if wait > 0:
-                    await asyncio.sleep(wait)
-            await response.write_eof()
-        except ConnectionError:
-            pass  # the client has gone, as watchers do
-        finally:
-            watch.close()
-            self._watches.discard(watch)
-            if timer is not None:
-                timer.cancel()
-        return response
+
+def _failed(request: Request, error: Exception) -> Response:
+    """A defect of ours ends its request, not the server; the client is told in the API's own form."""
+    if isinstance(error, Unusable):
+        return refused_response(internal_error(str(error)))
+    _log.error("request failed", method=request.method, path=request.path, exc_info=error)
+    return refused_response(internal_error(f"{type(error).__name__}: see the server's log"))
 
 
 def _revision_needed(request: Request) -> int:
@@ -188,36 +192,6 @@ def _revision_needed(request: Request) -> int:
     return 0 if watching and request.parameter("sendInitialEvents") not in ("1", "true") else int(text)
 
 
-async def _request(http: web.BaseRequest) -> Request | None:
-    """The request as a value; None if its body is too large."""
-    path, _, query = http.raw_path.partition("?")
-    body = b""
-    if http.body_exists:
-        try:
-            body = await http.read()
-        except web.HTTPRequestEntityTooLarge:
-            return None
-    return Request(
-        "GET" if http.method == "HEAD" else http.method,
-        unquote(path) if "%" in path else path,
-        tuple(parse_qsl(query, keep_blank_values=True)) if query else (),
-        _headers(http),
-        body,
-    )
-
-
-def _headers(http: web.BaseRequest) -> Mapping[str, str]:
-    headers: dict[str, str] = {}
-    for name, value in http.headers.items():
-        lower = name.lower()
-        headers[lower] = f"{headers[lower]},{value}" if lower in headers else value
-    return headers
-
-
-def _plain(answer: Response) -> web.Response:
-    return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
-
-
 def _indented(request: Request, answer: Response) -> Response:
     wanted = request.parameter("pretty")
     if wanted in ("false", "0") or not answer.headers.get("content-type", "").startswith("application/json"):
@@ -227,18 +201,15 @@ def _indented(request: Request, answer: Response) -> Response:
     return answer
 
 
-async def _before(rule: Rule, http: web.BaseRequest) -> web.StreamResponse | None:
-    """Obeys a fault that comes before the answer; None if the request is to be carried out."""
-    if rule.delay_s:
-        await asyncio.sleep(rule.delay_s)
-    if rule.fault is Kind.REFUSE:
-        headers = {} if rule.retry_after_s is None else {"retry-after": str(rule.retry_after_s)}
-        refused = refused_response(Refused(rule.status, _REASONS.get(rule.status, "InternalError"), rule.message))
-        return _plain(Response(refused.status, refused.body, {**refused.headers, **headers}))
-    return _cut(http) if rule.fault is Kind.DROP_REQUEST else None
+def _refused_on_purpose(rule: Rule) -> Response:
+    refused = refused_response(Refused(rule.status, _REASONS.get(rule.status, "InternalError"), rule.message))
+    if rule.retry_after_s is None:
+        return refused
+    return Response(refused.status, refused.body, {**refused.headers, "retry-after": str(rule.retry_after_s)})
 
 
 _REASONS: Final[Mapping[int, str]] = {
+    400: "BadRequest",
     401: "Unauthorized",
     403: "Forbidden",
     404: "NotFound",
@@ -248,10 +219,3 @@ _REASONS: Final[Mapping[int, str]] = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
-
-
-def _cut(http: web.BaseRequest) -> web.StreamResponse:
-    """Ends the connection without an answer."""
-    if http.transport is not None:
-        http.transport.abort()
-    return web.Response(status=500)

@@ -17,11 +17,6 @@ from typing import Any, Final, Self
 
 import msgspec
 import structlog
-from aiohttp import web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import RawRequestMessage
-from aiohttp.streams import StreamReader
-from aiohttp.web_protocol import RequestHandler
 
 from situate.cluster.api import ApiServer
 from situate.cluster.controllers import MachinerySettings
@@ -29,7 +24,8 @@ from situate.cluster.effects import Identity
 from situate.cluster.faults import Faults
 from situate.cluster.names import Names
 from situate.embedded.fault_routes import FaultRoutes
-from situate.embedded.frontend import MOST_BODY, Frontend
+from situate.embedded.frontend import Frontend
+from situate.embedded.http_server import HttpServer
 from situate.embedded.identities import Identities
 from situate.embedded.journal import Journal
 from situate.embedded.kubeconfig import kubeconfig
@@ -84,7 +80,7 @@ class EmbeddedServer:
         """Where it listens, once started."""
         self._tasks: list[asyncio.Task[None]] = []
         self._journal: Journal | None = None
-        self._runner: web.ServerRunner | None = None
+        self._server: HttpServer | None = None
         self._webhooks: WebhookCaller | None = None
         self._machinery: MachineryTask | None = None
         self._frontend: Frontend | None = None
@@ -132,8 +128,8 @@ class EmbeddedServer:
         self._tasks.clear()
         if self._machinery is not None:
             await self._machinery.stop()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._server is not None:
+            await self._server.stop(_DRAIN_S)
         if self._webhooks is not None:
             await self._webhooks.close()
         if self._journal is not None:
@@ -159,19 +155,15 @@ class EmbeddedServer:
     async def _listen(self) -> None:
         assert self._frontend is not None
         settings = self.settings
-        server = web.Server(self._frontend.handle, request_factory=_large_request, handler_cancellation=True)
-        self._runner = web.ServerRunner(server, access_log=None, shutdown_timeout=_DRAIN_S)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, settings.host, settings.port, ssl_context=settings.tls, backlog=512)
+        self._server = HttpServer(self._frontend)
         try:
-            await site.start()
+            host, port = await self._server.listen(settings.host, settings.port, settings.tls)
         except OSError as error:
             await self.stop()
             raise DidNotStart(
                 f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; choose another --port, or 0 "
                 "for any that is free"
             ) from error
-        host, port = self._runner.addresses[0][:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
 
@@ -204,15 +196,3 @@ class EmbeddedServer:
                 if problem:
                     _log.warning("the journal keeps its history", error=problem)
             await asyncio.to_thread(journal.sync)
-
-
-def _large_request(
-    message: RawRequestMessage,
-    payload: StreamReader,
-    protocol: RequestHandler,
-    writer: AbstractStreamWriter,
-    task: asyncio.Task[None],
-) -> web.BaseRequest:
-    """aiohttp's request with kube-apiserver's limit of the body."""
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MOST_BODY)

@@ -1,0 +1,91 @@
+"""Writes one watch to its client, in batches: everything that happens within some milliseconds shares a packet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from situate.cluster.watch import Watch
+
+_BATCH_S: Final = 0.002
+"""A busy watch is written to at most so often; a quiet one at once."""
+_SOONEST_S: Final = 0.001
+
+
+class WatchStream:
+    """The body of the answer to a watch, from `begin` until the watch ends or the client goes."""
+
+    def __init__(
+        self,
+        watch: Watch,
+        transport: asyncio.Transport,
+        clock: Callable[[], float],
+        ended: Callable[[], None],
+        *,
+        chunked: bool,
+    ) -> None:
+        self._watch = watch
+        self._transport = transport
+        self._clock = clock
+        self._ended = ended
+        """Called when all of it has been written."""
+        self._chunked = chunked
+        self._loop = asyncio.get_running_loop()
+        self._written = -_BATCH_S
+        self._paused = False
+        self._flushing: asyncio.Handle | None = None
+        self._ticking: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Writes what is pending, and from now on whatever comes."""
+        self._watch.wake = self._wake
+        self._tick()
+        self._flush()
+
+    def pause(self) -> None:
+        """The client reads more slowly than is written: what comes waits in the watch."""
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._wake()
+
+    def stop(self) -> None:
+        """The client is gone, or done with."""
+        self._watch.wake = _nobody
+        self._watch.close()
+        for handle in (self._flushing, self._ticking):
+            if handle is not None:
+                handle.cancel()
+
+    def _wake(self) -> None:
+        if self._flushing is not None or self._paused:
+            return
+        due = self._written + _BATCH_S
+        if due <= self._loop.time():
+            self._flushing = self._loop.call_soon(self._flush)
+        else:
+            self._flushing = self._loop.call_at(due, self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = None
+        watch = self._watch
+        while not self._paused and (data := watch.take()):
+            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+            self._written = self._loop.time()
+        if watch.closed and not watch.pending:
+            if self._chunked:
+                self._transport.write(b"0\r\n\r\n")
+            self.stop()
+            self._ended()
+
+    def _tick(self) -> None:
+        now = self._clock()
+        due = self._watch.tick(now)
+        if not self._watch.closed:
+            self._ticking = self._loop.call_later(max(due - now, _SOONEST_S), self._tick)
+
+
+def _nobody() -> None:
+    """Nobody waits for the watch any more."""
