@@ -206,6 +206,26 @@ def test_a_refusal_is_told_in_a_sentence_and_asked_slowly(status: int, reason: s
     virtually(main)
 
 
+@pytest.mark.parametrize("status", [403, 404, 401])
+def test_a_server_that_starts_may_refuse_for_some_seconds_what_it_allowed_before(status: int) -> None:
+    async def main() -> None:
+        async with following(serving("a")) as it:
+            await it.store.wait_synced()
+            it.server.judge = lambda _: Fault(status, "Starting", "no")
+            it.server.hang_up()
+            await asyncio.sleep(4)
+            it.server.judge = lambda _: None
+            it.server.put(f"{PATH}/b")
+            await settle(it.equal, 6.5)
+            it.server.judge = lambda _: Fault(status, "Forgotten", "no")
+            it.server.hang_up()
+            asked = len(it.server.requests)
+            await asyncio.sleep(600)
+            assert 8 <= len(it.server.requests) - asked <= 30, "one that goes on is asked slowly"
+
+    virtually(main)
+
+
 def test_retry_after_is_obeyed() -> None:
     async def main() -> None:
         server = serving("a")

@@ -46,6 +46,9 @@ REFUSED: Final = Backoff(initial_s=10.0, cap_s=60.0, jitter=0.5)
 """For a missing permission, CRD or login: somebody must act first, and is quick to want an effect then."""
 WATCH_S: Final = (300, 600)
 """A watch is asked to end after a random time between these, so that many clients do not come back together."""
+STARTING_REFUSALS: Final = 4
+"""An API server that starts refuses what it allowed before, until it has read its roles and definitions: so many
+refusals in a row of what was once allowed are no more than any failure."""
 FRUITLESS_WATCHES: Final = 3
 """After so many watches in a row that brought only errors, the resourceVersion is doubted and all is listed."""
 SOON_S: Final = 10.0
@@ -117,6 +120,7 @@ class Reflector(Generic[T]):
         self._watch_list = True  # until the server shows that it does not know WatchList
         self._failures = 0
         self._fruitless = 0
+        self._refusals = 0
         self._old_listings = 0
         self._cut_short = 0
         self._listed_at = float("-inf")
@@ -198,6 +202,9 @@ class Reflector(Generic[T]):
                 # Nothing is wrong with the server; but listing everything again and again would make it so.
                 return RECONNECT.delay_s(self._quick_expiries, self._rng) if self._quick_expiries else 0.0
             case _ if isinstance(problem, Forbidden | NotFound | Unauthorized):
+                self._refusals += 1
+                if self.counts.listings and self._refusals <= STARTING_REFUSALS:
+                    return RECONNECT.delay_s(self._refusals, self._rng)
                 return REFUSED.delay_s(self._failures, self._rng)
             case _:
                 return max(RECONNECT.delay_s(self._failures, self._rng), getattr(problem, "after_s", None) or 0.0)
@@ -205,6 +212,7 @@ class Reflector(Generic[T]):
     def _progress(self) -> None:
         self._failures = 0
         self._fruitless = 0
+        self._refusals = 0
         if self.problem is not None:
             self.problem = None
             self._log.info("the watch goes on")
