@@ -8,20 +8,24 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-WITHIN_S = 30.0
-"""More than enough for anything that a test waits for; what takes longer hangs."""
-POLL_S = 0.05
+WITHIN_S = 60.0
+"""More than enough for anything that a test waits for, also on a machine that is busy; what takes longer hangs."""
+POLL_S = (0.02, 0.2)
+"""First and longest pause between two looks: soon after the start they come close together, later they cost nothing."""
+_SLOWER = 1.25
 
 
 def eventually(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool, *, within_s: float = WITHIN_S) -> T:
     """The first answer for which `holds`; fails with the last one when the time is over."""
     deadline = time.monotonic() + within_s
+    pause_s, longest_s = POLL_S
     while True:
         answer = ask()
         if holds(answer):
             return answer
         assert time.monotonic() < deadline, f"after {within_s:g} s it is still not so that {what}: {answer}"
-        time.sleep(POLL_S)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * _SLOWER, longest_s)
 
 
 def steadily(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool, *, seconds: float) -> None:
@@ -30,4 +34,4 @@ def steadily(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool, 
     while time.monotonic() < deadline:
         answer = ask()
         assert holds(answer), f"it is not so any more that {what}: {answer}"
-        time.sleep(POLL_S)
+        time.sleep(POLL_S[0])

@@ -1,9 +1,8 @@
-"""`situate` as processes of its own, as a person starts it: a call to its end, or one that stays."""
+"""Programs as processes of their own, as a person starts them: a call to its end, or `situate` as one that stays."""
 
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,14 +18,9 @@ def environment(folder: Path) -> dict[str, str]:
     return kept | {"HOME": str(folder)}
 
 
-def situate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """One call, whatever comes of it."""
-    return call(folder, sys.executable, "-m", "situate", *arguments)
-
-
 def call(folder: Path, *command: str, given: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, env=environment(folder), cwd=folder, input=given, text=True, capture_output=True, timeout=60
+        command, env=environment(folder), cwd=folder, input=given, text=True, capture_output=True, timeout=120
     )
 
 
@@ -34,9 +28,3 @@ def process(folder: Path, name: str, *arguments: str) -> Process:
     """`situate ARGUMENTS`, to be started; its output is in NAME.log."""
     command = (sys.executable, "-m", "situate", *arguments)
     return Process(name, command, folder / f"{name}.log", environment=environment(folder))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

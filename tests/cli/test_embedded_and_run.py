@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from typer.testing import CliRunner
 
-from tests.cli.processes import KUBECTL, call, free_port, process, situate
+from situate.cli.main import app
+from tests.cli.processes import KUBECTL, call, process
 from tests.controlplane.process import Process
-from tests.waiting import eventually
+from tests.waiting import WITHIN_S, eventually
 
 pytestmark = pytest.mark.xdist_group("cli-playground")  # one server for all of them
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
+WANTED = {"orders": 12, "payments": 30}
 METRICS = (
     "situate_vpod_pods",
     "situate_vpod_capacity_units",
@@ -39,29 +43,61 @@ METRICS = (
 class Playground:
     """The server, the scheduler, and kubectl for them."""
 
-    def __init__(self, folder: Path, kubeconfig: Path, scheduler: Process, port: int) -> None:
+    def __init__(self, folder: Path, kubeconfig: Path, scheduler: Process) -> None:
         self.folder = folder
         self.kubeconfig = kubeconfig
         self.scheduler = scheduler
-        self._port = port
 
     def kubectl(self, *arguments: str, given: str = "") -> str:
         done = call(self.folder, str(KUBECTL), "--kubeconfig", str(self.kubeconfig), *arguments, given=given)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def placed(self, namespace: str, name: str) -> int:
-        group = json.loads(self.kubectl("get", "consumergroup", name, "-n", namespace, "-o", "json"))
-        return sum(each["vreplicas"] for each in group.get("status", {}).get("placements", ()))
+    def situate(self, verb: str, *arguments: str) -> str:
+        """What a verb prints about this cluster, as one that has to succeed."""
+        here = ("-f", str(EXAMPLES / "situate.yaml"), "--kubeconfig", str(self.kubeconfig))
+        result = CliRunner().invoke(app, [*verb.split(), *here, *arguments])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def placed(self) -> dict[str, int]:
+        """Vreplicas by ConsumerGroup."""
+        groups = json.loads(self.kubectl("get", "consumergroups", "--all-namespaces", "-o", "json"))["items"]
+        statuses = {each["metadata"]["name"]: each.get("status", {}) for each in groups}
+        return {
+            name: sum(each["vreplicas"] for each in status.get("placements", ())) for name, status in statuses.items()
+        }
+
+    def wait_placed(self) -> None:
+        eventually("everything is placed", self._placed_or_why, lambda now: now == WANTED)
+
+    def _placed_or_why(self) -> dict[str, int]:
+        self.check()
+        return self.placed()
+
+    def check(self) -> None:
+        """Fails with the scheduler's last words if it has ended."""
+        assert self.scheduler.running, f"the scheduler has ended; {self.scheduler.tail(60)}"
+
+    def port(self) -> int | None:
+        """On which the scheduler's own server listens, as its log says; None before it does."""
+        for line in self.scheduler.log.read_text().splitlines(keepends=True):
+            if "health server listens" in line and line.endswith("\n"):
+                return int(json.loads(line)["port"])
+        return None
 
     def asked(self, path: str) -> tuple[int, str]:
         """What the scheduler's own server answers."""
-        assert self.scheduler.running, self.scheduler.tail(60)
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
+        self.check()
+        port = self.port()
+        assert port is not None
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
+        except OSError as problem:
+            pytest.fail(f"{path} is not answered: {problem}; {self.scheduler.tail(60)}")
         finally:
             connection.close()
 
@@ -69,7 +105,7 @@ class Playground:
 @pytest.fixture(scope="module")
 def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
     folder = tmp_path_factory.mktemp("playground")
-    kubeconfig, port = folder / "kubeconfig", free_port()
+    kubeconfig = folder / "kubeconfig"
     server = process(
         folder, "embedded", "embedded", "--port", "0", "--nodes", "3", "--write-kubeconfig", str(kubeconfig)
     )
@@ -77,39 +113,39 @@ def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]
         folder,
         "scheduler",
         *("run", "-f", str(EXAMPLES / "situate.yaml"), "--kubeconfig", str(kubeconfig)),
-        *("--set", f"health.address=127.0.0.1:{port}", "--set", "leaderElection.namespace=default"),
+        *("--set", "health.address=127.0.0.1:0", "--set", "leaderElection.namespace=default"),
         *("--set", "vpod[0].refreshPeriod=1s"),  # the gauges are set by the beats of the autoscaler
     )
-    made = Playground(folder, kubeconfig, scheduler, port)
+    made = Playground(folder, kubeconfig, scheduler)
     try:
         server.start()
-        server.wait_ready(kubeconfig.exists, timeout_s=30)
-        made.kubectl("apply", "--server-side", "-f", "-", given=situate(folder, "crds").stdout)
+        server.wait_ready(kubeconfig.exists, timeout_s=WITHIN_S)
+        made.kubectl("apply", "--server-side", "-f", "-", given=CliRunner().invoke(app, ["crds"]).stdout)
         made.kubectl("apply", "-f", str(EXAMPLES / "namespace.yaml"))
         for name in ("configmaps", "dispatcher", "kafkasources", "consumergroups"):
             made.kubectl("apply", "-f", str(EXAMPLES / f"{name}.yaml"))
         scheduler.start()
+        scheduler.wait_ready(lambda: made.port() is not None, timeout_s=WITHIN_S)
         yield made
     finally:
-        scheduler.stop(timeout_s=30)
-        server.stop(timeout_s=30)
+        scheduler.stop(timeout_s=60)
+        server.stop(timeout_s=60)
     for each in (server, scheduler):
-        assert "Traceback" not in each.log.read_text()
+        assert "Traceback" not in each.log.read_text(), each.tail(60)
 
 
 @pytest.mark.rule("vpod:V1", "vpod:V20")
 def test_the_examples_are_placed(playground: Playground) -> None:
-    eventually("orders is placed", lambda: playground.placed("shop", "orders"), lambda total: total == 12)
-    eventually("payments is placed", lambda: playground.placed("billing", "payments"), lambda total: total == 30)
-    told = playground.kubectl("get", "statefulset", "-n", "knative-eventing", "kafka-source-dispatcher", "-o", "wide")
-    assert "3/3" in told
+    playground.wait_placed()
+    dispatcher = ("statefulset", "-n", "knative-eventing", "kafka-source-dispatcher", "-o", "wide")
+    eventually("all pods are ready", lambda: playground.kubectl("get", *dispatcher), lambda told: "3/3" in told)
     told = playground.kubectl("describe", "consumergroup", "-n", "shop", "orders")
     assert "kafka-source-dispatcher-0" in told
 
 
 @pytest.mark.rule("vpod:B14")
 def test_the_scheduler_tells_how_it_is(playground: Playground) -> None:
-    assert eventually("it is ready", lambda: playground.asked("/readyz"), lambda answer: answer[0] == 200)
+    eventually("it is ready", lambda: playground.asked("/readyz"), lambda answer: answer[0] == 200)
     assert playground.asked("/healthz")[0] == 200
     samples = eventually(
         "the metrics show the demand",
@@ -121,19 +157,19 @@ def test_the_scheduler_tells_how_it_is(playground: Playground) -> None:
 
 
 def test_the_views_read_the_embedded_server_as_any(playground: Playground) -> None:
-    here = ("-f", str(EXAMPLES / "situate.yaml"), "--kubeconfig", str(playground.kubeconfig))
-    table = situate(playground.folder, "vpod", "status", *here)
-    assert table.returncode == 0, table.stderr
-    assert "42 of 42 vreplicas placed" in table.stdout
-    assert "\x1b" not in table.stdout  # no colours where there is no terminal
-    plan = situate(playground.folder, "vpod", "plan", *here, "-o", "yaml")
-    assert plan.returncode == 0, plan.stderr
-    check = situate(playground.folder, "check", *here, "-o", "json")
-    assert all(each["ok"] for each in json.loads(check.stdout)), check.stdout
+    playground.wait_placed()
+    table = playground.situate("vpod status")
+    assert "42 of 42 vreplicas placed" in table
+    assert "\x1b" not in table  # no colours where there is no terminal
+    (plan,) = yaml.safe_load(playground.situate("vpod plan", "-o", "yaml"))
+    assert [each["change"] for each in plan["vpods"]] == ["", ""]
+    findings = json.loads(playground.situate("check", "-o", "json"))
+    assert [each for each in findings if not each["ok"]] == []
 
 
 def test_sigterm_is_an_orderly_end(playground: Playground) -> None:
-    playground.scheduler.stop(timeout_s=30)
+    playground.check()
+    playground.scheduler.stop(timeout_s=60)
     assert playground.scheduler.running is False
     assert "the lease is released" in playground.scheduler.log.read_text()
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from situate.cli.failures import ExitCode
 from situate.cli.main import app
-from tests.cli.processes import free_port
+from tests.controlplane.ports import ReservedPort
 
 COMMANDS = (("check",), ("vpod", "status"), ("vpod", "plan"), ("vpod", "explain", "a/b"), ("run",))
 GOOD = """
@@ -55,23 +55,23 @@ def test_a_kubeconfig_that_is_none(command: tuple[str, ...], content: str, good:
     assert str(wrong) in failed(ExitCode.CLUSTER, *command, "-f", str(good), "--kubeconfig", str(wrong))
 
 
-@pytest.mark.parametrize("command", COMMANDS[:1], ids=" ".join)
-def test_a_server_that_does_not_answer(command: tuple[str, ...], good: Path, tmp_path: Path) -> None:
-    server = f"http://127.0.0.1:{free_port()}"
+def test_a_server_that_does_not_answer(good: Path, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [{"name": "c", "cluster": {"server": server}}],
-                "users": [{"name": "u", "user": {}}],
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                "current-context": "c",
-            }
+    with ReservedPort() as port:  # on which nobody listens
+        server = f"http://127.0.0.1:{port.number}"
+        kubeconfig.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "clusters": [{"name": "c", "cluster": {"server": server}}],
+                    "users": [{"name": "u", "user": {}}],
+                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                    "current-context": "c",
+                }
+            )
         )
-    )
-    sentence = failed(ExitCode.CLUSTER, *command, "-f", str(good), "--kubeconfig", str(kubeconfig))
+        sentence = failed(ExitCode.CLUSTER, "check", "-f", str(good), "--kubeconfig", str(kubeconfig))
     assert f"at {server}: connection refused; see whether the API server runs" in sentence
     assert f"check `server` in context c of {kubeconfig}" in sentence
 

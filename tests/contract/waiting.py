@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def eventually(ask: Callable[[], Awaitable[T]], holds: Callable[[T], Any] = bool, *, timeout_s: float = 15) -> T:
+async def eventually(ask: Callable[[], Awaitable[T]], holds: Callable[[T], Any] = bool, *, timeout_s: float = 60) -> T:
     """The first answer for which `holds`; fails with the last one after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -13,8 +13,6 @@ import http.client
 import json
 import os
 import secrets
-import shutil
-import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +25,7 @@ from tests.controlplane.build import Programs, locate
 from tests.controlplane.certificates import Authority, Pair, signing_key
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.kubeconfig import write_kubeconfig
+from tests.controlplane.ports import ReservedPort
 from tests.controlplane.process import Process
 from tests.controlplane.stages import Stages
 
@@ -93,7 +92,8 @@ class ControlPlane:
         self._tls = self.tls()
         self._tokens = {ADMIN: secrets.token_hex(16)}
         self._tokens |= {user.name: secrets.token_hex(16) for user in self.options.users}
-        self._etcd_port, self._etcd_peer_port, self.port = _free_ports(3)
+        self._ports = [ReservedPort() for _ in range(3)]
+        self._etcd_port, self._etcd_peer_port, self.port = (each.number for each in self._ports)
         self._processes: dict[str, Process] = {}
 
     @property
@@ -135,6 +135,8 @@ class ControlPlane:
     def start(self) -> None:
         """Returns when everything that the options ask for answers."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        for port in self._ports:
+            port.reserve()
         self._write_files()
         self._processes = {name: self._process(name) for name in self.options.names()}
         for name in self._processes:
@@ -145,6 +147,8 @@ class ControlPlane:
         for process in reversed(self._processes.values()):
             process.stop()
         self._processes = {}
+        for port in self._ports:
+            port.release()
 
     def start_component(self, name: str) -> None:
         process = self.component(name)
@@ -338,20 +342,3 @@ class ControlPlane:
         if status != 200:
             raise ControlPlaneError(f"etcd answers {path} with {status}: {text}")
         return json.loads(text)
-
-    def discard(self) -> None:
-        """Stops everything and removes the folder with its logs."""
-        self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now. All are held until the last is known, so that none comes twice."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

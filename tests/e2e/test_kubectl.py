@@ -20,7 +20,7 @@ from situate.embedded.running import EmbeddedServer, Settings
 from tests.cluster.test_custom_resources import definition, foo
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 """More than enough for anything here; what takes longer hangs."""
 
 WEB: dict[str, Any] = {

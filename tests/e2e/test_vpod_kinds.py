@@ -60,7 +60,7 @@ def test_a_kind_of_ones_own_is_placed_by_its_paths_once_it_exists(
         )
         assert "404" in line["error"]
         cluster.apply(_definition())
-        cluster.kubectl("wait", "--for=condition=Established", "crd", "streams.example.com", "--timeout=20s")
+        cluster.kubectl("wait", "--for=condition=Established", "crd", "streams.example.com", "--timeout=60s")
         stream = {
             "apiVersion": "example.com/v1",
             "kind": "Stream",

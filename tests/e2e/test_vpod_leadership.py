@@ -74,7 +74,7 @@ def test_a_leader_that_is_stopped_hands_over_at_once(arena: Callable[..., Arena]
         second = ours.start("second")
         second.wait_synced()
         ours.wait_placed()
-        first.process.stop(timeout_s=30)
+        first.process.stop(timeout_s=60)
         eventually("the second leads", second.leads, within_s=15)
         ours.want(orders=5)
         ours.wait_placed()

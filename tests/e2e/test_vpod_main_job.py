@@ -74,7 +74,7 @@ def job(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         eventually("all sources are placed", made.placements, lambda held: totals(held) == WANTED)
         yield made
     finally:
-        process.stop(timeout_s=30)
+        process.stop(timeout_s=60)
         for namespace in (*SOURCES, NAMESPACE, "situate"):
             plane.request("DELETE", f"/api/v1/namespaces/{namespace}")
     assert "Traceback" not in process.log.read_text()

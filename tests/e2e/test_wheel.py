@@ -133,7 +133,7 @@ def test_it_serves_a_cluster_and_plans_for_it(situate: Path, folder: Path) -> No
 
     with api_server(situate, kubeconfig):
         ask("apply", "--server-side", "-f", "-", given=run(situate, "crds", cwd=folder))
-        ask("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        ask("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
         for name in ("namespace", "configmaps", "dispatcher", "kafkasources", "consumergroups"):
             ask("apply", "-f", EXAMPLES / f"{name}.yaml")
         (empty,) = plan(situate, folder, "--kubeconfig", kubeconfig)

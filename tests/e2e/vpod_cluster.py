@@ -227,7 +227,7 @@ class Arena:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for scheduler in self.schedulers:
-            scheduler.process.stop(timeout_s=30)
+            scheduler.process.stop(timeout_s=60)
         if kind is None:
             self.check_schedulers()
         self.cluster.plane.request("DELETE", f"/api/v1/namespaces/{self.name}")
