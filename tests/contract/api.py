@@ -12,6 +12,8 @@ from typing import Any
 
 import aiohttp
 
+from tests.waiting import WITHIN_S
+
 Json = dict[str, Any]
 
 PATCHES = {
@@ -62,16 +64,16 @@ class Watch:
         self._response = response
         self._buffer = b""
 
-    async def next(self, timeout_s: float = 5.0) -> Json:
+    async def next(self, timeout_s: float = WITHIN_S) -> Json:
         async with asyncio.timeout(timeout_s):
             line = await self._line()
         assert line is not None, "the server ended the watch"
         return line
 
-    async def take(self, count: int, timeout_s: float = 5.0) -> list[Json]:
+    async def take(self, count: int, timeout_s: float = WITHIN_S) -> list[Json]:
         return [await self.next(timeout_s) for _ in range(count)]
 
-    async def until(self, kind: str, timeout_s: float = 5.0) -> list[Json]:
+    async def until(self, kind: str, timeout_s: float = WITHIN_S) -> list[Json]:
         """Every event up to and with the first of that type."""
         events = []
         while not events or events[-1]["type"] != kind:
@@ -87,7 +89,7 @@ class Watch:
         assert not event, f"unexpected {event}"
         return False
 
-    async def rest(self, timeout_s: float = 10.0) -> list[Json]:
+    async def rest(self, timeout_s: float = WITHIN_S) -> list[Json]:
         events = []
         async with asyncio.timeout(timeout_s):
             while (line := await self._line()) is not None:

@@ -66,6 +66,6 @@ async def test_a_replicaset_creates_in_batches(work: Work, replicas: int, batche
         probe = core(work.namespace, "pods")
         await eventually(lambda: work.api.post(probe, pod("probe"), dryRun="All"), lambda _: hooks.asked)
         await work.create("replicasets", replicaset("rs", replicas))
-        await work.settled(replicas, timeout_s=60)
+        await work.settled(replicas)
         (await work.api.delete(f"{path}/{work.namespace}")).ok()
     assert turnstile.peaks == batches

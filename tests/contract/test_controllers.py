@@ -64,7 +64,7 @@ class TestReleasing:
         await eventually(lambda: work.pod("db-0"), lambda each: not owner(each))
         await steady(work.pods, lambda pods: [name(each) for each in pods] == ["db-0"])
         (await work.api.delete(core(work.namespace, "pods", "db-0"), gracePeriodSeconds=0)).ok()
-        (new,) = await work.settled(1, holds=owner, timeout_s=20)
+        (new,) = await work.settled(1, holds=owner)
         assert (name(new), owner(new)) == ("db-0", "StatefulSet/db")
 
     async def test_a_released_pod_outlives_its_deployment(self, work: Work) -> None:

@@ -99,6 +99,5 @@ async def test_out_of_service(quiet: tuple[Work, str, Callable[[bool], None]]) -
     await eventually(
         lambda: work.pod("db-0"),
         lambda each: each and each["metadata"]["uid"] != old["metadata"]["uid"],
-        timeout_s=40,
     )
     await asyncio.to_thread(silence, False)

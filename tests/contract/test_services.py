@@ -15,7 +15,7 @@ class TestServices:
         body["spec"]["template"]["metadata"]["labels"]["tier"] = "front"
         await work.create("replicasets", body)
         (only,) = await work.settled(1)
-        await eventually(lambda: self.targets(work), lambda targets: targets == {name(only)}, timeout_s=5)
+        await eventually(lambda: self.targets(work), lambda targets: targets == {name(only)})
         await work.label(name(only), app="out")
         await eventually(lambda: self.targets(work), lambda targets: len(targets) == 2)
         assert name(only) in await self.targets(work)

@@ -7,10 +7,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from tests.waiting import WITHIN_S
+
 T = TypeVar("T")
 
 
-async def eventually(ask: Callable[[], Awaitable[T]], holds: Callable[[T], Any] = bool, *, timeout_s: float = 60) -> T:
+async def eventually(
+    ask: Callable[[], Awaitable[T]], holds: Callable[[T], Any] = bool, *, timeout_s: float = WITHIN_S
+) -> T:
     """The first answer for which `holds`; fails with the last one after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -8,6 +8,7 @@ from typing import Any
 from tests.contract.api import Api
 from tests.contract.things import apps, core
 from tests.contract.waiting import eventually
+from tests.waiting import WITHIN_S
 
 Json = dict[str, Any]
 
@@ -56,7 +57,7 @@ class Work:
         await eventually(lambda: self.get(resource, name), lambda made: made["status"].get("readyReplicas", 0) == ready)
 
     async def settled(
-        self, count: int, *, holds: Callable[[Json], Any] = ready, timeout_s: float = 20, **query: Any
+        self, count: int, *, holds: Callable[[Json], Any] = ready, timeout_s: float = WITHIN_S, **query: Any
     ) -> list[Json]:
         """Exactly `count` pods, all of which hold and none of which is going."""
 
