@@ -43,6 +43,8 @@ class NodeStatus(Model, frozen=True):
     """What pods may claim: capacity without what the node keeps for itself."""
     conditions: tuple[Condition, ...] = ()
     images: tuple[ContainerImage, ...] = ()
+    declared_features: tuple[str, ...] = ()
+    """What the kubelet offers to pods that need it (KEP-5328)."""
 
 
 class Node(Model, frozen=True):

@@ -1,0 +1,50 @@
+"""What a scheduling decision asks to be done: values that the shell performs, one after the other, and reports on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from situate.framework.pods import PodKey
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Bind the pod to the node (POST pods/binding). The uid keeps a pod of the same name from being bound instead."""
+
+    pod: PodKey
+    uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """End a pod to make room: condition `DisruptionTarget`, then delete it."""
+
+    pod: PodKey
+    uid: str
+    reason: str
+    message: str
+    """What its condition says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """Write `status.nominatedNodeName`; empty clears it."""
+
+    pod: PodKey
+    uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Merge a patch into an object, or into its subresource."""
+
+    resource: str
+    name: PodKey
+    body: dict[str, Any]
+    subresource: str = ""
+
+
+Action: TypeAlias = Bind | Evict | Nominate | Patch

@@ -1,0 +1,271 @@
+"""One pod's scheduling cycle over frozen values: which nodes will do, which is best, and why none will.
+
+This is the plain path: every plugin is asked about everything, each time. Faster paths give the same answers
+(`situate.framework.classes`), and are held against this one by the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.plugin import (
+    HIGHEST,
+    Diagnosis,
+    PreFilterExtensions,
+    Scores,
+)
+from situate.framework.pods import PodInfo
+from situate.framework.profile import Profile
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import SUCCESS, Code, Status
+from situate.framework.verdict import Indices, Mask, Refusals, Verdict
+
+NO_NODES: Final = Status(Code.UNRESOLVABLE, ("no nodes available to schedule pods",))
+
+Nominations = Mapping[int, Sequence[PodInfo]]
+"""Pods that other cycles have promised a node, by the node's index in the whole table."""
+
+
+class PluginFailed(Exception):
+    """A plugin raised, or answered what it may not; ends the pod's cycle with an error, and nothing else."""
+
+    def __init__(self, plugin: str, point: str, problem: str) -> None:
+        super().__init__(f"plugin {plugin} at {point}: {problem}")
+        self.plugin = plugin
+        self.point = point
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What PreFilter has found out."""
+
+    states: Mapping[str, Any]
+    skipped: frozenset[str]
+    only: Mask | None = None
+    """(nodes,): the only nodes that can do."""
+    restricting: tuple[str, ...] = ()
+    """The plugins that made `only`."""
+    status: Status = SUCCESS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Feasibility:
+    """Which nodes will do."""
+
+    snapshot: Snapshot
+    prepared: Prepared
+    passes: Mask
+    """(nodes,)"""
+    verdicts: tuple[tuple[str, Verdict], ...]
+    """In the order of the calls, over all nodes."""
+
+    def diagnosis(self) -> Diagnosis:
+        """Why the others will not."""
+        prepared = self.prepared
+        if not prepared.status.ok:
+            return Diagnosis(self.snapshot, status=prepared.status)
+        left = np.ones(self.snapshot.count, dtype=np.bool_)
+        refused: list[tuple[str, Refusals, Mask]] = []
+        if prepared.only is not None:
+            plugin = ", ".join(prepared.restricting)
+            text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(prepared.restricting))}]"
+            where = ~prepared.only
+            code = np.where(where, np.uint8(Code.UNRESOLVABLE), np.uint8(Code.SUCCESS))
+            refused.append((plugin, Refusals(code, ((text, np.flatnonzero(where)),)), where))
+            left &= prepared.only
+        for name, verdict in self.verdicts:
+            where = left & ~verdict.passes
+            if where.any():
+                refused.append((name, verdict.refusals(), where))
+                left &= verdict.passes
+        return Diagnosis(self.snapshot, tuple(refused))
+
+
+def prepare(profile: Profile, pod: PodInfo, snapshot: Snapshot) -> Prepared:
+    """PreFilter, in order. Unresolvable ends it at once; unschedulable is remembered while the others go on."""
+    states: dict[str, Any] = {}
+    skipped: set[str] = set()
+    only: Mask | None = None
+    restricting: list[str] = []
+    rejection = SUCCESS
+    for plugin in profile.pre_filter:
+        name = name_of(plugin)
+        found = call(plugin, "PreFilter", plugin.pre_filter, pod, snapshot)
+        code = found.status.code
+        if code is Code.SKIP:
+            skipped.add(name)
+            continue
+        if code.rejects:
+            status = Status(code, found.status.reasons, name)
+            if code is Code.UNRESOLVABLE:
+                return Prepared(states, frozenset(skipped), status=status)
+            rejection = status if rejection.ok else rejection
+        elif code is not Code.SUCCESS:
+            raise PluginFailed(name, "PreFilter", f"answered {code.title}; allowed: Success, Skip or a rejection")
+        states[name] = found.state
+        if found.only is not None:
+            restricting.append(name)
+            only = found.only if only is None else only & found.only
+            if not only.any():
+                return Prepared(states, frozenset(skipped), status=_nowhere(restricting))
+    return Prepared(states, frozenset(skipped), only, tuple(restricting), rejection)
+
+
+def _nowhere(restricting: Sequence[str]) -> Status:
+    named = sorted(restricting)
+    text = (
+        f"node(s) didn't satisfy plugin {named[0]}"
+        if len(named) == 1
+        else f"node(s) didn't satisfy plugin(s) [{' '.join(named)}] simultaneously"
+    )
+    return Status(Code.UNRESOLVABLE, (text,), named[0])
+
+
+def find_feasible(
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations | None = None
+) -> Feasibility:
+    """PreFilter and Filter over all nodes. `nominations`: only pods of at least this one's priority."""
+    prepared = prepare(profile, pod, snapshot)
+    if not prepared.status.ok:
+        return Feasibility(snapshot, prepared, np.zeros(snapshot.count, dtype=np.bool_), ())
+    verdicts = run_filters(profile, pod, snapshot, prepared)
+    passes = np.ones(snapshot.count, dtype=np.bool_) if prepared.only is None else prepared.only.copy()
+    for _, verdict in verdicts:
+        passes &= verdict.passes
+    for node, others in (nominations or {}).items():
+        if passes[node]:
+            verdicts = (*verdicts, *_with_nominated(profile, pod, snapshot, prepared, node, others))
+            passes[node] = all(verdict.passes[node] for _, verdict in verdicts)
+    return Feasibility(snapshot, prepared, passes, verdicts)
+
+
+def run_filters(
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared
+) -> tuple[tuple[str, Verdict], ...]:
+    """Filter, in order, over the nodes of the snapshot, which may be a part of all."""
+    verdicts = []
+    for plugin in profile.filter:
+        name = name_of(plugin)
+        if name not in prepared.skipped:
+            verdict = call(plugin, "Filter", plugin.filter, prepared.states.get(name), pod, snapshot)
+            verdicts.append((name, verdict))
+    return tuple(verdicts)
+
+
+def _with_nominated(
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, node: int, others: Sequence[PodInfo]
+) -> list[tuple[str, Verdict]]:
+    """The filters' verdicts on one node, with the pods that it is promised to on it, spread over all nodes."""
+    alone = snapshot.alone(node)
+    for other in others:
+        prepared = with_pod(profile, pod, prepared, other, node, snapshot)
+        alone = alone.assume(other, 0)
+    return [(name, _at(verdict, node, snapshot.count)) for name, verdict in run_filters(profile, pod, alone, prepared)]
+
+
+def _at(verdict: Verdict, node: int, count: int) -> Verdict:
+    """A verdict on one node as one on all."""
+    passes = np.ones(count, dtype=np.bool_)
+    passes[node] = verdict.passes[0]
+
+    def told() -> Refusals:
+        found = verdict.refusals()
+        code = np.zeros(count, dtype=np.uint8)
+        code[node] = found.code[0]
+        here = np.array([node], dtype=np.intp)
+        return Refusals(code, tuple((text, here) for text, nodes in found.reasons if len(nodes)))
+
+    return Verdict(passes, told)
+
+
+def with_pod(
+    profile: Profile, pod: PodInfo, prepared: Prepared, other: PodInfo, node: int, snapshot: Snapshot
+) -> Prepared:
+    """As if `other` were on the node too; `node` is an index of the whole table."""
+    return _changed(profile, pod, prepared, other, node, snapshot, "add_pod")
+
+
+def without_pod(
+    profile: Profile, pod: PodInfo, prepared: Prepared, other: PodInfo, node: int, snapshot: Snapshot
+) -> Prepared:
+    """As if `other` were not on the node."""
+    return _changed(profile, pod, prepared, other, node, snapshot, "remove_pod")
+
+
+def _changed(
+    profile: Profile, pod: PodInfo, prepared: Prepared, other: PodInfo, node: int, snapshot: Snapshot, method: str
+) -> Prepared:
+    states = dict(prepared.states)
+    for plugin in profile.pre_filter:
+        name = name_of(plugin)
+        if isinstance(plugin, PreFilterExtensions) and name in states:
+            change = getattr(plugin, method)
+            states[name] = call(plugin, "PreFilterExtensions", change, states[name], pod, other, node, snapshot)
+    return Prepared(states, prepared.skipped, prepared.only, prepared.restricting, prepared.status)
+
+
+def score(profile: Profile, pod: PodInfo, feasibility: Feasibility, feasible: Indices) -> NDArray[np.int64]:
+    """(feasible,): PreScore, Score, NormalizeScore, weighted and summed. Without Score plugins every node has 1."""
+    if not profile.score:
+        return np.ones(len(feasible), dtype=np.int64)
+    total = np.zeros(len(feasible), dtype=np.int64)
+    for _, weighted in scores_by_plugin(profile, pod, feasibility, feasible):
+        total += weighted
+    return total
+
+
+def scores_by_plugin(
+    profile: Profile, pod: PodInfo, feasibility: Feasibility, feasible: Indices
+) -> list[tuple[str, NDArray[np.int64]]]:
+    """Each Score plugin's share in the total, for the feasible nodes."""
+    snapshot = feasibility.snapshot.at(feasible)
+    states = dict(feasibility.prepared.states)
+    skipped: set[str] = set()
+    for plugin in profile.pre_score:
+        name = name_of(plugin)
+        found = call(plugin, "PreScore", plugin.pre_score, states.get(name), pod, snapshot)
+        if found.code is Code.SKIP:
+            skipped.add(name)
+        elif found.code is not Code.SUCCESS:
+            raise PluginFailed(name, "PreScore", f"answered {found.code.title}; allowed: Success or Skip")
+        else:
+            states[name] = found.state
+    shares = []
+    for weighted in profile.score:
+        name = weighted.name
+        if name in skipped:
+            continue
+        scorer = weighted.plugin
+        scores = call(scorer, "Score", scorer.score, states.get(name), pod, snapshot)
+        if weighted.normalizer is not None:
+            scores = call(scorer, "NormalizeScore", weighted.normalizer.normalize, states.get(name), pod, scores)
+        _check(name, scores)
+        shares.append((name, scores * weighted.weight))
+    return shares
+
+
+def _check(name: str, scores: Scores) -> None:
+    if len(scores) and not (scores.min() >= 0 and scores.max() <= HIGHEST):
+        found = f"{scores.min()} to {scores.max()}"
+        raise PluginFailed(name, "NormalizeScore", f"scores are {found}; allowed: 0 to {HIGHEST}")
+
+
+def call(plugin: Any, point: str, method: Any, *arguments: Any) -> Any:
+    """The plugin's answer; whatever it raises becomes `PluginFailed` with its name."""
+    try:
+        return method(*arguments)
+    except PluginFailed:
+        raise
+    except Exception as problem:
+        raise PluginFailed(name_of(plugin), point, f"{type(problem).__name__}: {problem}") from problem
+
+
+def name_of(plugin: Any) -> str:
+    """Extension points are protocols of their own, so the name that every plugin has is not part of their types."""
+    name: str = plugin.name
+    return name

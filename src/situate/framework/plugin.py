@@ -1,0 +1,232 @@
+"""What a plugin may implement (upstream pkg/scheduler/framework interface.go, KEP-624).
+
+A plugin is an object with a `name` and any of the methods below; having a method is being registered at that extension
+point. It answers for all nodes of the snapshot at once, keeps nothing between calls, and performs nothing: what has to
+be done is returned as actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.actions import Action
+from situate.framework.events import EventHint
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import SKIP, SUCCESS, Code, Status
+from situate.framework.verdict import Mask, Refusals, Verdict
+
+Scores: TypeAlias = NDArray[np.int64]
+"""(nodes of the snapshot that was given,)"""
+
+
+class Reads(Enum):
+    """What a plugin's Filter and Score look at beside the pod; tells which of their answers stay true how long."""
+
+    NODE = "node"
+    """Labels, taints, names and images alone: true until somebody changes a node."""
+    LOAD = "load"
+    """Also what is on the node itself: true until a pod comes to that node or leaves it."""
+    CLUSTER = "cluster"
+    """Anything: true for one decision. What a plugin reads that does not say."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreFiltered:
+    """The answer of PreFilter."""
+
+    status: Status = SUCCESS
+    state: Any = None
+    """What this plugin's later calls in the cycle are given; never changed, only replaced."""
+    only: Mask | None = None
+    """(nodes,): the only nodes that can do; None is all."""
+
+
+SKIPPED: Final = PreFiltered(SKIP)
+PASSED: Final = PreFiltered()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreScored:
+    """The answer of PreScore."""
+
+    code: Code = Code.SUCCESS
+    """`SKIP` drops the plugin's Score."""
+    state: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Diagnosis:
+    """Why no node will do."""
+
+    snapshot: Snapshot
+    refused: tuple[tuple[str, Refusals, Mask], ...] = ()
+    """Each filter's plugin and refusals, with the nodes that belong to it: those that no earlier one refused."""
+    status: Status | None = None
+    """Set when PreFilter refused the pod as a whole; it then holds for every node."""
+
+    def codes(self) -> NDArray[np.uint8]:
+        """(nodes,)"""
+        if self.status is not None:
+            return np.full(self.snapshot.count, self.status.code, dtype=np.uint8)
+        codes = np.zeros(self.snapshot.count, dtype=np.uint8)
+        for _, refusals, where in self.refused:
+            codes[where] = refusals.code[where]
+        return codes
+
+    @property
+    def rejectors(self) -> frozenset[str]:
+        """The plugins that later events are asked about on behalf of this pod."""
+        names = {plugin for plugin, _, where in self.refused if where.any()}
+        if self.status is not None and self.status.plugin:
+            names.add(self.status.plugin)
+        return frozenset(names)
+
+
+@dataclass(frozen=True, slots=True)
+class PostFiltered:
+    """The answer of PostFilter."""
+
+    status: Status
+    nominate: str | None = None
+    """A node for the pod; empty clears an earlier nomination; None leaves it."""
+    actions: tuple[Action, ...] = ()
+
+
+class Plugin(Protocol):
+    """What every plugin has."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Protocol):
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Anything but success gates the pod: it waits, without back-off, until this plugin lets it go."""
+        ...
+
+
+@runtime_checkable
+class EnqueuePlugin(Protocol):
+    def events(self) -> Sequence[EventHint]:
+        """Which events may make a pod schedulable that this plugin rejected."""
+        ...
+
+
+@runtime_checkable
+class QueueSortPlugin(Protocol):
+    def sort_key(self, pod: PodInfo, queued_at: float) -> Any:
+        """A total order; the smallest is next."""
+        ...
+
+
+@runtime_checkable
+class PreFilterPlugin(Protocol):
+    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered: ...
+
+
+@runtime_checkable
+class PreFilterExtensions(Protocol):
+    def add_pod(self, state: Any, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> Any:
+        """The state as if `other` were on the node too; `node` is an index of the whole table."""
+        ...
+
+    def remove_pod(self, state: Any, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> Any:
+        """The state as if `other` were not on the node."""
+        ...
+
+
+@runtime_checkable
+class FilterPlugin(Protocol):
+    def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:
+        """For every node of the snapshot, which may be a part of all. An exception ends the cycle with an error."""
+        ...
+
+
+@runtime_checkable
+class PostFilterPlugin(Protocol):
+    def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: Any) -> PostFiltered:
+        """`cycle` can filter again, on changed snapshots (`situate.framework.cycle.Filtering`)."""
+        ...
+
+
+@runtime_checkable
+class PreScorePlugin(Protocol):
+    def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:
+        """`state` is PreFilter's; the snapshot holds the feasible nodes alone."""
+        ...
+
+
+@runtime_checkable
+class ScorePlugin(Protocol):
+    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
+        """Raw integers, one a node; `state` is PreScore's, or PreFilter's where there is no PreScore."""
+        ...
+
+
+@runtime_checkable
+class NormalizePlugin(Protocol):
+    def normalize(self, state: Any, pod: PodInfo, raw: Scores) -> Scores:
+        """To 0..100, the better the higher. Without it the raw scores must be in that range."""
+        ...
+
+
+@runtime_checkable
+class ReservePlugin(Protocol):
+    def reserve(self, pod: PodInfo, node: str) -> Status: ...
+
+    def unreserve(self, pod: PodInfo, node: str) -> None:
+        """Cannot fail, may be called twice, and when `reserve` was not."""
+        ...
+
+
+@runtime_checkable
+class PermitPlugin(Protocol):
+    def permit(self, pod: PodInfo, node: str, now: float) -> tuple[Status, float]:
+        """Success, a rejection, or `WAIT` with a time-out in seconds."""
+        ...
+
+
+@runtime_checkable
+class PreBindPlugin(Protocol):
+    def pre_bind_preflight(self, pod: PodInfo, node: str) -> Status:
+        """`SKIP` where there is nothing to do."""
+        ...
+
+    def pre_bind(self, pod: PodInfo, node: str) -> tuple[Action, ...]:
+        """What has to be done before the pod is bound; all of it must succeed."""
+        ...
+
+
+@runtime_checkable
+class BindPlugin(Protocol):
+    def bind(self, pod: PodInfo, node: str) -> tuple[Action, ...] | None:
+        """What binds the pod; None leaves it to the next plugin."""
+        ...
+
+
+@runtime_checkable
+class PostBindPlugin(Protocol):
+    def post_bind(self, pod: PodInfo, node: str) -> tuple[Action, ...]:
+        """What to tell others; its failure changes nothing."""
+        ...
+
+
+class Handle(Protocol):
+    """What the framework lends to plugins that ask for it when they are made."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest one."""
+        ...
+
+
+HIGHEST: Final = 100
+"""The highest score of a plugin before its weight."""

@@ -1,0 +1,283 @@
+"""A pod as the framework sees it: everything that decides where it may go, worked out once.
+
+Pods of one template share a `PodTemplate`, which is the same object for equal pods: what is worked out per template is
+worked out a few hundred times in a cluster of a hundred thousand pods. Labels are kept apart, since some owners give
+each pod a label of its own (StatefulSets, indexed Jobs), and so is the node of a pod in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from situate.framework.node_selection import Term
+from situate.framework.resources import PodRequest, ResourceColumns, pod_request
+from situate.framework.terms import AffinityTerm, SpreadConstraint, affinity_term, spread_constraint, weighted_term
+from situate.objects.label_selectors import BadSelector
+from situate.objects.pods import Affinity, Container, Pod, PodSpec, Toleration, Volume
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+PodKey = tuple[str, str]
+"""Namespace and name."""
+HostPort = tuple[str, str, int]
+"""Address, protocol and port; `0.0.0.0` is every address."""
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # what hostIP means when it is empty
+
+_REMEMBERED: Final = 2**18
+"""Entries before a table starts afresh. Equal values are then not always the same object: slower, not wrong."""
+
+
+class BadPod(ValueError):
+    """A field of a pod says nothing that can be acted on; the message names pod and field."""
+
+    def __init__(self, pod: Pod, problem: str) -> None:
+        super().__init__(f"pod {pod.metadata.namespace}/{pod.metadata.name}: {problem}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodTemplate:
+    """What equal pods have in common; interned by `PodReader`, and told apart by identity."""
+
+    number: int
+    """Counts up from 0."""
+    namespace: str
+    scheduler_name: str
+    request: PodRequest
+    columns: tuple[tuple[int, int], ...]
+    """The request as (column, amount), without zeros."""
+    tolerations: tuple[Toleration, ...]
+    node_selector: Mapping[str, str]
+    node_terms: tuple[Term, ...] | None
+    """Required node affinity: one of them must match; None demands nothing."""
+    preferred_node_terms: tuple[tuple[int, Term], ...]
+    """With weights."""
+    affinity: tuple[AffinityTerm, ...]
+    anti_affinity: tuple[AffinityTerm, ...]
+    preferred_affinity: tuple[AffinityTerm, ...]
+    preferred_anti_affinity: tuple[AffinityTerm, ...]
+    host_ports: tuple[HostPort, ...]
+    images: tuple[str, ...]
+    """Of containers and init containers, with their tags."""
+    containers: int
+    """So many containers and init containers."""
+    volumes: tuple[Volume, ...]
+    preemption_policy: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodInfo:
+    """A pod to place, or in place."""
+
+    pod: Pod
+    key: PodKey
+    uid: str
+    priority: int
+    template: PodTemplate
+    labels: Mapping[str, str]
+    """Interned by `PodReader`."""
+    spread: tuple[SpreadConstraint, ...]
+    """The pod's own constraints; interned with template and labels."""
+
+    @property
+    def namespace(self) -> str:
+        return self.key[0]
+
+    @property
+    def name(self) -> str:
+        return self.key[1]
+
+    @property
+    def terminating(self) -> bool:
+        return self.pod.metadata.deletion_timestamp is not None
+
+    @property
+    def nominated(self) -> str:
+        """The node that has been promised; empty if none has."""
+        return self.pod.status.nominated_node_name
+
+    @property
+    def started(self) -> datetime | None:
+        """None while no kubelet has seen it."""
+        return self.pod.status.start_time
+
+    def __str__(self) -> str:
+        return f"{self.key[0]}/{self.key[1]}"
+
+
+class PodReader:
+    """Makes `PodInfo` of pods, sharing what is equal; one a cluster."""
+
+    def __init__(self, columns: ResourceColumns) -> None:
+        self._columns = columns
+        self._numbers = count()
+        self._by_parts: dict[tuple[Any, ...], tuple[tuple[Any, ...], PodTemplate]] = {}
+        self._by_content: dict[bytes, PodTemplate] = {}
+        self._labels: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
+        self._spread: dict[tuple[int, int], tuple[Any, tuple[SpreadConstraint, ...]]] = {}
+
+    def read(self, pod: Pod) -> PodInfo:
+        """`BadPod` names what cannot be read."""
+        labels = self._shared_labels(pod.metadata.labels)
+        return PodInfo(
+            pod,
+            (pod.metadata.namespace, pod.metadata.name),
+            pod.metadata.uid,
+            pod.spec.priority or 0,
+            self._template(pod),
+            labels,
+            self._spread_of(pod, labels),
+        )
+
+    def _template(self, pod: Pod) -> PodTemplate:
+        parts = _parts(pod)
+        identity = tuple(map(id, parts))
+        known = self._by_parts.get(identity)
+        if known is not None:
+            return known[1]
+        content = _ENCODER.encode(parts)
+        template = self._by_content.get(content)
+        if template is None:
+            template = self._compile(pod)
+            _remember(self._by_content, content, template)
+        _remember(self._by_parts, identity, (parts, template))
+        return template
+
+    def _shared_labels(self, labels: Mapping[str, str]) -> Mapping[str, str]:
+        content = frozenset(labels.items())
+        known = self._labels.get(content)
+        if known is None:
+            known = labels
+            _remember(self._labels, content, known)
+        return known
+
+    def _spread_of(self, pod: Pod, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
+        wires = pod.spec.topology_spread_constraints
+        if not wires:
+            return ()
+        identity = (id(wires), id(labels))
+        known = self._spread.get(identity)
+        if known is not None:
+            return known[1]
+        try:
+            compiled = tuple(
+                spread_constraint(wire, labels, f"spec.topologySpreadConstraints[{number}]")
+                for number, wire in enumerate(wires)
+            )
+        except BadSelector as problem:
+            raise BadPod(pod, str(problem)) from problem
+        _remember(self._spread, identity, ((wires, labels), compiled))
+        return compiled
+
+    def _compile(self, pod: Pod) -> PodTemplate:
+        spec = pod.spec
+        request = pod_request(pod)
+        affinity = spec.affinity
+        node_affinity = affinity.node_affinity
+        required = node_affinity.required if node_affinity is not None else None
+        try:
+            terms = _pod_terms(affinity, pod.metadata.namespace)
+        except BadSelector as problem:
+            raise BadPod(pod, str(problem)) from problem
+        return PodTemplate(
+            number=next(self._numbers),
+            namespace=pod.metadata.namespace,
+            scheduler_name=spec.scheduler_name,
+            request=request,
+            columns=tuple(sorted((self._columns.column(name), value) for name, value in request.amounts.items())),
+            tolerations=spec.tolerations,
+            node_selector=spec.node_selector,
+            node_terms=None if required is None else tuple(map(Term.of, required.node_selector_terms)),
+            preferred_node_terms=()
+            if node_affinity is None
+            else tuple((wish.weight, Term.of(wish.preference)) for wish in node_affinity.preferred),
+            affinity=terms[0],
+            anti_affinity=terms[1],
+            preferred_affinity=terms[2],
+            preferred_anti_affinity=terms[3],
+            host_ports=_host_ports(spec),
+            images=tuple(with_tag(container.image) for container in (*spec.init_containers, *spec.containers)),
+            containers=len(spec.init_containers) + len(spec.containers),
+            volumes=spec.volumes,
+            preemption_policy=spec.preemption_policy,
+        )
+
+
+def _remember(table: dict[K, T], key: K, value: T) -> None:
+    if len(table) >= _REMEMBERED:
+        table.clear()
+    table[key] = value
+
+
+def _parts(pod: Pod) -> tuple[Any, ...]:
+    """All that a template is made of. Decoded pods share equal parts, so that their identity tells most of the time."""
+    spec = pod.spec
+    running: list[Any] = []
+    for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
+        if status.resources is not None:
+            running += (status.name, status.resources, status.allocated_resources)
+    pending = pod.condition("PodResizePending") if running else None
+    return (
+        pod.metadata.namespace,
+        spec.scheduler_name,
+        spec.containers,
+        spec.init_containers,
+        spec.overhead,
+        spec.resources,
+        spec.tolerations,
+        spec.node_selector,
+        spec.affinity,
+        spec.volumes,
+        spec.preemption_policy,
+        None if pending is None else pending.reason,
+        *running,
+    )
+
+
+def _pod_terms(affinity: Affinity, namespace: str) -> tuple[tuple[AffinityTerm, ...], ...]:
+    """Required affinity and anti-affinity, then preferred ones."""
+    required = []
+    preferred = []
+    for name in ("pod_affinity", "pod_anti_affinity"):
+        wire = getattr(affinity, name)
+        path = f"spec.affinity.{'podAffinity' if name == 'pod_affinity' else 'podAntiAffinity'}"
+        here = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
+        there = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
+        required.append(
+            tuple(
+                affinity_term(term, namespace, f"{here}[{number}]")
+                for number, term in enumerate(wire.required if wire is not None else ())
+            )
+        )
+        preferred.append(
+            tuple(
+                weighted_term(term, namespace, f"{there}[{number}]")
+                for number, term in enumerate(wire.preferred if wire is not None else ())
+            )
+        )
+    return (*required, *preferred)
+
+
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """Of containers and sidecars (upstream scheduler util GetHostPorts)."""
+    running: list[Container] = [container for container in spec.init_containers if container.restart_policy == "Always"]
+    return tuple(
+        (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
+        for container in (*running, *spec.containers)
+        for port in container.ports
+        if port.host_port > 0
+    )
+
+
+def with_tag(image: str) -> str:
+    """As nodes name images: without a tag it is the latest (upstream image_locality.go normalizedImageName)."""
+    return image if image.rfind(":") > image.rfind("/") else image + ":latest"
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=str, order="deterministic")

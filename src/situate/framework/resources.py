@@ -1,0 +1,163 @@
+"""Amounts of resources as integers, and what a pod asks for (upstream component-helpers resource/helpers.go).
+
+CPU counts in thousandths of a core, rounded up; everything else in units, rounded up. Each resource has a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from situate.objects.pods import Container, ContainerStatus, Pod, PodSpec
+from situate.objects.quantity import Quantity
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL: Final = "ephemeral-storage"
+PODS: Final = "pods"
+HUGE_PAGES: Final = "hugepages-"
+
+DEFAULT_MILLI_CPU: Final = 100
+DEFAULT_MEMORY: Final = 200 * 2**20
+"""What a container that names no request counts for when scores are taken (upstream util/pod_resources.go)."""
+
+MOST: Final = 2**53
+"""No amount counts for more, so that sums over a node's pods cannot overflow: 8 PiB, or 9 billion cores."""
+
+Amounts = Mapping[str, int]
+"""By resource name; cpu in thousandths."""
+
+
+def amount(name: str, quantity: Quantity) -> int:
+    """A quantity in the unit of the resource's column."""
+    value = quantity.milli_value if name == CPU else quantity.value
+    return max(-MOST, min(value, MOST))
+
+
+def amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
+    """All of them, in the units of their columns."""
+    return {name: amount(name, quantity) for name, quantity in quantities.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequest:
+    """What a pod asks for."""
+
+    amounts: Amounts
+    """Without zeros, and without `pods`."""
+    scored_cpu: int
+    """With the defaults of containers that name no request (upstream NonMissingContainerRequests)."""
+    scored_memory: int
+
+    def of(self, name: str) -> int:
+        return self.amounts.get(name, 0)
+
+
+def pod_request(pod: Pod) -> PodRequest:
+    """Sum over containers and sidecars, at least each init container with the sidecars before it, plus overhead.
+
+    Pod-level requests replace those of the containers (KEP-2837). While a container is resized in place it counts for
+    the largest of what it asks for, what it has been given and what it runs with (KEP-1287).
+    """
+    asked = _asked(pod, {})
+    defaults = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
+    if _pod_level(pod.spec):
+        defaults = {name: value for name, value in defaults.items() if name not in asked}
+    scored = _asked(pod, defaults) if defaults else asked
+    return PodRequest(
+        {name: value for name, value in asked.items() if value and name != PODS},
+        scored.get(CPU, 0),
+        scored.get(MEMORY, 0),
+    )
+
+
+def _asked(pod: Pod, defaults: Amounts) -> dict[str, int]:
+    """`defaults` stand in for what a container does not name."""
+    spec = pod.spec
+    reported = {status.name: status for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)}
+    infeasible = bool(reported) and _resize_is_infeasible(pod)
+
+    def asked_by(container: Container) -> dict[str, int]:
+        status = reported.get(container.name)
+        own = _in_place(container, status, infeasible=infeasible) if status is not None else None
+        return {**defaults, **(amounts(container.resources.requests) if own is None else own)}
+
+    total: dict[str, int] = {}
+    for container in spec.containers:
+        _add(total, asked_by(container))
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in spec.init_containers:
+        asked = asked_by(container)
+        if container.restart_policy == "Always":
+            _add(total, asked)
+            _add(sidecars, asked)
+            asked = sidecars
+        else:
+            _add(asked, sidecars)
+        _raise_to(peak, asked)
+    _raise_to(total, peak)
+    total.update(amounts(_pod_level(spec)))
+    _add(total, amounts(spec.overhead))
+    return total
+
+
+def _pod_level(spec: PodSpec) -> Mapping[str, Quantity]:
+    """Requests of the pod as a whole; of the resources for which there are such."""
+    return {
+        name: quantity
+        for name, quantity in spec.resources.requests.items()
+        if name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)
+    }
+
+
+def _in_place(container: Container, status: ContainerStatus, *, infeasible: bool) -> dict[str, int] | None:
+    """What counts for a container that may be under resize; None before the kubelet reported what it runs with."""
+    if status.resources is None:
+        return None
+    counted = amounts(status.resources.requests)
+    _raise_to(counted, amounts(status.allocated_resources))
+    if not infeasible:  # what the node can never give is not kept free for it
+        _raise_to(counted, amounts(container.resources.requests))
+    return counted
+
+
+def _resize_is_infeasible(pod: Pod) -> bool:
+    condition = pod.condition("PodResizePending")
+    return condition is not None and condition.status == "True" and condition.reason == "Infeasible"
+
+
+def _add(total: dict[str, int], more: Amounts) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _raise_to(total: dict[str, int], least: Amounts) -> None:
+    for name, value in least.items():
+        if name not in total or value > total[name]:
+            total[name] = value
+
+
+class ResourceColumns:
+    """The column of each resource: cpu, memory and ephemeral storage first, others as they are met."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._columns: dict[str, int] = {}
+        for name in (CPU, MEMORY, EPHEMERAL, *names):
+            self.column(name)
+
+    def column(self, name: str) -> int:
+        """The resource's column, a new one if it has none yet."""
+        return self._columns.setdefault(name, len(self._columns))
+
+    def known(self, name: str) -> int | None:
+        """The resource's column; None if no node and no pod has named it."""
+        return self._columns.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)

@@ -1,0 +1,391 @@
+"""All that a decision looks at: frozen columns over nodes, and the pods on them.
+
+A snapshot never changes. `assume` and `forget` return another one, which takes the columns over and alters the entries
+of one node; the older snapshot remembers how to undo that, and makes itself a copy should anyone still ask it. So the
+usual chain of decisions costs a few entries each, and a branch ("what if") costs one copy (after Baker, "Shallow
+binding makes functional arrays fast", 1991).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.catalog import EMPTY, Catalog
+from situate.framework.labels import Domains, Ids
+from situate.framework.nodes import Columns, NodeTable, take
+from situate.framework.placed import NOWHERE, PlacedPods
+from situate.framework.pods import ANY_ADDRESS, HostPort, PodInfo
+from situate.framework.tallies import Question, Tallies
+from situate.framework.verdict import Indices, Mask
+
+A = TypeVar("A", bound=np.generic)
+Amounts = NDArray[np.int64]
+"""(nodes,)"""
+
+_LOG: Final = 2**16
+"""Changed rows that are remembered for those who rescore only these."""
+
+
+class Snapshot:
+    """Columns over some nodes. Arrays that it gives must not be written to."""
+
+    __slots__ = ("_chosen", "_version", "catalog", "nodes")
+
+    def __init__(
+        self,
+        nodes: NodeTable,
+        catalog: Catalog = EMPTY,
+        version: _Version | None = None,
+        chosen: Indices | None = None,
+    ) -> None:
+        """No pods are in place yet; `version` and `chosen` are for this module."""
+        self.nodes = nodes
+        self.catalog = catalog
+        self._version = version or _Version(_Ledger.empty(nodes))
+        self._chosen = chosen
+
+    # Static columns
+
+    @property
+    def count(self) -> int:
+        """So many nodes."""
+        return len(self.nodes) if self._chosen is None else len(self._chosen)
+
+    @property
+    def chosen(self) -> Indices | None:
+        """Which nodes of `nodes` this is about; None is all of them."""
+        return self._chosen
+
+    def name(self, index: int) -> str:
+        return self.nodes.names[index if self._chosen is None else int(self._chosen[index])]
+
+    def allocatable(self, column: int) -> Amounts:
+        """Of the resource with this column (`ResourceColumns`)."""
+        columns = self.nodes.allocatable
+        if column >= len(columns):
+            return np.zeros(self.count, dtype=np.int64)
+        return take(columns[column], self._chosen)
+
+    @property
+    def allowed_pods(self) -> Amounts:
+        return take(self.nodes.allowed_pods, self._chosen)
+
+    @property
+    def unschedulable(self) -> Mask:
+        return take(self.nodes.unschedulable, self._chosen)
+
+    def static(self, key: Hashable, build: Callable[[NodeTable], NDArray[A]]) -> NDArray[A]:
+        """(nodes,): what depends on labels, taints, names and images alone; built once for each key and table.
+
+        `key` begins with the plugin's name and holds all that `build` depends on besides the table.
+        """
+        return take(self.nodes.static(key, build), self._chosen)
+
+    def domains(self, key: str) -> Domains:
+        """The domains of a topology key, over all nodes."""
+        return self.nodes.labels.domains(key)
+
+    def domain_of_node(self, key: str) -> Ids:
+        """(nodes,): each node's domain; -1 where it lacks the key."""
+        return take(self.nodes.labels.domains(key).of_node, self._chosen)
+
+    # Dynamic columns
+
+    def requested(self, column: int) -> Amounts:
+        """What the pods in place ask for of the resource with this column."""
+        columns = self._version.now().requested
+        if column >= len(columns):
+            return np.zeros(self.count, dtype=np.int64)
+        return self._local(columns[column])
+
+    def scored_requested(self, column: int) -> Amounts:
+        """The same with the defaults of containers that name no request; cpu (0) and memory (1) only."""
+        return self._local(self._version.now().scored[column])
+
+    @property
+    def pod_count(self) -> Amounts:
+        return self._local(self._version.now().pod_count)
+
+    def port_in_use(self, wanted: HostPort) -> Mask:
+        """(nodes,): whether a pod there has that port, at that address or at any."""
+        address, protocol, port = wanted
+        used = np.zeros(len(self._version.now().pod_count), dtype=np.bool_)
+        for other, on in self._version.now().ports.get((protocol, port), {}).items():
+            if other == address or ANY_ADDRESS in (other, address):
+                used[list(on)] = True
+        return self._local(used)
+
+    def tally(self, question: Question) -> NDArray[np.int64]:
+        """(domains,): the pods that a question is about, over all nodes; copy what is to be kept.
+
+        Only of a snapshot of all nodes.
+        """
+        ledger = self._version.now()
+        return ledger.tallies.get(question, self.domains(question.topology_key), lambda: ledger.placed)
+
+    def pods_on(self, index: int) -> list[PodInfo]:
+        """The pods on the node at this index."""
+        ledger = self._version.now()
+        return ledger.placed.on(index if self._chosen is None or ledger.alone else int(self._chosen[index]))
+
+    @property
+    def placed(self) -> PlacedPods:
+        """All pods in place, to be read only."""
+        return self._version.now().placed
+
+    # Others like it
+
+    def at(self, nodes: Indices) -> Snapshot:
+        """Of these nodes alone."""
+        chosen = nodes if self._chosen is None else self._chosen[nodes]
+        return Snapshot(self.nodes, self.catalog, self._version, chosen)
+
+    def alone(self, index: int) -> Snapshot:
+        """One node with its pods, cut off from the others: for trying which of its pods would have to go."""
+        node = index if self._chosen is None else int(self._chosen[index])
+        cut = _Version(self._version.now().alone_at(node))
+        return Snapshot(self.nodes, self.catalog, cut, np.array([node], dtype=np.intp))
+
+    def assume(self, info: PodInfo, index: int) -> Snapshot:
+        """With the pod on the node at this index."""
+        return self._after(_Step((info,), (self._row(index),), 1))
+
+    def forget(self, info: PodInfo) -> Snapshot:
+        """Without the pod; `KeyError` if it is not in place."""
+        found = self._version.now().placed.get(info.uid)
+        if found is None:
+            raise KeyError(str(info))
+        return self._after(_Step((found[0],), (found[1],), -1))
+
+    def assume_equal(self, infos: Sequence[PodInfo], nodes: Indices) -> Snapshot:
+        """With pods of one template, one labels object and one priority, each on the node beside it."""
+        return self._after(_Step(tuple(infos), nodes, 1))
+
+    def with_catalog(self, catalog: Catalog) -> Snapshot:
+        """With other objects around it."""
+        return Snapshot(self.nodes, catalog, self._version, self._chosen)
+
+    def with_nodes(self, nodes: NodeTable) -> Snapshot:
+        """Over another table; pods on nodes that it lacks are not in place any more. Only of all nodes."""
+        old = self.nodes
+        moved = np.full(len(old) + 1, NOWHERE, dtype=np.int32)  # the last entry is for NOWHERE itself
+        moved[:-1] = [nodes.index.get(name, NOWHERE) for name in old.names]
+        return Snapshot(nodes, self.catalog, _Version(self._version.now().moved(moved, len(nodes))))
+
+    def changed_since(self, position: int) -> list[int] | None:
+        """Rows that changed since `position` was `log_position`, with repetitions; None if that is forgotten."""
+        return self._version.now().changed_since(position)
+
+    @property
+    def log_position(self) -> int:
+        return self._version.now().log_end
+
+    @property
+    def lineage(self) -> object:
+        """The same object for snapshots whose log positions can be compared."""
+        return self._version.now()
+
+    def _row(self, index: int) -> int:
+        """Where the ledger keeps the node at this index."""
+        return index if self._chosen is None or self._version.now().alone else int(self._chosen[index])
+
+    def _local(self, column: NDArray[A]) -> NDArray[A]:
+        return column if self._version.now().alone else take(column, self._chosen)
+
+    def _after(self, step: _Step) -> Snapshot:
+        return Snapshot(self.nodes, self.catalog, self._version.after(step), self._chosen)
+
+
+class _Version:
+    """What is on the nodes, as one snapshot and the views on it see it."""
+
+    __slots__ = ("ledger", "newer", "step")
+
+    def __init__(self, ledger: _Ledger) -> None:
+        self.ledger: _Ledger | None = ledger
+        """None once a newer version has taken it over."""
+        self.newer: _Version | None = None
+        self.step: _Step | None = None
+        """What leads to the newer version."""
+
+    def now(self) -> _Ledger:
+        """The columns of this version."""
+        ledger = self.ledger
+        if ledger is None:
+            ledger = self.ledger = self._reconstructed()
+            self.newer = self.step = None
+        return ledger
+
+    def after(self, step: _Step) -> _Version:
+        """The version after one more step; it takes the columns over."""
+        ledger = self.now()
+        ledger.apply(step)
+        self.ledger, self.newer, self.step = None, _Version(ledger), step
+        return self.newer
+
+    def _reconstructed(self) -> _Ledger:
+        steps: list[_Step] = []
+        version = self
+        while version.ledger is None:
+            assert version.newer is not None
+            assert version.step is not None
+            steps.append(version.step)
+            version = version.newer
+        ledger = version.ledger.copy()
+        for step in reversed(steps):
+            ledger.apply(step.undone())
+        return ledger
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Pods that come to (+1) or leave (-1) the rows beside them."""
+
+    infos: tuple[PodInfo, ...]
+    rows: Sequence[int] | Indices
+    sign: int
+
+    def undone(self) -> _Step:
+        return _Step(self.infos, self.rows, -self.sign)
+
+
+@dataclass(slots=True, eq=False)
+class _Ledger:
+    """The columns themselves; whoever is the newest snapshot of a chain holds them."""
+
+    requested: Columns
+    scored: Columns
+    pod_count: Amounts
+    ports: dict[tuple[str, int], dict[str, dict[int, int]]] = field(default_factory=dict)
+    """By protocol and port, address, row: so many pods."""
+    placed: PlacedPods = field(default_factory=PlacedPods)
+    tallies: Tallies = field(default_factory=Tallies)
+    alone: bool = False
+    """Whether there is one row, whatever its node."""
+    changed: list[int] = field(default_factory=list)
+    log_begin: int = 0
+
+    @classmethod
+    def empty(cls, nodes: NodeTable) -> _Ledger:
+        count = len(nodes)
+        zeros = np.zeros
+        return cls(
+            zeros((len(nodes.vocabulary.resources), count), np.int64),
+            zeros((2, count), np.int64),
+            zeros(count, np.int64),
+        )
+
+    @property
+    def log_end(self) -> int:
+        return self.log_begin + len(self.changed)
+
+    def changed_since(self, position: int) -> list[int] | None:
+        return None if position < self.log_begin else self.changed[position - self.log_begin :]
+
+    def apply(self, step: _Step) -> None:
+        infos, rows, sign = step.infos, step.rows, step.sign
+        if len(infos) == 1:
+            self._apply_one(infos[0], int(rows[0]), sign)
+        else:
+            self._apply_equal(infos, np.asarray(rows, dtype=np.intp), sign)
+        if len(self.changed) > _LOG:
+            half = len(self.changed) // 2
+            self.log_begin += half
+            del self.changed[:half]
+
+    def _apply_one(self, info: PodInfo, row: int, sign: int) -> None:
+        template = info.template
+        if sign > 0:
+            self.placed.add(info, row)
+        else:
+            self.placed.remove(info.uid)
+        for column, amount in template.columns:
+            if column >= len(self.requested):
+                self._grow(column + 1)
+            self.requested[column, row] += sign * amount
+        self.scored[0, row] += sign * template.request.scored_cpu
+        self.scored[1, row] += sign * template.request.scored_memory
+        self.pod_count[row] += sign
+        for port in template.host_ports:
+            self._count_port(port, row, sign)
+        self.tallies.move(info, row, sign)
+        self.changed.append(row)
+
+    def _apply_equal(self, infos: Sequence[PodInfo], rows: Indices, sign: int) -> None:
+        first = infos[0]
+        if first.template.host_ports or sign < 0:
+            for info, row in zip(infos, rows.tolist(), strict=True):
+                self._apply_one(info, row, sign)
+            return
+        self.placed.extend(infos, rows)
+        counts = np.bincount(rows, minlength=len(self.pod_count))
+        for column, amount in first.template.columns:
+            if column >= len(self.requested):
+                self._grow(column + 1)
+            self.requested[column] += counts * amount
+        self.scored[0] += counts * first.template.request.scored_cpu
+        self.scored[1] += counts * first.template.request.scored_memory
+        self.pod_count += counts
+        self.tallies.move_equal(first, rows, 1)
+        self.changed += np.flatnonzero(counts).tolist()
+
+    def _count_port(self, port: HostPort, row: int, sign: int) -> None:
+        address, protocol, number = port
+        on = self.ports.setdefault((protocol, number), {}).setdefault(address, {})
+        on[row] = on.get(row, 0) + sign
+        if not on[row]:
+            del on[row]
+
+    def _grow(self, count: int) -> None:
+        grown = np.zeros((count, self.requested.shape[1]), dtype=np.int64)
+        grown[: len(self.requested)] = self.requested
+        self.requested = grown
+
+    def copy(self) -> _Ledger:
+        return _Ledger(
+            self.requested.copy(),
+            self.scored.copy(),
+            self.pod_count.copy(),
+            {key: {address: dict(on) for address, on in each.items()} for key, each in self.ports.items()},
+            self.placed.copy(),
+            self.tallies.copy(),
+            self.alone,
+        )
+
+    def moved(self, row_of: Ids, count: int) -> _Ledger:
+        """The same pods on other rows: `row_of` each old row, `NOWHERE` for one that is gone."""
+        kept = np.flatnonzero(row_of[:-1] >= 0)
+        rows = row_of[kept]
+        requested = np.zeros((len(self.requested), count), dtype=np.int64)
+        scored = np.zeros((2, count), dtype=np.int64)
+        pod_count = np.zeros(count, dtype=np.int64)
+        requested[:, rows] = self.requested[:, kept]
+        scored[:, rows] = self.scored[:, kept]
+        pod_count[rows] = self.pod_count[kept]
+        moved = _Ledger(requested, scored, pod_count, placed=self.placed.moved(row_of))
+        for (protocol, number), addresses in self.ports.items():
+            for address, on in addresses.items():
+                at = {int(row_of[row]): pods for row, pods in on.items() if row_of[row] >= 0}
+                moved.ports.setdefault((protocol, number), {})[address] = at
+        return moved
+
+    def alone_at(self, row: int) -> _Ledger:
+        cut = _Ledger(self.requested[:, [row]], self.scored[:, [row]], self.pod_count[[row]], alone=True)
+        for info in self.placed.on(row):
+            cut.placed.add(info, 0)
+            for port in info.template.host_ports:
+                cut._count_port(port, 0, 1)
+        return cut
+
+
+def snapshot_of(nodes: NodeTable, placed: Iterable[tuple[PodInfo, int]], catalog: Catalog = EMPTY) -> Snapshot:
+    """A snapshot with these pods in place."""
+    snapshot = Snapshot(nodes, catalog)
+    for info, index in placed:
+        snapshot = snapshot.assume(info, index)
+    return snapshot

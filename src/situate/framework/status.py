@@ -1,0 +1,75 @@
+"""What a plugin says: codes and statuses (upstream pkg/scheduler/framework interface.go)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+
+class Code(IntEnum):
+    """Upstream's numbers. In the core an error is an exception; the code is for reports."""
+
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    """Not now; preemption might help."""
+    UNRESOLVABLE = 3
+    """UnschedulableAndUnresolvable: preemption cannot help on this node."""
+    WAIT = 4
+    """Permit only: the pod is held."""
+    SKIP = 5
+    """The plugin is not concerned."""
+    PENDING = 6
+    """Placed in principle; waits for something outside."""
+
+    @property
+    def rejects(self) -> bool:
+        return self in _REJECTIONS
+
+    @property
+    def title(self) -> str:
+        """Upstream's name."""
+        return _TITLES[self]
+
+
+_REJECTIONS: Final = frozenset({Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING})
+_TITLES: Final = {
+    Code.SUCCESS: "Success",
+    Code.ERROR: "Error",
+    Code.UNSCHEDULABLE: "Unschedulable",
+    Code.UNRESOLVABLE: "UnschedulableAndUnresolvable",
+    Code.WAIT: "Wait",
+    Code.SKIP: "Skip",
+    Code.PENDING: "Pending",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One answer about a pod as a whole."""
+
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+    """Who said so; the framework fills it in."""
+
+    @property
+    def ok(self) -> bool:
+        return self.code is Code.SUCCESS
+
+    @property
+    def message(self) -> str:
+        return ", ".join(self.reasons)
+
+
+SUCCESS: Final = Status()
+SKIP: Final = Status(Code.SKIP)
+
+
+def unschedulable(*reasons: str) -> Status:
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    return Status(Code.UNRESOLVABLE, reasons)

@@ -1,0 +1,97 @@
+"""Which pods attract or repel, and how evenly pods must stand: affinity terms and spread constraints, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from situate.objects.label_selectors import NOTHING, Requirement, Selector, selector_of
+from situate.objects.pods import PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm
+
+NamespaceLabels = Callable[[str], Mapping[str, str]]
+"""The labels of a namespace; none for one that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSelection:
+    """Some pods of some namespaces."""
+
+    selector: Selector
+    namespaces: frozenset[str]
+    namespace_selector: Selector = NOTHING
+    """By the labels of namespaces, beside those that are named."""
+
+    def selects(self, namespace: str, labels: Mapping[str, str], namespace_labels: NamespaceLabels) -> bool:
+        """Whether a pod is meant."""
+        return self.covers(namespace, namespace_labels) and self.selector.matches(labels)
+
+    def covers(self, namespace: str, namespace_labels: NamespaceLabels) -> bool:
+        """Whether pods of this namespace may be meant."""
+        if namespace in self.namespaces:
+            return True
+        chosen = self.namespace_selector
+        return not chosen.nothing and chosen.matches(namespace_labels(namespace))
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """A pod affinity or anti-affinity term of an owner whose namespace is already in `pods`."""
+
+    topology_key: str
+    pods: PodSelection
+    weight: int = 0
+    """0 for a required term."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """A topology spread constraint, with the labels of its owner filled in."""
+
+    max_skew: int
+    topology_key: str
+    hard: bool
+    selector: Selector
+    min_domains: int
+    honors_affinity: bool
+    honors_taints: bool
+    implied: bool = False
+    """One of the profile's defaults: nodes without the key are not ignored."""
+
+
+def affinity_term(wire: PodAffinityTerm, owner_namespace: str, path: str, weight: int = 0) -> AffinityTerm:
+    """`BadSelector` names the field below `path`. `matchLabelKeys` are in the selector since admission (KEP-3633)."""
+    named = frozenset(wire.namespaces)
+    if not named and wire.namespace_selector is None:
+        named = frozenset((owner_namespace,))
+    pods = PodSelection(
+        selector_of(wire.label_selector, f"{path}.labelSelector"),
+        named,
+        selector_of(wire.namespace_selector, f"{path}.namespaceSelector"),
+    )
+    return AffinityTerm(wire.topology_key, pods, weight)
+
+
+def weighted_term(wire: WeightedPodAffinityTerm, owner_namespace: str, path: str) -> AffinityTerm:
+    """`BadSelector` names the field below `path`."""
+    return affinity_term(wire.pod_affinity_term, owner_namespace, f"{path}.podAffinityTerm", wire.weight)
+
+
+def spread_constraint(wire: TopologySpreadConstraint, labels: Mapping[str, str], path: str) -> SpreadConstraint:
+    """`labels` are the pod's, for `matchLabelKeys` (KEP-3243)."""
+    selector = selector_of(wire.label_selector, f"{path}.labelSelector")
+    return SpreadConstraint(
+        wire.max_skew,
+        wire.topology_key,
+        wire.when_unsatisfiable == "DoNotSchedule",
+        _with_own_labels(selector, wire.match_label_keys, labels),
+        wire.min_domains or 1,
+        wire.node_affinity_policy != "Ignore",
+        wire.node_taints_policy == "Honor",
+    )
+
+
+def _with_own_labels(selector: Selector, keys: tuple[str, ...], labels: Mapping[str, str]) -> Selector:
+    own = tuple(Requirement(key, "in", frozenset((labels[key],))) for key in keys if key in labels)
+    if not own or selector.nothing:
+        return selector
+    return Selector(selector.requirements + own)

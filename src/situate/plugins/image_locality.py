@@ -1,0 +1,44 @@
+"""ImageLocality: nodes that have a pod's images already (upstream plugins/imagelocality)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from situate.framework.nodes import NodeTable
+from situate.framework.plugin import HIGHEST, Reads, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+
+_MEBI: Final = 2**20
+_LEAST: Final = 23 * _MEBI
+_MOST_EACH: Final = 1000 * _MEBI
+
+
+class ImageLocality:
+    """0..100 by the bytes that need not be fetched; an image counts the more, the more nodes have it."""
+
+    name = "ImageLocality"
+    reads = Reads.NODE
+
+    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+        images, containers = pod.template.images, pod.template.containers
+
+        def counted(nodes: NodeTable) -> Scores:
+            total = np.zeros(len(nodes), dtype=np.int64)
+            for image in images:
+                total += _worth(image, nodes)
+            most = _MOST_EACH * containers
+            clipped = np.clip(total, _LEAST, most)
+            return HIGHEST * (clipped - _LEAST) // (most - _LEAST)
+
+        return snapshot.static((self.name, images, containers), counted)
+
+
+def _worth(image: str, nodes: NodeTable) -> Scores:
+    """`trunc(size * (nodes that have it / all nodes))` where it is, else 0; spread to keep pods from crowding."""
+    there = nodes.of_images(lambda images: max((size for name, size in images if name == image), default=-1))
+    has = there >= 0
+    spread = float(np.count_nonzero(has)) / float(len(nodes))
+    return np.where(has, (there * spread).astype(np.int64), 0)

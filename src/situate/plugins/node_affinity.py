@@ -1,0 +1,173 @@
+"""NodeAffinity: what a pod demands or prefers of a node's labels and name (upstream plugins/nodeaffinity)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.node_selection import Term
+from situate.framework.nodes import NodeTable
+from situate.framework.plugin import PASSED, SKIPPED, PreFiltered, PreScored, Reads, Scores
+from situate.framework.pods import PodInfo, PodTemplate
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code
+from situate.framework.verdict import Mask, Verdict, refuse_in_turn
+from situate.objects.nodes import Node
+from situate.objects.pods import NodeAffinity as NodeAffinityWire
+from situate.plugins.normalizing import default_normalize
+
+_MISMATCH: Final = "node(s) didn't match Pod's node affinity/selector"
+_ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
+
+
+class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
+    """Upstream's NodeAffinityArgs."""
+
+    added_affinity: NodeAffinityWire | None = None
+    """Holds for every pod of the profile, beside its own."""
+
+
+class NodeAffinity:
+    """Refuses nodes that a pod's selector or required terms, or the profile's own, do not match."""
+
+    name = "NodeAffinity"
+    reads = Reads.NODE
+    arguments = NodeAffinityArgs
+
+    def __init__(self, arguments: NodeAffinityArgs = NodeAffinityArgs()) -> None:  # noqa: B008  # frozen
+        added = arguments.added_affinity
+        self._enforced = (
+            None if added is None or added.required is None else tuple(map(Term.of, added.required.node_selector_terms))
+        )
+        self._preferred = (
+            () if added is None else tuple((wish.weight, Term.of(wish.preference)) for wish in added.preferred)
+        )
+
+    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
+        """Skipped where nothing is demanded. Where every term names its nodes, no other node can do."""
+        template = pod.template
+        if not template.node_selector and template.node_terms is None and self._enforced is None:
+            return SKIPPED
+        named = _named(template.node_terms)
+        if named is None:
+            return PASSED
+        only = np.zeros(snapshot.count, dtype=np.bool_)
+        index = snapshot.nodes.index
+        only[[index[name] for name in named if name in index]] = True
+        return PreFiltered(only=only)
+
+    def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
+        """The profile's demands first, then the pod's. Unresolvable: no preemption changes a label."""
+        matching = snapshot.static(
+            (self.name, "filter", _demands(pod.template)), lambda nodes: _wanted(pod.template, nodes)
+        )
+        own = (~matching, _MISMATCH, Code.UNRESOLVABLE)
+        if self._enforced is None:
+            return refuse_in_turn(own)
+        terms = self._enforced
+        enforced = snapshot.static((self.name, "enforced", terms), lambda nodes: _where_any(terms, nodes))
+        return refuse_in_turn((~enforced, _ENFORCED, Code.UNRESOLVABLE), own)
+
+    def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
+        """Skipped without preferences, the pod's or the profile's."""
+        if pod.template.preferred_node_terms or self._preferred:
+            return PreScored()
+        return PreScored(Code.SKIP)
+
+    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+        """The sum of the weights of the preferences that match."""
+        wishes = (*self._preferred, *pod.template.preferred_node_terms)
+
+        def counted(nodes: NodeTable) -> Scores:
+            total = np.zeros(len(nodes), dtype=np.int64)
+            for weight, term in wishes:
+                if weight:
+                    total += weight * _where(term, nodes)
+            return total
+
+        return snapshot.static((self.name, "score", wishes), counted)
+
+    def normalize(self, state: Any, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
+        return default_normalize(raw)
+
+    def events(self) -> tuple[EventHint, ...]:
+        """A node that is new or has new labels helps if it matches now and did not before."""
+        return (EventHint(Subject.NODE, Change.ADD | Change.LABELS, self._after_node),)
+
+    def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
+        helps = self._matches(pod.template, new) and not (old is not None and self._matches(pod.template, old))
+        return Hint.QUEUE if helps else Hint.SKIP
+
+    def _matches(self, template: PodTemplate, node: Node) -> bool:
+        name, labels = node.metadata.name, node.metadata.labels
+        if self._enforced is not None and not any(term.matches(labels, name) for term in self._enforced):
+            return False
+        return matches(template, labels, name)
+
+
+def matches(template: PodTemplate, labels: Mapping[str, str], name: str) -> bool:
+    """Whether a node is one that the pod's selector and required terms want (GetRequiredNodeAffinity)."""
+    if any(labels.get(key) != value for key, value in template.node_selector.items()):
+        return False
+    return template.node_terms is None or any(term.matches(labels, name) for term in template.node_terms)
+
+
+def wanted_nodes(template: PodTemplate, snapshot: Snapshot) -> Mask:
+    """(nodes,): those that the pod's selector and required terms want."""
+    return snapshot.static((NodeAffinity.name, "filter", _demands(template)), lambda nodes: _wanted(template, nodes))
+
+
+def _demands(template: PodTemplate) -> tuple[Any, ...]:
+    return tuple(sorted(template.node_selector.items())), template.node_terms
+
+
+def _wanted(template: PodTemplate, nodes: NodeTable) -> Mask:
+    selector = template.node_selector
+    wanted = np.ones(len(nodes), dtype=np.bool_)
+    if selector:
+        wanted &= nodes.labels.where(
+            selector, lambda labels: all(labels.get(key) == value for key, value in selector.items())
+        )
+    if template.node_terms is not None:
+        wanted &= _where_any(template.node_terms, nodes)
+    return wanted
+
+
+def _where_any(terms: tuple[Term, ...], nodes: NodeTable) -> Mask:
+    found = np.zeros(len(nodes), dtype=np.bool_)
+    for term in terms:
+        found |= _where(term, nodes)
+    return found
+
+
+def _where(term: Term, nodes: NodeTable) -> Mask:
+    """(nodes,): where a term matches."""
+    if not term.expressions and not term.fields:
+        return np.zeros(len(nodes), dtype=np.bool_)
+    names = term.names
+    if names is not None:
+        found = np.zeros(len(nodes), dtype=np.bool_)
+        for index in (nodes.index[name] for name in names if name in nodes.index):
+            found[index] = term.matches(nodes.labels.of(index), nodes.names[index])
+        return found
+    found = nodes.labels.where(term.keys, term.matches_labels)
+    if term.fields:
+        found &= np.array([term.matches_name(name) for name in nodes.names], dtype=np.bool_)
+    return found
+
+
+def _named(terms: tuple[Term, ...] | None) -> frozenset[str] | None:
+    """The only nodes that the terms admit by name; None if one of them names none."""
+    if not terms:
+        return None
+    named: frozenset[str] = frozenset()
+    for term in terms:
+        names = term.names
+        if names is None:
+            return None
+        named |= names
+    return named

@@ -1,0 +1,36 @@
+"""NodeName: a pod that names its node goes there or nowhere (upstream plugins/nodename)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin import Reads
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code
+from situate.framework.verdict import Verdict, pass_all, refuse
+from situate.objects.nodes import Node
+
+
+class NodeName:
+    """Refuses every node but the one in `spec.nodeName`; unresolvable."""
+
+    name = "NodeName"
+    reads = Reads.NODE
+
+    def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
+        wanted = pod.pod.spec.node_name
+        if not wanted:
+            return pass_all(snapshot.count)
+        others = np.array([snapshot.name(index) != wanted for index in range(snapshot.count)], dtype=np.bool_)
+        return refuse(others, "node(s) didn't match the requested node name", Code.UNRESOLVABLE)
+
+    def events(self) -> tuple[EventHint, ...]:
+        return (EventHint(Subject.NODE, Change.ADD, _after_node),)
+
+
+def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if pod.pod.spec.node_name in ("", new.metadata.name) else Hint.SKIP

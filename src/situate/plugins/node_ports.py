@@ -1,0 +1,52 @@
+"""NodePorts: no two pods of a node share a host port (upstream plugins/nodeports)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin import PASSED, SKIPPED, PreFiltered, Reads
+from situate.framework.pods import ANY_ADDRESS, HostPort, PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.verdict import Verdict, refuse
+from situate.objects.nodes import Node
+
+
+class NodePorts:
+    """Refuses nodes where a wanted host port is taken; preemption may free it."""
+
+    name = "NodePorts"
+    reads = Reads.LOAD
+
+    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
+        """Skipped for a pod without host ports."""
+        return PASSED if pod.template.host_ports else SKIPPED
+
+    def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
+        taken = np.zeros(snapshot.count, dtype=np.bool_)
+        for wanted in pod.template.host_ports:
+            taken |= snapshot.port_in_use(wanted)
+        return refuse(taken, "node(s) didn't have free ports for the requested pod ports")
+
+    def events(self) -> tuple[EventHint, ...]:
+        """A pod that gives a wanted port back, and a new node."""
+        return (
+            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),
+            EventHint(Subject.NODE, Change.ADD, _after_node),
+        )
+
+
+def clash(one: HostPort, other: HostPort) -> bool:
+    """Whether two host ports of one node exclude each other."""
+    return one[1:] == other[1:] and (one[0] == other[0] or ANY_ADDRESS in (one[0], other[0]))
+
+
+def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
+    freed = any(clash(wanted, given) for wanted in pod.template.host_ports for given in old.template.host_ports)
+    return Hint.QUEUE if freed else Hint.SKIP
+
+
+def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE

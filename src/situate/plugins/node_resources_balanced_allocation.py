@@ -1,0 +1,105 @@
+"""NodeResourcesBalancedAllocation: nodes whose resources are in use alike (upstream plugins/noderesources)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from situate.framework.plugin import HIGHEST, PreScored, Reads, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.resources import CPU, MEMORY
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code
+from situate.objects.settings import Mistake
+from situate.plugins.node_resources_fit import ResourceWeight, repeated, requested_with
+
+
+class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="camel"):
+    """Upstream's NodeResourcesBalancedAllocationArgs; weights must be 1."""
+
+    resources: tuple[ResourceWeight, ...] = (ResourceWeight(CPU), ResourceWeight(MEMORY))
+
+    def mistakes(self) -> Iterable[Mistake]:
+        for number, resource in enumerate(self.resources):
+            if resource.weight != 1:
+                yield Mistake(f"resources[{number}].weight", str(resource.weight), "1")
+        yield from repeated(self.resources)
+
+
+class NodeResourcesBalancedAllocation:
+    """The lower the standard deviation of the shares in use, the better."""
+
+    name = "NodeResourcesBalancedAllocation"
+    reads = Reads.LOAD
+    arguments = NodeResourcesBalancedAllocationArgs
+
+    def __init__(
+        self,
+        arguments: NodeResourcesBalancedAllocationArgs = NodeResourcesBalancedAllocationArgs(),  # noqa: B008  # frozen
+    ) -> None:
+        self._resources = tuple(resource.name for resource in arguments.resources)
+
+    def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
+        """Skipped for a pod that asks for none of the resources."""
+        if any(pod.template.request.of(name) for name in self._resources):
+            return PreScored()
+        return PreScored(Code.SKIP)
+
+    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+        """`trunc((1 - deviation) * 100)` of the shares in use with the pod on the node, each at most 1."""
+        shares = []
+        there = []
+        for name in self._resources:
+            pair = requested_with(pod, snapshot, name, scored=False)
+            if pair is not None:
+                requested, room = pair
+                has = room != 0
+                shares.append(np.where(has, np.minimum(requested / np.where(has, room, 1), 1.0), 0.0))
+                there.append(has)
+        scores: Scores = ((1.0 - _deviation(shares, there, snapshot.count)) * HIGHEST).astype(np.int64)
+        return scores
+
+
+def _deviation(shares: list[Any], there: list[Any], count: int) -> Any:
+    """Half the difference of two shares; of more, the root of their mean squared distance from the mean.
+
+    In upstream's order of operations, since the result is truncated.
+    """
+    deviation = np.zeros(count)
+    present = np.zeros(count, dtype=np.int64)
+    for has in there:
+        present += has
+    two = present == 2
+    if two.any():
+        deviation[two] = _half_difference(shares, there)[two]
+    many = present > 2
+    if many.any():
+        deviation[many] = _spread(shares, there, present)[many]
+    return deviation
+
+
+def _half_difference(shares: list[Any], there: list[Any]) -> Any:
+    """Of the only two that are there."""
+    first = np.zeros(len(shares[0]))
+    second = np.zeros(len(shares[0]))
+    seen = np.zeros(len(shares[0]), dtype=np.int64)
+    for share, has in zip(shares, there, strict=True):
+        first = np.where(has & (seen == 0), share, first)
+        second = np.where(has & (seen == 1), share, second)
+        seen = seen + has
+    return np.abs((first - second) / 2)
+
+
+def _spread(shares: list[Any], there: list[Any], present: Any) -> Any:
+    total = np.zeros(len(shares[0]))
+    for share in shares:
+        total = total + share
+    divisor = np.maximum(present, 1)
+    mean = total / divisor
+    squares = np.zeros(len(shares[0]))
+    for share, has in zip(shares, there, strict=True):
+        squares = squares + np.where(has, (share - mean) * (share - mean), 0.0)
+    return np.sqrt(squares / divisor)

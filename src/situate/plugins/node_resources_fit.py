@@ -1,0 +1,256 @@
+"""NodeResourcesFit: room for what a pod asks for, and how full a node should be (upstream plugins/noderesources).
+
+Scores are integers, worked out as upstream does: `(a - r) * 100 / a` in whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import numpy as np
+
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin import HIGHEST, Reads, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.resources import CPU, EPHEMERAL, MEMORY, PODS, amounts
+from situate.framework.snapshot import Amounts, Snapshot
+from situate.framework.status import Code
+from situate.framework.verdict import Mask, Refusals, Verdict, refusals
+from situate.objects.nodes import Node
+from situate.objects.settings import Mistake
+from situate.plugins.broken_line import BrokenLine
+
+Weight = Annotated[int, msgspec.Meta(ge=1, le=100)]
+
+_NATIVE: Final = (CPU, MEMORY, EPHEMERAL)
+
+
+class ResourceWeight(msgspec.Struct, frozen=True, rename="camel"):
+    """A resource that a score looks at."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    weight: Weight = 1
+
+
+class ShapePoint(msgspec.Struct, frozen=True, rename="camel"):
+    """A point of the broken line: this score at this utilization."""
+
+    utilization: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+    score: Annotated[int, msgspec.Meta(ge=0, le=10)] = 0
+
+
+class CapacityRatio(msgspec.Struct, frozen=True, rename="camel"):
+    shape: tuple[ShapePoint, ...] = ()
+    """Ascending in utilization."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if not self.shape:
+            yield Mistake("shape", "[]", "at least one point")
+        for number, (one, other) in enumerate(zip(self.shape, self.shape[1:], strict=False), start=1):
+            if one.utilization >= other.utilization:
+                allowed = f"more than that of the point before it ({one.utilization})"
+                yield Mistake(f"shape[{number}].utilization", str(other.utilization), allowed)
+
+
+class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel"):
+    """Which nodes are better."""
+
+    type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
+    resources: tuple[ResourceWeight, ...] = (ResourceWeight(CPU), ResourceWeight(MEMORY))
+    requested_to_capacity_ratio: CapacityRatio | None = None
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.type == "RequestedToCapacityRatio" and self.requested_to_capacity_ratio is None:
+            yield Mistake("requestedToCapacityRatio", "", "a shape, with type RequestedToCapacityRatio")
+        yield from repeated(self.resources)
+
+
+class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
+    """Upstream's NodeResourcesFitArgs."""
+
+    ignored_resources: tuple[str, ...] = ()
+    """Extended resources that somebody else looks after."""
+    ignored_resource_groups: tuple[str, ...] = ()
+    """The same for all resources whose name begins with `GROUP/`."""
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+
+def repeated(resources: tuple[ResourceWeight, ...]) -> Iterable[Mistake]:
+    """A resource that is named twice."""
+    seen: set[str] = set()
+    for number, resource in enumerate(resources):
+        if resource.name in seen:
+            yield Mistake(f"resources[{number}].name", resource.name, "each resource once")
+        seen.add(resource.name)
+
+
+class NodeResourcesFit:
+    """Refuses nodes without room, with all that is short; prefers nodes by how full they would be."""
+
+    name = "NodeResourcesFit"
+    reads = Reads.LOAD
+    arguments = NodeResourcesFitArgs
+
+    def __init__(self, arguments: NodeResourcesFitArgs = NodeResourcesFitArgs()) -> None:  # noqa: B008  # frozen
+        self._ignored = frozenset(arguments.ignored_resources)
+        self._ignored_groups = frozenset(arguments.ignored_resource_groups)
+        strategy = arguments.scoring_strategy
+        self._resources = tuple((resource.name, resource.weight) for resource in strategy.resources)
+        self._weights = sum(weight for _, weight in self._resources)
+        ratio = strategy.requested_to_capacity_ratio
+        self._line = BrokenLine.of((point.utilization, point.score) for point in ratio.shape) if ratio else None
+        self._score: Callable[[Amounts, Amounts], Scores] = (
+            most_allocated if strategy.type == "MostAllocated" else least_allocated
+        )
+        self._by_line = strategy.type == "RequestedToCapacityRatio"
+
+    def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
+        """Unresolvable where the pod asks for more than the whole node has, else unschedulable."""
+        passes = snapshot.pod_count < snapshot.allowed_pods
+        for _, column, asked in self._wanted(pod, snapshot):
+            passes &= snapshot.requested(column) <= snapshot.allocatable(column) - asked
+        return Verdict(passes, lambda: self._refusals(pod, snapshot))
+
+    def _wanted(self, pod: PodInfo, snapshot: Snapshot) -> list[tuple[str, int, int]]:
+        """Name, column and amount of what has to be there; cpu, memory and ephemeral storage first."""
+        names = snapshot.nodes.vocabulary.resources.names
+        return [
+            (names[column], column, asked)
+            for column, asked in pod.template.columns
+            if asked > 0 and not self._is_ignored(names[column])
+        ]
+
+    def _is_ignored(self, name: str) -> bool:
+        if not is_extended(name):
+            return False
+        return name in self._ignored or name.partition("/")[0] in self._ignored_groups
+
+    def _refusals(self, pod: PodInfo, snapshot: Snapshot) -> Refusals:
+        full = snapshot.pod_count >= snapshot.allowed_pods
+        rules: list[tuple[Mask, str, Code]] = [(full, "Too many pods", Code.UNSCHEDULABLE)]
+        never = np.zeros(snapshot.count, dtype=np.bool_)
+        for name, column, asked in self._wanted(pod, snapshot):
+            room = snapshot.allocatable(column)
+            rules.append((snapshot.requested(column) > room - asked, f"Insufficient {name}", Code.UNSCHEDULABLE))
+            never |= room < asked
+        told = refusals(snapshot.count, *rules)
+        return Refusals(np.where(never, np.uint8(Code.UNRESOLVABLE), told.code), told.reasons)
+
+    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+        """0..100: what the strategy says of the shares in use with the pod on the node, weighted by resource."""
+        if self._by_line:
+            return self._score_by_line(pod, snapshot)
+        total = np.zeros(snapshot.count, dtype=np.int64)
+        absent = np.zeros(snapshot.count, dtype=np.int64)
+        weights = 0
+        for name, weight in self._resources:
+            pair = requested_with(pod, snapshot, name, scored=True)
+            if pair is None:
+                continue
+            requested, room = pair
+            weights += weight
+            if room.all():
+                total += weight * self._score(requested, room)
+            else:
+                there = room > 0
+                total += np.where(there, weight * self._score(requested, np.where(there, room, 1)), 0)
+                absent += np.where(there, 0, weight)
+        if not weights:
+            return total
+        counted = weights - absent
+        return np.where(counted > 0, total // np.maximum(counted, 1), 0) if absent.any() else total // weights
+
+    def _score_by_line(self, pod: PodInfo, snapshot: Snapshot) -> Scores:
+        line = self._line
+        assert line is not None
+        total = np.zeros(snapshot.count, dtype=np.int64)
+        weights = np.zeros(snapshot.count, dtype=np.int64)
+        for name, weight in self._resources:
+            pair = requested_with(pod, snapshot, name, scored=True)
+            if pair is None:
+                continue
+            requested, room = pair
+            there = room > 0
+            divisor = np.where(there, room, 1)
+            utilization = np.where(requested > room, HIGHEST, requested * HIGHEST // divisor)
+            share = np.where(there, line.at(utilization), 0)
+            total += weight * share
+            weights += np.where(share > 0, weight, 0)
+        divisor = np.maximum(weights, 1)
+        return np.where(weights > 0, (2 * total + divisor) // (2 * divisor), 0)  # half away from zero; none is negative
+
+    def events(self) -> tuple[EventHint, ...]:
+        """Pods that go or shrink, nodes that come or grow, and the pod itself asking for less."""
+        return (
+            EventHint(Subject.ASSIGNED_POD, Change.DELETE | Change.SCALE_DOWN, self._after_pod),
+            EventHint(Subject.POD, Change.SCALE_DOWN),
+            EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE, self._after_node),
+        )
+
+    def _after_pod(self, pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
+        if new is None:
+            return Hint.QUEUE  # if nothing else, a place among the node's pods
+        freed = any(
+            old.template.request.of(name) > new.template.request.of(name) for name in pod.template.request.amounts
+        )
+        return Hint.QUEUE if freed else Hint.SKIP
+
+    def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
+        room = amounts(new.status.allocatable)
+        asked = {name: value for name, value in pod.template.request.amounts.items() if not self._is_ignored(name)}
+        if room.get(PODS, 0) < 1 or any(value > room.get(name, 0) for name, value in asked.items()):
+            return Hint.SKIP
+        if old is None:
+            return Hint.QUEUE
+        before = amounts(old.status.allocatable)
+        grown = any(room.get(name, 0) > before.get(name, 0) for name in (PODS, *asked))
+        return Hint.QUEUE if grown else Hint.SKIP
+
+
+def requested_with(pod: PodInfo, snapshot: Snapshot, name: str, *, scored: bool) -> tuple[Amounts, Amounts] | None:
+    """What would be asked for with the pod on each node, and what each node has; None if it does not count.
+
+    `scored`: with the defaults of containers that name no request. Resources beside cpu, memory and ephemeral storage
+    count only if the pod asks for them; an amount of 0 in the second array means that the node lacks the resource.
+    """
+    column = snapshot.nodes.vocabulary.resources.known(name)
+    asked = pod.template.request.of(name)
+    if column is None or (name not in _NATIVE and not asked):
+        return None
+    if scored and column in (0, 1):
+        request = pod.template.request
+        return snapshot.scored_requested(column) + (
+            request.scored_memory if column else request.scored_cpu
+        ), snapshot.allocatable(column)
+    return snapshot.requested(column) + asked, snapshot.allocatable(column)
+
+
+def is_extended(name: str) -> bool:
+    """Whether it is none of Kubernetes' own (component-helpers IsExtendedResourceName)."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def least_allocated(requested: Amounts, room: Amounts) -> Scores:
+    """`(room - requested) * 100 // room`; 0 beyond the room."""
+    return np.where(requested > room, 0, percent(room - requested, room))
+
+
+def most_allocated(requested: Amounts, room: Amounts) -> Scores:
+    """`min(requested, room) * 100 // room`."""
+    return percent(np.minimum(requested, room), room)
+
+
+def percent(part: Amounts, whole: Amounts) -> Scores:
+    """`part * 100 // whole`, for parts that are not negative.
+
+    By a true division where that is exact: below 2^53 the quotient's error is too small to cross an integer.
+    """
+    scaled = part * HIGHEST
+    if scaled.max(initial=0) < _EXACT:
+        return (scaled / whole).astype(np.int64)
+    return scaled // whole
+
+
+_EXACT: Final = 2**53

@@ -1,0 +1,44 @@
+"""NodeUnschedulable: cordoned nodes take only pods that tolerate it (upstream plugins/nodeunschedulable)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin import Reads
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code
+from situate.framework.verdict import Verdict, pass_all, refuse
+from situate.objects.nodes import Node, Taint
+from situate.plugins.taint_toleration import tolerated
+
+_CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class NodeUnschedulable:
+    """Refuses cordoned nodes, unless the pod tolerates the taint that stands for a cordon; unresolvable."""
+
+    name = "NodeUnschedulable"
+    reads = Reads.NODE
+
+    def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
+        if tolerated(_CORDON, pod.template.tolerations):
+            return pass_all(snapshot.count)
+        return refuse(snapshot.unschedulable, "node(s) were unschedulable", Code.UNRESOLVABLE)
+
+    def events(self) -> tuple[EventHint, ...]:
+        """A node that is new or uncordoned, and a pod that has come to tolerate cordons."""
+        return (
+            EventHint(Subject.NODE, Change.ADD | Change.TAINTS, _after_node),
+            EventHint(Subject.POD, Change.TOLERATIONS, _after_pod),
+        )
+
+
+def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:  # noqa: ARG001
+    was_open = old is not None and not old.spec.unschedulable
+    return Hint.QUEUE if not new.spec.unschedulable and not was_open else Hint.SKIP
+
+
+def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if tolerated(_CORDON, new.template.tolerations) else Hint.SKIP

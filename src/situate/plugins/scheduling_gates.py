@@ -1,0 +1,26 @@
+"""SchedulingGates: a pod with gates is not ready to be scheduled (KEP-3521; upstream plugins/schedulinggates)."""
+
+from __future__ import annotations
+
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.pods import PodInfo
+from situate.framework.status import SUCCESS, Status, unresolvable
+
+
+class SchedulingGates:
+    """Holds a pod back until its last gate is gone."""
+
+    name = "SchedulingGates"
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        gates = pod.pod.spec.scheduling_gates
+        if not gates:
+            return SUCCESS
+        return unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
+
+    def events(self) -> tuple[EventHint, ...]:
+        return (EventHint(Subject.POD, Change.GATES_ELIMINATED, _after_pod),)
+
+
+def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:  # noqa: ARG001
+    return Hint.SKIP if new.pod.spec.scheduling_gates else Hint.QUEUE

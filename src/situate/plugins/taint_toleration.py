@@ -1,0 +1,92 @@
+"""TaintToleration: nodes whose taints a pod does not put up with (upstream plugins/tainttoleration)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.nodes import NodeTable
+from situate.framework.plugin import PreScored, Reads, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code
+from situate.framework.verdict import Mask, Verdict, refusals
+from situate.objects.nodes import Node, Taint
+from situate.objects.pods import Toleration
+from situate.plugins.normalizing import default_normalize
+
+_REFUSING: Final = ("NoSchedule", "NoExecute")
+_AVOIDING: Final = "PreferNoSchedule"
+
+
+class TaintToleration:
+    """Refuses nodes with a taint of effect NoSchedule or NoExecute that is not tolerated; avoids PreferNoSchedule."""
+
+    name = "TaintToleration"
+    reads = Reads.NODE
+
+    def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
+        """Unresolvable: no preemption takes a taint away."""
+        tolerations = pod.template.tolerations
+
+        def refused(nodes: NodeTable) -> Mask:
+            return nodes.where_taints(lambda taints: untolerated(taints, tolerations) is not None)
+
+        where = snapshot.static((self.name, "filter", tolerations), refused)
+        return Verdict(
+            ~where, lambda: refusals(snapshot.count, (where, "node(s) had untolerated taint(s)", Code.UNRESOLVABLE))
+        )
+
+    def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
+        """Only the tolerations that speak of PreferNoSchedule, or of any effect."""
+        return PreScored(state=tuple(each for each in pod.template.tolerations if each.effect in ("", _AVOIDING)))
+
+    def score(self, state: tuple[Toleration, ...], pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+        """How many taints the pod would rather avoid."""
+
+        def counted(nodes: NodeTable) -> Scores:
+            return nodes.of_taints(
+                lambda taints: sum(taint.effect == _AVOIDING and not tolerated(taint, state) for taint in taints)
+            )
+
+        return snapshot.static((self.name, "score", state), counted)
+
+    def normalize(self, state: Any, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
+        return default_normalize(raw, reverse=True)
+
+    def events(self) -> tuple[EventHint, ...]:
+        """A node that is new or loses a taint helps if all of its taints are tolerated; more tolerations may."""
+        return (
+            EventHint(Subject.NODE, Change.ADD | Change.TAINTS, _after_node),
+            EventHint(Subject.POD, Change.TOLERATIONS),
+        )
+
+
+def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
+    tolerations = pod.template.tolerations
+    now = untolerated(new.spec.taints, tolerations) is None
+    before = old is not None and untolerated(old.spec.taints, tolerations) is None
+    return Hint.QUEUE if now and not before else Hint.SKIP
+
+
+def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """The first taint that keeps a pod away; None if none does."""
+    return next((taint for taint in taints if taint.effect in _REFUSING and not tolerated(taint, tolerations)), None)
+
+
+def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    """Whether one of the tolerations covers the taint."""
+    return any(covers(toleration, taint) for toleration in tolerations)
+
+
+def covers(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration covers a taint (component-helpers ToleratesTaint).
+
+    An empty effect covers every effect, an empty key every key; operator Exists looks at no value.
+    """
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from situate.framework.nodes import Vocabulary, node_row, node_table
+from situate.framework.pods import PodInfo, PodReader
+from situate.framework.snapshot import Snapshot
+from situate.objects.meta import ObjectMeta
+from situate.objects.nodes import Node, NodeStatus
+from situate.objects.pods import Container, ContainerPort, Pod, PodSpec, ResourceRequirements
+from situate.objects.quantity import parse_quantity
+
+NODES = 5
+VOCABULARY = Vocabulary.new()
+VOCABULARY.resources.column("example.com/thing")
+READER = PodReader(VOCABULARY.resources)
+
+
+def node(number: int) -> Node:
+    room = {"cpu": parse_quantity("4"), "memory": parse_quantity("8Gi"), "pods": parse_quantity("110")}
+    return Node(ObjectMeta(name=f"node-{number}"), status=NodeStatus(allocatable=room))
+
+
+def table(*numbers: int) -> Snapshot:
+    return Snapshot(node_table(VOCABULARY, [node_row(node(number), VOCABULARY) for number in numbers]))
+
+
+def pod(number: int) -> PodInfo:
+    requests = {"cpu": parse_quantity(f"{number + 1}m"), "example.com/thing": parse_quantity(str(number))}
+    container = Container(
+        resources=ResourceRequirements(requests=requests), ports=(ContainerPort(host_port=8000 + number % 2),)
+    )
+    return READER.read(Pod(ObjectMeta(name=f"pod-{number}", uid=str(number)), PodSpec(containers=(container,))))
+
+
+def state(snapshot: Snapshot) -> tuple[object, ...]:
+    """Everything that it says."""
+    return (
+        [snapshot.requested(column).tolist() for column in range(len(VOCABULARY.resources))],
+        [snapshot.scored_requested(column).tolist() for column in (0, 1)],
+        snapshot.pod_count.tolist(),
+        [snapshot.port_in_use(("0.0.0.0", "TCP", port)).tolist() for port in (8000, 8001)],
+        [sorted(info.name for info in snapshot.pods_on(index)) for index in range(snapshot.count)],
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, NODES - 1)), max_size=30))
+def test_every_snapshot_of_a_chain_stays_what_it_was(steps: list[tuple[int, int]]) -> None:
+    snapshot = table(*range(NODES))
+    taken: list[tuple[Snapshot, tuple[object, ...]]] = [(snapshot, state(snapshot))]
+    for number, index in steps:
+        info = pod(number)
+        snapshot = snapshot.forget(info) if info.uid in snapshot.placed else snapshot.assume(info, index)
+        taken.append((snapshot, state(snapshot)))
+    for older, was in taken:
+        assert state(older) == was
+
+
+def test_forgetting_is_the_opposite_of_assuming() -> None:
+    before = table(0, 1).assume(pod(3), 1)
+    was = state(before)
+    assert state(before.assume(pod(2), 0).forget(pod(2))) == was
+
+
+def test_branches_do_not_see_each_other() -> None:
+    root = table(0, 1)
+    left, right = root.assume(pod(1), 0), root.assume(pod(2), 1)
+    assert [left.pod_count.tolist(), right.pod_count.tolist(), root.pod_count.tolist()] == [[1, 0], [0, 1], [0, 0]]
+
+
+def test_equal_pods_at_once_count_as_one_after_the_other() -> None:
+    infos = [READER.read(Pod(ObjectMeta(name=f"e{n}", uid=f"e{n}"), pod(0).pod.spec)) for n in range(4)]
+    nodes = [0, 2, 0, 1]
+    one_by_one = table(0, 1, 2)
+    for info, index in zip(infos, nodes, strict=True):
+        one_by_one = one_by_one.assume(info, index)
+    assert state(table(0, 1, 2).assume_equal(infos, np.array(nodes))) == state(one_by_one)
+
+
+def test_other_nodes_keep_the_pods_of_those_that_stay() -> None:
+    snapshot = table(0, 1, 2).assume(pod(1), 1).assume(pod(2), 2)
+    moved = snapshot.with_nodes(table(2, 3, 0).nodes)
+    assert [[info.name for info in moved.pods_on(index)] for index in range(3)] == [["pod-2"], [], []]
+    assert moved.requested(0).tolist() == [3, 0, 0]
+    assert pod(1).uid not in moved.placed
+
+
+def test_a_view_speaks_of_its_nodes_alone() -> None:
+    snapshot = table(0, 1, 2).assume(pod(1), 1).assume(pod(2), 2)
+    view = snapshot.at(np.array([2, 1]))
+    assert view.pod_count.tolist() == [1, 1]
+    assert view.requested(0).tolist() == [3, 2]
+    assert [view.name(0), view.name(1)] == ["node-2", "node-1"]
+    assert view.pods_on(0)[0].name == "pod-2"
+
+
+def test_a_node_alone_can_be_changed_without_the_others() -> None:
+    snapshot = table(0, 1).assume(pod(1), 1)
+    alone = snapshot.alone(1)
+    assert alone.forget(pod(1)).pod_count.tolist() == [0]
+    assert alone.assume(pod(2), 0).requested(0).tolist() == [5]
+    assert snapshot.pod_count.tolist() == [0, 1]
