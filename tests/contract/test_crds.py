@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from tests.contract.api import Api, causes
+from tests.contract.servers import Server
+from tests.contract.waiting import eventually, patience_s
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -107,10 +107,7 @@ class Widgets:
         """Until the objects are served; harmless if they are already."""
         answer = await self._api.post(CRDS, definition(self.group, **version))
         assert answer.status in (201, 409), answer
-        deadline = time.monotonic() + 5
-        while (await self._api.get(self.path())).status != 200:
-            assert time.monotonic() < deadline, "the definition is not served"
-            await asyncio.sleep(0.01)
+        await eventually(lambda: self._api.get(self.path()), lambda answer: answer.status == 200)
 
     def path(self, name: str = "", sub: str = "") -> str:
         parts = [f"/apis/{self.group}/v1/namespaces/{self._namespace}/widgets", name, sub]
@@ -144,14 +141,9 @@ async def own(api: Api, namespace: str) -> AsyncIterator[Widgets]:
     await api.delete(f"{CRDS}/widgets.{made.group}")
 
 
-async def until(api: Api, path: str, holds: Any) -> Any:
-    deadline = time.monotonic() + 5
-    while True:
-        body = (await api.get(path)).body
-        if holds(body):
-            return body
-        assert time.monotonic() < deadline, body
-        await asyncio.sleep(0.01)
+async def until(api: Api, path: str, holds: Callable[[Any], Any]) -> Any:
+    """The first body for which `holds`."""
+    return (await eventually(lambda: api.get(path), lambda answer: holds(answer.body))).body
 
 
 def conditions(body: dict[str, Any]) -> dict[str, tuple[str, str]]:
@@ -190,10 +182,7 @@ class TestDefinition:
         await own.make()
         (await api.delete(f"{CRDS}/widgets.{own.group}")).ok()
         await until(api, f"{CRDS}/widgets.{own.group}", lambda body: body.get("code") == 404)
-        deadline = time.monotonic() + 5
-        while (await api.get(own.path())).status != 404:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.02)
+        await eventually(lambda: api.get(own.path()), lambda answer: answer.status == 404)
         await own.define()
         assert (await api.get(own.path())).ok()["items"] == []
 
@@ -244,10 +233,7 @@ class TestDefinition:
             }
         ]
         (await api.patch(path, change, form="json")).ok()
-        deadline = time.monotonic() + 5
-        while (await api.post(own.path(), own.body("big", size=50))).status != 201:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.02)
+        await eventually(lambda: api.post(own.path(), own.body("big", size=50)), lambda answer: answer.status == 201)
 
 
 class TestObjects:
@@ -260,13 +246,17 @@ class TestObjects:
         }
         assert made["metadata"]["generation"] == 1
 
-    async def test_defaults_are_seen_on_what_was_stored_before(self, api: Api, own: Widgets) -> None:
+    async def test_defaults_are_seen_on_what_was_stored_before(self, server: Server, api: Api, own: Widgets) -> None:
         await own.define()
         (await api.post(own.path(), own.body("old"))).ok(201)
         path = f"{CRDS}/widgets.{own.group}"
         where = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/code/default"
         (await api.patch(path, [{"op": "add", "path": where, "value": "abc"}], form="json")).ok()
-        await until(api, own.path("old"), lambda body: body["spec"].get("code") == "abc")
+        await eventually(
+            lambda: api.get(own.path("old")),
+            lambda answer: answer.body["spec"].get("code") == "abc",
+            timeout_s=patience_s(server),
+        )
 
     async def test_unknown_fields_are_pruned(self, api: Api, widgets: Widgets) -> None:
         answer = await api.post(widgets.path(), widgets.body(smell="sweet"))

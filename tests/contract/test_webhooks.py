@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from tests.contract.api import Api
 from tests.contract.things import apps, configmap, core, deployment, eviction, pod
 from tests.contract.waiting import eventually
 from tests.contract.webhooks import Webhooks, allow, deny, patch, serving
+from tests.controlplane.ports import ReservedPort
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
@@ -67,13 +67,10 @@ class Registered:
         name = f"{self._namespace}-probe-{len(self._written)}"
         (await self._api.post(self._path(kind), self._body(kind, name, (probe,)))).ok(201)
         account = core(self._namespace, "serviceaccounts")
-        for _ in range(500):
-            answer = await self._api.post(account, {"metadata": {"generateName": "probe-"}}, dryRun="All")
-            if answer.status == 400:
-                break
-            await asyncio.sleep(0.01)
-        else:
-            raise AssertionError("the webhooks do not come into force")
+        await eventually(
+            lambda: self._api.post(account, {"metadata": {"generateName": "probe-"}}, dryRun="All"),
+            lambda answer: answer.status == 400,
+        )
         (await self._api.delete(f"{self._path(kind)}/{name}")).ok()
 
     async def remove(self) -> None:
@@ -231,15 +228,16 @@ class TestDenial:
         assert (await api.post(core(namespace, "pods"), pod("p"))).status == 400
 
 
-def closed_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"https://127.0.0.1:{probe.getsockname()[1]}/x"
-
-
 async def _slow(_: dict[str, Any]) -> dict[str, Any]:
     await asyncio.sleep(1.5)
     return {"allowed": True}
+
+
+@pytest.fixture
+def closed() -> Iterator[ReservedPort]:
+    """A port on which nobody listens."""
+    with ReservedPort() as port:
+        yield port
 
 
 FAILURES = {
@@ -253,13 +251,17 @@ FAILURES = {
 
 class TestFailure:
     @pytest.mark.parametrize("failure", [*FAILURES, "refused connection"])
-    async def test_ignore(self, api: Api, namespace: str, registered: Registered, failure: str) -> None:
-        await self.failing(registered, failure, "Ignore")
+    async def test_ignore(
+        self, api: Api, namespace: str, registered: Registered, closed: ReservedPort, failure: str
+    ) -> None:
+        await self.failing(registered, closed, failure, "Ignore")
         (await api.post(core(namespace, "pods"), pod("p"))).ok(201)
 
     @pytest.mark.parametrize("failure", [*FAILURES, "refused connection"])
-    async def test_fail(self, api: Api, namespace: str, registered: Registered, failure: str) -> None:
-        await self.failing(registered, failure, "Fail")
+    async def test_fail(
+        self, api: Api, namespace: str, registered: Registered, closed: ReservedPort, failure: str
+    ) -> None:
+        await self.failing(registered, closed, failure, "Fail")
         answer = await api.post(core(namespace, "pods"), pod("p"))
         message = 'Internal error occurred: failed calling webhook "a.situate.dev": …'
         if failure in ("5xx", "4xx", "garbage", "time-out", "refused connection"):
@@ -268,12 +270,13 @@ class TestFailure:
         assert len(answer.body["details"]["causes"]) == 1
 
     @staticmethod
-    async def failing(registered: Registered, failure: str, policy: str) -> None:
+    async def failing(registered: Registered, closed: ReservedPort, failure: str, policy: str) -> None:
         if failure == "refused connection":
-            config = {**registered.hooks.at("/a", allow), "url": closed_port()}
+            config = {**registered.hooks.at("/a", allow), "url": f"https://127.0.0.1:{closed.number}/x"}
         else:
             config = registered.hooks.at("/a", FAILURES[failure])
-        await registered.mutating(registered.webhook("a", config, failurePolicy=policy, timeoutSeconds=1))
+        limit_s = 1 if failure == "time-out" else 10
+        await registered.mutating(registered.webhook("a", config, failurePolicy=policy, timeoutSeconds=limit_s))
 
     async def test_an_unknown_authority(self, api: Api, namespace: str, registered: Registered) -> None:
         config = registered.hooks.at("/a", allow)
