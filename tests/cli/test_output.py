@@ -22,7 +22,13 @@ def test_colours_are_for_terminals_only() -> None:
     assert [line.split() for line in piped.splitlines()][1][:3] == ["POD", "CLASS", "CAUSE"]
 
 
-def test_a_table_is_as_wide_as_its_content_where_no_terminal_limits_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_narrow_terminal_cuts_nothing() -> None:
+    seen = run_in_terminal("env", "COLUMNS=30", SITUATE, *STATUS, "-o", "wide").replace("\r\n", "")
+    for text in ("kafka-source-dispatcher-1", "CAPACITY", "PLACED", "node-1", "shop/orders: 6"):
+        assert text in seen
+
+
+def test_a_table_is_as_wide_as_its_content(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(COLUMNS, [("a" * 300, 1, "x"), (None, 22, "y")])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["NAME", "NUMBER"]

@@ -17,6 +17,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
 SITUATE, CLUSTER = EXAMPLES / "situate.yaml", EXAMPLES / "cluster.yaml"
 POD = "kafka-source-dispatcher"
 STATEFULSET = f"knative-eventing/{POD}"
+BOMB = b"".join(b"%c: &%c [%s]\n" % (each, each, b",".join([b"*%c" % (each - 1)] * 10)) for each in b"bcdefghi")
+HOSTILE = "[/x][red]\x1b[2J\u202e"
 
 
 def vpod(verb: str, *arguments: str, file: Path = SITUATE, objects: Path = CLUSTER) -> tuple[int, str, str]:
@@ -80,9 +82,9 @@ def test_explain_tells_pod_by_pod_and_what_comes_next() -> None:
     found = data("explain", "billing/payments", code=1)
     assert (found["wanted"], found["placed"], found["left"]) == (30, 0, 2)
     assert found["shortage"] == "0/2 pods can take 2 more: 2 full"
-    assert found["autoscaler"] == "3 pods are needed and 2 are asked for: scales up to 3"
-    assert [(pod["class"], pod["cause"], pod["own"], pod["free"]) for pod in found["pods"]] == [
-        ("accept", "ok", 0, 14)
+    assert found["autoscaler"] == "3 pods are needed and 2 asked for: scales up to 3"
+    assert [(pod["class"], pod["cause"], pod["own"], pod["then"], pod["free"]) for pod in found["pods"]] == [
+        ("accept", "ok", 0, 14, 14)
     ] * 2
     assert found["placementsThen"] == [{"podName": f"{POD}-{ordinal}", "vreplicas": 14} for ordinal in (0, 1)]
 
@@ -107,7 +109,10 @@ def test_explain_as_a_table() -> None:
     assert code == 0
     lines = told.splitlines()
     assert lines[0] == "shop/orders wants 12 vreplicas, 12 are placed"
-    assert cells(told)[1:3] == [["POD", "CLASS", "CAUSE", "OWN", "FREE"], [f"{POD}-0", "accept", "ok", "6", "14"]]
+    assert cells(told)[1:3] == [
+        ["POD", "CLASS", "CAUSE", "OWN", "THEN", "FREE"],
+        [f"{POD}-0", "accept", "ok", "6", "6", "14"],
+    ]
     assert lines[-1].startswith("autoscaler: 3 pods are needed")
 
 
@@ -136,15 +141,15 @@ def test_plan_is_what_would_be_written(changed: Callable[..., Path]) -> None:
 
 
 @pytest.mark.rule("vpod:B13")
-def test_plan_as_a_table_says_why_when_wide() -> None:
+def test_plan_as_a_table_says_why() -> None:
     code, narrow, _ = vpod("plan")
     _, wide, _ = vpod("plan", "-o", "wide")
     assert code == 0
     assert narrow.splitlines()[0] == f"StatefulSet {STATEFULSET}: 2 replicas now, 3 would be asked for at once"
     assert cells(narrow)[1] == ["VPOD", "WANTED", "NOW", "THEN", "LEFT", "CHANGE"]
     assert cells(narrow)[2] == ["shop/orders", "12", "12", "12", "0", "none"]
-    assert "0/2 pods can take 2 more: 2 full" in wide
-    assert "2 full" not in narrow
+    assert narrow.splitlines()[-1] == "billing/payments: 0/2 pods can take 2 more: 2 full"
+    assert cells(wide)[3][-2:] == [f"{POD}-1:", "14"]
 
 
 def test_plan_with_other_settings() -> None:
@@ -176,9 +181,13 @@ def test_a_statefulset_that_does_not_exist_is_said_to_be_missing(changed: Callab
         if item["kind"] == "StatefulSet":
             item["metadata"]["name"] = "another"
 
-    code, told, _ = vpod("status", objects=changed(rename))
-    assert code == 0
-    assert told.startswith(f"StatefulSet {STATEFULSET} does not exist: create it")
+    objects = changed(rename)
+    for arguments in (("status",), ("plan",), ("explain", "billing/payments")):
+        code, told, _ = vpod(*arguments, objects=objects)
+        assert code == (arguments[0] == "explain")
+        assert f"StatefulSet {STATEFULSET} does not exist: create it" in told
+    (found,) = data("plan", objects=objects)
+    assert found["exists"] is False
 
 
 @pytest.mark.parametrize(
@@ -205,18 +214,90 @@ def test_what_is_wrong_is_said_in_a_sentence(arguments: tuple[str, ...], expecte
     ("text", "expected"),
     [
         pytest.param(None, "cannot be read", id="absent"),
-        pytest.param("a: [", "not YAML", id="no YAML"),
-        pytest.param("{apiVersion: v1, kind: Pod, metadata: 3}", "metadata", id="no object"),
+        pytest.param(b"a: [", "YAML", id="no YAML"),
+        pytest.param(b"\xff\xfe", "byte 0 is no UTF-8", id="binary"),
+        pytest.param(b"[" * 100_000, "too many levels", id="deep"),
+        pytest.param(b"a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + BOMB, "when unfolded", id="a bomb"),
     ],
 )
-def test_objects_that_cannot_be_read_are_told(tmp_path: Path, text: str | None, expected: str) -> None:
+def test_objects_that_cannot_be_read_are_told(tmp_path: Path, text: bytes | None, expected: str) -> None:
     file = tmp_path / "objects.yaml"
     if text is not None:
-        file.write_text(text, encoding="utf-8")
+        file.write_bytes(text)
     code, _, told = vpod("plan", objects=file)
     assert code == 2
     assert f"--objects {file}" in told
     assert expected in told
+
+
+@pytest.mark.rule("vpod:B12")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"apiVersion": "v1", "kind": "Pod", "metadata": 3}, id="metadata"),
+        pytest.param({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "\ud800"}}, id="half a character"),
+        pytest.param({"apiVersion": "v1", "kind": "Node", "spec": {"taints": {}}}, id="taints"),
+    ],
+)
+def test_one_object_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    listing = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))
+    listing["items"].insert(0, wrong)
+    file = tmp_path / "objects.json"
+    file.write_text(json.dumps(listing), encoding="utf-8")
+    code, told, complaint = vpod("plan", "-o", "json", objects=file)
+    assert code == 0
+    assert "left out" in complaint
+    assert [each["key"] for each in json.loads(told)[0]["vpods"]] == ["shop/orders", "billing/payments"]
+
+
+@pytest.mark.rule("vpod:B12")
+@pytest.mark.parametrize("verb", ["status", "plan", "explain"])
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml"])
+def test_what_somebody_wrote_into_a_status_is_shown_and_not_obeyed(
+    changed: Callable[..., Path], verb: str, form: str
+) -> None:
+    def write(item: dict[str, Any]) -> None:
+        if item["metadata"]["name"] == "orders":
+            item["metadata"]["annotations"] = {"vpod.situate.dev/weight": HOSTILE}
+            entries = [{"podName": HOSTILE, "vreplicas": 3}, {"podName": 7}, {"podName": f"{POD}-1", "vreplicas": -1}]
+            item["status"]["placements"] += entries
+
+    arguments = (verb, "shop/orders") if verb == "explain" else (verb,)
+    code, told, complaint = vpod(*arguments, "-o", form, objects=changed(write))
+    assert code == 0, complaint
+    assert "\x1b" not in told
+    if form in ("table", "wide") and (verb, form) != ("plan", "table"):
+        assert "[/x]" in told
+
+
+@pytest.mark.rule("vpod:B12", "vpod:D11")
+def test_an_absurd_number_of_replicas_is_not_listed_pod_by_pod(changed: Callable[..., Path]) -> None:
+    def grow(item: dict[str, Any]) -> None:
+        if item["kind"] == "StatefulSet":
+            item["spec"]["replicas"] = 2**31 - 1
+
+    code, told, _ = vpod("status", objects=changed(grow))
+    assert code == 0
+    assert f"and {2**31 - 1 - 1026} pods more, all missing" in told
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        pytest.param("pingsource", "no scheduler found for 'pingsource'", id="nobody's"),
+        pytest.param(None, "no scheduler found for None", id="no label"),
+        pytest.param("Trigger", "StatefulSet kafka-broker-dispatcher runs that", id="another set's"),
+    ],
+)
+def test_explain_says_why_an_object_is_nobody_s_vpod(changed: Callable[..., Path], kind: str | None, why: str) -> None:
+    def label(item: dict[str, Any]) -> None:
+        if item["metadata"]["name"] == "orders":
+            item["metadata"]["labels"] = {"kafka.eventing.knative.dev/metadata.kind": kind} if kind else {}
+
+    code, _, told = vpod("explain", "shop/orders", objects=changed(label))
+    assert code == 2
+    assert told.startswith("situate: shop/orders: ")
+    assert why in told
 
 
 def test_a_server_that_does_not_answer_is_exit_code_3(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_every_pod_has_its_class_cause_own_and_free() -> None:
     assert (told.wanted, told.placed) == (9, 8)
     assert told.decision is not None
     assert str(told.decision.shortage) == "0/5 pods can take 1 more: 3 full, 1 missing, 1 unschedulable"
-    assert told.autoscaler == "5 pods are needed and 5 are asked for: stays"
+    assert told.autoscaler == "5 pods are needed and 5 asked for: stays"
 
 
 def test_an_unknown_vpod_is_said_to_be_unknown() -> None:
@@ -41,22 +41,21 @@ def test_an_unknown_vpod_is_said_to_be_unknown() -> None:
 @pytest.mark.parametrize(
     ("wanted", "changes", "want"),
     [
-        pytest.param(20, {}, "5 pods are needed and 2 are asked for: scales up to 5", id="up"),
+        pytest.param(20, {}, "5 pods are needed and 2 asked for: scales up to 5", id="up"),
         pytest.param(
             4,
             {},
-            "1 pods are needed and 2 are asked for: scales down once fewer have been needed for 300 s",
+            "1 pod is needed and 2 asked for: scales down once fewer have been needed for 300 s",
             id="waits",
         ),
         pytest.param(
             4,
             {"scale_down_stabilization": 0.0},
-            "1 pods are needed and 2 are asked for: moves everything off the pods from ordinal 1 on, "
-            "then scales down to it",
+            "1 pod is needed and 2 asked for: moves everything off the pods from ordinal 1 on, then scales down to it",
             id="drains",
         ),
         pytest.param(
-            0, {"scale_down_stabilization": 0.0}, "0 pods are needed and 2 are asked for: scales down to 0", id="down"
+            0, {"scale_down_stabilization": 0.0}, "0 pods are needed and 2 asked for: scales down to 0", id="down"
         ),
     ],
 )

@@ -13,8 +13,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from situate.cli.configured import SECTIONS, SetOption, load, vpod_entries
-from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.configured import SECTIONS, load, vpod_entries
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
 from situate.kube.client import Client
@@ -49,8 +50,8 @@ def check(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the file, for editors.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print every setting with its default.")] = False,
     assignments: SetOption = None,
-    kubeconfig: Annotated[Path | None, typer.Option(help="The kubeconfig; default as kubectl's.")] = None,
-    context: Annotated[str | None, typer.Option(help="The context of the kubeconfig.")] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Check the configuration; then, against the cluster, versions, definitions and permissions.
@@ -58,11 +59,11 @@ def check(
     Exits with 1 if a check failed, with 2 if the configuration is wrong.
     """
     if schema:
-        print_data(configuration_schema(SECTIONS), Format.JSON)
+        print_data(configuration_schema(SECTIONS), Format.YAML if output is Format.YAML else Format.JSON)
         return
-    if file is None:
-        raise typer.BadParameter("name the configuration with -f, or ask for --schema")
     with mendable_failures():
+        if file is None:
+            raise WrongInput("name the configuration with -f, or ask for --schema")
         configuration = load(file, assignments or ())
         if show:
             print_data(as_plain(configuration), Format.JSON if output is Format.JSON else Format.YAML)

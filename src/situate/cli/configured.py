@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from situate.cli.failures import WrongInput
 from situate.objects.settings import Mistake
@@ -21,19 +18,16 @@ from situate.runtime.configuration import (
 from situate.runtime.reload import ConfigurationFile
 from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings
 
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override the file, as in vpod[0].podCapacity=20; repeatable."),
-]
-
 SECTIONS = (Section("vpod", list[StatefulSetSettings], ENVIRONMENT),)
 """One for each product."""
 
 
 def configuration_file(file: Path, assignments: Iterable[str] = ()) -> ConfigurationFile:
     """A file whose content is overridden by the environment, and that by `--set`. Raises `WrongInput` without one."""
-    if not file.is_file():
+    if not file.exists():
         raise WrongInput(f"{file}: no such file; -f names the configuration, see examples/knative/situate.yaml")
+    if file.is_dir():
+        raise WrongInput(f"{file}: a folder; -f names the file with the configuration")
     from_environment, wrong_environment = environment_overrides(os.environ, SECTIONS)
     from_flags, wrong_flags = flag_overrides(assignments)
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.streams import complain
 from situate.cluster.controllers.nodes import nodes
 from situate.embedded.journal import Unusable
 from situate.embedded.kubeconfig import write_kubeconfig
@@ -42,7 +43,7 @@ def embedded(
         try:
             raise typer.Exit(run_process(_serve(settings, node_count, kubeconfig)))
         except (DidNotStart, Unusable) as problem:
-            sys.stderr.write(f"situate: {problem}\n")
+            complain(str(problem))
             raise typer.Exit(ExitCode.NO) from None
 
 
@@ -62,7 +63,7 @@ async def _serve(settings: Settings, node_count: int, kubeconfig: Path | None) -
         assert server.failed is not None
         await asyncio.wait((stopped, server.failed), return_when=asyncio.FIRST_COMPLETED)
         if server.failed.done():
-            sys.stderr.write(f"situate: the API server stops: {server.failed.exception()}\n")
+            complain(f"the API server stops: {server.failed.exception()}")
             return ExitCode.NO
     return ExitCode.DONE
 

@@ -7,19 +7,20 @@
 | 2 | the command line or the configuration is wrong |
 | 3 | the cluster cannot be reached, or refused |
 | 130 | interrupted |
+| 141 | nobody reads the output any more, as at the end of a pipe |
 
 A traceback is shown for defects of ours only.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
 import typer
 
+from situate.cli.streams import complain
 from situate.kube.errors import KubeError
 from situate.runtime.configuration import BadConfiguration
 
@@ -50,6 +51,5 @@ def mendable_failures() -> Iterator[None]:
 
 
 def _end(sentence: str, code: ExitCode) -> None:
-    for line in sentence.splitlines():
-        sys.stderr.write(f"situate: {line}\n")
+    complain(sentence)
     raise typer.Exit(code)

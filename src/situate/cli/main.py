@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from situate import __version__
+from situate.cli.streams import writable_output
 from situate.cli.verbs import VerbGroup
 
 app = typer.Typer(
@@ -38,4 +39,5 @@ def situate(
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    with writable_output():
+        app()

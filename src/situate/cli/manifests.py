@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +16,7 @@ import typer
 from situate import __version__
 from situate.cli.configured import load, vpod_entries
 from situate.cli.failures import mendable_failures
+from situate.cli.options import FileOption
 from situate.cli.output import DataFormat, DataOutputOption, print_objects
 from situate.vpod.permissions import Permission, permissions
 
@@ -36,7 +36,7 @@ class Installation:
 
 
 def manifests(
-    file: Annotated[Path, typer.Option("--file", "-f", help="The configuration to install.")],
+    file: FileOption,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where situate itself runs.")] = "situate",
     image: Annotated[str, typer.Option(help="The container image.")] = f"{IMAGE}:{__version__}",
     replicas: Annotated[int, typer.Option(min=1, help="One leads, the others stand by.")] = 2,

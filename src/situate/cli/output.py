@@ -11,8 +11,12 @@ from typing import Annotated, Any
 
 import typer
 import yaml
-from rich.console import Console
-from rich.table import Table
+from rich.cells import cell_len
+
+from situate.cli.streams import bold, printable
+
+_GAP = "   "
+"""Between two columns, as wide as kubectl's."""
 
 
 class Format(StrEnum):
@@ -48,11 +52,6 @@ class Column:
     """Numbers stand to the right."""
 
 
-def console() -> Console:
-    """Standard output. Rich leaves colours out where it is no terminal, or NO_COLOR is set."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=True)
-
-
 def print_data(data: Any, form: Format | DataFormat) -> None:
     """JSON or YAML; keys keep their order."""
     if form in (Format.JSON, DataFormat.JSON):
@@ -75,19 +74,22 @@ def yaml_text(data: Any) -> str:
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[object]], form: Format = Format.TABLE) -> None:
-    """A table as kubectl's: capital titles, no lines; nothing is cut where the output is no terminal."""
+    """A table as kubectl's: capital titles, no lines. Nothing is cut: what is too wide for a terminal goes on below."""
     shown = [index for index, column in enumerate(columns) if form is Format.WIDE or not column.wide]
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0), show_edge=False)
-    for index in shown:
-        table.add_column(
-            columns[index].title.upper(), justify="right" if columns[index].right else "left", no_wrap=True
-        )
-    for row in rows:
-        table.add_row(*("" if row[index] is None else str(row[index]) for index in shown))
-    out = console()
-    if not out.is_terminal:
-        out.width = 10_000
-    out.print(table)
+    head = [columns[index].title.upper() for index in shown]
+    cells = [["" if row[index] is None else printable(str(row[index])) for index in shown] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(head, *cells, strict=True)]
+
+    def line(texts: Sequence[str]) -> str:
+        padded = []
+        for index, text, width in zip(shown, texts, widths, strict=True):
+            space = " " * (width - cell_len(text))
+            padded.append(space + text if columns[index].right else text + space)
+        return _GAP.join(padded).rstrip()
+
+    print(bold(line(head)))
+    for texts in cells:
+        print(line(texts))
 
 
 class _PlainDumper(yaml.SafeDumper):

@@ -7,18 +7,17 @@ import contextlib
 import os
 import random
 import socket
-import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated
 
 import structlog
 import typer
 
-from situate.cli.configured import SetOption, configuration_file, vpod_entries
+from situate.cli.configured import configuration_file, vpod_entries
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.options import ContextOption, FileOption, KubeconfigOption, SetOption
 from situate.cli.reaching import Reaching
+from situate.cli.streams import complain
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
@@ -42,9 +41,9 @@ _ELECTION_QPS = 20.0
 
 
 def run(
-    file: Annotated[Path, typer.Option("--file", "-f", help="The configuration.")],
-    kubeconfig: Annotated[Path | None, typer.Option(help="The kubeconfig; default as kubectl's.")] = None,
-    context: Annotated[str | None, typer.Option(help="The context of the kubeconfig.")] = None,
+    file: FileOption,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     assignments: SetOption = None,
 ) -> None:
     """Run the schedulers of the configuration against a cluster, until SIGTERM or Ctrl-C.
@@ -77,7 +76,7 @@ async def _run(source: ConfigurationFile, configuration: Configuration, connecti
             raise failed.__cause__ from None
         if not isinstance(failed.__cause__, CannotListen):
             structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=failed.__cause__)
-        sys.stderr.write(f"situate: {failed}\n")
+        complain(str(failed))
         return ExitCode.NO
     finally:
         for client in clients:
@@ -144,17 +143,13 @@ class _FirstListing:
 
     def __init__(self, controllers: Sequence[VPodController]) -> None:
         self._controllers = controllers
-        self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         with collector_paused(), contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._AT_MOST_S):
                 for controller in self._controllers:
                     await controller.watched.wait_synced()
-        await self._stopping.wait()
-
-    def stop(self) -> None:
-        self._stopping.set()
+        await asyncio.get_running_loop().create_future()  # until cancelled: a service runs as long as the process
 
 
 class _Reload:

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from situate.cli.failures import WrongInput, mendable_failures
-from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
+from situate.cli.streams import say
 from situate.objects.settings import Mistake, did_you_mean
 from situate.objects.yaml_text import load_yaml
 from situate.runtime.configuration import BadConfiguration
@@ -66,11 +67,10 @@ def simulate(
         print_data([report.as_data() for report in reports], output)
         return
     settings = parsed.settings
-    out = console()
-    out.print(f"{settings.title or scenario.name}: {time_text(settings.duration)}, seed {settings.seed}")
+    say(f"{settings.title or scenario.name}: {time_text(settings.duration)}, seed {settings.seed}")
     print_table(_COLUMNS, [_row(report) for report in reports], output)
     if plot is not None:
-        out.print(f"drawn: {plot}")
+        say(f"drawn: {plot}")
 
 
 def read_scenario(file: Path) -> Scenario:

@@ -57,8 +57,8 @@ def load_yaml(text: str) -> tuple[object, tuple[Mistake, ...]]:
     return (documents[0] if documents else None), ()
 
 
-def load_yaml_documents(text: str) -> tuple[list[object], tuple[Mistake, ...]]:
-    """All documents of a text that are not empty."""
+def load_yaml_documents(text: str, most_nodes: int = _MOST_NODES) -> tuple[list[object], tuple[Mistake, ...]]:
+    """All documents of a text that are not empty; none may unfold into more than `most_nodes`."""
     documents: list[object] = []
     try:
         loader = _Loader(text)
@@ -66,8 +66,8 @@ def load_yaml_documents(text: str) -> tuple[list[object], tuple[Mistake, ...]]:
             node = loader.get_node()
             if node is None:
                 continue
-            if _unfolded(node, {}, _MOST_NODES) > _MOST_NODES:
-                return [], (Mistake("", "aliases within aliases", f"at most {_MOST_NODES} values when unfolded"),)
+            if _unfolded(node, {}, most_nodes) > most_nodes:
+                return [], (Mistake("", "aliases within aliases", f"at most {most_nodes} values when unfolded"),)
             data = loader.construct_document(node)
             if data is not None:
                 documents.append(data)

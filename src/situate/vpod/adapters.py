@@ -7,7 +7,7 @@ Source of the numbers: eventing-kafka-broker, ConsumerGroup and KafkaSource.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from situate.objects.unstructured import Unstructured
@@ -32,7 +32,8 @@ class NoSchedulerFoundError(Exception):
     def __init__(self, kind: object) -> None:
         super().__init__(
             f"no scheduler found for {_shown(kind)} in label {KIND_LABEL}; "
-            f"known are {', '.join(sorted(KINDS_OF_STATEFULSETS.values()))}"
+            f"known are {', '.join(sorted(KINDS_OF_STATEFULSETS.values()))}: correct the label, or name the kind as "
+            "sourceKind of an entry's sources"
         )
 
 
@@ -43,6 +44,19 @@ def statefulset_for(labels: object) -> str:
         if isinstance(kind, str) and kind.lower() == served:
             return statefulset
     raise NoSchedulerFoundError(kind)
+
+
+def elsewhere(settings: SourceSettings, found: Unstructured, configured: Container[str] = ()) -> str:
+    """Why an object is no vpod of `settings`, in a sentence. `configured`: the kinds that other entries schedule.
+
+    Raises NoSchedulerFoundError if it is nobody's.
+    """
+    labels = _mapping(_mapping(found.content.get("metadata")).get("labels"))
+    kind = labels.get(KIND_LABEL)
+    told = f"label {KIND_LABEL} is {_shown(kind)}, this StatefulSet runs {_shown(settings.source_kind)}"
+    if isinstance(kind, str) and kind.lower() in configured:
+        return f"{told}; another entry schedules it"
+    return f"{told}; StatefulSet {statefulset_for(labels)} runs that, and no entry is about it"
 
 
 def read_vpod(settings: SourceSettings, found: Unstructured, prefix: str = "") -> PlainVPod | None:

@@ -33,6 +33,8 @@ class PodLine:
     """Of the class; of a pod that accepts: `full`, a predicate's refusal, or `ok`."""
     own: int
     """Vreplicas of the vpod there."""
+    then: int
+    """The same, once what the decision says has been written."""
     free: int
     """Units; negative where it is overcommitted."""
     until: float | None
@@ -66,15 +68,30 @@ def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
     listed = entry is not None and entry.listed
     decision = decide(state, entry.as_vpod(), now) if entry is not None and listed else None
     own = (entry.reserved or entry.status) if entry is not None else {}
+    then = (
+        {state.ordinal(placement.pod_name): placement.vreplicas for placement in decision.placements}
+        if decision
+        else {}
+    )
     refused = _refused(state, key)
-    ordinals = sorted({*state.slots, *range(min(state.replicas, len(state.slots) + _MOST_MISSING))})
     lines = []
-    for ordinal in ordinals:
+    for ordinal in ordinals_to_show(state):
         verdict, free = state.verdict(ordinal), state.free(ordinal)
         cause = refused.get(ordinal) or _cause(verdict, free, entry.weight if entry is not None else 1)
         slot = state.slots.get(ordinal)
         name = slot.name if slot is not None else pod_name(state.options.statefulset_name, ordinal)
-        lines.append(PodLine(ordinal, name, verdict.pod_class, cause, own.get(ordinal, 0), free, verdict.until))
+        lines.append(
+            PodLine(
+                ordinal=ordinal,
+                name=name,
+                pod_class=verdict.pod_class,
+                cause=cause,
+                own=own.get(ordinal, 0),
+                then=then.get(ordinal, 0),
+                free=free,
+                until=verdict.until,
+            )
+        )
     return Explanation(
         key=key,
         known=listed,
@@ -87,9 +104,14 @@ def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
     )
 
 
+def ordinals_to_show(state: State) -> list[int]:
+    """Ascending; not all of those that are missing where somebody has asked for an absurd number of pods."""
+    return sorted({*state.slots, *range(min(state.replicas, len(state.slots) + _MOST_MISSING))})
+
+
 def intention(state: State, beat: Beat) -> str:
     """What the autoscaler will do, and why."""
-    needed = f"{beat.needed} pods are needed and {state.replicas} are asked for"
+    needed = f"{beat.needed} {'pod is' if beat.needed == 1 else 'pods are'} needed and {state.replicas} asked for"
     if beat.replicas > state.replicas:
         return f"{needed}: scales up to {beat.replicas}"
     if beat.replicas < state.replicas:

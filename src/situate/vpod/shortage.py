@@ -34,6 +34,11 @@ class Shortage:
         return sentence if self.limit is None else f"{sentence}; {self.limit.rule}: {self.limit.message}"
 
 
+def missing_statefulset(name: str) -> str:
+    """What people are told, in the Event and in the condition of whoever waits for room (D20)."""
+    return f"StatefulSet {name} does not exist: create it, or correct the configuration of vpod"
+
+
 def shortage(situation: Situation, own: Places, left: int, limit: Limit | None) -> Shortage:
     """Of a vpod that holds `own` after the decision.
 

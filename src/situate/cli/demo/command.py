@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.live import Live
 
 from situate.cli.demo.cast import Cast
@@ -22,7 +23,7 @@ from situate.cli.demo.scene import Scene
 from situate.cli.demo.stage import DidNotStart, Stage, hint, stage
 from situate.cli.demo.story import STORY, Chapter, Unfulfilled
 from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.output import console
+from situate.cli.streams import complain, say
 from situate.kube.connect import connect, find_connection
 from situate.objects.settings import parse_section
 from situate.vpod.configuration import StatefulSetSettings
@@ -52,7 +53,7 @@ def demo(
 async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCode:
     started = time.monotonic()
     if not once:
-        console().print("starting an API server and two schedulers; Ctrl-C ends everything")
+        say("starting an API server and two schedulers; Ctrl-C ends everything")
     try:
         async with stage(folder, kubeconfig) as built:
             client = connect(find_connection(built.kubeconfig), random.Random(), qps=None)
@@ -72,7 +73,7 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
             finally:
                 await client.close()
     except DidNotStart as problem:
-        sys.stderr.write(f"situate: {problem}\n")
+        complain(str(problem))
         return ExitCode.NO
 
 
@@ -109,7 +110,7 @@ class _Teller:
     def end(self, outcome: str) -> None:
         self._done.append(outcome)
         if self._live is None:
-            console().print(outcome)
+            say(outcome)
         self._draw()
 
     def show(self, scene: Scene) -> None:
@@ -137,7 +138,7 @@ class _Teller:
 
 @contextmanager
 def _teller(hint: str, *, quiet: bool) -> Iterator[_Teller]:
-    out = console()
+    out = Console(file=sys.stdout, highlight=False)
     if quiet or not out.is_terminal:
         yield _Teller(hint, None)
         return

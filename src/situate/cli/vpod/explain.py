@@ -6,15 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from situate.cli.configured import SetOption
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
-from situate.cli.vpod.reading import (
+from situate.cli.options import (
     ContextOption,
     FileOption,
     KubeconfigOption,
     ObjectsOption,
+    SetOption,
     StatefulSetOption,
+)
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.streams import say
+from situate.cli.vpod.reading import (
     Where,
     chosen_entries,
     observe,
@@ -29,6 +32,7 @@ _PODS = (
     Column("class"),
     Column("cause"),
     Column("own", right=True),
+    Column("then", right=True),
     Column("free", right=True),
 )
 
@@ -59,26 +63,28 @@ def explain(
             if told.known:
                 break
         else:
-            raise WrongInput(f"{vpod}: no such vpod; `situate vpod status` lists them")
+            why = next((each.others[key] for each in observed if key in each.others), "")
+            raise WrongInput(f"{vpod}: {why or 'no such vpod; `situate vpod status` lists them'}")
     if output in (Format.JSON, Format.YAML):
-        print_data(_as_data(told), output)
+        print_data(_as_data(told) | {"statefulSetExists": each.exists}, output)
     else:
-        _print(told, output)
+        _print(told, each.missing, output)
     if told.decision is not None and told.decision.left:
         raise typer.Exit(ExitCode.NO)
 
 
-def _print(told: Explanation, form: Format) -> None:
-    out = console()
-    out.print(f"{told.key} wants {told.wanted} vreplicas, {told.placed} are placed")
+def _print(told: Explanation, missing: str, form: Format) -> None:
+    say(f"{told.key} wants {told.wanted} vreplicas, {told.placed} are placed")
+    if missing:
+        say(missing)
     assert told.decision is not None
     if told.decision.shortage is not None:
-        out.print(str(told.decision.shortage))
+        say(str(told.decision.shortage))
     for notice in told.decision.notices:
-        out.print(f"{notice.reason}: {notice.message}")
-    rows = [(line.name, line.pod_class, line.cause, line.own, line.free) for line in told.pods]
+        say(f"{notice.reason}: {notice.message}")
+    rows = [(line.name, line.pod_class, line.cause, line.own, line.then, line.free) for line in told.pods]
     print_table(_PODS, rows, form)
-    out.print(f"autoscaler: {told.autoscaler}")
+    say(f"autoscaler: {told.autoscaler}")
 
 
 def _as_data(told: Explanation) -> dict[str, Any]:
@@ -100,6 +106,7 @@ def _as_data(told: Explanation) -> dict[str, Any]:
                 "class": str(line.pod_class),
                 "cause": line.cause,
                 "own": line.own,
+                "then": line.then,
                 "free": line.free,
             }
             for line in told.pods

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from situate.cli.configured import SetOption
 from situate.cli.failures import mendable_failures
-from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
-from situate.cli.progress import progress
-from situate.cli.vpod.reading import (
+from situate.cli.options import (
     ContextOption,
     FileOption,
     KubeconfigOption,
     ObjectsOption,
-    Observed,
+    SetOption,
     StatefulSetOption,
+)
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.streams import say
+from situate.cli.vpod.reading import (
+    Observed,
     Where,
     chosen_entries,
     observe,
@@ -22,6 +26,7 @@ from situate.cli.vpod.reading import (
 from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.decide import commit, decide
 from situate.vpod.model import Placement
+from situate.vpod.shortage import missing_statefulset
 
 _COLUMNS = (
     Column("vpod"),
@@ -30,7 +35,7 @@ _COLUMNS = (
     Column("then", right=True),
     Column("left", right=True),
     Column("change"),
-    Column("why", wide=True),
+    Column("placements", wide=True),
 )
 
 
@@ -52,12 +57,17 @@ def plan(
         print_data(plans, output)
         return
     for each in plans:
-        console().print(f"StatefulSet {each['statefulSet']}: {_scaling(each)}")
+        if not each["exists"]:
+            say(missing_statefulset(each["statefulSet"]))
+        say(f"StatefulSet {each['statefulSet']}: {_scaling(each)}")
         rows = [
-            (d["key"], d["wanted"], d["now"], d["then"], d["left"], d["change"] or "none", d["why"])
+            (d["key"], d["wanted"], d["now"], d["then"], d["left"], d["change"] or "none", _listed(d["placements"]))
             for d in each["vpods"]
         ]
         print_table(_COLUMNS, rows, output)
+        for decided in each["vpods"]:
+            if decided["why"]:
+                say(f"{decided['key']}: {decided['why']}")
 
 
 def _planned(observed: Observed) -> dict[str, Any]:
@@ -82,6 +92,7 @@ def _planned(observed: Observed) -> dict[str, Any]:
     scaled = beat(state, Memory(), state.now, may_shrink=False)
     return {
         "statefulSet": state.options.statefulset,
+        "exists": observed.exists,
         "replicas": state.replicas,
         "needed": scaled.needed,
         "replicasThen": scaled.replicas,
@@ -96,6 +107,10 @@ def _scaling(planned: dict[str, Any]) -> str:
     if needed < now:
         return f"{now} replicas now, {needed} are enough; the rest would be emptied and cut after stabilization"
     return f"{now} replicas, as needed"
+
+
+def _listed(placements: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{each['podName']}: {each.get('vreplicas', 0)}" for each in placements)
 
 
 def _change(before: tuple[Placement, ...], after: tuple[Placement, ...]) -> str:

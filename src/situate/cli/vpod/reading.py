@@ -8,44 +8,39 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
-import typer
-import yaml
 
 from situate.cli.configured import load, vpod_entries
 from situate.cli.failures import WrongInput
 from situate.cli.progress import progress
+from situate.cli.streams import complain
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, NotFound
-from situate.objects.codec import Malformed, decode
+from situate.objects.codec import decode
 from situate.objects.label_selectors import parse_selector
 from situate.objects.meta import ObjectMeta
 from situate.objects.resources import CONFIGMAPS, NODES, PODS, STATEFULSETS, ResourceType, unstructured
-from situate.vpod.adapters import read_vpod
-from situate.vpod.configuration import StatefulSetSettings
-from situate.vpod.model import PlainVPod
+from situate.objects.unstructured import Unstructured
+from situate.objects.yaml_text import load_yaml_documents
+from situate.vpod.adapters import NoSchedulerFoundError, elsewhere, read_vpod
+from situate.vpod.configuration import SourceSettings, StatefulSetSettings
+from situate.vpod.model import Key, PlainVPod
 from situate.vpod.observations import node_facts, pod_facts
 from situate.vpod.options import Options, PolicyName
 from situate.vpod.policy.configmap import parse_policy
+from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
 
 T = TypeVar("T")
 
-FileOption = Annotated[Path, typer.Option("--file", "-f", help="The configuration, as for `situate run`.")]
-ObjectsOption = Annotated[
-    Path | None,
-    typer.Option("--objects", help="Read the objects from this YAML or JSON file instead of a cluster."),
-]
-KubeconfigOption = Annotated[Path | None, typer.Option(help="The kubeconfig; default as kubectl's.")]
-ContextOption = Annotated[str | None, typer.Option(help="The context of the kubeconfig.")]
-StatefulSetOption = Annotated[
-    str | None, typer.Option("--statefulset", help="NAMESPACE/NAME of one entry, where the file has several.")
-]
+_MOST_NODES: Final = 20_000_000
+"""Of a dump of objects: some 100,000 pods. More than this is an attack or an accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +61,13 @@ class Observed:
     """Whether the StatefulSet does."""
     state: State
     vpods: tuple[PlainVPod, ...]
+    others: Mapping[Key, str]
+    """Objects of the same kinds that are no vpods of this StatefulSet, and why."""
+
+    @property
+    def missing(self) -> str:
+        """What to say of a StatefulSet that does not exist; empty if it does."""
+        return "" if self.exists else missing_statefulset(self.state.options.statefulset)
 
 
 def chosen_entries(file: Path, name: str | None, assignments: Iterable[str] | None) -> tuple[StatefulSetSettings, ...]:
@@ -113,13 +115,7 @@ class _FileListing:
     """The objects of a file: one document each, or lists of them, as `kubectl get -o yaml` prints them."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-        except OSError as problem:
-            raise WrongInput(f"--objects {path}: cannot be read: {problem.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as problem:
-            raise WrongInput(f"--objects {path}: not YAML: {problem}") from None
-        self._objects = list(_flattened(documents))
+        self._objects = list(_flattened(_documents(path)))
         self._path = path
 
     async def list(self, resource: ResourceType[T], namespace: str | None, labels: str = "") -> list[T]:
@@ -130,20 +126,38 @@ class _FileListing:
                 continue
             try:
                 item = decode(resource, msgspec.json.encode(content))
-            except Malformed as problem:
-                raise WrongInput(f"--objects {self._path}: {problem}") from None
+            except (ValueError, TypeError, RecursionError) as problem:
+                complain(f"--objects {self._path}: left out: {problem}")  # it does not stop the others
+                continue
             meta: ObjectMeta = item.metadata  # type: ignore[attr-defined]  # every model has metadata
             if (namespace is None or meta.namespace == namespace) and selector.matches(meta.labels):
                 found.append(item)
         return found
 
 
+def _documents(path: Path) -> Iterable[object]:
+    """As JSON if it is that, since reading a large dump as YAML takes minutes."""
+    try:
+        content = path.read_bytes()
+    except OSError as problem:
+        raise WrongInput(f"--objects {path}: cannot be read: {problem.strerror}") from None
+    with suppress(msgspec.DecodeError, RecursionError):
+        return [msgspec.json.decode(content)]
+    try:
+        documents, mistakes = load_yaml_documents(content.decode(), _MOST_NODES)
+    except UnicodeDecodeError as problem:
+        raise WrongInput(f"--objects {path}: byte {problem.start} is no UTF-8; allowed is YAML or JSON") from None
+    if mistakes:
+        raise WrongInput("\n".join(f"--objects {path}: {each}" for each in mistakes))
+    return documents
+
+
 def _flattened(documents: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
     for document in documents:
-        if isinstance(document, Mapping) and isinstance(document.get("items"), list):
-            yield from _flattened(document["items"])
-        elif isinstance(document, Mapping):
-            yield document
+        items = document.get("items") if isinstance(document, Mapping) else None
+        for item in items if isinstance(items, list) else [document]:
+            if isinstance(item, Mapping):
+                yield item
 
 
 async def _observed(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> Observed:
@@ -155,14 +169,17 @@ async def _observed(entry: StatefulSetSettings, listing: _ClusterListing | _File
     except Forbidden:
         nodes = []
     pods = [pod_facts(pod) for pod in await listing.list(PODS, namespace)]
-    vpods = await _vpods(entry, listing)
+    vpods, others = await _vpods(entry, listing)
     # a state that is given no nodes would trust none of them; None says that they cannot be known
     state = State.rebuilt(await _options(entry, listing), replicas or 0, pods, vpods, now=0.0, nodes=nodes or None)
-    return Observed(entry, replicas is not None, state, vpods)
+    return Observed(entry, replicas is not None, state, vpods, others)
 
 
-async def _vpods(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> tuple[PlainVPod, ...]:
-    read: list[PlainVPod | None] = []
+async def _vpods(
+    entry: StatefulSetSettings, listing: _ClusterListing | _FileListing
+) -> tuple[tuple[PlainVPod, ...], dict[Key, str]]:
+    read: list[PlainVPod] = []
+    others: dict[Key, str] = {}
     for number, source in enumerate(entry.completed_sources()):
         resource = unstructured(source.group, source.version, source.kind, source.resource)
         prefix = f"{source.resource}/" if number else ""
@@ -173,8 +190,20 @@ async def _vpods(entry: StatefulSetSettings, listing: _ClusterListing | _FileLis
                 f"the cluster does not serve {resource.group_resource}: {missing.message}; "
                 "apply its definition (`situate crds` prints those of Knative's kinds)"
             ) from None
-        read += [read_vpod(source, each, prefix) for each in found]
-    return tuple(vpod for vpod in read if vpod is not None)
+        for each in found:
+            vpod = read_vpod(source, each, prefix)
+            if vpod is not None:
+                read.append(vpod)
+            else:
+                others[Key(each.metadata.namespace, prefix + each.metadata.name)] = _why_not(source, each)
+    return tuple(read), others
+
+
+def _why_not(source: SourceSettings, found: Unstructured) -> str:
+    try:
+        return elsewhere(source, found)
+    except NoSchedulerFoundError as nobody:
+        return str(nobody)
 
 
 async def _options(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> Options:

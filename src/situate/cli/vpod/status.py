@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.cli.configured import SetOption
 from situate.cli.failures import mendable_failures
-from situate.cli.output import Column, Format, OutputOption, console, print_data, print_table
-from situate.cli.vpod.reading import (
+from situate.cli.options import (
     ContextOption,
     FileOption,
     KubeconfigOption,
     ObjectsOption,
-    Observed,
+    SetOption,
     StatefulSetOption,
+)
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.streams import say
+from situate.cli.vpod.reading import (
+    Observed,
     Where,
     chosen_entries,
     observe,
 )
+from situate.vpod.explain import ordinals_to_show
 
 _PODS = (
     Column("pod"),
@@ -59,22 +63,22 @@ def status(
 
 def _print(observed: Observed, form: Format) -> None:
     data = _as_data(observed)
-    out = console()
-    if not observed.exists:
-        out.print(f"StatefulSet {data['statefulSet']} does not exist: create it, or correct the configuration")
-    out.print(
-        f"StatefulSet {data['statefulSet']}: {data['replicas']} replicas, "
-        f"{data['placed']} of {data['wanted']} vreplicas placed"
-    )
+    if observed.missing:
+        say(observed.missing)
+    placed = f"{data['placed']} of {data['wanted']} vreplicas placed"
+    say(f"StatefulSet {data['statefulSet']}: {data['replicas']} replicas, {placed}")
     columns = ("name", "class", "cause", "used", "capacity", "vpods", "node", "placed")
     print_table(_PODS, [[pod[name] for name in columns] for pod in data["pods"]], form)
-    out.print()
+    unlisted = data["replicas"] - sum(pod["ordinal"] < data["replicas"] for pod in data["pods"])
+    if unlisted:
+        say(f"and {unlisted} pods more, all missing")
+    say()
     print_table(
         _VPODS, [[vpod[name] for name in ("key", "wanted", "placed", "pods", "text")] for vpod in data["vpods"]], form
     )
     for vpod in data["vpods"]:
         for fault in vpod["faults"]:
-            out.print(f"{vpod['key']}: {fault}")
+            say(f"{vpod['key']}: {fault}")
 
 
 def _as_data(observed: Observed) -> dict[str, Any]:
@@ -94,7 +98,7 @@ def _as_data(observed: Observed) -> dict[str, Any]:
             }
         )
     pods = []
-    for ordinal in sorted({*state.slots, *range(state.replicas)}):
+    for ordinal in ordinals_to_show(state):
         slot = state.slots.get(ordinal)
         verdict = state.verdict(ordinal)
         on_it = {str(key): entry.status[ordinal] for key, entry in state.vpods.items() if entry.status.get(ordinal)}

@@ -29,7 +29,7 @@ from situate.runtime.outcomes import DONE, Result
 from situate.runtime.workqueue import WorkQueue
 from situate.vpod import rebalance
 from situate.vpod.adapters import read_vpod
-from situate.vpod.controller.reporting import Reporter, missing_statefulset
+from situate.vpod.controller.reporting import Reporter
 from situate.vpod.controller.watched import BY_OWNER, CONSUMERS, Watched, WatchedSource, has_workers
 from situate.vpod.decide import Decision, commit, retry_order
 from situate.vpod.drain import Eviction, place, retry_at
@@ -37,6 +37,7 @@ from situate.vpod.evictor import eviction_patch, may_evict
 from situate.vpod.model import Key, PlainVPod
 from situate.vpod.observations import node_facts, pod_facts
 from situate.vpod.options import Options
+from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
 from situate.vpod.statuses import Verdict, condition_status, status_patch
 from situate.vpod.workers import CreateWorker, DeleteWorker, ResizeWorker, worker_changes, worker_of

@@ -17,6 +17,7 @@ from situate.vpod.model import Key, Placements
 from situate.vpod.options import Options
 from situate.vpod.pods import PodClass
 from situate.vpod.records import DrainGoal
+from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
 
 KNATIVE_LATENCY_MS: Final = (10.0, 100.0, 1000.0, 10000.0, 30000.0, 60000.0)
@@ -25,11 +26,6 @@ _LABELS: Final = ("statefulset",)
 
 Record = Callable[[ObjectReference, str, str, str], None]
 """Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
-
-
-def missing_statefulset(name: str) -> str:
-    """What people are told, in the Event and in the condition of whoever waits for room (D20)."""
-    return f"StatefulSet {name} does not exist: create it, or correct the configuration of vpod"
 
 
 class VPodMetrics:
