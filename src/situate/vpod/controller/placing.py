@@ -96,6 +96,7 @@ class Placing:
         self._wake_autoscaler = wake_autoscaler
         self._drained = drained
         self._audit = audit
+        reporter.follow(lambda: self.state)
         self.statefulset_seen = asyncio.Event()
         """Set whenever the watch shows the StatefulSet; whoever waits for that clears it first."""
         self._asked_replicas: int | None = None
@@ -263,13 +264,14 @@ class Placing:
         vpod = self._read(found.source, found.object)
         assert vpod is not None
         start = self._now()
+        began = self._reporter.stopwatch()
         state.observe_vpod(vpod, start)
         decision = place(state, vpod, start, self._is_ready)
         self._audit(state, decision)
         commit(state, decision)
         if decision.wakes_autoscaler:
             self._wake_autoscaler()
-        self._reporter.decided(found.reference, decision, self._now() - start)
+        self._reporter.decided(found.reference, decision, self._reporter.stopwatch() - began)
         self._reporter.unreadable(found.reference, vpod.faults)
         await self._write(found, decision)
         self._reporter.written(1000.0 * (self._now() - start))

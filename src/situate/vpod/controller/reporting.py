@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from situate.kube.events import NORMAL, WARNING
 from situate.objects.events import ObjectReference
 from situate.vpod.autoscaler import Beat
+from situate.vpod.controller.gauges import StateGauges
 from situate.vpod.decide import Decision, MoveCause
 from situate.vpod.drain import Eviction
 from situate.vpod.model import Key, Placements
 from situate.vpod.options import Options
-from situate.vpod.pods import PodClass
 from situate.vpod.records import DrainGoal
 from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
@@ -31,21 +32,12 @@ Record = Callable[[ObjectReference, str, str, str], None]
 class VPodMetrics:
     """Shared by every StatefulSet of the process; the label is `namespace/name` of the set."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"situate_vpod_{name}", text, (*_LABELS, *labels), registry=registry)
+    def __init__(self, registry: CollectorRegistry, stopwatch: Callable[[], float] = time.perf_counter) -> None:
+        """`stopwatch`: seconds, finer than a clock of the loop, which stands still while something is decided."""
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"situate_vpod_{name}", text, (*_LABELS, *labels), registry=registry)
 
-        self.pods = gauge("pods", "Pods by class", "class")
-        self.capacity_units = gauge("capacity_units", "Units that the accepting pods hold")
-        self.used_units = gauge("used_units", "Units that are reserved")
-        self.pending_vreplicas = gauge("pending_vreplicas", "Vreplicas that are asked for and have no place")
-        self.overcommitted_pods = gauge("overcommitted_pods", "Pods that hold more than their capacity")
-        self.replicas_desired = gauge("replicas_desired", "Pods that the demand needs")
-        self.replicas = gauge("replicas", "spec.replicas of the StatefulSet")
-        self.draining = gauge("draining", "1 while pods are emptied to be cut")
         self.schedule_seconds = Histogram(
             "situate_vpod_schedule_seconds",
             "Time to decide for one vpod",
@@ -65,8 +57,9 @@ class VPodMetrics:
             registry=registry,
             buckets=KNATIVE_LATENCY_MS,
         )
-        self.knative_ready = Gauge("kn_eventing_replicas_ready", "Placed vreplicas", _LABELS, registry=registry)
-        self.knative_expected = Gauge("kn_eventing_replicas_expected", "Wanted vreplicas", _LABELS, registry=registry)
+        self.gauges = StateGauges()
+        registry.register(self.gauges)
+        self.stopwatch = stopwatch
 
     def begin(self, name: str) -> None:
         """Shows every counter of a StatefulSet as 0 from the start: a rate needs a sample before the first count."""
@@ -87,7 +80,12 @@ class Reporter:
         self._record = record
         self._short: dict[Key, str] = {}
         self._log = structlog.get_logger().bind(controller="vpod", statefulset=options.statefulset)
+        self.stopwatch = metrics.stopwatch
         metrics.begin(self._name)
+
+    def follow(self, state: Callable[[], State | None]) -> None:
+        """Whose numbers a scrape shows: `state` gives the present one, None while this process does not lead."""
+        self._metrics.gauges.follow(self._name, state)
 
     def decided(self, regarding: ObjectReference, decision: Decision, seconds: float) -> None:
         """A vpod was scheduled. A shortage is told when it begins or changes, and its end once."""
@@ -147,30 +145,11 @@ class Reporter:
 
     def beat(self, state: State, decided: Beat, drain_before: DrainGoal | None) -> None:
         """One beat of the autoscaler has decided."""
-        metrics, name = self._metrics, self._name
         for notice in decided.notices:
             self._log.info("the autoscaler reports", reason=notice.reason, note=notice.message)
         if state.drain is not None and state.drain != drain_before:
             self._log.info("pods are emptied to be cut", target=state.drain.target, replicas=state.replicas)
-        classes = dict.fromkeys(PodClass, 0)
-        overcommitted = 0
-        for slot in state.slots.values():
-            if slot.ordinal < state.replicas:
-                classes[slot.verdict.pod_class] += 1
-            overcommitted += slot.committed > state.options.capacity
-        for pod_class, number in classes.items():
-            metrics.pods.labels(name, str(pod_class)).set(number)
-        metrics.capacity_units.labels(name).set(classes[PodClass.ACCEPT] * state.options.capacity)
-        metrics.used_units.labels(name).set(state.used.total())
-        wanted = sum(entry.wanted for entry in state.vpods.values() if entry.listed)
-        placed = sum(entry.status_total for entry in state.vpods.values() if entry.listed)
-        metrics.pending_vreplicas.labels(name).set(state.pending.total())
-        metrics.overcommitted_pods.labels(name).set(overcommitted)
-        metrics.replicas_desired.labels(name).set(decided.needed)
-        metrics.replicas.labels(name).set(state.replicas)
-        metrics.draining.labels(name).set(state.drain is not None)
-        metrics.knative_expected.labels(name).set(wanted)
-        metrics.knative_ready.labels(name).set(placed)
+        self._metrics.gauges.needed(self._name, decided.needed)
 
     def beat_failed(self) -> None:
         self._metrics.failed_beats.labels(self._name).inc()
