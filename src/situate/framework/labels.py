@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ from situate.framework.verdict import Mask
 
 Labels = Mapping[str, str]
 Ids = NDArray[np.int32]
+
+EACH_NODE: Final = "\0node"
+"""Stands for a topology key by which every node is a domain of its own, whatever its labels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +102,7 @@ class NodeLabels:
 
     def _find_domains(self, key: str) -> Domains:
         own = np.array([key in keys for keys in self._sets.own_keys], dtype=np.bool_)[self._set_of_node]
-        if own.all():
+        if own.all() or key == EACH_NODE:
             return Domains(key, np.arange(len(self._names), dtype=np.int32), self._names, own=True)
         numbers: dict[str, int] = {}
         of_node = np.full(len(self._names), -1, dtype=np.int32)

@@ -20,6 +20,7 @@ from situate.objects.nodes import Node, Taint
 
 T = TypeVar("T", bound=Hashable)
 A = TypeVar("A", bound=np.generic)
+P = TypeVar("P")
 
 Columns = NDArray[np.int64]
 """(resources, nodes)"""
@@ -119,6 +120,8 @@ class NodeTable:
     unschedulable: Mask
     memo: dict[Hashable, NDArray[Any]]
     """Answers that depend on nothing else; each plugin's keys begin with its name."""
+    plans: dict[Hashable, Any]
+    """What plugins have worked out for this table that is no column."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -131,6 +134,15 @@ class NodeTable:
                 self.memo.clear()
             known = self.memo[key] = build(self)
             known.flags.writeable = False
+        return known
+
+    def plan(self, key: Hashable, build: Callable[[], P]) -> P:
+        """What `build` makes, made once for this table; whatever a key names by `id` has to be kept by the result."""
+        known: P | None = self.plans.get(key)
+        if known is None:
+            if len(self.plans) >= _MEMO:
+                self.plans.clear()
+            known = self.plans[key] = build()
         return known
 
     def where_taints(self, holds: Callable[[tuple[Taint, ...]], bool]) -> Mask:
@@ -178,6 +190,7 @@ class NodeTable:
             feature_set=sets[3],
             unschedulable=unschedulable,
             memo={},
+            plans={},
         )
 
 
@@ -205,6 +218,7 @@ def node_table(vocabulary: Vocabulary, rows: Iterable[NodeRow]) -> NodeTable:
         np.array([row.images for row in listed], dtype=np.int32),
         np.array([row.features for row in listed], dtype=np.int32),
         np.array([row.unschedulable for row in listed], dtype=np.bool_),
+        {},
         {},
     )
 

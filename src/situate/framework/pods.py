@@ -83,7 +83,7 @@ class PodInfo:
     labels: Mapping[str, str]
     """Interned by `PodReader`."""
     spread: tuple[SpreadConstraint, ...]
-    """The pod's own constraints; interned with template and labels."""
+    """The pod's own constraints; interned with the labels that they look at."""
 
     @property
     def namespace(self) -> str:
@@ -161,7 +161,7 @@ class PodReader:
         wires = pod.spec.topology_spread_constraints
         if not wires:
             return ()
-        identity = (id(wires), id(labels))
+        identity = (id(wires), id(labels) if any(wire.match_label_keys for wire in wires) else 0)
         known = self._spread.get(identity)
         if known is not None:
             return known[1]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from situate.framework.catalog import EMPTY, Catalog
 from situate.framework.labels import Domains, Ids
+from situate.framework.live_terms import LiveTerms
 from situate.framework.nodes import Columns, NodeTable, take
 from situate.framework.placed import NOWHERE, PlacedPods
 from situate.framework.pods import ANY_ADDRESS, HostPort, PodInfo
@@ -127,6 +128,11 @@ class Snapshot:
         """
         ledger = self._version.now()
         return ledger.tallies.get(question, self.domains(question.topology_key), lambda: ledger.placed)
+
+    @property
+    def live_terms(self) -> LiveTerms:
+        """What the pods in place say about others, to be read only."""
+        return self._version.now().live_terms
 
     def pods_on(self, index: int) -> list[PodInfo]:
         """The pods on the node at this index."""
@@ -265,6 +271,7 @@ class _Ledger:
     """By protocol and port, address, row: so many pods."""
     placed: PlacedPods = field(default_factory=PlacedPods)
     tallies: Tallies = field(default_factory=Tallies)
+    live_terms: LiveTerms = field(default_factory=LiveTerms)
     alone: bool = False
     """Whether there is one row, whatever its node."""
     changed: list[int] = field(default_factory=list)
@@ -313,6 +320,7 @@ class _Ledger:
         self.pod_count[row] += sign
         for port in template.host_ports:
             self._count_port(port, row, sign)
+        self.live_terms.move(template, sign)
         self.tallies.move(info, row, sign)
         self.changed.append(row)
 
@@ -331,6 +339,7 @@ class _Ledger:
         self.scored[0] += counts * first.template.request.scored_cpu
         self.scored[1] += counts * first.template.request.scored_memory
         self.pod_count += counts
+        self.live_terms.move(first.template, len(infos))
         self.tallies.move_equal(first, rows, 1)
         self.changed += np.flatnonzero(counts).tolist()
 
@@ -354,6 +363,7 @@ class _Ledger:
             {key: {address: dict(on) for address, on in each.items()} for key, each in self.ports.items()},
             self.placed.copy(),
             self.tallies.copy(),
+            self.live_terms.copy(),
             self.alone,
         )
 
@@ -372,12 +382,15 @@ class _Ledger:
             for address, on in addresses.items():
                 at = {int(row_of[row]): pods for row, pods in on.items() if row_of[row] >= 0}
                 moved.ports.setdefault((protocol, number), {})[address] = at
+        for info, _ in moved.placed:
+            moved.live_terms.move(info.template, 1)
         return moved
 
     def alone_at(self, row: int) -> _Ledger:
         cut = _Ledger(self.requested[:, [row]], self.scored[:, [row]], self.pod_count[[row]], alone=True)
         for info in self.placed.on(row):
             cut.placed.add(info, 0)
+            cut.live_terms.move(info.template, 1)
             for port in info.template.host_ports:
                 cut._count_port(port, 0, 1)
         return cut
