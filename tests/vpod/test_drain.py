@@ -115,7 +115,7 @@ def test_a_drain_that_never_ends_is_given_up_and_said_so() -> None:
     assert beat(kept, memory, 1000.0, True).drain is None, "it begins again only after another stabilization"
 
 
-@pytest.mark.rule("vpod:B4")
+@pytest.mark.rule("vpod:B4", "vpod:L4")
 def test_what_finds_no_other_place_meanwhile_stays_where_it_is() -> None:
     kept = state(3, 4, [vpod("a/b", 6, placed(2, 2, 2))], **AT_ONCE)
     apply(kept, beat(kept, Memory(), 0.0, True))
@@ -124,6 +124,11 @@ def test_what_finds_no_other_place_meanwhile_stays_where_it_is() -> None:
     decision = place(kept, kept.vpods[B].as_vpod(), 2.0)
     assert amounts(decision.placements, 3) == [2, 3, 1]
     assert (decision.left, decision.moves) == (0, {MoveCause.DRAIN: 1})
+    commit(kept, decision)
+    assert retry_at(kept, B) == 7.0, "nobody tells it when there is room"
+    schedule(kept, vpod("a/greedy", 0), 5.0)
+    assert move(kept, "a/b", 7.0) == [3, 3, 0, 0]
+    assert retry_at(kept, B) is None
 
 
 def test_surge_adds_first_and_takes_away_later() -> None:
@@ -148,6 +153,19 @@ def test_surge_goes_on_as_soon_as_the_new_ones_are_ready() -> None:
     subject = kept.vpods[B].as_vpod()
     assert place(kept, subject, 2.0, ready=lambda _key, pod: pod != "set-0").placements == placed(6, 3)
     assert place(kept, subject, 2.0, ready=lambda _key, _pod: True).placements == placed(6)
+
+
+@pytest.mark.rule("vpod:L4", "vpod:B11")
+def test_with_its_quota_used_up_a_vpod_leaves_without_surge() -> None:
+    changes = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
+    kept = state(3, 10, [vpod("a/b", 13, placed(5, 5, 3))], namespace_max_share=0.45, **changes)
+    apply(kept, beat(kept, Memory(), 0.0, True))
+    assert kept.drain == DrainGoal(2, 0.0)
+
+    assert move(kept, "a/b", 1.0) == [7, 6, 0, 0]
+
+    assert retry_at(kept, B) is None
+    assert may_cut(kept, 2, 11.0)
 
 
 @pytest.mark.rule("vpod:L3")

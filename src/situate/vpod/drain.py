@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from situate.vpod.decide import Decision, commit, decide
 from situate.vpod.model import Key, Placement, VPod
 from situate.vpod.records import DrainGoal, Entry
 from situate.vpod.state import State
+
+
+LOOK_AGAIN_S: Final = 5.0
+"""After so long another place is looked for once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ def place(state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool
 
     Without `drain.surge` everything that finds another place leaves in one write. With it, up to `surge` vreplicas are
     added first, and as many old ones go once `ready` says so of every pod, or after `settle`; `retry_at` says when.
+    Where a rule forbids even one more, such as a quota that is used up, what must leave goes as without surge: the
+    rule is kept, and so is the promise that unused pods go (L4).
     """
     state.advance(now)
     entry = state.vpods.get(vpod.key)
@@ -54,15 +61,25 @@ def place(state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool
             return decide(state, vpod, now)
     elif amount := _amount_from(entry, state):
         state.set_surge(vpod.key, min(state.options.drain.surge, amount))
+        decision = decide(state, vpod, now)
+        if any(change > 0 for change in decision.delta.values()):
+            return decision
+        state.set_surge(vpod.key, 0)
+        return decide(state, vpod, now, leave_draining=True)
     return decide(state, vpod, now)
 
 
 def retry_at(state: State, key: Key) -> float | None:
-    """When to schedule a vpod again for its drain's sake, beside any event; None: not for that."""
+    """When to schedule a vpod again for its drain's sake, beside any event; None: not for that.
+
+    What found no other place does so when others have made room, of which no event on this vpod tells.
+    """
     entry = state.vpods.get(key)
-    if state.drain is None or entry is None or not entry.surge:
+    if state.drain is None or entry is None:
         return None
-    return entry.surge_since + state.options.drain.settle
+    if entry.surge:
+        return entry.surge_since + state.options.drain.settle
+    return state.now + LOOK_AGAIN_S if _amount_from(entry, state) else None
 
 
 def evictions(state: State) -> list[Eviction]:
