@@ -165,6 +165,18 @@ def test_a_vpod_on_too_few_pods_is_spread_when_others_have_room() -> None:
     assert decision.moves == {MoveCause.REBALANCE: 2}
 
 
+@pytest.mark.rule("vpod:B3", "vpod:V23", "vpod:S5")
+def test_a_short_absence_takes_nothing_away_from_what_min_replicas_added() -> None:
+    everywhere = vpod("a/b", 2, placed(1, 1, 1, 1))
+    kept = state(4, 10, [everywhere], min_replicas=4)
+    kept.pod_gone("set-1", 0.0)
+    decision = schedule(kept, everywhere, 1.0)
+    assert (decision.target, decision.placements) == (4, placed(1, 1, 1, 1))
+    assert schedule(kept, vpod("a/new", 2), 2.0).placements == placed(1, 0, 1, 1), "there it does not run"
+    decision = schedule(kept, everywhere, 61.0)
+    assert (decision.target, decision.placements) == (3, placed(1, 0, 1, 1))
+
+
 @pytest.mark.rule("vpod:D6", "vpod:S2")
 def test_what_min_replicas_adds_is_best_effort() -> None:
     kept = state(3, 1, min_replicas=3)

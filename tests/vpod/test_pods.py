@@ -109,6 +109,15 @@ def test_replicas_that_somebody_else_lowered_are_held_against_for_the_grace() ->
     assert schedule(kept, vpod("a/b", 8, placed(2, 2, 2, 2)), 100.0).placements == placed(2, 2, 2, 2)
 
 
+@pytest.mark.rule("vpod:V21")
+def test_each_time_that_somebody_else_lowers_replicas_is_held_against_for_the_whole_grace() -> None:
+    kept = state(4, 10, [vpod("a/b", 8, placed(2, 2, 2, 2))])
+    assert kept.observe_replicas(3, 0.0)
+    assert kept.observe_replicas(2, 50.0)
+    assert kept.verdict(2) == Verdict(PodClass.HOLD, Cause.REPLICAS_RESET, 110.0)
+    assert kept.verdict(3) == Verdict(PodClass.HOLD, Cause.REPLICAS_RESET, 110.0)
+
+
 def test_replicas_that_stay_low_are_believed_after_the_grace() -> None:
     kept = state(2, 10, [vpod("a/b", 4, placed(2, 2))])
     kept.observe_replicas(1, 0.0)

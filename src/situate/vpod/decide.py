@@ -94,7 +94,7 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
     wanted = 0 if vpod.deletion_timestamp is not None else max(0, vpod.vreplicas)
     if policy_era.answers(state):
         return _era_decision(situation, vpod, wanted)
-    target = effective_target(state, wanted)
+    target = effective_target(state, wanted, _pods_taking_part(situation))
     surge = situation.entry.surge if situation.entry is not None else 0
     if not leave_draining and _is_settled(situation, target, target + surge):
         entry = situation.entry
@@ -207,6 +207,15 @@ def effective_target(state: State, wanted: int, pods: int | None = None) -> int:
         return wanted
     accepting = state.causes[Cause.NONE] if pods is None else pods
     return max(wanted, min(options.min_replicas, accepting))
+
+
+def _pods_taking_part(situation: Situation) -> int:
+    """The accepting pods, and those on hold where the vpod runs: a short absence takes nothing away (V23, B3)."""
+    state = situation.state
+    accepting = state.causes[Cause.NONE]
+    if not state.options.safe or accepting >= state.options.min_replicas:
+        return accepting
+    return accepting + sum(state.verdict(ordinal).pod_class is PodClass.HOLD for ordinal in situation.start)
 
 
 def pods_to_cover(state: State, target: int) -> int:

@@ -154,8 +154,8 @@ class State:
         if replicas == before:
             return False
         reset = replicas < before and not ours
-        if reset and self.reset_from is None:
-            self.reset_from, self.reset_since = before, now
+        if reset:
+            self.reset_from, self.reset_since = max(before, self.reset_from or 0), now
         elif self.reset_from is not None and (replicas >= self.reset_from or (ours and replicas < before)):
             self.reset_from = None
         if self.drain is not None and self.drain.target >= replicas:
@@ -360,8 +360,8 @@ class State:
 
     def places_of(self, placements: Placements, entry: Entry | None = None) -> tuple[Places, Placements]:
         """A status by ordinal, duplicates summed, and those of its entries that cannot be charged to a pod of ours."""
-        if entry is not None and placements == entry.result and entry.reserved is not None:
-            return entry.reserved, ()
+        if entry is not None and self.options.safe and placements == entry.result and entry.reserved is not None:
+            return entry.reserved, ()  # a result is its reservation, but in the policy era's shortages
         places: dict[int, int] = {}
         invalid: list[Placement] = []
         ordinals = self._ordinals

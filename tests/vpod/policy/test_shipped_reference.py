@@ -48,4 +48,6 @@ def test_the_kept_state_answers_as_fresh_listings_do(
         assert held == without_empty(reserved)
         if written:
             vpods[name] = PlainVPod(vpods[name].key, wanted, decision.placements)
-            state.observe_vpod(vpods[name], 0.0)
+            status = state.observe_vpod(vpods[name], 0.0).status
+            # what is reserved beyond the result is not in the status
+            assert status == {int(p.pod_name.removeprefix("s-")): p.vreplicas for p in decision.placements}
