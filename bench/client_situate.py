@@ -15,7 +15,7 @@ from situate.kube.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store
-from situate.objects.codec import change_decoder
+from situate.objects.codec import changes_decoder
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
 from situate.runtime.logs import configure_logging
@@ -40,14 +40,13 @@ class Situate:
             return await self._follow_in_store(events, begin)
         page = await self._client.list_all(PODS)
         seen = 0
-        decode_change = change_decoder(PODS)
-        async with self._client.watch(PODS, resource_version=page.resource_version) as lines:
-            async for line in lines:
+        decode_changes = changes_decoder(PODS)
+        async with self._client.watch(PODS, resource_version=page.resource_version) as batches:
+            async for lines in batches:
                 if not seen:
                     begin()
-                decode_change(line)
-                seen += 1
-                if seen == events:
+                seen += len(decode_changes(lines))
+                if seen >= events:
                     break
         return 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -252,7 +252,7 @@ class _Stream:
         self.live = False
         self.queue.put_nowait(problem)
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def batches(self) -> AsyncIterator[Sequence[bytes]]:
         timeout_s = float(self.request.parameter("timeoutSeconds") or 3600)
         ends_at = asyncio.get_running_loop().time() + timeout_s
         while True:
@@ -271,7 +271,7 @@ class _Stream:
             if isinstance(got, Unreachable):
                 raise got
             for start in range(0, len(got), self.server.chunk):
-                yield got[start : start + self.server.chunk]
+                yield (got[start : start + self.server.chunk],)
 
 
 def _within(collection: str, asked: str) -> bool:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -41,9 +41,9 @@ class FakeStream:
         self.headers: Mapping[str, str] = {}
         self._chunks = chunks
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def batches(self) -> AsyncIterator[Sequence[bytes]]:
         for chunk in self._chunks:
-            yield chunk
+            yield (chunk,)
 
 
 class FakeTransport:
@@ -329,8 +329,8 @@ async def test_a_watch_gives_whole_lines() -> None:
     watch = Client(transport).watch(
         PODS, "d", label_selector="a", resource_version="5", send_initial_events=True, timeout_s=60
     )
-    async with watch as lines:
-        assert [line async for line in lines] == [b'{"type":"ADDED"}', b'{"b":1}', b"{}"]
+    async with watch as batches:
+        assert [lines async for lines in batches] == [[b'{"type":"ADDED"}'], [b'{"b":1}'], [b"{}"]]
     assert transport.last[2] == {
         "watch": "true",
         "allowWatchBookmarks": "true",

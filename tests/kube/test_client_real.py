@@ -109,11 +109,10 @@ async def test_lists_watches_and_what_survives(client: Client, control_plane_nam
     assert (await client.replace(CONFIGMAPS, "c0", changed, namespace)).data == {"n": "changed"}
 
     seen = []
-    async with client.watch(CONFIGMAPS, namespace, send_initial_events=True, timeout_s=30) as lines:
-        async for line in lines:
-            event = decode_event(line)
-            seen.append(event.type)
-            if event.type == "BOOKMARK":
+    async with client.watch(CONFIGMAPS, namespace, send_initial_events=True, timeout_s=30) as batches:
+        async for lines in batches:
+            seen += [decode_event(line).type for line in lines]
+            if "BOOKMARK" in seen:
                 break
     assert seen == ["ADDED"] * (len(seen) - 1) + ["BOOKMARK"]
     assert len(seen) >= 8

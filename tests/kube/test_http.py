@@ -154,10 +154,10 @@ async def test_a_watch_arrives_in_pieces_and_ends() -> None:
 
     async with serving(watch) as port, transport_to(plain(port)) as transport, transport.stream(PING) as stream:
         assert stream.status == 200
-        chunks = stream.chunks()
-        assert await anext(chunks) == b"one\n"
+        batches = stream.batches()
+        assert await anext(batches) == [b"one\n"]
         more.set()
-        assert [chunk async for chunk in chunks] == [b"two\n"]
+        assert [pieces async for pieces in batches] == [[b"two\n"]]
 
 
 async def test_a_slow_reader_holds_the_server_back_and_loses_nothing() -> None:
@@ -172,8 +172,8 @@ async def test_a_slow_reader_holds_the_server_back_and_loses_nothing() -> None:
 
     async with serving(watch) as port, transport_to(plain(port)) as transport, transport.stream(PING) as stream:
         total = 0
-        async for chunk in stream.chunks():
-            total += len(chunk)
+        async for pieces in stream.batches():
+            total += sum(map(len, pieces))
             await asyncio.sleep(0)
     assert total == 200 * len(line)
 
@@ -185,12 +185,12 @@ async def test_a_watch_that_breaks_off_says_so() -> None:
         writer.close()
 
     async with raw_server(answer) as port, transport_to(plain(port)) as transport, transport.stream(PING) as stream:
-        chunks = stream.chunks()
-        assert (await anext(chunks)).startswith(b"one\n")
+        batches = stream.batches()
+        assert await anext(batches) == [b"one\n"]
         with pytest.raises(
             Unreachable, match=r"lost the connection to http://127\.0\.0\.1:\d+ in the middle"
         ) as caught:
-            await anext(chunks)
+            await anext(batches)
     assert caught.value.retriable
 
 
@@ -276,7 +276,7 @@ async def test_closing_ends_calls_in_flight_and_watches() -> None:
             await arrived.acquire()
             await transport.close()
             with pytest.raises(Unreachable, match="in the middle of an answer"):
-                await anext(stream.chunks())
+                await anext(stream.batches())
         with pytest.raises(Unreachable) as caught:
             await call
     assert caught.value.outcome_unknown
@@ -427,7 +427,7 @@ async def test_through_a_proxy(tmp_path: Path, tls: bool) -> None:
         async with transport_to(connection) as transport:
             assert (await transport.send(PING)).status == 200
             async with transport.stream(PING) as stream:
-                assert b"".join([chunk async for chunk in stream.chunks()])
+                assert [pieces async for pieces in stream.batches()]
     first = (
         f"CONNECT api.example.com:{port} HTTP/1.1" if tls else f"GET http://api.example.com:{port}{PING.path} HTTP/1.1"
     )

@@ -66,8 +66,8 @@ async def read(place: Place, request: Request, until: int) -> list[dict[str, Any
     """The first events of a watch; empty lines are no events."""
     events: list[dict[str, Any]] = []
     async with place.wire.stream(request) as stream:
-        async for chunk in stream.chunks():
-            events += [json.loads(line) for line in chunk.splitlines() if line]
+        async for pieces in stream.batches():
+            events += [json.loads(line) for line in b"".join(pieces).splitlines() if line]
             if len(events) >= until:
                 break
     return events

@@ -16,6 +16,7 @@ import msgspec
 
 from situate.kube.errors import Expired, KubeError, Unreachable, UnreadableAnswer, refusal
 from situate.kube.limiter import Limiter
+from situate.kube.lines import Lines
 from situate.kube.patches import ApplyPatch, JsonPatch, MergePatch, Patch, StrategicMergePatch
 from situate.kube.retries import Retries
 from situate.kube.transport import Stream, Transport
@@ -316,11 +317,12 @@ class Client:
         resource_version: str = "",
         send_initial_events: bool = False,
         timeout_s: int | None = None,
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
+    ) -> AsyncIterator[AsyncIterator[Sequence[bytes]]]:
         """The lines of one watch, each an event for `decode_event`; they end when the server ends the watch.
 
-        Bookmarks are always asked for. `send_initial_events` makes it a WatchList. The server ends the watch after
-        `timeout_s`; None leaves that to it. A refusal is raised, but most arrive as an ERROR event of the watch.
+        Lines that have arrived together come together, and may still have their line break. Bookmarks are always asked
+        for. `send_initial_events` makes it a WatchList. The server ends the watch after `timeout_s`; None leaves that
+        to it. A refusal is raised, but most arrive as an ERROR event of the watch.
         """
         query = _query(
             watch="true",
@@ -337,9 +339,9 @@ class Client:
             await self._limiter.wait()
         async with self._transport.stream(request) as stream:
             if stream.status != 200:
-                body = b"".join([chunk async for chunk in stream.chunks()])
+                body = b"".join([piece async for pieces in stream.batches() for piece in pieces])
                 raise refusal(Response(stream.status, body, stream.headers), request)
-            yield _lines(stream)
+            yield _line_batches(stream)
 
     async def raw(self, request: Request, *, timeout_s: float = 30.0) -> Response:
         """Any call: waits for the limiter, repeats what is safe to repeat, and raises what a refusal means."""
@@ -368,21 +370,11 @@ class Client:
             await asyncio.sleep(delay_s)
 
 
-async def _lines(stream: Stream) -> AsyncIterator[bytes]:
-    """Complete lines without their end; an unfinished last one is dropped, for its event is lost anyway."""
-    begun: list[bytes] = []  # pieces of a line that has not ended: joined once, however many there are
-    async for chunk in stream.chunks():
-        first, *others = chunk.split(b"\n")
-        begun.append(first)
-        if not others:
-            continue
-        line = b"".join(begun)
-        if line:
-            yield line
-        for line in others[:-1]:
-            if line:
-                yield line
-        begun = [others[-1]]
+async def _line_batches(stream: Stream) -> AsyncIterator[Sequence[bytes]]:
+    lines = Lines()
+    async for pieces in stream.batches():
+        if ended := lines.ended_in(pieces):
+            yield ended
 
 
 def _decoded(resource: ResourceType[T], body: bytes) -> T:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import quote
@@ -170,11 +170,11 @@ class HttpStream:
         """Names in lower case."""
         return self._answer.headers
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def batches(self) -> AsyncIterator[Sequence[bytes]]:
         """The body as it arrives; `Unreachable` if the connection breaks instead of ending."""
         try:
-            async for chunk in self._connection.chunks():
-                yield chunk
+            async for pieces in self._connection.batches():
+                yield pieces
         except _FAILED as error:
             problem = f"lost the connection to {self._server} in the middle of an answer: {error}; watch again"
             raise Unreachable(problem, outcome_unknown=False) from error

@@ -6,11 +6,13 @@ without a body. Anything that could be read in two ways is refused.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _MAX_HEAD: Final = 2**16
 _MAX_CHUNK_LINE: Final = 256
-_HEX: Final = frozenset(b"0123456789abcdefABCDEF")
+_CHUNK_SIZE_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;[^\r\n]{0,240})?\r\n")
+"""Extensions are skipped, as RFC 9112 demands of whoever does not know them."""
 
 _HEAD, _LENGTH, _CHUNK_SIZE, _CHUNK_END, _TRAILER, _UNTIL_CLOSE, _DONE = range(7)
 
@@ -56,7 +58,7 @@ class AnswerParser:
             if state == _LENGTH:
                 at = self._take(data, at)
             elif state == _CHUNK_SIZE:
-                at = self._read_chunk(data, at)
+                at = self._read_chunks(data, at)
             elif state == _HEAD:
                 at = self._read_head(data, at)
             elif state == _UNTIL_CLOSE:
@@ -139,26 +141,22 @@ class AnswerParser:
         self._left = int(length)
         return _LENGTH if self._left else _DONE
 
-    def _read_chunk(self, data: bytes, at: int) -> int:
-        """The line with a chunk's size, and the chunk itself if all of it is there."""
-        end = data.find(b"\r\n", at, at + _MAX_CHUNK_LINE + 2)
-        if end < 0:
-            self._wait_for_line(data, at, _MAX_CHUNK_LINE)
-            return len(data)
-        digits = data[at:end]
-        if b";" in digits or digits[-1:] in (b" ", b"\t"):
-            digits = digits.partition(b";")[0].rstrip(b" \t")
-        if not digits or len(digits) > 12 or not _HEX.issuperset(digits):
-            raise BadAnswer("the answer's chunks are malformed")
-        left = int(digits, 16)
-        start = end + 2
-        stop = start + left
-        if left and data[stop : stop + 2] == b"\r\n":
+    def _read_chunks(self, data: bytes, at: int) -> int:
+        """Chunks as long as whole ones follow one another, and the size of the one that is not all there."""
+        while line := _CHUNK_SIZE_LINE.match(data, at):
+            start = line.end()
+            left = int(line[1], 16)
+            stop = start + left
+            if not left or not data.startswith(b"\r\n", stop):
+                self._left = left
+                self._state = _LENGTH if left else _TRAILER
+                return start
             self.pieces.append(data[start:stop])
-            return stop + 2
-        self._left = left
-        self._state = _LENGTH if left else _TRAILER
-        return start
+            at = stop + 2
+        if data.find(b"\r\n", at) >= 0:
+            raise BadAnswer("the answer's chunks are malformed")
+        self._wait_for_line(data, at, _MAX_CHUNK_LINE)
+        return len(data)
 
     def _read_line(self, data: bytes, at: int) -> int:
         """What follows a chunk: an empty line, or after the last one trailers and an empty line."""

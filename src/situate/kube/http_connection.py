@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, cast
 
 from situate.kube.http1 import AnswerParser, BadAnswer
@@ -37,20 +37,19 @@ class HttpConnection(asyncio.Protocol):
         return await self._request(request, timeout_s, whole=True)
 
     async def begin(self, request: bytes, timeout_s: float, *, bodiless: bool = False) -> AnswerParser:
-        """The answer as soon as its head is there; the rest comes through `chunks`."""
+        """The answer as soon as its head is there; the rest comes through `batches`."""
         return await self._request(request, timeout_s, whole=False, bodiless=bodiless)
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body of what `begin` began."""
+    async def batches(self) -> AsyncIterator[Sequence[bytes]]:
+        """The body of what `begin` began, in the server's own chunks: joining them would copy each event."""
         parser = self._parser
         while True:
             if parser.pieces:
-                body = parser.pieces[0] if len(parser.pieces) == 1 else b"".join(parser.pieces)
-                parser.pieces.clear()
+                pieces, parser.pieces = parser.pieces, []
                 if self._paused and self._transport and self.open:
                     self._paused = False
                     self._transport.resume_reading()
-                yield body
+                yield pieces
             elif self._error:
                 raise self._error
             elif parser.complete:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Generic, TypeVar
@@ -34,7 +34,7 @@ from situate.kube.errors import (
 from situate.kube.store import Store
 from situate.kube.versions import Versions
 from situate.kube.watch import Patience, Silent, WatchScope, open_watch, read_bookmark, read_error
-from situate.objects.codec import Malformed, change_decoder, decode, decode_event, decode_metadata
+from situate.objects.codec import Malformed, changes_decoder, decode, decode_event, decode_metadata
 from situate.objects.meta import KubernetesObject
 from situate.objects.resources import ResourceType
 
@@ -112,7 +112,7 @@ class Reflector(Generic[T]):
         """Objects that exist and cannot be read, by `namespace/name`; the store has their last readable state."""
         self._client = client
         self._resource = resource
-        self._decode_change = change_decoder(resource)
+        self._decode_changes = changes_decoder(resource)
         self._rng = rng
         self._observe = observe
         self._versions = Versions()
@@ -246,13 +246,11 @@ class Reflector(Generic[T]):
                 resource_version=version,
                 initial=received is not None,
                 timeout_s=timeout_s,
-            ) as lines:
-                async for line in lines:
+            ) as batches:
+                async for lines in batches:
                     patience.heard()
                     heard = True
-                    if self._read(line, received, patience):
-                        received = None
-                        patience.expect_bookmarks()
+                    received = self._read(lines, received, patience)
         except (BadRequest, Invalid, MethodNotAllowed) as refusal:
             if received is None or heard:
                 raise
@@ -271,20 +269,25 @@ class Reflector(Generic[T]):
         self._watch_list = False
         self._log.info("WatchList does not work here; listing in pages instead", reason=why)
 
-    def _read(self, line: bytes, received: _Initial[T] | None, patience: Patience) -> bool:
-        """One line; True when it ended the initial events."""
-        change = self._decode_change(line)
-        if change is not None:
+    def _read(self, lines: Sequence[bytes], received: _Initial[T] | None, patience: Patience) -> _Initial[T] | None:
+        """Lines that have arrived together, in their order; gives what is `received` after them."""
+        for line, change in zip(lines, self._decode_changes(lines), strict=True):
+            if change is None:
+                received = self._read_other(line, received, patience)
+                continue
             if self._failures or self.problem:
                 self._progress()
             self.counts.events += 1
             self._change(change[0], change[1], received)
-            return False
+        return received
+
+    def _read_other(self, line: bytes, received: _Initial[T] | None, patience: Patience) -> _Initial[T] | None:
+        """A line that is no change in order."""
         try:
             event = decode_event(line)
         except Malformed as problem:
             self._report(problem)
-            return False
+            return received
         match event.type:
             case "ADDED" | "MODIFIED" | "DELETED":
                 if self._failures or self.problem:
@@ -296,20 +299,21 @@ class Reflector(Generic[T]):
                 raise read_error(event.object)
             case other:
                 self._report(Malformed("a watch event", "type", f"{other!r} is none of ADDED, MODIFIED, DELETED"))
-        return False
+        return received
 
-    def _read_bookmark(self, body: bytes, received: _Initial[T] | None, patience: Patience) -> bool:
+    def _read_bookmark(self, body: bytes, received: _Initial[T] | None, patience: Patience) -> _Initial[T] | None:
+        """Gives None when it ended the initial events."""
         bookmark = read_bookmark(body)
         self.counts.bookmarks += 1
         if received is None:
             self._progress()
             self._advance(bookmark.resource_version)
-            patience.expect_bookmarks()
-            return False
-        if not bookmark.ends_initial_events:
-            return False
-        self._replace(received.objects.values(), bookmark.resource_version, received.unreadable, received.since)
-        return True
+        elif bookmark.ends_initial_events:
+            self._replace(received.objects.values(), bookmark.resource_version, received.unreadable, received.since)
+        else:
+            return received
+        patience.expect_bookmarks()
+        return None
 
     def _read_change(self, kind: str, body: bytes, received: _Initial[T] | None) -> None:
         self.counts.events += 1

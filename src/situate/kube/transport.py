@@ -6,7 +6,7 @@ unchanged over HTTP (`situate.kube.http`) and over an in-process cluster on the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -24,8 +24,8 @@ class Stream(Protocol):
         """Names in lower case."""
         ...
 
-    def chunks(self) -> AsyncIterator[bytes]:
-        """The body in pieces of any size, as they arrive; ends when the server closes the stream."""
+    def batches(self) -> AsyncIterator[Sequence[bytes]]:
+        """The body in pieces of any size, those together that arrived together; ends when the server ends it."""
         ...
 
 

@@ -7,7 +7,7 @@ connection ends, is `situate.kube.reflector`'s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -94,8 +94,8 @@ class Patience:
 @asynccontextmanager
 async def open_watch(
     client: Client, scope: WatchScope, patience: Patience, *, resource_version: str, initial: bool, timeout_s: int
-) -> AsyncIterator[AsyncIterator[bytes]]:
-    """The lines of one watch until the server ends it; the reader calls `patience.heard` for each.
+) -> AsyncIterator[AsyncIterator[Sequence[bytes]]]:
+    """The lines of one watch until the server ends it, in batches; the reader calls `patience.heard` for each batch.
 
     Raises `Silent`, and whatever the client raises: a refusal or `Unreachable`.
     """
@@ -110,9 +110,9 @@ async def open_watch(
                 resource_version=resource_version,
                 send_initial_events=initial,
                 timeout_s=timeout_s,
-            ) as lines,
+            ) as batches,
         ):
-            yield lines
+            yield batches
     except TimeoutError:
         raise Silent(f"the watch of {scope} fell silent; it is opened again") from None
 

@@ -8,9 +8,9 @@ page that does not decode is set aside and the others are kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -23,6 +23,8 @@ from situate.objects.status import Status
 from situate.objects.unstructured import Unstructured
 
 T = TypeVar("T")
+
+ChangeType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Malformed(ValueError):
@@ -74,12 +76,12 @@ def decode_event(line: bytes) -> RawEvent:
     return RawEvent(event.type, bytes(event.object))
 
 
-def change_decoder(resource: ResourceType[T]) -> Callable[[bytes], tuple[str, T] | None]:
-    """What reads the type and object of a watch's line in one pass, if it tells of a change and is in order.
+def changes_decoder(resource: ResourceType[T]) -> Callable[[Iterable[bytes]], list[tuple[ChangeType, T] | None]]:
+    """What reads the type and object of each line of a watch in one pass, if it tells of a change and is in order.
 
-    It gives None for everything else: a bookmark, an ERROR, an unreadable object; `decode_event` then says what it is.
+    It gives None for every other line: a bookmark, an ERROR, an unreadable object; `decode_event` then says what it is.
     """
-    return _shape(resource).decode_change
+    return _shape(resource).decode_changes
 
 
 def decode_metadata(body: bytes, what: str) -> ObjectMeta:
@@ -104,7 +106,7 @@ class _EventWire(msgspec.Struct, gc=False):
 
 
 class _ChangeWire(msgspec.Struct, Generic[T], gc=False):
-    type: str
+    type: ChangeType
     object: T
 
 
@@ -118,7 +120,6 @@ class _ListWire(msgspec.Struct, Generic[T], gc=False):
     items: list[T] = []
 
 
-_CHANGES: Final = frozenset(("ADDED", "MODIFIED", "DELETED"))
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 _EVENT: Final = msgspec.json.Decoder(_EventWire)
 _STATUS: Final = msgspec.json.Decoder(Status)
@@ -153,15 +154,16 @@ class _Shape(Generic[T]):
             return self._decode_one_by_one(body)
         return Decoded(items, page.metadata)
 
-    def decode_change(self, line: bytes) -> tuple[str, T] | None:
-        try:
-            change = self.change.decode(line)
-            if change.type in _CHANGES:
-                build = self.build_changed
-                return change.type, change.object if build is None else build(change.object)
-        except _UNREADABLE:
-            return None
-        return None
+    def decode_changes(self, lines: Iterable[bytes]) -> list[tuple[ChangeType, T] | None]:
+        decode, build = self.change.decode, self.build_changed
+        changes: list[tuple[ChangeType, T] | None] = []
+        for line in lines:
+            try:
+                change = decode(line)
+                changes.append((change.type, change.object if build is None else build(change.object)))
+            except _UNREADABLE:
+                changes.append(None)
+        return changes
 
     def _built(self, wire: Any) -> T:
         return cast(T, wire) if self.build is None else self.build(wire)

@@ -100,6 +100,29 @@ class ContainerReader:
         )
         return _remembered(self._statuses, key, built)
 
+    def changed_statuses(self, wires: list[ContainerStatusWire], path: str) -> tuple[ContainerStatus, ...]:
+        """Like `statuses`, for a pod that has just changed: as a whole they have not been seen, and are not looked up.
+
+        Raises `PartError` with the path in the whole object.
+        """
+        if not wires:
+            return ()
+        allocated, in_use = self._allocated, self._in_use
+        return tuple(
+            [
+                ContainerStatus(
+                    wire.name,
+                    wire.ready,
+                    wire.started,
+                    wire.restart_count,
+                    wire.state,
+                    allocated.read(wire.allocated_resources, path, n),
+                    in_use.read(wire.resources, path, n),
+                )
+                for n, wire in enumerate(wires)
+            ]
+        )
+
 
 def _container_key(wire: ContainerWire) -> tuple[object, ...]:
     return (wire.name, wire.image, wire.restart_policy, bytes(wire.resources), bytes(wire.ports))

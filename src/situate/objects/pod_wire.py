@@ -18,6 +18,7 @@ from situate.objects.interning import LIMIT, LONGEST, Interner
 from situate.objects.meta import NO_LABELS, Condition, ObjectMeta, OwnerReference
 from situate.objects.pods import (
     Affinity,
+    ContainerStatus,
     EphemeralVolumeSource,
     PersistentVolumeClaimSource,
     Pod,
@@ -111,6 +112,7 @@ class _ChangedStatusWire(_AnyStatusWire, gc=False, rename="camel"):
 _SPEC: Final = decoder(_SpecWire)
 _SPECS: Final = 8192
 """Pods whose specs are remembered while they change; of some 1.5 kB each they take 12 MB."""
+_NO_SPEC: Final = msgspec.Raw(b"{}")
 
 
 class PodWire(msgspec.Struct, gc=False, rename="camel"):
@@ -151,40 +153,70 @@ class PodReader:
         self._conditions = _interner(tuple[Condition, ...], (), "status.conditions", by_content=False)
         self._times: dict[datetime | None, datetime | None] = {}
         self._containers = ContainerReader()
-        self._specs: dict[bytes, PodSpec] = {}
+        self._specs: dict[str, tuple[msgspec.Raw, PodSpec]] = {}
 
     def pod(self, wire: PodWire) -> Pod:
         """Raises `PartError` where a shared part does not decode."""
         status = wire.status
-        conditions = self._conditions(status.conditions)
-        return Pod(self._metadata(wire.metadata), self._spec(wire.spec), self._status(status, conditions))
+        containers = self._containers
+        return Pod(
+            self._metadata(wire.metadata),
+            self._spec(wire.spec),
+            self._status(
+                status,
+                self._conditions(status.conditions),
+                containers.statuses(status.container_statuses, "status.containerStatuses"),
+                containers.statuses(status.init_container_statuses, "status.initContainerStatuses"),
+            ),
+        )
 
     def changed_pod(self, wire: ChangedPodWire) -> Pod:
-        """Like `pod`, with the spec of an earlier event if its bytes are the same."""
-        key = bytes(wire.spec)
-        spec = self._specs.get(key)
-        if spec is None:
-            spec = self._spec(_SPEC.decode(key or b"{}"))
-            if len(key) <= LONGEST:
-                if len(self._specs) >= _SPECS:
-                    self._specs.clear()
-                self._specs[key] = spec
-        status = wire.status
-        return Pod(self._metadata(wire.metadata), spec, self._status(status, status.conditions))
+        """Like `pod`, with the spec of the pod's earlier event if its bytes are the same."""
+        metadata = self._metadata(wire.metadata)
+        raw, status = wire.spec, wire.status
+        known = self._specs.get(metadata.uid)
+        # Comparing costs a tenth of making a key of so many bytes.
+        spec = known[1] if known is not None and known[0] == raw else self._changed_spec(metadata.uid, raw)
+        read = self._containers.changed_statuses
+        return Pod(
+            metadata,
+            spec,
+            self._status(
+                status,
+                status.conditions,
+                read(status.container_statuses, "status.containerStatuses"),
+                read(status.init_container_statuses, "status.initContainerStatuses"),
+            ),
+        )
+
+    def _changed_spec(self, uid: str, raw: msgspec.Raw) -> PodSpec:
+        spec = self._spec(_SPEC.decode(_NO_SPEC if raw is _NOTHING else raw))
+        if len(self._specs) >= _SPECS:
+            self._specs.clear()
+        kept = bytes(raw)  # without the rest of the event
+        if len(kept) <= LONGEST:
+            self._specs[uid] = (msgspec.Raw(kept), spec)
+        return spec
 
     def _metadata(self, wire: _MetaWire) -> ObjectMeta:
+        labels, annotations, owners = wire.labels, wire.annotations, wire.owner_references
+        if len(self._times) >= LIMIT:
+            self._times.clear()
+        created = wire.creation_timestamp
         return ObjectMeta(
             wire.name,
             intern(wire.namespace),
             wire.uid,
             wire.resource_version,
             wire.generation,
-            self._time(wire.creation_timestamp),
+            self._times.setdefault(created, created),
             wire.deletion_timestamp,
             wire.deletion_grace_period_seconds,
-            self._labels(wire.labels),
-            NO_LABELS if wire.annotations is _NOTHING else self._annotations(wire.annotations),
-            () if wire.owner_references is _NOTHING else self._owners(wire.owner_references),
+            self._labels.by_bytes.get(bytes(labels)) or self._labels(labels),
+            NO_LABELS
+            if annotations is _NOTHING
+            else self._annotations.by_bytes.get(bytes(annotations)) or self._annotations(annotations),
+            () if owners is _NOTHING else self._owners.by_bytes.get(bytes(owners)) or self._owners(owners),
             () if wire.finalizers is _NOTHING else self._finalizers(wire.finalizers),
             intern(wire.generate_name),
         )
@@ -212,7 +244,14 @@ class PodReader:
             wire.termination_grace_period_seconds,
         )
 
-    def _status(self, wire: _AnyStatusWire, conditions: tuple[Condition, ...]) -> PodStatus:
+    def _status(
+        self,
+        wire: _AnyStatusWire,
+        conditions: tuple[Condition, ...],
+        containers: tuple[ContainerStatus, ...],
+        init_containers: tuple[ContainerStatus, ...],
+    ) -> PodStatus:
+        started = wire.start_time
         return PodStatus(
             intern(wire.phase),
             intern(wire.reason),
@@ -221,21 +260,13 @@ class PodReader:
             intern(wire.nominated_node_name),
             wire.pod_ip,
             intern(wire.host_ip),
-            self._time(wire.start_time),
-            self._containers.statuses(wire.container_statuses, "status.containerStatuses"),
-            self._containers.statuses(wire.init_container_statuses, "status.initContainerStatuses")
-            if wire.init_container_statuses
-            else (),
+            self._times.setdefault(started, started),  # pods of a template begin together
+            containers,
+            init_containers,
             intern(wire.qos_class),
             intern(wire.resize),
             wire.observed_generation,
         )
-
-    def _time(self, time: datetime | None) -> datetime | None:
-        """Pods of a template begin together."""
-        if len(self._times) >= LIMIT:
-            self._times.clear()
-        return self._times.setdefault(time, time)
 
 
 def _binding_volumes(wires: list[_VolumeWire]) -> tuple[Volume, ...]:

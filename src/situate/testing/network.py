@@ -205,8 +205,8 @@ class _Whole:
         self.headers = response.headers
         self._body = response.body
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        yield self._body
+    async def batches(self) -> AsyncIterator[tuple[bytes]]:
+        yield (self._body,)
 
 
 class _Stream:
@@ -228,9 +228,9 @@ class _Stream:
         self._send()
         self._keep_time()
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        while (chunk := await self._arrived.get()) is not None:
-            yield chunk
+    async def batches(self) -> AsyncIterator[tuple[bytes]]:
+        while (piece := await self._arrived.get()) is not None:
+            yield (piece,)
 
     def end(self) -> None:
         """The server's side is closed; what is under way still arrives."""
