@@ -16,7 +16,7 @@ import msgspec
 from situate.cluster.admission.chain import Admission
 from situate.cluster.names import Names
 from situate.cluster.store import Event, Store
-from situate.cluster.stored import Managed, Stored
+from situate.cluster.stored import Managed, Stored, shared_managers
 from situate.cluster.times import timestamp
 from situate.objects.messages import Request
 
@@ -84,7 +84,7 @@ class PodCopies:
         first = template.managed
         managed = Managed(first.manager, first.operation, first.api_version, time, first.subresource, first.fields)
         return self._store.put_encoded(
-            "pods", "Pod", "v1", metadata, template.rest, managed=(managed,), fields=template.fields
+            "pods", "Pod", "v1", metadata, template.rest, managed=shared_managers((managed,)), fields=template.fields
         )
 
     def remember(self, key: Key, made: Stored) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from sys import intern
 from typing import Any, Final, TypeAlias
 
 from situate.cluster.field_errors import bad_request
@@ -277,4 +278,4 @@ def _text(value: Any) -> str:
         return "true"
     if value is None or value is False:
         return "false" if value is False else ""
-    return str(value)
+    return intern(str(value))

@@ -9,6 +9,7 @@ between equal objects, and spliced in when the object is shown.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from sys import intern
 from typing import Any, Final
 
 import msgspec
@@ -132,19 +133,26 @@ def shared_fields(fields: bytes) -> bytes:
     return shared
 
 
+def shared_managers(managed: tuple[Managed, ...]) -> tuple[Managed, ...]:
+    """The records, equal ones as one object: what is written within a second mostly has the same."""
+    shared: tuple[Managed, ...] = _shared.share(managed, managed)
+    return shared
+
+
 def managed_from_json(entries: list[dict[str, Any]] | None) -> tuple[Managed, ...]:
     """`metadata.managedFields` as records."""
-    return tuple(
+    made = tuple(
         Managed(
-            manager=entry.get("manager", ""),
-            operation=entry.get("operation", ""),
-            api_version=entry.get("apiVersion", ""),
-            time=entry.get("time", ""),
-            subresource=entry.get("subresource", ""),
+            manager=intern(entry.get("manager", "")),
+            operation=intern(entry.get("operation", "")),
+            api_version=intern(entry.get("apiVersion", "")),
+            time=intern(entry.get("time", "")),
+            subresource=intern(entry.get("subresource", "")),
             fields=shared_fields(_encode(entry.get("fieldsV1", {}))),
         )
         for entry in entries or ()
     )
+    return shared_managers(made)
 
 
 def stored(
@@ -174,9 +182,10 @@ def encoded(
     inner = b'"resourceVersion":"%d",%b' % (revision, _encode(shown)[1:-1])
     tail = b"}," + rest[1:] if len(rest) > 2 else b"}}"
     return Stored(
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        uid=metadata.get("uid", ""),
+        # What objects say of each other is the same text then: an Event names its pod, a pod its namespace.
+        namespace=intern(metadata.get("namespace", "")),
+        name=intern(metadata["name"]),
+        uid=intern(metadata.get("uid", "")),
         revision=revision,
         raw=b"".join((head, inner, tail)),
         start=len(head),
@@ -184,6 +193,6 @@ def encoded(
         managed=managed,
         labels=shared_labels(metadata.get("labels")),
         fields=fields,
-        owners=tuple(owner.get("uid", "") for owner in metadata.get("ownerReferences") or ()),
+        owners=tuple([intern(owner.get("uid", "")) for owner in metadata.get("ownerReferences") or ()]),
         deleting="deletionTimestamp" in metadata,
     )
