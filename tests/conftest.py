@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests.controlplane.build import Programs, build
+from tests.controlplane.build import Programs, build, locate
+from tests.controlplane.components import BY_NAME
+from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.plane import ControlPlane, Options
 
 PlaneFactory = Callable[[Options], ControlPlane]
 
+_BUILT = pytest.StashKey[bool]()
 _PLANES = {"control_plane", "working_control_plane", "start_control_plane", "control_plane_programs"}
 
 
@@ -23,20 +28,55 @@ settings.register_profile("situate", deadline=None, print_blob=True)
 settings.load_profile("situate")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # When a plain test comes before an async one, pytest-asyncio asks for "the current loop", and asyncio makes one
     # that nobody closes: a warning at the end of the run, which is an error here. Saying that there is none helps.
     asyncio.set_event_loop(None)
+    # The workers must agree on the order of the tests, and a build may end while they collect: one process looks.
+    told = getattr(config, "workerinput", None)
+    config.stash[_BUILT] = _is_built() if told is None else told["control_plane_is_built"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist's: what each worker is told."""
+    node.workerinput["control_plane_is_built"] = node.config.stash[_BUILT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: half of the tests mostly wait for other processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if _PLANES & set(getattr(item, "fixturenames", ())):
+    used = set(getattr(item, "fixturenames", ()))
+    if _PLANES & used:
         item.add_marker(pytest.mark.realcluster)
+    if "control_plane" in used and item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group("control-plane"))  # started once, in one worker
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests on the real control plane come last: where it has to be built first, the others run meanwhile."""
-    items.sort(key=lambda item: item.get_closest_marker("realcluster") is not None)
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes longest comes first, so that no worker has much left to do when the others are done.
+
+    Tests on the real control plane come last where it has to be built first: the others run meanwhile.
+    """
+    built = config.stash[_BUILT]
+
+    def turn(item: pytest.Item) -> tuple[bool, bool, bool]:
+        real, grouped, slow = (item.get_closest_marker(name) for name in ("realcluster", "xdist_group", "slow"))
+        return (real is None) if built else (real is not None), grouped is None, slow is None
+
+    items.sort(key=turn)
+
+
+def _is_built() -> bool:
+    try:
+        return not locate().missing(tuple(BY_NAME))
+    except ControlPlaneError:
+        return False
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.plane import ControlPlane, Options, User
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.xdist_group("plane")  # started once for all of them
+
 
 @pytest.fixture(scope="module")
 def plane(control_plane_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
