@@ -176,6 +176,21 @@ def test_plan_follows_the_predicates_of_the_configmaps(tmp_path: Path) -> None:
     assert len(payments["placements"]) == 1  # one pod at most, as the predicate says
 
 
+@pytest.mark.rule("vpod:B13")
+@pytest.mark.parametrize("verb", ["status", "plan", "explain"])
+def test_the_pod_that_blocks_an_ordered_set_is_named(changed: Callable[..., Path], verb: str) -> None:
+    def spoil(item: dict[str, Any]) -> None:
+        if item["kind"] == "StatefulSet":
+            item["spec"]["replicas"] = 5
+        if item["metadata"]["name"] == f"{POD}-1":
+            del item["spec"]["nodeName"]
+            item["status"] = {"phase": "Pending"}
+
+    arguments = (verb, "shop/orders") if verb == "explain" else (verb,)
+    _, told, _ = vpod(*arguments, objects=changed(spoil))
+    assert f"pod {POD}-1 is pending and keeps 3 pods above it from being created" in told
+
+
 def test_a_statefulset_that_does_not_exist_is_said_to_be_missing(changed: Callable[..., Path]) -> None:
     def rename(item: dict[str, Any]) -> None:
         if item["kind"] == "StatefulSet":

@@ -111,11 +111,7 @@ async def _version(client: Client) -> Finding:
 
 async def _entry(client: Client, entry: StatefulSetSettings) -> AsyncIterator[Finding]:
     namespace, name = entry.stateful_set_namespace, entry.stateful_set_name
-    yield await _exists(
-        f"StatefulSet {namespace}/{name}",
-        client.get(STATEFULSETS, name, namespace),
-        "create it, or correct statefulSetNamespace and statefulSetName",
-    )
+    yield await _statefulset(client, namespace, name)
     for source in entry.completed_sources():
         within = f"namespaces/{source.namespace}/" if source.namespace else ""
         path = f"/apis/{source.group}/{source.version}/{within}{source.resource}"
@@ -126,6 +122,19 @@ async def _entry(client: Client, entry: StatefulSetSettings) -> AsyncIterator[Fi
         for configmap in (entry.scheduler_config, entry.descheduler_config):
             if configmap is not None:
                 yield await _policy(client, namespace, configmap)
+
+
+async def _statefulset(client: Client, namespace: str, name: str) -> Finding:
+    what = f"StatefulSet {namespace}/{name}"
+    try:
+        found = await client.get(STATEFULSETS, name, namespace)
+    except NotFound:
+        return Finding(what, ok=False, next_step="create it, or correct statefulSetNamespace and statefulSetName")
+    except Forbidden as refused:
+        return Finding(what, ok=False, next_step=str(refused))
+    start = found.spec.ordinals.start
+    step = f"spec.ordinals.start is {start}; vpod counts pods from 0: remove it" if start else ""
+    return Finding(what, ok=not step, next_step=step)
 
 
 async def _exists(what: str, answer: object, step: str) -> Finding:

@@ -31,7 +31,7 @@ from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
 from situate.runtime.reload import ConfigurationFile, follow
 from situate.runtime.startup import collector_paused, run_process
-from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
 from situate.vpod.controller.controller import Candidacy
 from situate.vpod.controller.reporting import VPodMetrics
@@ -111,7 +111,10 @@ def _compose(
     )
     vpod_metrics = VPodMetrics(metrics.registry)
     controllers: list[VPodController] = []
-    for entry in vpod_entries(configuration):
+    entries = vpod_entries(configuration)
+    served = served_kinds(entries)
+    teller = next((entry for entry in entries if any(s.source_kind for s in entry.completed_sources())), None)
+    for entry in entries:
         controller = VPodController(
             entry,
             work,
@@ -123,6 +126,7 @@ def _compose(
             election_client=elections,
             workers=runtime.workers,
             observe_election=metrics.observe_election,
+            served=served if entry is teller else None,
         )
         controllers.append(controller)
         health.add_readiness(controller.name, controller.not_ready)

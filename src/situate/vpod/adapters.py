@@ -46,16 +46,20 @@ def statefulset_for(labels: object) -> str:
     raise NoSchedulerFoundError(kind)
 
 
-def elsewhere(settings: SourceSettings, found: Unstructured, configured: Container[str] = ()) -> str:
-    """Why an object is no vpod of `settings`, in a sentence. `configured`: the kinds that other entries schedule.
+def nobodys(settings: SourceSettings, found: Unstructured, served: Container[str]) -> str:
+    """What to say of an object whose kind nobody schedules; empty if somebody does. `served`: the kinds, lower case."""
+    metadata = _mapping(found.content.get("metadata"))
+    kind = _mapping(metadata.get("labels")).get(KIND_LABEL)
+    if settings.source_kind is None or (isinstance(kind, str) and kind.lower() in served):
+        return ""
+    return str(NoSchedulerFoundError(kind))
 
-    Raises NoSchedulerFoundError if it is nobody's.
-    """
+
+def elsewhere(settings: SourceSettings, found: Unstructured) -> str:
+    """Why an object is no vpod of `settings`, in a sentence. Raises NoSchedulerFoundError if it is nobody's."""
     labels = _mapping(_mapping(found.content.get("metadata")).get("labels"))
     kind = labels.get(KIND_LABEL)
     told = f"label {KIND_LABEL} is {_shown(kind)}, this StatefulSet runs {_shown(settings.source_kind)}"
-    if isinstance(kind, str) and kind.lower() in configured:
-        return f"{told}; another entry schedules it"
     return f"{told}; StatefulSet {statefulset_for(labels)} runs that, and no entry is about it"
 
 

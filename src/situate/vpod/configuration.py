@@ -145,6 +145,14 @@ def _address(source: SourceSettings, *, python: bool = False) -> dict[str, Any]:
     return {name if python else written[name]: getattr(source, name) for name in fields}
 
 
+def served_kinds(entries: Iterable[StatefulSetSettings]) -> frozenset[str]:
+    """The kinds of sources, in lower case, that one of Knative's StatefulSets runs or that these entries name."""
+    named = {
+        source.source_kind.lower() for entry in entries for source in entry.completed_sources() if source.source_kind
+    }
+    return frozenset({*KINDS_OF_STATEFULSETS.values(), *named})
+
+
 KNOWN_SOURCES: Mapping[str, SourceSettings] = {
     "ConsumerGroup": SourceSettings(
         kind="ConsumerGroup",

@@ -27,22 +27,23 @@ class Verdict:
 def status_patch(
     content: Mapping[str, Any],
     placements_path: str,
-    placements: Iterable[Placement],
+    placements: Iterable[Placement] | None,
     verdict: Verdict | None,
     now: datetime,
 ) -> dict[str, Any] | None:
     """The merge patch (RFC 7386) for the status subresource, or None if the object says it all already.
 
     It carries the resourceVersion of `content`, so it fails rather than overwrite a change that we have not seen.
-    `verdict` None leaves the conditions alone. Conditions of other types stay as they are, in their order; the time
-    of transition changes with the status only.
+    `placements` None leaves those alone, `verdict` None the conditions. Conditions of other types stay as they are, in
+    their order; the time of transition changes with the status only.
     """
     changes: dict[str, Any] = {}
-    wanted = [placement.to_json() for placement in placements]
-    *parents, last = placements_path.split(".")
-    present = _at(content, [*parents, last])
-    if present != wanted and not (not wanted and not present):
-        _put(changes, parents, last, wanted)
+    if placements is not None:
+        wanted = [placement.to_json() for placement in placements]
+        *parents, last = placements_path.split(".")
+        present = _at(content, [*parents, last])
+        if present != wanted and not (not wanted and not present):
+            _put(changes, parents, last, wanted)
     if verdict is not None:
         conditions = _at(content, ["status", "conditions"])
         updated = _with_verdict(conditions if isinstance(conditions, list) else [], verdict, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -66,17 +67,17 @@ def explain(
             why = next((each.others[key] for each in observed if key in each.others), "")
             raise WrongInput(f"{vpod}: {why or 'no such vpod; `situate vpod status` lists them'}")
     if output in (Format.JSON, Format.YAML):
-        print_data(_as_data(told) | {"statefulSetExists": each.exists}, output)
+        print_data(_as_data(told) | {"remarks": each.remarks}, output)
     else:
-        _print(told, each.missing, output)
+        _print(told, each.remarks, output)
     if told.decision is not None and told.decision.left:
         raise typer.Exit(ExitCode.NO)
 
 
-def _print(told: Explanation, missing: str, form: Format) -> None:
+def _print(told: Explanation, remarks: Iterable[str], form: Format) -> None:
     say(f"{told.key} wants {told.wanted} vreplicas, {told.placed} are placed")
-    if missing:
-        say(missing)
+    for remark in remarks:
+        say(remark)
     assert told.decision is not None
     if told.decision.shortage is not None:
         say(str(told.decision.shortage))

@@ -26,7 +26,6 @@ from situate.cli.vpod.reading import (
 from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.decide import commit, decide
 from situate.vpod.model import Placement
-from situate.vpod.shortage import missing_statefulset
 
 _COLUMNS = (
     Column("vpod"),
@@ -57,8 +56,8 @@ def plan(
         print_data(plans, output)
         return
     for each in plans:
-        if not each["exists"]:
-            say(missing_statefulset(each["statefulSet"]))
+        for remark in each["remarks"]:
+            say(remark)
         say(f"StatefulSet {each['statefulSet']}: {_scaling(each)}")
         rows = [
             (d["key"], d["wanted"], d["now"], d["then"], d["left"], d["change"] or "none", _listed(d["placements"]))
@@ -93,6 +92,7 @@ def _planned(observed: Observed) -> dict[str, Any]:
     return {
         "statefulSet": state.options.statefulset,
         "exists": observed.exists,
+        "remarks": observed.remarks,
         "replicas": state.replicas,
         "needed": scaled.needed,
         "replicasThen": scaled.replicas,

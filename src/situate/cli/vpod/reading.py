@@ -33,6 +33,7 @@ from situate.vpod.configuration import SourceSettings, StatefulSetSettings
 from situate.vpod.model import Key, PlainVPod
 from situate.vpod.observations import node_facts, pod_facts
 from situate.vpod.options import Options, PolicyName
+from situate.vpod.ordered import Blocked, blocking_ordinal
 from situate.vpod.policy.configmap import parse_policy
 from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
@@ -63,11 +64,18 @@ class Observed:
     vpods: tuple[PlainVPod, ...]
     others: Mapping[Key, str]
     """Objects of the same kinds that are no vpods of this StatefulSet, and why."""
+    blocked: Blocked | None = None
+    """The pod that keeps an OrderedReady StatefulSet from having more."""
 
     @property
     def missing(self) -> str:
         """What to say of a StatefulSet that does not exist; empty if it does."""
         return "" if self.exists else missing_statefulset(self.state.options.statefulset)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What concerns the StatefulSet as a whole, a sentence each."""
+        return [each for each in (self.missing, str(self.blocked or "")) if each]
 
 
 def chosen_entries(file: Path, name: str | None, assignments: Iterable[str] | None) -> tuple[StatefulSetSettings, ...]:
@@ -163,7 +171,7 @@ def _flattened(documents: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
 async def _observed(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> Observed:
     namespace = entry.stateful_set_namespace
     sets = await listing.list(STATEFULSETS, namespace)
-    replicas = next((each.spec.replicas for each in sets if each.metadata.name == entry.stateful_set_name), None)
+    found = next((each for each in sets if each.metadata.name == entry.stateful_set_name), None)
     try:
         nodes = [node_facts(node) for node in await listing.list(NODES, None)]
     except Forbidden:
@@ -171,8 +179,11 @@ async def _observed(entry: StatefulSetSettings, listing: _ClusterListing | _File
     pods = [pod_facts(pod) for pod in await listing.list(PODS, namespace)]
     vpods, others = await _vpods(entry, listing)
     # a state that is given no nodes would trust none of them; None says that they cannot be known
-    state = State.rebuilt(await _options(entry, listing), replicas or 0, pods, vpods, now=0.0, nodes=nodes or None)
-    return Observed(entry, replicas is not None, state, vpods, others)
+    replicas = 0 if found is None else found.spec.replicas
+    state = State.rebuilt(await _options(entry, listing), replicas, pods, vpods, now=0.0, nodes=nodes or None)
+    ordered = found is not None and found.spec.pod_management_policy != "Parallel"
+    blocked = blocking_ordinal(state) if ordered else None
+    return Observed(entry, found is not None, state, vpods, others, blocked)
 
 
 async def _vpods(

@@ -63,8 +63,8 @@ def status(
 
 def _print(observed: Observed, form: Format) -> None:
     data = _as_data(observed)
-    if observed.missing:
-        say(observed.missing)
+    for remark in observed.remarks:
+        say(remark)
     placed = f"{data['placed']} of {data['wanted']} vreplicas placed"
     say(f"StatefulSet {data['statefulSet']}: {data['replicas']} replicas, {placed}")
     columns = ("name", "class", "cause", "used", "capacity", "vpods", "node", "placed")
@@ -118,6 +118,7 @@ def _as_data(observed: Observed) -> dict[str, Any]:
     return {
         "statefulSet": state.options.statefulset,
         "exists": observed.exists,
+        "remarks": observed.remarks,
         "replicas": state.replicas,
         "wanted": sum(entry.wanted for entry in state.vpods.values()),
         "placed": sum(entry.status_total for entry in state.vpods.values()),

@@ -29,7 +29,7 @@ from situate.objects.settings import parse_section
 from situate.testing.network import Network, Wire
 from situate.testing.processes import Process, ProcessState, World
 from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, Settings
-from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
 from situate.vpod.controller.controller import Candidacy
 from situate.vpod.controller.reporting import VPodMetrics
@@ -166,6 +166,7 @@ class VPodWorld:
                 wall=self.wall,
                 rng=rng,
                 audit=lambda state, decision: self._audited(identity, state, decision),
+                served=served_kinds([self._statefulset_settings()]),
             )
         )
         self.members.append(Member(identity, process, wire, made[0]))

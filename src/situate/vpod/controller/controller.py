@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -67,10 +67,11 @@ class VPodController:
         workers: int = 16,
         observe_election: Callable[[ElectionNews], None] = lambda _: None,
         audit: Audit = no_audit,
+        served: Container[str] | None = None,
     ) -> None:
         """`election_client`: one whose rate limit the work cannot use up; None: the same client.
 
-        `workers`: so many status writes are under way at once.
+        `workers`: so many status writes are under way at once. `served`: as for `Placing`.
         """
         self.settings = settings
         self.name = f"vpod {settings.stateful_set_namespace}/{settings.stateful_set_name}"
@@ -91,6 +92,7 @@ class VPodController:
             wake_autoscaler=self._wake_autoscaler,
             drained=self._drained,
             audit=audit,
+            served=served,
         )
         self.scaling = Scaling(
             self.placing,
@@ -195,6 +197,7 @@ class VPodController:
         """Vpods that are short are tried again in order, whether or not anything was seen to change (L5)."""
         while True:
             await asyncio.sleep(SHORTAGE_RETRY_S)
+            self.placing.report_blocking()
             self.placing.retry_short()
 
     async def _rebalance(self) -> None:

@@ -7,7 +7,7 @@ different vpods overlap. What is in memory is a `State` that exists only while t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -28,7 +28,7 @@ from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import DONE, Result
 from situate.runtime.workqueue import WorkQueue
 from situate.vpod import rebalance
-from situate.vpod.adapters import read_vpod
+from situate.vpod.adapters import nobodys, read_vpod
 from situate.vpod.controller.reporting import Reporter
 from situate.vpod.controller.watched import BY_OWNER, CONSUMERS, Watched, WatchedSource, has_workers
 from situate.vpod.decide import Decision, commit, retry_order
@@ -37,6 +37,7 @@ from situate.vpod.evictor import eviction_patch, may_evict
 from situate.vpod.model import Key, PlainVPod
 from situate.vpod.observations import node_facts, pod_facts
 from situate.vpod.options import Options
+from situate.vpod.ordered import blocking_ordinal
 from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
 from situate.vpod.statuses import Verdict, condition_status, status_patch
@@ -83,8 +84,12 @@ class Placing:
         wake_autoscaler: Callable[[], None],
         drained: Callable[[float], None],
         audit: Audit = no_audit,
+        served: Container[str] | None = None,
     ) -> None:
-        """`drained` is told from when on the pods that a drain has emptied may be cut."""
+        """`drained` is told from when on the pods that a drain has emptied may be cut.
+
+        `served`: the kinds that somebody schedules; ConsumerGroups of any other are told so. None: not by us.
+        """
         self.state: State | None = None
         """None while this process does not lead."""
         self.queue = queue
@@ -96,6 +101,7 @@ class Placing:
         self._wake_autoscaler = wake_autoscaler
         self._drained = drained
         self._audit = audit
+        self._served = served
         reporter.follow(lambda: self.state)
         self.statefulset_seen = asyncio.Event()
         """Set whenever the watch shows the StatefulSet; whoever waits for that clears it first."""
@@ -135,6 +141,10 @@ class Placing:
         self.state = rebuilt
         for key in rebuilt.vpods:
             self.queue.add(key)
+        for source in self._watched.sources:
+            for found in source.reflector.store.list():
+                if self._nobodys(source, found):
+                    self.queue.add(_key(source, found))
         self._set_timer()
 
     def reconfigure(self, options: Options) -> None:
@@ -259,7 +269,7 @@ class Placing:
         found = self.find(key)
         if found is None:
             state.vpod_gone(key, self._now())
-            self._reporter.forget(key)
+            await self._tell_nobodys(key)
             return DONE
         vpod = self._read(found.source, found.object)
         assert vpod is not None
@@ -278,6 +288,39 @@ class Placing:
         if has_workers(found.source.settings):
             await self._keep_workers(found, decision)
         return self._after_schedule(key)
+
+    async def _tell_nobodys(self, key: Key) -> None:
+        """An object that is no vpod, or gone. Its condition is written only where nobody has written it."""
+        for source in self._watched.sources:
+            found = source.reflector.store.get(key.name.removeprefix(source.prefix), key.namespace)
+            if found is None or _key(source, found) != key:
+                continue
+            why = self._nobodys(source, found)
+            if not why:
+                continue
+            self._reporter.nobodys(reference(source.resource, found), key, why)
+            condition = source.settings.condition
+            if condition_status(found.content, condition) == "Unknown":
+                verdict = Verdict(condition, scheduled=False, reason="Schedule", message=why)
+                patch = status_patch(found.content, "", None, verdict, self._wall())
+                if patch is not None:
+                    source.reflector.learn(await self._patch_status(Found(source, found), MergePatch(patch)))
+            return
+        self._reporter.forget(key)
+
+    def _nobodys(self, source: WatchedSource, found: Unstructured) -> str:
+        """Why nobody schedules an object; empty if somebody does, or it is not for us to say."""
+        if self._served is None or found.metadata.deletion_timestamp is not None:
+            return ""
+        return nobodys(source.settings, found, self._served)
+
+    def report_blocking(self) -> None:
+        """Says which pod keeps an OrderedReady StatefulSet from having more, if one does."""
+        state, statefulset = self.state, self.statefulset()
+        if state is not None and statefulset is not None:
+            ordered = statefulset.spec.pod_management_policy != "Parallel"
+            found = blocking_ordinal(state) if ordered else None
+            self._reporter.blocking(reference(STATEFULSETS, statefulset), found, self._now(), state.options.pod_grace)
 
     async def _look(self, key: Key) -> None:
         """Reads a vpod whose last write failed, before anything else is decided for it.
@@ -372,7 +415,8 @@ class Placing:
             return ""
         if self.statefulset() is None and self.state is not None:
             return missing_statefulset(self.state.options.statefulset)
-        return str(decision.shortage)
+        blocked = self._reporter.blocked
+        return f"{decision.shortage}; {blocked}" if blocked else str(decision.shortage)
 
     async def _patch_status(self, found: Found, patch: Patch) -> Unstructured:
         meta = found.object.metadata
@@ -414,8 +458,7 @@ class Placing:
 
     def _read(self, source: WatchedSource, found: Unstructured) -> PlainVPod | None:
         """The vpod, or None if the object belongs to another StatefulSet."""
-        meta = found.metadata
-        key = Key(meta.namespace, source.prefix + meta.name)
+        key = _key(source, found)
         known = self._read_before.get(key)
         if known is None or known[0] is not found:
             known = self._read_before[key] = (found, read_vpod(source.settings, found, source.prefix))
@@ -436,7 +479,11 @@ class Placing:
                 if self._actuator.allowed():  # a stale leader that wakes up sees what the present one has written
                     self._reporter.drifted(reference(source.resource, new), ours)
             self.queue.add(after.key)
-        elif before is not None:
+        elif new is not None and self._nobodys(source, new):
+            self.queue.add(_key(source, new))
+        elif new is None and old is not None:
+            self._reporter.forget(_key(source, old))
+        if after is None and before is not None:
             state.vpod_gone(before.key, self._now())
             self._read_before.pop(before.key, None)
             self._reworded.pop(before.key, None)
@@ -519,6 +566,10 @@ class Placing:
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
+
+
+def _key(source: WatchedSource, found: Unstructured) -> Key:
+    return Key(found.metadata.namespace, source.prefix + found.metadata.name)
 
 
 def _rewords(patch: Mapping[str, Any], found: Found, condition: str) -> bool:

@@ -17,6 +17,7 @@ from situate.vpod.decide import Decision, MoveCause
 from situate.vpod.drain import Eviction
 from situate.vpod.model import Key, Placements
 from situate.vpod.options import Options
+from situate.vpod.ordered import Blocked
 from situate.vpod.records import DrainGoal
 from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
@@ -79,6 +80,10 @@ class Reporter:
         self._metrics = metrics
         self._record = record
         self._short: dict[Key, str] = {}
+        self._nobodys: dict[Key, str] = {}
+        self._blocking: tuple[Blocked, float] | None = None
+        self.blocked = ""
+        """Why no pod above a certain one is created, once that has been told."""
         self._log = structlog.get_logger().bind(controller="vpod", statefulset=options.statefulset)
         self.stopwatch = metrics.stopwatch
         metrics.begin(self._name)
@@ -120,6 +125,14 @@ class Reporter:
     def forget(self, key: Key) -> None:
         """The vpod is gone."""
         self._short.pop(key, None)
+        self._nobodys.pop(key, None)
+
+    def nobodys(self, regarding: ObjectReference, key: Key, message: str) -> None:
+        """Nobody schedules this kind of source. Told once, and anew when the label names another kind."""
+        if self._nobodys.get(key) != message:
+            self._nobodys[key] = message
+            self._record(regarding, WARNING, "NoSchedulerFound", message)
+            self._log.warning("nobody schedules this kind of source", key=str(key), reason=message)
 
     def drifted(self, regarding: ObjectReference, decided: Placements) -> None:
         """Somebody else wrote placements; they count from now on."""
@@ -135,6 +148,17 @@ class Reporter:
             "stay placed for podGrace while the scale is asked for again"
         )
         self._record(regarding, WARNING, "ReplicasReset", message)
+
+    def blocking(self, regarding: ObjectReference, found: Blocked | None, now: float, grace: float) -> None:
+        """A pod keeps those above it from being created. Told once it has done so for `grace` seconds."""
+        if found is None or self._blocking is None or self._blocking[0].ordinal != found.ordinal:
+            self._blocking = (found, now) if found is not None else None
+            self.blocked = ""
+        elif now >= self._blocking[1] + grace:
+            if not self.blocked:
+                self._record(regarding, WARNING, "OrdinalBlocks", str(found))
+                self._log.warning("a pod keeps those above it from being created", pod=found.pod, reason=str(found))
+            self.blocked = str(found)
 
     def statefulset_missing(self) -> None:
         """Told once, until it has existed again (D20)."""

@@ -1,0 +1,123 @@
+"""What nobody would see without being told: sources of a kind that nobody schedules, pods that keep others away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from situate.testing.vpod.history import CAPACITY, HoldPods, SetSource, Settings
+from situate.testing.vpod.invariants import Watchdog
+from situate.testing.vpod.run import perform
+from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
+
+KIND_LABEL = "kafka.eventing.knative.dev/metadata.kind"
+GROUPS = f"{GROUPS_PATH}/namespaces/red/consumergroups"
+SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets"
+
+
+@pytest.fixture
+def world() -> Iterator[VPodWorld]:
+    made = VPodWorld(1, Settings())
+    made.let_pass(20.0)  # somebody leads by then
+    yield made
+    made.close()
+
+
+def group(labels: dict[str, str]) -> dict[str, Any]:
+    return {
+        "apiVersion": "internal.kafka.eventing.knative.dev/v1alpha1",
+        "kind": "ConsumerGroup",
+        "metadata": {"name": "odd", "labels": labels},
+        "spec": {"replicas": 2, "template": {"spec": {"topics": ["t"]}}},
+    }
+
+
+def condition(world: VPodWorld) -> dict[str, Any]:
+    """The condition of the ConsumerGroup; empty if there is none."""
+    found = world.call("GET", f"{GROUPS}/odd").get("status", {}).get("conditions") or [{}]
+    assert len(found) == 1
+    return dict(found[0])
+
+
+@pytest.mark.parametrize("labels", [{}, {KIND_LABEL: "pingsource"}], ids=["no label", "another kind"])
+def test_a_source_that_nobody_schedules_is_told_so(world: VPodWorld, labels: dict[str, str]) -> None:
+    world.call("POST", GROUPS, group(labels))
+    world.let_pass(10.0)
+    assert world.events["NoSchedulerFound"] == 1
+    told = condition(world)
+    assert (told["type"], told["status"], told["reason"]) == ("ConsumersScheduled", "False", "Schedule")
+    assert told["message"].startswith("no scheduler found for ")
+    world.call("PATCH", f"{GROUPS}/odd", {"spec": {"replicas": 3}}, patch=True)
+    world.let_pass(10.0)
+    assert world.events["NoSchedulerFound"] == 1  # not again for the same
+
+
+def test_a_source_whose_label_is_corrected_is_scheduled(world: VPodWorld) -> None:
+    world.call("POST", GROUPS, group({}))
+    world.let_pass(10.0)
+    world.call("PATCH", f"{GROUPS}/odd", {"metadata": {"labels": {KIND_LABEL: "Test"}}}, patch=True)
+    world.let_pass(30.0)
+    assert condition(world)["status"] == "True"
+    assert sum(each["vreplicas"] for each in world.call("GET", f"{GROUPS}/odd")["status"]["placements"]) == 2
+
+
+def test_a_new_leader_tells_it_too_but_leaves_what_others_wrote(world: VPodWorld) -> None:
+    world.call("POST", GROUPS, group({}))
+    verdict = {"type": "ConsumersScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    world.call("PATCH", f"{GROUPS}/odd/status", {"status": {"conditions": [verdict]}}, patch=True)
+    world.let_pass(10.0)
+    leader = world.leader()
+    assert leader is not None
+    world.end(leader)
+    world.let_pass(60.0)
+    assert world.events["NoSchedulerFound"] == 2
+    assert condition(world)["status"] == "True"
+
+
+@pytest.mark.parametrize("kind", ["trigger", "KafkaChannel", "test"])
+def test_a_source_that_somebody_schedules_is_left_alone(world: VPodWorld, kind: str) -> None:
+    world.call("POST", GROUPS, group({KIND_LABEL: kind}))
+    world.let_pass(10.0)
+    assert world.events["NoSchedulerFound"] == 0
+    assert condition(world).get("reason") != "Schedule" or kind == "test"
+
+
+def ordered(world: VPodWorld) -> None:
+    """The same StatefulSet, whose pods come one after another."""
+    content = world.call("GET", f"{SETS}/{STATEFULSET}")
+    world.call("DELETE", f"{SETS}/{STATEFULSET}")
+    world.let_pass(5.0)
+    spec = {**content["spec"], "podManagementPolicy": "OrderedReady"}
+    answer = world.call("POST", SETS, {**content, "metadata": {"name": STATEFULSET}, "spec": spec})
+    assert answer["spec"]["podManagementPolicy"] == "OrderedReady", answer
+
+
+@pytest.mark.rule("vpod:B13", "vpod:V22")
+def test_the_pod_that_blocks_an_ordered_set_is_named(world: VPodWorld) -> None:
+    ordered(world)
+    watchdog = Watchdog(world)
+    perform(world, watchdog, HoldPods(0.0, held=True))
+    perform(world, watchdog, SetSource(0.0, 0, 3 * CAPACITY))
+    world.let_pass(5.0)
+    assert world.events["OrdinalBlocks"] == 0  # a pod may take podGrace to come
+    world.let_pass(40.0)
+    assert world.events["OrdinalBlocks"] == 1
+    source = next(iter(world.call("GET", f"{GROUPS_PATH}/consumergroups")["items"]))
+    (told,) = source["status"]["conditions"]
+    assert f"pod {STATEFULSET}-0 is pending and keeps 2 pods above it from being created" in told["message"]
+    perform(world, watchdog, HoldPods(0.0, held=False))
+    world.let_pass(60.0)
+    source = next(iter(world.call("GET", f"{GROUPS_PATH}/consumergroups")["items"]))
+    assert source["status"]["conditions"][0]["status"] == "True"
+    assert world.events["OrdinalBlocks"] == 1
+
+
+@pytest.mark.rule("vpod:V22")
+def test_pods_that_come_together_block_nobody(world: VPodWorld) -> None:
+    watchdog = Watchdog(world)
+    perform(world, watchdog, HoldPods(0.0, held=True))
+    perform(world, watchdog, SetSource(0.0, 0, 3 * CAPACITY))
+    world.let_pass(60.0)
+    assert world.events["OrdinalBlocks"] == 0
