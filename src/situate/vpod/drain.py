@@ -16,7 +16,6 @@ from situate.vpod.model import Key, Placement, VPod
 from situate.vpod.records import DrainGoal, Entry
 from situate.vpod.state import State
 
-
 LOOK_AGAIN_S: Final = 5.0
 """After so long another place is looked for once more."""
 
