@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from situate.framework.plugin import (
     HIGHEST,
     Diagnosis,
+    Plugin,
     PreFilterExtensions,
+    PreFilterPlugin,
     Scores,
 )
 from situate.framework.pods import PodInfo
-from situate.framework.profile import Profile
+from situate.framework.profile import Profile, Weighted
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import SUCCESS, Code, Status
 from situate.framework.verdict import Indices, Mask, Refusals, Verdict
@@ -86,15 +88,18 @@ class Feasibility:
         return Diagnosis(self.snapshot, tuple(refused))
 
 
-def prepare(profile: Profile, pod: PodInfo, snapshot: Snapshot) -> Prepared:
-    """PreFilter, in order. Unresolvable ends it at once; unschedulable is remembered while the others go on."""
+def prepare(plugins: Sequence[PreFilterPlugin], pod: PodInfo, snapshot: Snapshot) -> Prepared:
+    """PreFilter of these plugins, in order.
+
+    An unresolvable rejection ends it at once; another one is remembered while the rest are asked.
+    """
     states: dict[str, Any] = {}
     skipped: set[str] = set()
     only: Mask | None = None
     restricting: list[str] = []
     rejection = SUCCESS
-    for plugin in profile.pre_filter:
-        name = name_of(plugin)
+    for plugin in plugins:
+        name = plugin.name
         found = call(plugin, "PreFilter", plugin.pre_filter, pod, snapshot)
         code = found.status.code
         if code is Code.SKIP:
@@ -130,7 +135,7 @@ def find_feasible(
     profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations | None = None
 ) -> Feasibility:
     """PreFilter and Filter over all nodes. `nominations`: only pods of at least this one's priority."""
-    prepared = prepare(profile, pod, snapshot)
+    prepared = prepare(profile.pre_filter, pod, snapshot)
     if not prepared.status.ok:
         return Feasibility(snapshot, prepared, np.zeros(snapshot.count, dtype=np.bool_), ())
     verdicts = run_filters(profile, pod, snapshot, prepared)
@@ -150,7 +155,7 @@ def run_filters(
     """Filter, in order, over the nodes of the snapshot, which may be a part of all."""
     verdicts = []
     for plugin in profile.filter:
-        name = name_of(plugin)
+        name = plugin.name
         if name not in prepared.skipped:
             verdict = call(plugin, "Filter", plugin.filter, prepared.states.get(name), pod, snapshot)
             verdicts.append((name, verdict))
@@ -202,7 +207,7 @@ def _changed(
 ) -> Prepared:
     states = dict(prepared.states)
     for plugin in profile.pre_filter:
-        name = name_of(plugin)
+        name = plugin.name
         if isinstance(plugin, PreFilterExtensions) and name in states:
             change = getattr(plugin, method)
             states[name] = call(plugin, "PreFilterExtensions", change, states[name], pod, other, node, snapshot)
@@ -227,7 +232,7 @@ def scores_by_plugin(
     states = dict(feasibility.prepared.states)
     skipped: set[str] = set()
     for plugin in profile.pre_score:
-        name = name_of(plugin)
+        name = plugin.name
         found = call(plugin, "PreScore", plugin.pre_score, states.get(name), pod, snapshot)
         if found.code is Code.SKIP:
             skipped.add(name)
@@ -235,37 +240,34 @@ def scores_by_plugin(
             raise PluginFailed(name, "PreScore", f"answered {found.code.title}; allowed: Success or Skip")
         else:
             states[name] = found.state
-    shares = []
-    for weighted in profile.score:
-        name = weighted.name
-        if name in skipped:
-            continue
-        scorer = weighted.plugin
-        scores = call(scorer, "Score", scorer.score, states.get(name), pod, snapshot)
-        if weighted.normalizer is not None:
-            scores = call(scorer, "NormalizeScore", weighted.normalizer.normalize, states.get(name), pod, scores)
-        _check(name, scores)
-        shares.append((name, scores * weighted.weight))
-    return shares
+    return [
+        (weighted.name, share(weighted, states.get(weighted.name), pod, snapshot))
+        for weighted in profile.score
+        if weighted.name not in skipped
+    ]
 
 
-def _check(name: str, scores: Scores) -> None:
+def share(weighted: Weighted, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
+    """What one plugin adds to the total of each node of the snapshot: all of them feasible."""
+    plugin = weighted.plugin
+    scores: Scores = call(plugin, "Score", plugin.score, state, pod, snapshot)
+    if weighted.normalizer is not None:
+        scores = call(plugin, "NormalizeScore", weighted.normalizer.normalize, state, pod, scores)
+    check_scores(weighted.name, scores)
+    return scores * weighted.weight
+
+
+def check_scores(name: str, scores: Scores) -> None:
     if len(scores) and not (scores.min() >= 0 and scores.max() <= HIGHEST):
         found = f"{scores.min()} to {scores.max()}"
         raise PluginFailed(name, "NormalizeScore", f"scores are {found}; allowed: 0 to {HIGHEST}")
 
 
-def call(plugin: Any, point: str, method: Any, *arguments: Any) -> Any:
+def call(plugin: Plugin, point: str, method: Any, *arguments: Any) -> Any:
     """The plugin's answer; whatever it raises becomes `PluginFailed` with its name."""
     try:
         return method(*arguments)
     except PluginFailed:
         raise
     except Exception as problem:
-        raise PluginFailed(name_of(plugin), point, f"{type(problem).__name__}: {problem}") from problem
-
-
-def name_of(plugin: Any) -> str:
-    """Extension points are protocols of their own, so the name that every plugin has is not part of their types."""
-    name: str = plugin.name
-    return name
+        raise PluginFailed(plugin.name, point, f"{type(problem).__name__}: {problem}") from problem

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,38 +102,37 @@ class PostFiltered:
 class Plugin(Protocol):
     """What every plugin has."""
 
-    @property
-    def name(self) -> str: ...
+    name: ClassVar[str]
 
 
 @runtime_checkable
-class PreEnqueuePlugin(Protocol):
+class PreEnqueuePlugin(Plugin, Protocol):
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Anything but success gates the pod: it waits, without back-off, until this plugin lets it go."""
         ...
 
 
 @runtime_checkable
-class EnqueuePlugin(Protocol):
+class EnqueuePlugin(Plugin, Protocol):
     def events(self) -> Sequence[EventHint]:
         """Which events may make a pod schedulable that this plugin rejected."""
         ...
 
 
 @runtime_checkable
-class QueueSortPlugin(Protocol):
+class QueueSortPlugin(Plugin, Protocol):
     def sort_key(self, pod: PodInfo, queued_at: float) -> Any:
         """A total order; the smallest is next."""
         ...
 
 
 @runtime_checkable
-class PreFilterPlugin(Protocol):
+class PreFilterPlugin(Plugin, Protocol):
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered: ...
 
 
 @runtime_checkable
-class PreFilterExtensions(Protocol):
+class PreFilterExtensions(Plugin, Protocol):
     def add_pod(self, state: Any, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> Any:
         """The state as if `other` were on the node too; `node` is an index of the whole table."""
         ...
@@ -144,42 +143,42 @@ class PreFilterExtensions(Protocol):
 
 
 @runtime_checkable
-class FilterPlugin(Protocol):
+class FilterPlugin(Plugin, Protocol):
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:
         """For every node of the snapshot, which may be a part of all. An exception ends the cycle with an error."""
         ...
 
 
 @runtime_checkable
-class PostFilterPlugin(Protocol):
+class PostFilterPlugin(Plugin, Protocol):
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: Any) -> PostFiltered:
         """`cycle` can filter again, on changed snapshots (`situate.framework.cycle.Filtering`)."""
         ...
 
 
 @runtime_checkable
-class PreScorePlugin(Protocol):
+class PreScorePlugin(Plugin, Protocol):
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:
         """`state` is PreFilter's; the snapshot holds the feasible nodes alone."""
         ...
 
 
 @runtime_checkable
-class ScorePlugin(Protocol):
+class ScorePlugin(Plugin, Protocol):
     def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
         """Raw integers, one a node; `state` is PreScore's, or PreFilter's where there is no PreScore."""
         ...
 
 
 @runtime_checkable
-class NormalizePlugin(Protocol):
+class NormalizePlugin(Plugin, Protocol):
     def normalize(self, state: Any, pod: PodInfo, raw: Scores) -> Scores:
         """To 0..100, the better the higher. Without it the raw scores must be in that range."""
         ...
 
 
 @runtime_checkable
-class ReservePlugin(Protocol):
+class ReservePlugin(Plugin, Protocol):
     def reserve(self, pod: PodInfo, node: str) -> Status: ...
 
     def unreserve(self, pod: PodInfo, node: str) -> None:
@@ -188,14 +187,14 @@ class ReservePlugin(Protocol):
 
 
 @runtime_checkable
-class PermitPlugin(Protocol):
+class PermitPlugin(Plugin, Protocol):
     def permit(self, pod: PodInfo, node: str, now: float) -> tuple[Status, float]:
         """Success, a rejection, or `WAIT` with a time-out in seconds."""
         ...
 
 
 @runtime_checkable
-class PreBindPlugin(Protocol):
+class PreBindPlugin(Plugin, Protocol):
     def pre_bind_preflight(self, pod: PodInfo, node: str) -> Status:
         """`SKIP` where there is nothing to do."""
         ...
@@ -206,14 +205,14 @@ class PreBindPlugin(Protocol):
 
 
 @runtime_checkable
-class BindPlugin(Protocol):
+class BindPlugin(Plugin, Protocol):
     def bind(self, pod: PodInfo, node: str) -> tuple[Action, ...] | None:
         """What binds the pod; None leaves it to the next plugin."""
         ...
 
 
 @runtime_checkable
-class PostBindPlugin(Protocol):
+class PostBindPlugin(Plugin, Protocol):
     def post_bind(self, pod: PodInfo, node: str) -> tuple[Action, ...]:
         """What to tell others; its failure changes nothing."""
         ...

@@ -43,8 +43,7 @@ class Weighted:
     @classmethod
     def of(cls, plugin: ScorePlugin, weight: int) -> Weighted:
         """Weight 0 means 1, as upstream."""
-        name: str = plugin.name  # type: ignore[attr-defined]  # of every plugin, whatever it implements
-        return cls(plugin, weight or 1, name, plugin if isinstance(plugin, NormalizePlugin) else None)
+        return cls(plugin, weight or 1, plugin.name, plugin if isinstance(plugin, NormalizePlugin) else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,6 +176,11 @@ class Snapshot:
         """With other objects around it."""
         return Snapshot(self.nodes, catalog, self._version, self._chosen)
 
+    def with_changed_nodes(self, nodes: NodeTable) -> Snapshot:
+        """Over a table of the same nodes in the same order, some of which have changed."""
+        self._version.now().tallies.clear()
+        return Snapshot(nodes, self.catalog, self._version, self._chosen)
+
     def with_nodes(self, nodes: NodeTable) -> Snapshot:
         """Over another table; pods on nodes that it lacks are not in place any more. Only of all nodes."""
         old = self.nodes

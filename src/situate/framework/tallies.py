@@ -30,7 +30,7 @@ class Question:
     """What a tally counts."""
 
     key: Hashable
-    """Equal keys ask the same."""
+    """Equal keys ask the same about the same domains and eligible nodes."""
     topology_key: str
     weight: Weight
     eligible: Mask | None = None
@@ -40,6 +40,7 @@ class Question:
 @dataclass(slots=True, eq=False)
 class _Tally:
     question: Question
+    domains: Domains
     domain: NDArray[np.int32]
     """(nodes,): -1 where pods do not count."""
     counts: NDArray[np.int64]
@@ -57,11 +58,12 @@ class Tallies:
         self, question: Question, domains: Domains, placed: Callable[[], Iterable[tuple[PodInfo, int]]]
     ) -> NDArray[np.int64]:
         """(domains,): the counts. They go on changing with the owner; whoever wants to keep them copies them."""
-        tally = self._tallies.get(question.key)
+        key = (question.key, id(domains), id(question.eligible))  # the tally keeps both, so that the ids stay theirs
+        tally = self._tallies.get(key)
         if tally is None:
             if len(self._tallies) >= _KEPT:
                 self._tallies.clear()
-            tally = self._tallies[question.key] = _counted(question, domains, placed())
+            tally = self._tallies[key] = _counted(question, domains, placed())
             self._concerned.clear()
         return tally.counts
 
@@ -79,14 +81,15 @@ class Tallies:
             np.add.at(tally.counts, domains[domains >= 0], sign * weight)
 
     def clear(self) -> None:
-        """What they depend on has changed: the nodes, or the labels of a namespace."""
+        """They are counted afresh when they are asked for again."""
         self._tallies.clear()
         self._concerned.clear()
 
     def copy(self) -> Tallies:
         twin = Tallies()
         twin._tallies = {
-            key: _Tally(tally.question, tally.domain, tally.counts.copy()) for key, tally in self._tallies.items()
+            key: _Tally(tally.question, tally.domains, tally.domain, tally.counts.copy())
+            for key, tally in self._tallies.items()
         }
         return twin
 
@@ -119,4 +122,4 @@ def _counted(question: Question, domains: Domains, placed: Iterable[tuple[PodInf
             weight = weights[identity] = question.weight(info)
         if weight and domain[node] >= 0:
             counts[domain[node]] += weight
-    return _Tally(question, domain, counts)
+    return _Tally(question, domains, domain, counts)

@@ -44,7 +44,7 @@ def best(totals: NDArray[np.int64]) -> int:
     return int(np.argmax(totals))
 
 
-def best_at_random(totals: NDArray[np.int64], draw: NDArray[np.intp]) -> int:
-    """One of the highest: the one that comes first in `draw`, a permutation of all of them."""
+def best_at_random(totals: NDArray[np.int64], random: np.random.Generator) -> int:
+    """One of the highest; each is as likely. Nothing is drawn where there is no choice."""
     highest = np.flatnonzero(totals == totals.max())
-    return int(highest[np.argmin(draw[highest])])
+    return int(highest[random.integers(len(highest)) if len(highest) > 1 else 0])

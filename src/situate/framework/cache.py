@@ -1,0 +1,183 @@
+"""What is known of nodes and placed pods, and the newest snapshot of it (upstream pkg/scheduler/backend/cache).
+
+A pod counts on its node from the moment it is *assumed* there, before the API server has confirmed it. The watch is
+right in the end: a pod confirmed elsewhere moves, one that is gone is taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from situate.framework.catalog import EMPTY, Catalog
+from situate.framework.nodes import NodeRow, Vocabulary, alternating, node_row, node_table
+from situate.framework.pods import PodInfo, PodReader
+from situate.framework.snapshot import Snapshot
+from situate.framework.verdict import Indices
+from situate.objects.nodes import Node
+
+
+@dataclass(frozen=True, slots=True)
+class CachedPod:
+    """A pod and its node."""
+
+    info: PodInfo
+    node: str
+    assumed: bool
+    """Whether it has not been confirmed yet."""
+
+
+class Cache:
+    """Mutable, of one scheduler; `snapshot` gives frozen values."""
+
+    def __init__(self) -> None:
+        self.vocabulary = Vocabulary.new()
+        self.reader = PodReader(self.vocabulary.resources)
+        self._nodes: dict[str, Node] = {}
+        self._rows: dict[str, NodeRow] = {}
+        self._changed: set[str] = set()
+        self._rebuild = False
+        self._pods: dict[str, CachedPod] = {}
+        self._homeless: dict[str, dict[str, PodInfo]] = {}
+        """By name of a node that is not known: the pods that are said to be on it."""
+        self._snapshot = Snapshot(node_table(self.vocabulary, ()))
+
+    def snapshot(self) -> Snapshot:
+        """The newest one."""
+        if self._rebuild:
+            table = node_table(self.vocabulary, alternating(self._rows.values()))
+            self._snapshot = self._snapshot.with_nodes(table)
+            for name in [name for name in self._homeless if name in table.index]:
+                for info in self._homeless.pop(name).values():
+                    self._snapshot = self._snapshot.assume(info, table.index[name])
+        elif self._changed:
+            nodes = self._snapshot.nodes
+            changed = {nodes.index[name]: self._rows[name] for name in self._changed}
+            self._snapshot = self._snapshot.with_changed_nodes(nodes.with_rows(changed))
+        self._rebuild = False
+        self._changed.clear()
+        return self._snapshot
+
+    # Nodes
+
+    def node(self, name: str) -> Node | None:
+        return self._nodes.get(name)
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        return list(self._nodes)
+
+    def set_node(self, node: Node) -> None:
+        """A node is new, or has changed. Most changes are heartbeats, which make no difference here."""
+        name = node.metadata.name
+        row = node_row(node, self.vocabulary)
+        known = self._rows.get(name)
+        self._nodes[name] = node
+        if row == known:
+            return
+        self._rows[name] = row
+        if known is None or known.zone != row.zone:
+            self._rebuild = True
+        else:
+            self._changed.add(name)
+
+    def remove_node(self, name: str) -> None:
+        """Its pods count nowhere until they are deleted, or the node is back."""
+        self._nodes.pop(name, None)
+        if self._rows.pop(name, None) is None:
+            return
+        snapshot = self.snapshot() if name not in self._snapshot.nodes.index else self._snapshot
+        index = snapshot.nodes.index.get(name)
+        if index is not None:
+            self._homeless[name] = {info.uid: info for info in snapshot.pods_on(index)}
+        self._changed.discard(name)
+        self._rebuild = True
+
+    # Pods
+
+    def pod(self, uid: str) -> CachedPod | None:
+        return self._pods.get(uid)
+
+    def __len__(self) -> int:
+        """So many pods are in place."""
+        return len(self._pods)
+
+    def assume(self, info: PodInfo, node: str) -> None:
+        """Counts the pod on the node from now on; `ValueError` if it counts somewhere already."""
+        if info.uid in self._pods:
+            raise ValueError(f"pod {info} is in place already, on node {self._pods[info.uid].node}")
+        self._pods[info.uid] = CachedPod(info, node, assumed=True)
+        self._place(info, node)
+
+    def assume_equal(self, infos: Sequence[PodInfo], nodes: Indices) -> None:
+        """Many pods of one template, one labels object and one priority, each on the node at the index beside it."""
+        snapshot = self.snapshot()
+        names = snapshot.nodes.names
+        self._snapshot = snapshot.assume_equal(infos, nodes)
+        for info, index in zip(infos, nodes.tolist(), strict=True):
+            self._pods[info.uid] = CachedPod(info, names[index], assumed=True)
+
+    def forget(self, uid: str) -> CachedPod | None:
+        """Its binding has failed; None if it is not assumed: a confirmed pod stays."""
+        known = self._pods.get(uid)
+        if known is None or not known.assumed:
+            return None
+        return self.remove_pod(uid)
+
+    def confirm(self, uid: str) -> None:
+        """The API server has accepted the binding."""
+        known = self._pods.get(uid)
+        if known is not None:
+            self._pods[uid] = replace(known, assumed=False)
+
+    def set_pod(self, info: PodInfo, node: str) -> CachedPod | None:
+        """What the watch says of a pod in place; what was known of it before."""
+        known = self._pods.get(info.uid)
+        self._pods[info.uid] = CachedPod(info, node, assumed=False)
+        if known is not None and known.node == node and _counts_alike(known.info, info):
+            return known
+        if known is not None:
+            self._displace(known)
+        self._place(info, node)
+        return known
+
+    def remove_pod(self, uid: str) -> CachedPod | None:
+        """The pod is gone, or has ended."""
+        known = self._pods.pop(uid, None)
+        if known is not None:
+            self._displace(known)
+        return known
+
+    def set_catalog(self, catalog: Catalog = EMPTY) -> None:
+        """The other objects are these from now on."""
+        self._snapshot = self._snapshot.with_catalog(catalog)
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._snapshot.catalog
+
+    def _place(self, info: PodInfo, node: str) -> None:
+        index = self._snapshot.nodes.index.get(node)
+        if index is None or node not in self._rows:
+            self._homeless.setdefault(node, {})[info.uid] = info
+        else:
+            self._snapshot = self._snapshot.assume(info, index)
+
+    def _displace(self, known: CachedPod) -> None:
+        homeless = self._homeless.get(known.node)
+        if homeless is not None and homeless.pop(known.info.uid, None) is not None:
+            if not homeless:
+                del self._homeless[known.node]
+        elif known.info.uid in self._snapshot.placed:
+            self._snapshot = self._snapshot.forget(known.info)
+
+
+def _counts_alike(one: PodInfo, other: PodInfo) -> bool:
+    """Whether no decision about other pods can tell them apart."""
+    return (
+        one.template is other.template
+        and one.labels == other.labels
+        and one.priority == other.priority
+        and one.terminating == other.terminating
+        and one.started == other.started
+    )

@@ -1,0 +1,150 @@
+"""Which node a pod gets: the plain path, or by what is known of the pod's class where that is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from situate.framework import cycle
+from situate.framework.classes import INFEASIBLE, Classes, PodClass, reads
+from situate.framework.cycle import Feasibility, Nominations, Prepared, call
+from situate.framework.plugin import Reads, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.profile import ALL_NODES, Profile
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code
+from situate.framework.verdict import Indices, Mask
+from situate.framework.visiting import feasible_nodes_to_find, visit
+
+Tie = Callable[[Scores], int]
+"""The index of one of the highest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A node for a pod."""
+
+    index: int
+    """In the table of the snapshot."""
+    visited: int
+    """So many nodes were looked at."""
+    feasible: int
+    """So many of them would do."""
+
+
+class Chooser:
+    """Of one profile; remembers where the next round of visits starts, and what is known per class."""
+
+    def __init__(self, profile: Profile, *, by_class: bool) -> None:
+        self._profile = profile
+        self._classes = Classes(profile) if by_class and profile.percentage_of_nodes_to_score >= ALL_NODES else None
+        self._pre_filters = tuple(plugin for plugin in profile.pre_filter if reads(plugin) is Reads.CLUSTER)
+        self._filters = tuple(plugin for plugin in profile.filter if reads(plugin) is Reads.CLUSTER)
+        self._pre_scores = tuple(plugin for plugin in profile.pre_score if reads(plugin) is Reads.CLUSTER)
+        self._scores = tuple(each for each in profile.score if reads(each.plugin) is Reads.CLUSTER)
+        self._next_start = 0
+
+    def choose(
+        self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, nominated: int | None, tie: Tie
+    ) -> Choice | Feasibility:
+        """A node, or why none will do.
+
+        `nominations`: other pods of at least this one's priority, by the node that they have been promised.
+        `nominated`: the node that this pod has been promised, which it takes if it still can.
+        """
+        if nominated is not None:
+            alone = self._find_at(pod, snapshot, nominations, nominated)
+            if alone is not None:
+                return alone
+        if self._classes is not None and not nominations and not pod.pod.spec.node_name:
+            choice = self._choose_by_class(self._classes, pod, snapshot, tie)
+            if choice is not None:
+                return choice
+        return self._choose_plainly(pod, snapshot, nominations, tie)
+
+    def _find_at(self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, node: int) -> Choice | None:
+        """The promised node, if it will do."""
+        found = cycle.find_feasible(self._profile, pod, snapshot, nominations)
+        return Choice(node, 1, 1) if found.passes[node] else None
+
+    def _choose_plainly(
+        self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, tie: Tie
+    ) -> Choice | Feasibility:
+        found = cycle.find_feasible(self._profile, pod, snapshot, nominations)
+        enough = feasible_nodes_to_find(snapshot.count, self._profile.percentage_of_nodes_to_score)
+        if self._profile.percentage_of_nodes_to_score >= ALL_NODES:
+            enough = snapshot.count
+        nodes, visited = visit(found.passes, self._next_start, enough)
+        self._next_start = (self._next_start + visited) % snapshot.count
+        if not len(nodes):
+            return found
+        if len(nodes) == 1:
+            return Choice(int(nodes[0]), visited, 1)
+        totals = cycle.score(self._profile, pod, found, nodes)
+        return Choice(int(nodes[tie(totals)]), visited, len(nodes))
+
+    def _choose_by_class(self, classes: Classes, pod: PodInfo, snapshot: Snapshot, tie: Tie) -> Choice | None:
+        """None where only the plain path can tell more: nothing is feasible, or a plugin rejects the pod as a whole."""
+        prepared = cycle.prepare(self._pre_filters, pod, snapshot)
+        if not prepared.status.ok:
+            return None
+        known = classes.of(pod, snapshot)
+        if known is None:
+            return None
+        passes = self._passes(known, pod, snapshot, prepared)
+        total = known.total if passes is known.passes else self._among(known, pod, passes)
+        if self._scores:
+            total = self._with_cluster_scores(total, passes, pod, snapshot, prepared)
+        index = tie(total)
+        if total[index] == INFEASIBLE:
+            return None
+        return Choice(index, snapshot.count, int(np.count_nonzero(passes)))
+
+    def _passes(self, known: PodClass, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Mask:
+        """The class's own mask where no other plugin narrows it."""
+        passes = known.passes
+        if prepared.only is not None:
+            passes = passes & prepared.only
+        for plugin in self._filters:
+            if plugin.name not in prepared.skipped:
+                state = prepared.states.get(plugin.name)
+                passes = passes & call(plugin, "Filter", plugin.filter, state, pod, snapshot).passes
+        return passes
+
+    def _among(self, known: PodClass, pod: PodInfo, passes: Mask) -> Scores:
+        """The class's totals where fewer nodes are feasible, to which normalized scores then relate."""
+        total = np.where(passes, known.total, INFEASIBLE)
+        if not passes.any():
+            return total
+        for each in known.relative:
+            total[passes] += each.among(pod, passes) - each.share[passes]
+        return total
+
+    def _with_cluster_scores(
+        self, total: Scores, passes: Mask, pod: PodInfo, snapshot: Snapshot, prepared: Prepared
+    ) -> Scores:
+        """With the scores of plugins that look beyond the node."""
+        nodes: Indices = np.flatnonzero(passes)
+        if len(nodes) < 2:  # the only one is taken unscored
+            return total
+        view = snapshot.at(nodes)
+        states = dict(prepared.states)
+        skipped: set[str] = set()
+        for plugin in self._pre_scores:
+            found = call(plugin, "PreScore", plugin.pre_score, states.get(plugin.name), pod, view)
+            if found.code is Code.SKIP:
+                skipped.add(plugin.name)
+            else:
+                states[plugin.name] = found.state
+        added = None
+        for weighted in self._scores:
+            if weighted.name not in skipped:
+                share = cycle.share(weighted, states.get(weighted.name), pod, view)
+                added = share if added is None else added + share
+        if added is None:
+            return total
+        together = total.copy()
+        together[nodes] += added
+        return together

@@ -1,0 +1,246 @@
+"""Answers kept per class of equal pods, and brought up to date where nodes have changed.
+
+Equal pods (one template) filter and score alike. What a class has learned of a node stays true until something changes
+there, so for the next pod of the class only the nodes in the change log are asked about again. The plugins themselves
+are asked, about those nodes alone: nothing is computed in a second way. Plugins that look beyond the node
+(`Reads.CLUSTER`) have no part in this; `situate.framework.engine` asks them about all nodes each time.
+
+The answers are those of the plain path in `situate.framework.cycle`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from situate.framework.cycle import call, check_scores
+from situate.framework.nodes import NodeTable
+from situate.framework.plugin import FilterPlugin, NormalizePlugin, Reads, Scores
+from situate.framework.pods import PodInfo, PodTemplate
+from situate.framework.profile import Profile, Weighted
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code
+from situate.framework.verdict import Indices, Mask
+
+INFEASIBLE: Final = -1
+"""The total of a node that will not do."""
+
+_REBUILD_SHARE: Final = 50
+"""With more than one in so many nodes changed, asking about all of them is cheaper than picking those."""
+_CLASSES: Final = 4096
+"""Classes before all are learned afresh."""
+
+
+def reads(plugin: object) -> Reads:
+    """What the plugin's answers depend on; one that does not say may look at everything."""
+    said: Reads = getattr(plugin, "reads", Reads.CLUSTER)
+    return said
+
+
+@dataclass(slots=True, eq=False)
+class _Relative:
+    """The scores of a plugin that normalizes: raw, and in proportion to the others."""
+
+    weighted: Weighted
+    normalizer: NormalizePlugin
+    state: Any
+    raw: Scores
+    changes: bool
+    """Whether pods that come and go change the raw values."""
+    share: Scores
+    """(nodes,): normalized and weighted; right where the node is feasible."""
+    extremes: tuple[int, int] | None = None
+    """The lowest and the highest raw value of a feasible node when `share` was worked out."""
+
+    def renew(self, pod: PodInfo, passes: Mask, *, more: bool) -> bool:
+        """Works the shares out again if they may have moved; whether it did. `more`: some node was refused before."""
+        extremes = self._extremes(passes)
+        if extremes == self.extremes and not more and not self.changes:
+            return False
+        self.share = np.zeros(len(self.raw), dtype=np.int64)
+        if extremes is not None:
+            self.share[passes] = self._shares(pod, passes)
+        self.extremes = extremes
+        return True
+
+    def among(self, pod: PodInfo, passes: Mask) -> Scores:
+        """(feasible,): the shares of fewer nodes than the class has; there is at least one."""
+        return self.share[passes] if self._extremes(passes) == self.extremes else self._shares(pod, passes)
+
+    def _extremes(self, passes: Mask) -> tuple[int, int] | None:
+        among = self.raw[passes]
+        return (int(among.min()), int(among.max())) if len(among) else None
+
+    def _shares(self, pod: PodInfo, passes: Mask) -> Scores:
+        plugin, raw = self.weighted.plugin, self.raw[passes]
+        scores: Scores = call(plugin, "NormalizeScore", self.normalizer.normalize, self.state, pod, raw)
+        check_scores(self.weighted.name, scores)
+        return scores * self.weighted.weight
+
+
+@dataclass(slots=True, eq=False)
+class PodClass:
+    """What is known of each node for pods of one template, as of `position` in the change log."""
+
+    table: NodeTable
+    lineage: object
+    position: int
+    states: dict[str, Any]
+    unfiltered: frozenset[str]
+    """Plugins whose PreFilter was not concerned."""
+    unscored: frozenset[str]
+    """Plugins whose PreScore was not concerned."""
+    may: Mask
+    """(nodes,): whether the filters that read the node alone pass."""
+    passes: Mask
+    """(nodes,): whether all local filters pass."""
+    base: Scores
+    """(nodes,): weighted scores that need no normalizing, of plugins that read the node alone."""
+    relative: tuple[_Relative, ...]
+    total: Scores
+    """(nodes,): all local scores, weighted; `INFEASIBLE` where a local filter refuses."""
+
+
+class Classes:
+    """Of one profile; mutable."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._pre_filters = tuple(plugin for plugin in profile.pre_filter if reads(plugin) is not Reads.CLUSTER)
+        self._node_filters = tuple(plugin for plugin in profile.filter if reads(plugin) is Reads.NODE)
+        self._load_filters = tuple(plugin for plugin in profile.filter if reads(plugin) is Reads.LOAD)
+        self._pre_scores = tuple(plugin for plugin in profile.pre_score if reads(plugin) is not Reads.CLUSTER)
+        self._scores = tuple(each for each in profile.score if reads(each.plugin) is not Reads.CLUSTER)
+        self._load_scores = tuple(
+            each for each in self._scores if reads(each.plugin) is Reads.LOAD and each.normalizer is None
+        )
+        self._known: dict[int, tuple[PodTemplate, PodClass]] = {}
+
+    def of(self, pod: PodInfo, snapshot: Snapshot) -> PodClass | None:
+        """What is true now; None if a plugin rejects the whole class, which the plain path then explains."""
+        found = self._known.get(id(pod.template))
+        if found is not None:
+            known = found[1]
+            if known.table is snapshot.nodes and known.lineage is snapshot.lineage:
+                changed = snapshot.changed_since(known.position)
+                if changed is not None:
+                    if changed:
+                        self._catch_up(known, pod, snapshot, changed)
+                    return known
+        learned = self._learn(pod, snapshot)
+        if learned is not None:
+            if len(self._known) >= _CLASSES:
+                self._known.clear()
+            self._known[id(pod.template)] = (pod.template, learned)
+        return learned
+
+    def _learn(self, pod: PodInfo, snapshot: Snapshot) -> PodClass | None:
+        states: dict[str, Any] = {}
+        unfiltered: set[str] = set()
+        unscored: set[str] = set()
+        may = np.ones(snapshot.count, dtype=np.bool_)
+        for plugin in self._pre_filters:
+            found = call(plugin, "PreFilter", plugin.pre_filter, pod, snapshot)
+            if found.status.code is Code.SKIP:
+                unfiltered.add(plugin.name)
+                continue
+            if not found.status.ok:
+                return None
+            states[plugin.name] = found.state
+            if found.only is not None:
+                may &= found.only
+        may &= _passing(self._node_filters, states, unfiltered, pod, snapshot)
+        passes = may & _passing(self._load_filters, states, unfiltered, pod, snapshot)
+        for scorer in self._pre_scores:
+            prepared = call(scorer, "PreScore", scorer.pre_score, states.get(scorer.name), pod, snapshot)
+            if prepared.code is Code.SKIP:
+                unscored.add(scorer.name)
+            else:
+                states[scorer.name] = prepared.state
+        base = np.zeros(snapshot.count, dtype=np.int64)
+        relative = []
+        for weighted in self._scores:
+            if weighted.name in unscored:
+                continue
+            changes = reads(weighted.plugin) is Reads.LOAD
+            if weighted.normalizer is not None:
+                raw = _raw(weighted, states, pod, snapshot)
+                state, share = states.get(weighted.name), np.zeros(snapshot.count, dtype=np.int64)
+                relative.append(_Relative(weighted, weighted.normalizer, state, raw, changes, share))
+            elif not changes:
+                base += _checked(weighted, states, pod, snapshot)
+        learned = PodClass(
+            snapshot.nodes,
+            snapshot.lineage,
+            snapshot.log_position,
+            states,
+            frozenset(unfiltered),
+            frozenset(unscored),
+            may,
+            passes,
+            base,
+            tuple(relative),
+            base,
+        )
+        for each in relative:
+            each.renew(pod, passes, more=True)
+        learned.total = self._total(learned, pod, snapshot, slice(None))
+        return learned
+
+    def _catch_up(self, known: PodClass, pod: PodInfo, snapshot: Snapshot, changed: list[int]) -> None:
+        """Asks again about the nodes to which pods came, or from which they went."""
+        known.position = snapshot.log_position
+        rows: Indices = np.array(list(set(changed)), dtype=np.intp)
+        view, where = (
+            (snapshot, slice(None)) if len(rows) * _REBUILD_SHARE > snapshot.count else (snapshot.at(rows), rows)
+        )
+        passes = known.may[where] & _passing(self._load_filters, known.states, known.unfiltered, pod, view)
+        flipped = known.passes[where] != passes
+        known.passes[where] = passes
+        moved = False
+        for each in known.relative:
+            if each.changes:
+                each.raw[where] = _raw(each.weighted, known.states, pod, view)
+            if each.changes or flipped.any():
+                moved |= each.renew(pod, known.passes, more=bool((flipped & passes).any()))
+        if moved:
+            known.total = self._total(known, pod, snapshot, slice(None))
+        else:
+            known.total[where] = self._total(known, pod, view, where)
+
+    def _total(self, known: PodClass, pod: PodInfo, view: Snapshot, where: slice | Indices) -> Scores:
+        """The totals of the nodes of `view`, which are those at `where` of all."""
+        total = known.base[where].copy()
+        for weighted in self._load_scores:
+            if weighted.name not in known.unscored:
+                total += _checked(weighted, known.states, pod, view)
+        for each in known.relative:
+            total += each.share[where]
+        total[~known.passes[where]] = INFEASIBLE
+        return total
+
+
+def _passing(
+    filters: tuple[FilterPlugin, ...],
+    states: dict[str, Any],
+    unfiltered: set[str] | frozenset[str],
+    pod: PodInfo,
+    view: Snapshot,
+) -> Mask:
+    passes = np.ones(view.count, dtype=np.bool_)
+    for plugin in filters:
+        if plugin.name not in unfiltered:
+            passes &= call(plugin, "Filter", plugin.filter, states.get(plugin.name), pod, view).passes
+    return passes
+
+
+def _raw(weighted: Weighted, states: dict[str, Any], pod: PodInfo, view: Snapshot) -> Scores:
+    scores: Scores = call(weighted.plugin, "Score", weighted.plugin.score, states.get(weighted.name), pod, view)
+    return scores.copy()
+
+
+def _checked(weighted: Weighted, states: dict[str, Any], pod: PodInfo, view: Snapshot) -> Scores:
+    scores: Scores = call(weighted.plugin, "Score", weighted.plugin.score, states.get(weighted.name), pod, view)
+    check_scores(weighted.name, scores)
+    return scores * weighted.weight if weighted.weight != 1 else scores

@@ -1,0 +1,98 @@
+"""How long a pod that was refused has to wait before its next attempt (upstream backend/queue/backoff_queue.go)."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from itertools import count
+from math import floor
+from typing import Any, Final
+
+from situate.framework.queue.waiting import Place, WaitingPod
+
+WINDOW_S: Final = 1.0
+"""Expiries are aligned to this, and ordered by QueueSort within it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """1, 2, 4, 8, 10, 10 s with the defaults."""
+
+    initial_s: float = 1.0
+    most_s: float = 10.0
+
+    def duration(self, pod: WaitingPod) -> float:
+        """By its errors since the last cycle without one, else by its rejections."""
+        times = pod.errors or pod.rejections
+        if not times:
+            return 0.0
+        return min(self.initial_s * 2.0 ** min(times - 1, 60), self.most_s)
+
+    def until(self, pod: WaitingPod) -> float:
+        """When its window begins, counted from when it was put back; 0 if it need not wait."""
+        if pod.backoff_until is None:
+            duration = self.duration(pod)
+            pod.backoff_until = window(pod.queued_at + duration) if duration else 0.0
+        return pod.backoff_until
+
+    def is_waiting(self, pod: WaitingPod, now: float) -> bool:
+        """Until the whole window of its expiry is over."""
+        until = self.until(pod)
+        return until > 0 and until >= window(now)
+
+
+def window(when: float) -> float:
+    return floor(when / WINDOW_S) * WINDOW_S
+
+
+class BackoffQueue:
+    """Two heaps: pods that were rejected, and pods whose cycle ended with an error."""
+
+    def __init__(self, backoff: Backoff) -> None:
+        self.backoff = backoff
+        self._rejected: list[tuple[float, Any, int, WaitingPod]] = []
+        self._errored: list[tuple[float, Any, int, WaitingPod]] = []
+        self._arrivals = count()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def push(self, pod: WaitingPod) -> None:
+        heap = self._errored if pod.failed_by_error else self._rejected
+        heapq.heappush(heap, (self.backoff.until(pod), pod.key, next(self._arrivals), pod))
+        pod.place = Place.BACKOFF
+        self._size += 1
+
+    def remove(self, pod: WaitingPod) -> None:
+        if pod.place is Place.BACKOFF:
+            pod.place = Place.GONE
+            self._size -= 1
+
+    def pop_expired(self, now: float) -> list[WaitingPod]:
+        """Those that have waited long enough, the earliest first."""
+        done: list[WaitingPod] = []
+        for heap in (self._rejected, self._errored):
+            while (head := self._head(heap)) is not None and not self.backoff.is_waiting(head, now):
+                heapq.heappop(heap)
+                self.remove(head)
+                done.append(head)
+        return done
+
+    def pop_early(self) -> WaitingPod | None:
+        """The next rejected pod although its time has not come: nothing else is there to do (KEP-5142)."""
+        head = self._head(self._rejected)
+        if head is not None:
+            heapq.heappop(self._rejected)
+            self.remove(head)
+        return head
+
+    def next_expiry(self) -> float | None:
+        """When the next pod will have waited long enough."""
+        heads = [head for heap in (self._rejected, self._errored) if (head := self._head(heap)) is not None]
+        return min((self.backoff.until(head) + WINDOW_S for head in heads), default=None)
+
+    def _head(self, heap: list[tuple[float, Any, int, WaitingPod]]) -> WaitingPod | None:
+        while heap and (heap[0][3].place is not Place.BACKOFF or self.backoff.until(heap[0][3]) != heap[0][0]):
+            heapq.heappop(heap)
+        return heap[0][3] if heap else None

@@ -1,0 +1,361 @@
+"""The scheduling queue (upstream backend/queue/scheduling_queue.go, KEP-4247 for hints).
+
+A pod is in one of three places. *Active*: its turn may come. *Backing off*: it was refused and waits some seconds.
+*Unschedulable*: nothing has happened yet that could help it; each event asks the plugins that rejected it, and only
+those, whether it may. Time is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from situate.framework.events import ANY_CHANGE, ClusterEvent, EventHint, Hint, Subject
+from situate.framework.pods import PodInfo
+from situate.framework.profile import Profile
+from situate.framework.queue.active import ActiveQueue
+from situate.framework.queue.backoff import WINDOW_S, Backoff, BackoffQueue
+from situate.framework.queue.waiting import Place, WaitingPod
+from situate.framework.status import SUCCESS, Status
+
+FLUSH_UNSCHEDULABLE_S: Final = 30.0
+"""How often pods are looked for that have been unschedulable for too long."""
+
+ANYTHING: Final = ClusterEvent(Subject.ANYTHING, ANY_CHANGE)
+"""An event that may help every pod."""
+
+
+class Strategy(IntEnum):
+    """What an event means for a pod."""
+
+    SKIP = 0
+    AFTER_BACKOFF = 1
+    AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    backoff: Backoff = field(default_factory=Backoff)
+    unschedulable_at_most_s: float = 300.0
+    pop_from_backoff: bool = True
+
+
+class SchedulingQueue:
+    """Mutable, of one scheduler; does nothing by itself: `tick` lets time pass."""
+
+    def __init__(self, profiles: Mapping[str, Profile], settings: QueueSettings = QueueSettings()) -> None:
+        """By scheduler name. Pods of other schedulers must not be added."""
+        self._profiles = profiles
+        self._settings = settings
+        self._hints = {name: tuple(_hints(profile)) for name, profile in profiles.items()}
+        self._pods: dict[str, WaitingPod] = {}
+        self._active = ActiveQueue()
+        self._backing_off = BackoffQueue(settings.backoff)
+        self._unschedulable: dict[str, WaitingPod] = {}
+        self._by_rejector: dict[str, dict[str, WaitingPod]] = {}
+        self._in_flight: dict[str, WaitingPod] = {}
+        self._events: list[ClusterEvent] = []
+        self._events_before = 0
+        self._activated: set[str] = set()
+        self._flushed_at = float("-inf")
+
+    # Pods come and go
+
+    def add(self, info: PodInfo, now: float) -> None:
+        """A pod that waits for a node; known ones are updated."""
+        known = self._pods.get(info.uid)
+        if known is not None:
+            self.update(info, (), now)
+            return
+        pod = WaitingPod(info, now, now)
+        self._pods[info.uid] = pod
+        self._enqueue(pod)
+
+    def update(self, info: PodInfo, events: Sequence[ClusterEvent], now: float) -> None:
+        """The pod has changed; `events` say in what respects that could matter."""
+        pod = self._pods.get(info.uid)
+        if pod is None:
+            self.add(info, now)
+            return
+        pod.info = info
+        match pod.place:
+            case Place.IN_FLIGHT:
+                self._events.extend(events)
+            case Place.UNSCHEDULABLE if events:
+                strategy = max(self._strategy(pod, event) for event in events)
+                if strategy is not Strategy.SKIP:
+                    self._take(pod)
+                    self._requeue(pod, strategy, now)
+            case Place.ACTIVE:
+                key = self._key(pod)
+                if key != pod.key:
+                    self._active.remove(pod)
+                    self._enqueue(pod)
+            case _:
+                pass
+
+    def delete(self, uid: str) -> None:
+        """The pod is gone, or has its node; harmless when it is not here."""
+        pod = self._pods.pop(uid, None)
+        if pod is not None:
+            self._take(pod)
+            if self._in_flight.pop(uid, None) is not None:
+                self._forget_events()
+            pod.place = Place.GONE
+
+    # The order of work
+
+    def pop(self) -> WaitingPod | None:
+        """The next pod, which is in flight from then on; None when nothing can be done now."""
+        pod = self._active.pop()
+        if pod is None and self._settings.pop_from_backoff:
+            pod = self._backing_off.pop_early()
+        if pod is not None:
+            self._take_off(pod)
+        return pod
+
+    def pop_like(
+        self, first: WaitingPod, most: int, alike: Callable[[WaitingPod, WaitingPod], bool]
+    ) -> list[WaitingPod]:
+        """The active pods right behind `first`, as long as they are like it, at most so many; in flight as well."""
+        pods = self._active.pop_like(first, most, alike)
+        for pod in pods:
+            self._take_off(pod)
+        return pods
+
+    def _take_off(self, pod: WaitingPod) -> None:
+        pod.place = Place.IN_FLIGHT
+        pod.attempts += 1
+        pod.backoff_until = None
+        pod.rejectors = pod.pending = frozenset()
+        pod.seen_events = self._events_before + len(self._events)
+        self._in_flight[pod.info.uid] = pod
+
+    def done(self, uid: str) -> None:
+        """The pod has found its place: events from now on are no business of its cycle any more."""
+        pod = self._in_flight.pop(uid, None)
+        if pod is not None:
+            del self._pods[uid]
+            pod.place = Place.DONE
+            self._forget_events()
+
+    def put_back(
+        self,
+        pod: WaitingPod,
+        now: float,
+        rejectors: frozenset[str] = frozenset(),
+        pending: frozenset[str] = frozenset(),
+    ) -> None:
+        """A cycle has failed. Without rejectors it was an error, and the pod is tried again without an event.
+
+        What happened while the pod was in flight counts as if it happened now. A pod that was deleted stays so.
+        """
+        uid = pod.info.uid
+        if pod.place is Place.GONE:
+            return
+        self._in_flight.pop(uid, None)
+        self._pods[uid] = pod
+        pod.queued_at = now
+        pod.backoff_until = None
+        pod.rejectors, pod.pending = rejectors, pending
+        if rejectors or pending:
+            pod.rejections += 1
+            pod.errors = 0
+            strategy = max((self._strategy(pod, event) for event in self._since(pod)), default=Strategy.SKIP)
+        else:
+            pod.errors += 1
+            strategy = Strategy.AFTER_BACKOFF
+        if uid in self._activated:
+            strategy = Strategy.AT_ONCE
+        self._activated.discard(uid)
+        self._forget_events()
+        self._requeue(pod, strategy, now)
+
+    # What happens around them
+
+    def on_event(self, event: ClusterEvent, now: float) -> int:
+        """Something has happened; how many pods left the unschedulable ones for it."""
+        if self._in_flight:
+            self._events.append(event)
+        moved = 0
+        for pod in self._concerned(event):
+            strategy = self._strategy(pod, event)
+            if strategy is not Strategy.SKIP:
+                self._take(pod)
+                self._requeue(pod, strategy, now)
+                moved += pod.place is not Place.UNSCHEDULABLE
+        return moved
+
+    def activate(self, uids: Iterable[str], now: float) -> None:
+        """Makes pods active at once; one in flight comes back at once if it fails."""
+        for uid in uids:
+            pod = self._pods.get(uid)
+            if pod is None:
+                continue
+            if pod.place is Place.IN_FLIGHT:
+                self._activated.add(uid)
+            elif pod.place in (Place.BACKOFF, Place.UNSCHEDULABLE):
+                self._take(pod)
+                self._requeue(pod, Strategy.AT_ONCE, now)
+
+    def tick(self, now: float) -> None:
+        """Lets those go on whose back-off is over, and now and then those that nothing has moved for too long."""
+        for pod in self._backing_off.pop_expired(now):
+            self._enqueue(pod)
+        if now - self._flushed_at >= FLUSH_UNSCHEDULABLE_S:
+            self._flushed_at = now
+            for pod in list(self._unschedulable.values()):
+                if now - pod.queued_at > self._settings.unschedulable_at_most_s:
+                    self._take(pod)
+                    self._requeue(pod, Strategy.AFTER_BACKOFF, now)
+
+    def next_tick(self, now: float) -> float | None:
+        """When `tick` will have something to do; None while nothing waits for time to pass."""
+        times = [] if (expiry := self._backing_off.next_expiry()) is None else [max(expiry, now)]
+        if self._unschedulable:
+            times.append(max(self._flushed_at + FLUSH_UNSCHEDULABLE_S, now + WINDOW_S))
+        return min(times, default=None)
+
+    # Views
+
+    def get(self, uid: str) -> WaitingPod | None:
+        return self._pods.get(uid)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    def __iter__(self) -> Iterator[WaitingPod]:
+        return iter(self._pods.values())
+
+    def counts(self) -> dict[str, int]:
+        """As `scheduler_pending_pods` has them."""
+        gated = sum(pod.gated for pod in self._unschedulable.values())
+        return {
+            "active": len(self._active),
+            "backoff": len(self._backing_off),
+            "unschedulable": len(self._unschedulable) - gated,
+            "gated": gated,
+        }
+
+    # How they move
+
+    def _enqueue(self, pod: WaitingPod) -> None:
+        """To the active pods, unless a gate is closed."""
+        if self._may_pass(pod):
+            pod.key = self._key(pod)
+            self._active.push(pod)
+        else:
+            self._hold(pod)
+
+    def _requeue(self, pod: WaitingPod, strategy: Strategy, now: float) -> None:
+        if strategy is Strategy.SKIP:
+            self._hold(pod)
+        elif strategy is Strategy.AFTER_BACKOFF and self._backing_off.backoff.is_waiting(pod, now):
+            # a gate is asked before the back-off as well, since pods may leave that early
+            if self._may_pass(pod):
+                pod.key = self._key(pod)
+                self._backing_off.push(pod)
+            else:
+                self._hold(pod)
+        else:
+            self._enqueue(pod)
+
+    def _hold(self, pod: WaitingPod) -> None:
+        pod.place = Place.UNSCHEDULABLE
+        self._unschedulable[pod.info.uid] = pod
+        for plugin in pod.rejectors | pod.pending or ("",):
+            self._by_rejector.setdefault(plugin, {})[pod.info.uid] = pod
+
+    def _take(self, pod: WaitingPod) -> None:
+        """Out of wherever it waits."""
+        uid = pod.info.uid
+        if self._unschedulable.pop(uid, None) is not None:
+            for plugin in pod.rejectors | pod.pending or ("",):
+                self._by_rejector[plugin].pop(uid, None)
+        self._active.remove(pod)
+        self._backing_off.remove(pod)
+
+    def _may_pass(self, pod: WaitingPod) -> bool:
+        """PreEnqueue; whoever held the pod last is asked first."""
+        plugins = self._profiles[pod.info.pod.spec.scheduler_name].pre_enqueue
+        if pod.gate:
+            plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != pod.gate))
+        for plugin in plugins:
+            status = plugin.pre_enqueue(pod.info)
+            if status is not SUCCESS and not status.ok:
+                self._gate(pod, plugin.name, status)
+                return False
+        pod.gate, pod.gate_reasons = "", ()
+        return True
+
+    def _gate(self, pod: WaitingPod, plugin: str, status: Status) -> None:
+        pod.gate, pod.gate_reasons = plugin, status.reasons
+        pod.rejectors, pod.pending = frozenset((plugin,)), frozenset()
+
+    def _key(self, pod: WaitingPod) -> object:
+        return self._profiles[pod.info.pod.spec.scheduler_name].queue_sort.sort_key(pod.info, pod.queued_at)
+
+    # What events mean
+
+    def _concerned(self, event: ClusterEvent) -> list[WaitingPod]:
+        """The unschedulable pods whose rejectors want to hear of the event."""
+        if event.subject is Subject.ANYTHING:
+            return list(self._unschedulable.values())
+        plugins = {"", *(name for hints in self._hints.values() for name, hint in hints if hint.concerns(event))}
+        found: dict[str, WaitingPod] = {}
+        for plugin in plugins:
+            found.update(self._by_rejector.get(plugin, {}))
+        return list(found.values())
+
+    def _strategy(self, pod: WaitingPod, event: ClusterEvent) -> Strategy:
+        rejectors = pod.rejectors | pod.pending
+        if event.subject is Subject.POD and event.new.uid != pod.info.uid:
+            return Strategy.SKIP  # of another pod in flight
+        if not rejectors or event.subject is Subject.ANYTHING:
+            return Strategy.AFTER_BACKOFF
+        strategy = Strategy.SKIP
+        for plugin, hint in self._hints[pod.info.pod.spec.scheduler_name]:
+            if plugin not in rejectors or not hint.concerns(event) or _says_skip(hint, pod.info, event):
+                continue
+            if plugin in pod.pending:
+                return Strategy.AT_ONCE
+            strategy = Strategy.AFTER_BACKOFF
+        return strategy
+
+    def _since(self, pod: WaitingPod) -> list[ClusterEvent]:
+        return self._events[max(0, pod.seen_events - self._events_before) :]
+
+    def _forget_events(self) -> None:
+        """Those that no pod in flight may still need."""
+        if not self._in_flight:
+            self._events_before += len(self._events)
+            self._events.clear()
+            return
+        needed = min(pod.seen_events for pod in self._in_flight.values()) if self._events else self._events_before
+        if needed > self._events_before:
+            del self._events[: needed - self._events_before]
+            self._events_before = needed
+
+
+def _hints(profile: Profile) -> Iterator[tuple[str, EventHint]]:
+    """Each plugin's events. A plugin that rejects and names none wants to hear of everything."""
+    members = (*profile.pre_enqueue, *profile.pre_filter, *profile.filter, *profile.reserve, *profile.permit)
+    told = {plugin.name for plugin in profile.enqueue}
+    for plugin in profile.enqueue:
+        for hint in plugin.events():
+            yield plugin.name, hint
+    for name in dict.fromkeys(plugin.name for plugin in members):
+        if name not in told:
+            yield name, EventHint(Subject.ANYTHING, ANY_CHANGE)
+
+
+def _says_skip(hint: EventHint, info: PodInfo, event: ClusterEvent) -> bool:
+    """An exception in a hint counts as one that helps: a pod tried in vain is better than one forgotten."""
+    if hint.hint is None:
+        return False
+    try:
+        return hint.hint(info, event.old, event.new) is Hint.SKIP
+    except Exception:
+        return False
