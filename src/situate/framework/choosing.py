@@ -97,10 +97,8 @@ class Chooser:
         total = known.total if passes is known.passes else self._among(known, pod, passes)
         if self._scores:
             total = self._with_cluster_scores(total, passes, pod, snapshot, prepared)
-        index = tie(total)
-        if total[index] == INFEASIBLE:
-            return None
-        return Choice(index, snapshot.count, int(np.count_nonzero(passes)))
+        feasible = int(np.count_nonzero(passes))
+        return Choice(tie(total), snapshot.count, feasible) if feasible else None
 
     def _passes(self, known: PodClass, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Mask:
         """The class's own mask where no other plugin narrows it."""
