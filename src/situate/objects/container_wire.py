@@ -12,7 +12,14 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from situate.objects.interning import LIMIT, LONGEST, PartError
-from situate.objects.pods import Container, ContainerPort, ContainerState, ContainerStatus, ResourceRequirements
+from situate.objects.pods import (
+    Container,
+    ContainerPort,
+    ContainerRestartRule,
+    ContainerState,
+    ContainerStatus,
+    ResourceRequirements,
+)
 from situate.objects.quantity import NO_QUANTITIES, Quantity, decode_quantity
 
 K = TypeVar("K")
@@ -32,6 +39,7 @@ class ContainerWire(msgspec.Struct, gc=False, rename="camel"):
     resources: msgspec.Raw = _NOTHING
     ports: msgspec.Raw = _NOTHING
     restart_policy: str = ""
+    restart_policy_rules: msgspec.Raw = _NOTHING
 
 
 class ContainerStatusWire(msgspec.Struct, gc=False, rename="camel"):
@@ -55,6 +63,7 @@ class ContainerReader:
         # Statuses bear times and hardly ever recur whole; the amounts in them do.
         self._resources = _Amounts(_RESOURCES, ResourceRequirements(), "resources")
         self._ports = _Amounts(_PORTS, (), "ports")
+        self._rules = _Amounts(_RULES, (), "restartPolicyRules")
         self._allocated = _Amounts(_QUANTITIES, NO_QUANTITIES, "allocatedResources")
         self._in_use = _Amounts(_RESOURCES, None, "resources")
 
@@ -73,6 +82,7 @@ class ContainerReader:
                 self._resources.read(wire.resources, path, n),
                 self._ports.read(wire.ports, path, n),
                 wire.restart_policy,
+                self._rules.read(wire.restart_policy_rules, path, n),
             )
             for n, wire in enumerate(wires)
         )
@@ -125,7 +135,15 @@ class ContainerReader:
 
 
 def _container_key(wire: ContainerWire) -> tuple[object, ...]:
-    return (wire.name, wire.image, wire.restart_policy, bytes(wire.resources), bytes(wire.ports))
+    rules = wire.restart_policy_rules
+    return (
+        wire.name,
+        wire.image,
+        wire.restart_policy,
+        bytes(wire.resources),
+        bytes(wire.ports),
+        b"" if rules is _NOTHING else bytes(rules),
+    )
 
 
 def _status_key(wire: ContainerStatusWire) -> tuple[object, ...]:
@@ -177,4 +195,5 @@ def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 
 _RESOURCES: Final = decoder(ResourceRequirements)
 _PORTS: Final = decoder(tuple[ContainerPort, ...])
+_RULES: Final = decoder(tuple[ContainerRestartRule, ...])
 _QUANTITIES: Final = decoder(Mapping[str, Quantity])

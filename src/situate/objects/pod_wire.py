@@ -82,6 +82,7 @@ class _SpecWire(msgspec.Struct, gc=False, rename="camel"):
     host_network: bool = False
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
+    host_users: bool | None = None
 
 
 class _AnyStatusWire(msgspec.Struct, gc=False, rename="camel"):
@@ -242,6 +243,7 @@ class PodReader:
             wire.host_network,
             intern(wire.restart_policy),
             wire.termination_grace_period_seconds,
+            wire.host_users,
         )
 
     def _status(

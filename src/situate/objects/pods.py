@@ -30,6 +30,13 @@ class ContainerPort(Model, frozen=True):
     name: str = ""
 
 
+class ContainerRestartRule(Model, frozen=True):
+    """What to do when a container exits; on which exits is not read."""
+
+    action: str = ""
+    """`Restart` or `RestartAllContainers`."""
+
+
 class Container(Model, frozen=True):
     """A container's claims; commands, probes and mounts are not read."""
 
@@ -39,6 +46,7 @@ class Container(Model, frozen=True):
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""
     """`Always` on an init container makes it a sidecar."""
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
 class Toleration(Model, frozen=True):
@@ -200,6 +208,8 @@ class PodSpec(Model, frozen=True):
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
     """None means the server's default, 30 s."""
+    host_users: bool | None = None
+    """False asks for a user namespace; None is the same as true."""
 
 
 class ContainerStateRunning(Model, frozen=True):
