@@ -144,8 +144,8 @@ def test_a_rule_about_a_transition_is_not_asked_of_new_objects() -> None:
         ({"rule": "self.?color.hasValue()"}, "optional syntax '.?'"),
         ({"rule": "isURL(self.color)"}, "the function 'isURL'"),
         (
-            {"rule": "self.replicas > 0", "messageExpression": "'x'"},
-            "messageExpression is not supported by this server",
+            {"rule": "self.replicas > oldSelf.replicas", "optionalOldSelf": True},
+            "optionalOldSelf is not supported by this server",
         ),
         ({"rule": "slef.replicas > 0"}, "undeclared reference to 'slef'"),
     ],

@@ -169,17 +169,6 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
 )
 """Functions and methods by name."""
 
-BUILT_IN: Final = frozenset(
-    {
-        *("all", "exists", "exists_one", "filter", "map", "has"),
-        *("startsWith", "endsWith", "contains", "matches", "size"),
-        *("int", "uint", "double", "string", "bytes", "bool", "type", "dyn", "timestamp", "duration"),
-        *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
-        *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
-    }
-)
-"""What the evaluator itself knows."""
-
 KNOWN_UPSTREAM: Final = frozenset(
     {
         *("url", "isURL", "getScheme", "getHost", "getHostname", "getPort", "getEscapedPath", "getQuery"),
@@ -198,10 +187,10 @@ KNOWN_UPSTREAM: Final = frozenset(
             "slice",
         ),
         *("group", "resource", "subresource", "namespace", "name", "check", "allowed", "errored", "error", "reason"),
-        *("path", "serviceAccount", "bind", "contains", "equivalent", "intersects", "greatest", "least", "escapeKey"),
+        *("path", "serviceAccount", "contains", "equivalent", "intersects", "escapeKey"),
         *("orValue", "optMap", "optFlatMap", "hasValue", "value", "transformList", "transformMap", "existsOne"),
-        *("fieldSelector", "labelSelector", "requestResource", "isUnspecified", "isLoopback", "isGlobalUnicast"),
-        *("distinct", "sort", "sortBy", "range", "ceil", "floor", "round", "abs", "includes", "of", "none"),
+        *("fieldSelector", "labelSelector", "isUnspecified", "isLoopback", "isGlobalUnicast"),
+        *("distinct", "sort", "of", "none"),
     }
 )
 """What Kubernetes has and this server has not; refused by name."""

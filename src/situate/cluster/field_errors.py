@@ -49,10 +49,17 @@ _TITLES: Final = {
 }
 
 
+_IN_HTML: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
 class Omitted(Enum):
     """Stands for a value that the message leaves out."""
 
     VALUE = "omitted"
+
+
+NOWHERE: Final = "<nil>"
+"""The field of errors that upstream reports without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +88,10 @@ def _error(kind: ErrorKind, path: str, detail: str, value: Any = Omitted.VALUE) 
 
 
 def _shown(value: Any) -> str:
-    """A bad value as Go prints it: strings quoted, everything that is not a scalar as compact JSON."""
+    """A bad value as Go prints it: strings quoted, everything that is not a scalar as compact JSON, safe in HTML."""
     if isinstance(value, str):
         return quote(value)
-    return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(value).decode().translate(_IN_HTML)
 
 
 def required(path: str, detail: str = "") -> FieldError:

@@ -100,7 +100,11 @@ class Resource:
         content, before = _content(obj), _content(old) if old is not None else None
         previous = {} if before is None else {"old": before}
         errors = validate_value(content, self.raw, "", **previous)
-        return errors + validate_extensions(content, self.raw, "", **previous)
+        # Rules know an object's name, which no schema limits.
+        named = {**content, "metadata": obj["metadata"]}
+        if old is not None:
+            previous = {"old": {**_content(old), "metadata": old["metadata"]}}
+        return errors + validate_extensions(named, self.raw, "", **previous)
 
     def _validate_replicas(self, obj: _Object, part: str) -> list[FieldError]:
         if self.scale is None:

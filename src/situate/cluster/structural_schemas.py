@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from situate.cluster.cel import compile_expression
 from situate.cluster.field_errors import FieldError, forbidden, invalid, not_supported, required
 from situate.cluster.structural_patterns import PatternError, compiled
+from situate.cluster.structural_rules import validate_rules
 from situate.cluster.structural_values import validate_extensions, validate_value
 
 _Map = Mapping[str, Any]
@@ -46,6 +46,7 @@ def validate_schema(schema: _Map, path: str, *, status_subresource: bool) -> lis
     errors += _syntax(schema, path)
     if not errors:
         errors += _structure(schema, path, "root")
+    errors += validate_rules(schema, path, typed=not errors)
     if not errors:
         errors += _defaults(schema, path)
     return errors
@@ -53,7 +54,7 @@ def validate_schema(schema: _Map, path: str, *, status_subresource: bool) -> lis
 
 def _syntax(schema: _Map, path: str) -> list[FieldError]:
     """What no schema may have, and Kubernetes' own extensions."""
-    errors = _list_extensions(schema, path) + _map_extensions(schema, path) + _rules(schema, path)
+    errors = _list_extensions(schema, path) + _map_extensions(schema, path)
     kind = schema.get("type", "")
     if kind and kind not in _TYPES:
         errors.append(not_supported(f"{path}.type", kind, _TYPES))
@@ -157,30 +158,6 @@ def _keyed_items(items: _Map, keys: list[str], path: str) -> list[FieldError]:
         if properties[key].get("nullable"):
             detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
             errors.append(forbidden(f"{here}.nullable", detail))
-    return errors
-
-
-def _rules(schema: _Map, path: str) -> list[FieldError]:
-    """x-kubernetes-validations: what this server cannot evaluate is refused here, by name."""
-    errors: list[FieldError] = []
-    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        here = f"{path}.x-kubernetes-validations[{index}]"
-        text, message = rule.get("rule", ""), rule.get("message", "")
-        if not text.strip():
-            errors.append(required(f"{here}.rule", "rule is not specified"))
-            continue
-        if "\n" in message:
-            errors.append(invalid(f"{here}.message", message, "must not contain line breaks"))
-        elif "\n" in text and not message and "messageExpression" not in rule:
-            errors.append(required(f"{here}.message", "message must be specified if rule contains line breaks"))
-        errors += [
-            invalid(f"{here}.{key}", rule[key], f"{key} is not supported by this server")
-            for key in ("messageExpression", "fieldPath", "optionalOldSelf")
-            if rule.get(key)
-        ]
-        problem = compile_expression(text, ("self", "oldSelf"))
-        if isinstance(problem, str):
-            errors.append(invalid(f"{here}.rule", dict(rule), problem))
     return errors
 
 

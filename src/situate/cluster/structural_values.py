@@ -11,11 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.cluster.cel import CelError, Program, compile_expression
 from situate.cluster.field_errors import (
-    ErrorKind,
+    NOWHERE,
     FieldError,
-    Omitted,
     duplicate,
     invalid,
     not_supported,
@@ -28,10 +26,9 @@ from situate.cluster.go_text import quote
 from situate.cluster.schemas.nodes import MISSING
 from situate.cluster.structural_formats import FORMATS
 from situate.cluster.structural_patterns import compiled
+from situate.cluster.structural_rules import broken_rules
 
 _Raw = Mapping[str, Any]
-NOWHERE: Final = "<nil>"
-"""The field of errors that upstream reports without one."""
 _MAX_INT32: Final = 2**31 - 1
 
 
@@ -255,8 +252,9 @@ def validate_extensions(value: Any, schema: _Raw, path: str, old: Any = MISSING)
             below = properties.get(name, additional)
             if isinstance(below, dict):
                 errors += validate_extensions(item, below, _child(path, name), before.get(name, MISSING))
-    for rule in schema.get("x-kubernetes-validations", ()):
-        errors += _rule(value, rule, path, old)
+    errors += broken_rules(
+        value, schema, path, old, root=not path or bool(schema.get("x-kubernetes-embedded-resource"))
+    )
     return errors
 
 
@@ -278,25 +276,3 @@ def _unique(value: list[Any], schema: _Raw, path: str) -> list[FieldError]:
             errors.append(duplicate(f"{path}[{index}]", key))
         seen.add(text)
     return errors
-
-
-def _rule(value: Any, rule: _Raw, path: str, old: Any) -> list[FieldError]:
-    text = rule.get("rule", "")
-    transition = "oldSelf" in text
-    if transition and old is MISSING:
-        return []
-    program = compile_expression(text, ("self", "oldSelf"))
-    assert isinstance(program, Program), f"rule {text!r} was accepted with its definition and is refused now: {program}"
-    verdict = program.holds({"self": value, **({"oldSelf": old} if transition else {})})
-    if verdict is True:
-        return []
-    if isinstance(verdict, CelError):
-        detail = f"{verdict.message} evaluating rule: {text}"
-    else:
-        detail = rule.get("message") or f"failed rule: {text.strip()}"
-    kind = ErrorKind(rule.get("reason") or ErrorKind.INVALID.value)
-    # A map or a list is not shown.
-    shown = invalid(path or NOWHERE, Omitted.VALUE if isinstance(value, (dict, list)) else value, detail)
-    if kind is ErrorKind.REQUIRED:
-        return [required(path, detail)]
-    return [FieldError(kind, shown.field, shown.body)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from situate.cluster.admission.attributes import Attributes
-from situate.cluster.cel import CelError, Program, compile_condition
+from situate.cluster.cel import CelError, Program, accepted_expression
 from situate.cluster.refusals import Declined, forbidden
 
 
@@ -15,16 +15,14 @@ from situate.cluster.refusals import Declined, forbidden
 class Conditions:
     """The conditions of one webhook."""
 
-    programs: tuple[tuple[str, Program | str], ...]
-    """Names, and the expressions or why they cannot be evaluated."""
+    programs: tuple[Program, ...]
     fails_closed: bool
     """Whether an error refuses the write; otherwise the webhook is not asked."""
 
     @staticmethod
     def of(conditions: Sequence[Mapping[str, Any]], *, fails_closed: bool) -> Conditions:
         """From `matchConditions`."""
-        programs = tuple((entry["name"], compile_condition(entry["expression"])) for entry in conditions)
-        return Conditions(programs, fails_closed)
+        return Conditions(tuple(accepted_expression(entry["expression"]) for entry in conditions), fails_closed)
 
     def hold(self, attributes: Attributes, request: Mapping[str, Any]) -> bool:
         """Whether the webhook is to be asked: one false condition says no, whatever else fails.
@@ -33,10 +31,7 @@ class Conditions:
         """
         variables = {"object": attributes.object, "oldObject": attributes.old, "request": request}
         errors: list[str] = []
-        for name, program in self.programs:
-            if isinstance(program, str):
-                errors.append(f"{name}: {program}")
-                continue
+        for program in self.programs:
             value = program.holds(variables)
             if isinstance(value, CelError):
                 errors.append(f"expression '{program.expression}' resulted in error: {value.message}")

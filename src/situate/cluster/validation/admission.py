@@ -5,10 +5,12 @@ After `pkg/apis/admissionregistration/validation` and `apiserver/pkg/util/webhoo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from situate.cluster.cel import CONDITION_VARIABLES, compile_condition
+from situate.cluster.cel import compile_condition
+from situate.cluster.cel_environments import CONDITION_VARIABLES
+from situate.cluster.cel_types import Type
 from situate.cluster.field_errors import (
     FieldError,
     duplicate,
@@ -207,7 +209,7 @@ def _review_versions(versions: Sequence[str], path: str) -> list[FieldError]:
 
 
 def validate_match_conditions(
-    conditions: Sequence[_Map], path: str, declared: Collection[str] = CONDITION_VARIABLES
+    conditions: Sequence[_Map], path: str, declared: Mapping[str, Type] = CONDITION_VARIABLES
 ) -> list[FieldError]:
     """Names unique, expressions compile over the declared variables."""
     errors: list[FieldError] = []

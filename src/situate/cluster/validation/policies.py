@@ -9,13 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from situate.cluster.cel import (
-    CONDITION_VARIABLES,
-    PARAMETER_VARIABLES,
-    POLICY_VARIABLES,
-    compile_expression,
-    wrong_type,
-)
+from situate.cluster.cel import Compiled, compile_expression, wrong_type
+from situate.cluster.cel_environments import CONDITION_VARIABLES, PARAMETER_VARIABLES, with_variables
+from situate.cluster.cel_types import DYN, Type
 from situate.cluster.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
 from situate.cluster.validation.admission import validate_match_conditions, validate_rule
 from situate.cluster.validation.metadata import validate_metadata, validate_metadata_update
@@ -23,6 +19,7 @@ from situate.cluster.validation.names import dns_1035_label, dns_subdomain, labe
 from situate.cluster.validation.selectors import validate_label_selector
 
 _Map = Mapping[str, Any]
+_Types = Mapping[str, Type]
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _MAX_ANNOTATIONS: Final = 20
@@ -70,25 +67,32 @@ def _spec(obj: _Map) -> list[FieldError]:
             errors.append(required("spec.matchConstraints.resourceRules"))
     declared = CONDITION_VARIABLES if spec.get("paramKind") is None else PARAMETER_VARIABLES
     errors += validate_match_conditions(spec.get("matchConditions", ()), "spec.matchConditions", declared)
-    variables = spec.get("variables", ())
-    if variables:
-        declared |= POLICY_VARIABLES - PARAMETER_VARIABLES
-    names: set[str] = set()
+    found, declared = _variables(spec.get("variables", ()), declared)
+    errors += found
+    annotations = spec.get("auditAnnotations", ())
+    if not spec.get("validations") and not annotations:
+        detail = "validations or auditAnnotations must contain at least one item"
+        errors += [required("spec.validations", detail), required("spec.auditAnnotations", detail)]
+    for index, validation in enumerate(spec.get("validations", ())):
+        errors += _validation(validation, f"spec.validations[{index}]", declared)
+    return errors + _annotations(annotations, obj["metadata"].get("name", ""), declared)
+
+
+def _variables(variables: Sequence[_Map], declared: _Types) -> tuple[list[FieldError], _Types]:
+    """What is wrong with them, and what may be named in what follows: each variable knows those before it."""
+    errors: list[FieldError] = []
+    known: dict[str, Type] = {}
     for index, variable in enumerate(variables):
         here, name = f"spec.variables[{index}]", variable.get("name", "")
         if not name:
             errors.append(required(f"{here}.name", "name is not specified"))
         elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
             errors.append(invalid(f"{here}.name", name, "must be a valid CEL identifier"))
-        errors += _expression(variable.get("expression", ""), f"{here}.expression", declared, names)
-        names.add(name)
-    annotations = spec.get("auditAnnotations", ())
-    if not spec.get("validations") and not annotations:
-        detail = "validations or auditAnnotations must contain at least one item"
-        errors += [required("spec.validations", detail), required("spec.auditAnnotations", detail)]
-    for index, validation in enumerate(spec.get("validations", ())):
-        errors += _validation(validation, f"spec.validations[{index}]", declared, names)
-    return errors + _annotations(annotations, obj["metadata"].get("name", ""), declared, names)
+        compiled = _compiled(variable.get("expression", ""), f"{here}.expression", with_variables(declared, known))
+        if isinstance(compiled, FieldError):
+            errors.append(compiled)
+        known[name] = DYN if isinstance(compiled, FieldError) else compiled.type
+    return errors, with_variables(declared, known) if variables else declared
 
 
 def _param_kind(kind: _Map) -> list[FieldError]:
@@ -135,8 +139,8 @@ def _named_rule(rule: _Map, path: str) -> list[FieldError]:
     return errors + validate_rule(rule, path)
 
 
-def _validation(validation: _Map, path: str, declared: frozenset[str], names: set[str]) -> list[FieldError]:
-    errors = _expression(validation.get("expression", ""), f"{path}.expression", declared, names, "bool")
+def _validation(validation: _Map, path: str, declared: _Types) -> list[FieldError]:
+    errors = _expression(validation.get("expression", ""), f"{path}.expression", declared, "bool")
     message, described = validation.get("message", ""), validation.get("messageExpression", "")
     if message and not message.strip():
         errors.append(invalid(f"{path}.message", message, "must be non-empty if specified"))
@@ -145,16 +149,14 @@ def _validation(validation: _Map, path: str, declared: frozenset[str], names: se
     if described and not described.strip():
         errors.append(invalid(f"{path}.messageExpression", described, "must be non-empty if specified"))
     elif described:
-        errors += _expression(described, f"{path}.messageExpression", declared, names, "string")
+        errors += _expression(described, f"{path}.messageExpression", declared, "string")
     reason = validation.get("reason")
     if reason is not None and reason not in _REASONS:
         errors.append(not_supported(f"{path}.reason", reason, _REASONS))
     return errors
 
 
-def _annotations(
-    annotations: Sequence[_Map], policy_name: str, declared: frozenset[str], names: set[str]
-) -> list[FieldError]:
+def _annotations(annotations: Sequence[_Map], policy_name: str, declared: _Types) -> list[FieldError]:
     errors: list[FieldError] = []
     if len(annotations) > _MAX_ANNOTATIONS:
         errors.append(too_many("spec.auditAnnotations", len(annotations), _MAX_ANNOTATIONS))
@@ -167,21 +169,28 @@ def _annotations(
         if not text.strip():
             errors.append(required(f"{here}.valueExpression", "valueExpression is not specified"))
         else:
-            errors += _expression(text, f"{here}.valueExpression", declared, names, "string", "null_type")
+            errors += _expression(text, f"{here}.valueExpression", declared, "string", "null_type")
         if key in keys:
             errors.append(duplicate(f"{here}.key", key))
         keys.add(key)
     return errors
 
 
-def _expression(expression: str, path: str, declared: frozenset[str], names: set[str], *types: str) -> list[FieldError]:
-    """`names` are those of the policy's variables; `types` what the value may be, none for anything."""
+def _expression(expression: str, path: str, declared: _Types, *types: str) -> list[FieldError]:
+    """`types` are those that the value may have."""
+    compiled = _compiled(expression, path, declared)
+    if isinstance(compiled, FieldError):
+        return [compiled]
+    problem = wrong_type(compiled.type, *types)
+    return [invalid(path, expression.strip(), problem)] if problem else []
+
+
+def _compiled(expression: str, path: str, declared: _Types) -> Compiled | FieldError:
     text = expression.strip()
     if not text:
-        return [required(path, "expression is not specified")]
-    compiled = compile_expression(text, declared, names)
-    problem = compiled if isinstance(compiled, str) else wrong_type(text, *types) if types else ""
-    return [invalid(path, text, problem)] if problem else []
+        return required(path, "expression is not specified")
+    compiled = compile_expression(text, declared)
+    return invalid(path, text, compiled) if isinstance(compiled, str) else compiled
 
 
 def _binding(spec: _Map) -> list[FieldError]:

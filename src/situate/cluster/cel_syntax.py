@@ -1,0 +1,232 @@
+"""The syntax tree of a CEL expression that the evaluator's parser has accepted.
+
+After the grammar of cel-spec's `doc/langdef.md`. A node's position is where the API server points when it reports
+something about it: a call's opening parenthesis, a selection's dot, an operator's own place.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+_TOKEN: Final = re.compile(
+    r"""(?P<text>[rRbB]{0,2}(?:'''(?:\\.|.)*?'''|\"\"\"(?:\\.|.)*?\"\"\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"))"""
+    r"""|(?P<comment>//[^\n]*)|(?P<name>[A-Za-z_]\w*)"""
+    r"""|(?P<number>0[xX][0-9a-fA-F]+[uU]?|(?:\d+\.\d+|\.\d+|\d+)(?:[eE][+-]?\d+)?[uU]?)"""
+    r"""|(?P<space>\s+)|(?P<mark>==|!=|<=|>=|&&|\|\||.)""",
+    re.DOTALL,
+)
+_LEVELS: Final = (("||",), ("&&",), ("<", "<=", ">=", ">", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"))
+"""Binary operators, loosest first; all of them associate to the left."""
+_WORDS: Final = {"true": "bool", "false": "bool", "null": "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: str
+    """text, name, number or mark; `end` after the last."""
+    text: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value written down; `type` is its name in CEL."""
+
+    type: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    name: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    of: Expression
+    field: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function, a method or an operator under its name in cel-go, such as `_+_`."""
+
+    function: str
+    target: Expression | None
+    arguments: tuple[Expression, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    items: tuple[Expression, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    entries: tuple[tuple[Expression, Expression], ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An object of a named type, such as `Object.spec{replicas: 3}`."""
+
+    type: str
+    fields: tuple[tuple[str, Expression], ...]
+    at: int
+
+
+Expression: TypeAlias = Literal | Name | Select | Call | ListOf | MapOf | Object
+
+
+def tokens(expression: str) -> list[Token]:
+    """Without blanks and comments."""
+    found = [Token(match.lastgroup or "", match[0], match.start()) for match in _TOKEN.finditer(expression)]
+    return [token for token in found if token.kind not in ("space", "comment")]
+
+
+def parse(expression: str) -> Expression:
+    """The tree of an expression without errors of syntax."""
+    return _Parser(tokens(expression), len(expression)).whole()
+
+
+class _Parser:
+    def __init__(self, found: list[Token], end: int) -> None:
+        self._tokens = [*found, Token("end", "", end)]
+        self._index = 0
+
+    def whole(self) -> Expression:
+        """A conditional, or what stands in its place."""
+        condition = self._binary(0)
+        if self._next.text != "?":
+            return condition
+        at = self._take().at
+        then = self._binary(0)
+        self._take()
+        return Call("_?_:_", None, (condition, then, self.whole()), at)
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._index]
+
+    def _take(self) -> Token:
+        token = self._next
+        self._index += 1
+        return token
+
+    def _binary(self, level: int) -> Expression:
+        if level == len(_LEVELS):
+            return self._unary()
+        left = self._binary(level + 1)
+        while self._next.kind != "text" and self._next.text in _LEVELS[level]:
+            operator = self._take()
+            name = "@in" if operator.text == "in" else f"_{operator.text}_"
+            left = Call(name, None, (left, self._binary(level + 1)), operator.at)
+        return left
+
+    def _unary(self) -> Expression:
+        if self._next.kind != "mark" or self._next.text not in ("!", "-"):
+            return self._member()
+        operator = self._take()
+        if operator.text == "-" and self._next.kind == "number":
+            literal = self._member()
+            return Literal(literal.type, operator.at) if isinstance(literal, Literal) else literal
+        return Call(f"{operator.text}_", None, (self._unary(),), operator.at)
+
+    def _member(self) -> Expression:
+        found = self._primary()
+        while self._next.kind == "mark":
+            at = self._next.at
+            if self._next.text == ".":
+                self._take()
+                field = self._take().text
+                if self._next.text == "(":
+                    at = self._take().at
+                    found = Call(field, found, self._until(")"), at)
+                else:
+                    found = Select(found, field, at)
+            elif self._next.text == "[":
+                self._take()
+                (index,) = self._until("]")
+                found = Call("_[_]", None, (found, index), at)
+            elif self._next.text == "{":
+                self._take()
+                found = Object(_dotted(found), self._fields(), at)
+            else:
+                break
+        return found
+
+    def _primary(self) -> Expression:
+        token = self._take()
+        if token.kind == "number":
+            return Literal(_number_type(token.text), token.at)
+        if token.kind == "text":
+            quote = min(token.text.find(mark) for mark in "'\"" if mark in token.text)
+            return Literal("bytes" if "b" in token.text[:quote].lower() else "string", token.at)
+        if token.kind == "name":
+            if self._next.text == "(" and self._next.kind == "mark":
+                at = self._take().at
+                return Call(token.text, None, self._until(")"), at)
+            if token.text in _WORDS:
+                return Literal(_WORDS[token.text], token.at)
+            return Name(token.text, token.at)
+        if token.text == "(":
+            (inner,) = self._until(")")
+            return inner
+        if token.text == "[":
+            return ListOf(self._until("]"), token.at)
+        if token.text == "{":
+            return MapOf(self._entries(), token.at)
+        # A leading dot: the name of the outermost scope.
+        return self._primary()
+
+    def _until(self, closing: str) -> tuple[Expression, ...]:
+        """Expressions between commas; a comma may come before the end."""
+        found: list[Expression] = []
+        while self._next.text != closing:
+            found.append(self.whole())
+            if self._next.text == ",":
+                self._take()
+        self._take()
+        return tuple(found)
+
+    def _entries(self) -> tuple[tuple[Expression, Expression], ...]:
+        found: list[tuple[Expression, Expression]] = []
+        while self._next.text != "}":
+            key = self.whole()
+            self._take()
+            found.append((key, self.whole()))
+            if self._next.text == ",":
+                self._take()
+        self._take()
+        return tuple(found)
+
+    def _fields(self) -> tuple[tuple[str, Expression], ...]:
+        found: list[tuple[str, Expression]] = []
+        while self._next.text != "}":
+            name = self._take().text
+            self._take()
+            found.append((name, self.whole()))
+            if self._next.text == ",":
+                self._take()
+        self._take()
+        return tuple(found)
+
+
+def _dotted(expression: Expression) -> str:
+    if isinstance(expression, Select):
+        return f"{_dotted(expression.of)}.{expression.field}"
+    return expression.name if isinstance(expression, Name) else ""
+
+
+def _number_type(text: str) -> str:
+    if text[-1] in "uU":
+        return "uint"
+    plain = text[:2].lower() == "0x" or text.isdigit()
+    return "int" if plain else "double"

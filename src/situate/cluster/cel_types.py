@@ -1,0 +1,250 @@
+"""Types of CEL: how they are written, what fits where, and the signatures of what may be called.
+
+After cel-go's `checker` and `common/stdlib`, and `k8s.io/apiserver/pkg/cel/library`. Only what `cel_functions` and the
+evaluator know has a signature here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type; objects are known by their name."""
+
+    name: str
+    of: tuple[Type, ...] = ()
+    """Of a list its items, of a map its keys and values, of `type` what it is the type of."""
+    fields: Mapping[str, Type] | None = field(default=None, compare=False)
+    """Of an object; None for any other type."""
+
+    def __str__(self) -> str:
+        """As errors about operands name it."""
+        return f"{self.name}({', '.join(str(each) for each in self.of)})" if self.of else self.name
+
+    @property
+    def result(self) -> str:
+        """As errors about the value of a whole expression name it."""
+        below = ", ".join(each.result for each in self.of)
+        name = _LONG.get(self.name, self.name)
+        return f"{name}({below})" if self.of else name
+
+
+_LONG: Final = {
+    "null": "null_type",
+    "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
+}
+
+DYN: Final = Type("dyn")
+ERROR: Final = Type("!error!")
+"""Of what was reported already: it fits everywhere."""
+BOOL: Final = Type("bool")
+INT: Final = Type("int")
+STRING: Final = Type("string")
+DOUBLE: Final = Type("double")
+BYTES: Final = Type("bytes")
+NULL: Final = Type("null")
+TIMESTAMP: Final = Type("timestamp")
+DURATION: Final = Type("duration")
+
+_NEVER_NULL: Final = frozenset({"bool", "int", "uint", "double", "string", "bytes", "list", "map", "type"})
+
+
+def list_of(items: Type) -> Type:
+    return Type("list", (items,))
+
+
+def map_of(keys: Type, values: Type) -> Type:
+    return Type("map", (keys, values))
+
+
+def type_of(of: Type) -> Type:
+    return Type("type", (of,))
+
+
+def object_type(name: str, fields: Mapping[str, Type]) -> Type:
+    return Type(name, (), fields)
+
+
+TYPE_NAMES: Final[Mapping[str, Type]] = {
+    **{name: type_of(Type(name)) for name in ("int", "uint", "double", "string", "bytes", "bool", "null_type")},
+    "list": type_of(list_of(DYN)),
+    "map": type_of(map_of(DYN, DYN)),
+    "type": type_of(Type("type")),
+}
+"""Names that stand for types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    method: bool
+    """The first argument stands before the dot."""
+    arguments: tuple[Type, ...]
+    result: Type
+
+
+def applied(signatures: Sequence[Signature], arguments: Sequence[Type], *, method: bool) -> Type | None:
+    """Type of a call's value; dyn if several signatures fit and differ in it, None if none fits."""
+    found: Type | None = None
+    for signature in signatures:
+        if signature.method is not method or len(signature.arguments) != len(arguments):
+            continue
+        bound: dict[str, Type] = {}
+        if all(_fits(given, wanted, bound) for given, wanted in zip(arguments, signature.arguments, strict=True)):
+            result = _with(signature.result, bound)
+            found = result if found in (None, result) else DYN
+    return found
+
+
+def _fits(given: Type, wanted: Type, bound: dict[str, Type]) -> bool:
+    """Whether a value of one type may stand where another is wanted; letters in `wanted` are bound on the way."""
+    if len(wanted.name) == 1:
+        known = bound.get(wanted.name)
+        if known is None:
+            bound[wanted.name] = given
+            return True
+        if not (_fits(given, known, {}) or _fits(known, given, {})):
+            return False
+        if _vague(known) < _vague(given):
+            bound[wanted.name] = given
+        return True
+    if DYN in (given, wanted) or ERROR in (given, wanted):
+        return _bind_all(wanted, bound)
+    if given == NULL or wanted == NULL:
+        other = wanted if given == NULL else given
+        return other.name not in _NEVER_NULL
+    if given.name != wanted.name or len(given.of) != len(wanted.of):
+        # Types of types are compared when they are values, not here.
+        return given.name == wanted.name == "type"
+    return given.name == "type" or all(_fits(one, other, bound) for one, other in zip(given.of, wanted.of, strict=True))
+
+
+def _bind_all(wanted: Type, bound: dict[str, Type]) -> bool:
+    for each in wanted.of:
+        if len(each.name) == 1:
+            bound.setdefault(each.name, DYN)
+        _bind_all(each, bound)
+    return True
+
+
+def _vague(of: Type) -> int:
+    """How much of a type is left open."""
+    return int(of == DYN) + sum(_vague(each) for each in of.of)
+
+
+def _with(result: Type, bound: Mapping[str, Type]) -> Type:
+    if len(result.name) == 1:
+        return bound.get(result.name, DYN)
+    return Type(result.name, tuple(_with(each, bound) for each in result.of)) if result.of else result
+
+
+_NUMBERS: Final = ("int", "uint", "double")
+_ORDERED: Final = ("bool", *_NUMBERS, "string", "bytes", "timestamp", "duration")
+_COMPARED: Final = " ".join(
+    f"({one},{other}):bool"
+    for one in _ORDERED
+    for other in _ORDERED
+    if one == other or (one in _NUMBERS and other in _NUMBERS)
+)
+_GET: Final = "timestamp.():int timestamp.(string):int"
+_PART: Final = f"{_GET} duration.():int"
+_COUNTED: Final = " ".join(f"({each}):int {each}.():int" for each in ("string", "bytes", "list(A)", "map(A,B)"))
+_TEXT: Final[Mapping[str, str]] = {
+    "_?_:_": "(bool,A,A):A",
+    "!_": "(bool):bool",
+    "-_": "(int):int (double):double",
+    "_==_": "(A,A):bool",
+    "_!=_": "(A,A):bool",
+    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _COMPARED),
+    "_+_": " ".join(f"({each},{each}):{each}" for each in (*_NUMBERS, "string", "bytes", "list(A)", "duration"))
+    + " (timestamp,duration):timestamp (duration,timestamp):timestamp",
+    "_-_": " ".join(f"({each},{each}):{each}" for each in (*_NUMBERS, "duration"))
+    + " (timestamp,timestamp):duration (timestamp,duration):timestamp",
+    **dict.fromkeys(("_*_", "_/_"), " ".join(f"({each},{each}):{each}" for each in _NUMBERS)),
+    "_%_": "(int,int):int (uint,uint):uint",
+    "_[_]": "(list(A),int):A (map(A,B),A):B",
+    "@in": "(A,list(A)):bool (A,map(A,B)):bool",
+    "size": _COUNTED,
+    "int": "(int):int (uint):int (double):int (string):int (timestamp):int (duration):int",
+    "uint": "(uint):uint (int):uint (double):uint (string):uint",
+    "double": "(double):double (int):double (uint):double (string):double",
+    "string": " ".join(f"({each}):string" for each in ("string", "bool", "bytes", *_NUMBERS, "timestamp", "duration")),
+    "bytes": "(bytes):bytes (string):bytes",
+    "bool": "(bool):bool (string):bool",
+    "timestamp": "(timestamp):timestamp (int):timestamp (string):timestamp",
+    "duration": "(duration):duration (int):duration (string):duration",
+    "type": "(A):type(A)",
+    "dyn": "(A):dyn",
+    **dict.fromkeys(("contains", "startsWith", "endsWith"), "string.(string):bool"),
+    "matches": "string.(string):bool (string,string):bool",
+    **dict.fromkeys(
+        ("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
+        _GET,
+    ),
+    **dict.fromkeys(("getHours", "getMinutes", "getSeconds", "getMilliseconds"), _PART),
+    "charAt": "string.(int):string",
+    **dict.fromkeys(("indexOf", "lastIndexOf"), "string.(string):int string.(string,int):int list(A).(A):int"),
+    **dict.fromkeys(("lowerAscii", "upperAscii", "trim"), "string.():string"),
+    "replace": "string.(string,string):string string.(string,string,int):string",
+    "split": "string.(string):list(string) string.(string,int):list(string)",
+    "substring": "string.(int):string string.(int,int):string",
+    "join": "list(string).():string list(string).(string):string",
+    "find": "string.(string):string",
+    "findAll": "string.(string):list(string) string.(string,int):list(string)",
+    "sum": " ".join(f"list({each}).():{each}" for each in (*_NUMBERS, "duration")),
+    **dict.fromkeys(("min", "max"), " ".join(f"list({each}).():{each}" for each in _ORDERED)),
+    "isSorted": " ".join(f"list({each}).():bool" for each in _ORDERED),
+    "quantity": "(string):kubernetes.Quantity",
+    "isQuantity": "(string):bool",
+    "isInteger": "kubernetes.Quantity.():bool",
+    "asInteger": "kubernetes.Quantity.():int",
+    "asApproximateFloat": "kubernetes.Quantity.():double",
+    "sign": "kubernetes.Quantity.():int",
+    **dict.fromkeys(
+        ("add", "sub"),
+        "kubernetes.Quantity.(kubernetes.Quantity):kubernetes.Quantity kubernetes.Quantity.(int):kubernetes.Quantity",
+    ),
+    **dict.fromkeys(("isGreaterThan", "isLessThan"), "kubernetes.Quantity.(kubernetes.Quantity):bool"),
+    "compareTo": "kubernetes.Quantity.(kubernetes.Quantity):int",
+}
+"""By function, its signatures: `(arguments):result`, or `receiver.(arguments):result` of a method."""
+_SIGNATURE: Final = re.compile(r"(?:(?P<receiver>\S+)\.)?\((?P<arguments>\S*)\):(?P<result>\S+)")
+
+
+@cache
+def signatures(function: str) -> tuple[Signature, ...]:
+    """None for an unknown function."""
+    return tuple(_signature(text) for text in _TEXT.get(function, "").split())
+
+
+def _signature(text: str) -> Signature:
+    match = _SIGNATURE.fullmatch(text)
+    assert match is not None, text
+    receiver = match["receiver"]
+    arguments = tuple(_read(each) for each in _apart(match["arguments"]))
+    return Signature(
+        receiver is not None, (*((_read(receiver),) if receiver else ()), *arguments), _read(match["result"])
+    )
+
+
+def _apart(text: str) -> list[str]:
+    """At the commas that stand in no parentheses."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        if char == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts if text else []
+
+
+def _read(text: str) -> Type:
+    name, opened, rest = text.partition("(")
+    return Type(name, tuple(_read(each) for each in _apart(rest[:-1]))) if opened else Type(name)
