@@ -40,6 +40,7 @@ class Change(Flag):
     TAINTS = auto()
     CONDITIONS = auto()
     ANNOTATIONS = auto()
+    FEATURES = auto()
     SCALE_DOWN = auto()
     TOLERATIONS = auto()
     GATES_ELIMINATED = auto()
