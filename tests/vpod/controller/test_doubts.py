@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from situate.testing.network import Weather
-from situate.testing.vpod.history import SetSource, Settings, SpoilStatus
+from situate.testing.vpod.history import DeleteSource, SetSource, Settings, SpoilStatus
 from situate.testing.vpod.invariants import Watchdog, satisfied
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world import VPodWorld
+from situate.vpod.drain import Eviction
 
 
 @pytest.fixture
@@ -79,3 +81,40 @@ def test_a_stale_leader_that_wakes_up_does_not_call_the_new_leaders_placements_d
     world.let_pass(5.0)
     assert world.events["PlacementDrift"] == 1
     watchdog.check()
+
+
+@pytest.mark.rule("vpod:V15", "vpod:V16")
+def test_what_we_evict_is_not_called_somebody_elses_write(world: VPodWorld) -> None:
+    watchdog = Watchdog(world)
+    perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=6))
+    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    world.let_pass(1.0)
+    leader = world.leader()
+    assert leader is not None
+    placing = leader.controller.placing
+    assert placing.state is not None
+    (entry,) = placing.state.vpods.values()
+    eviction = Eviction(entry.key, entry.placements[0], 0)
+    done: list[asyncio.Task[bool]] = []
+    loop = leader.process.loop
+    loop.call_soon_threadsafe(lambda: done.append(loop.create_task(placing.evict(eviction))))
+    world.let_pass(5.0)
+    assert done[0].result() is True
+    assert world.events["PlacementDrift"] == 0
+
+
+def test_what_is_remembered_of_objects_goes_with_them_whoever_leads(world: VPodWorld) -> None:
+    watchdog = Watchdog(world)
+    perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=6))
+    world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    led = world.leader()
+    assert led is not None
+    assert led.controller.placing._read_before
+    led.process.pause()
+    world.let_pass(60.0, stop=lambda: world.leader() not in (None, led))
+    led.process.resume()
+    world.let_pass(30.0)
+    assert led.controller.placing.state is None
+    perform(world, watchdog, DeleteSource(wait=0.0, source=0))
+    world.let_pass(5.0)
+    assert led.controller.placing._read_before == {}

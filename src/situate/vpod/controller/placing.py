@@ -196,8 +196,8 @@ class Placing:
                     return Found(source, found)
         return None
 
-    def asked_for(self, replicas: int) -> None:
-        """We are writing this scale: seeing it is no surprise."""
+    def asked_for(self, replicas: int | None) -> None:
+        """We are writing this scale: seeing it is no surprise. None: we have not written it."""
         self._asked_replicas = replicas
 
     def saw_replicas(self, replicas: int, version: str) -> None:
@@ -364,18 +364,23 @@ class Placing:
         if found is None:
             return True
         content, settings = found.object.content, found.source.settings
-        if not may_evict(content, settings.condition):
+        if eviction.key in self._writing or not may_evict(content, settings.condition):
             return False
         patch = eviction_patch(content, eviction.placement.pod_name, settings.placements_path or "")
         if not patch:
             return True
+        self._writing.add(eviction.key)
         try:
-            written = await self._patch_status(found, JsonPatch(patch))
+            found.source.reflector.learn(await self._patch_status(found, JsonPatch(patch)))
         except NotFound:
             return True
         except (Conflict, Invalid):
             return False  # the status is another one by now: the next beat looks again
-        found.source.reflector.learn(written)
+        except KubeError:
+            self._doubtful.add(eviction.key)
+            raise
+        finally:
+            self._writing.discard(eviction.key)
         return True
 
     async def _write(self, found: Found, decision: Decision) -> None:
@@ -467,6 +472,8 @@ class Placing:
     def _vpod_changed(self, source: WatchedSource, old: Unstructured | None, new: Unstructured | None) -> None:
         state = self.state
         if state is None:
+            if new is None and old is not None:
+                self._read_before.pop(Key(old.metadata.namespace, source.prefix + old.metadata.name), None)
             return
         before = self._read(source, old) if old is not None else None
         after = self._read(source, new) if new is not None else None
@@ -538,10 +545,12 @@ class Placing:
         state = self.state
         if state is None:
             return
-        if state.ousted:
+        # not those that are empty: a pod that is annotated for good must not cost every event a look at every vpod
+        ousted = {o for o in state.ousted if state.slots[o].adding or state.slots[o].committed}
+        if ousted:
             for key, entry in state.vpods.items():
                 held = entry.reserved if entry.reserved is not None else entry.status
-                if not state.ousted.isdisjoint(held):
+                if not ousted.isdisjoint(held):
                     self.queue.add(key)
         if open_before is not None and _open_pods(state) > open_before:
             self.retry_short()

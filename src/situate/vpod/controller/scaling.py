@@ -6,13 +6,13 @@ What a beat decides is `situate.vpod.autoscaler`; how drained vpods move is `pla
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import structlog
 
 from situate.kube.client import Client
-from situate.kube.errors import Conflict, KubeError, NotFound
+from situate.kube.errors import ApiError, Conflict, KubeError, NotFound
 from situate.objects.resources import STATEFULSETS
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
@@ -117,20 +117,42 @@ class Scaling:
             self._placing.retry_short()
         if decided.replicas != scale.spec.replicas:
             await self._write(decided, scale.spec.replicas, scale.metadata.resource_version)
-        for eviction in decided.evictions:
-            if await self._evict(eviction):
+        await self._evict_all(decided.evictions)
+        return decided.wake_at
+
+    async def _evict_all(self, evictions: Iterable[Eviction]) -> None:
+        """In order. What fails for one vpod does not stop the others, and fails the beat in the end.
+
+        In the reference profile the first failure ends the beat.
+        """
+        failure: KubeError | None = None
+        for eviction in evictions:
+            try:
+                gone = await self._evict(eviction)
+            except KubeError as problem:
+                if not self._options().safe:
+                    raise
+                failure, gone = failure or problem, False
+            state = self._placing.state
+            if gone and state is not None:
                 evicted(state, eviction)
                 self._reporter.evicted(eviction)
             self._placing.queue.add(eviction.key)
-        return decided.wake_at
+        if failure is not None:
+            raise failure
 
     async def _write(self, decided: Beat, before: int, version: str) -> None:
         options = self._options()
         namespace, name = options.statefulset_namespace, options.statefulset_name
         self._placing.asked_for(decided.replicas)
-        written = await self._actuator.write(
-            self._client.update_scale(STATEFULSETS, name, decided.replicas, namespace, resource_version=version)
-        )
+        try:
+            written = await self._actuator.write(
+                self._client.update_scale(STATEFULSETS, name, decided.replicas, namespace, resource_version=version)
+            )
+        except (ApiError, Retriable) as problem:
+            if isinstance(problem, Retriable) or problem.status < 500:
+                self._placing.asked_for(None)  # it was not carried out: whoever writes this number is somebody else
+            raise
         self._log.info("the StatefulSet is scaled", before=before, after=decided.replicas, needed=decided.needed)
         self._reporter.scaled(before, decided)
         self._placing.saw_replicas(written.spec.replicas, written.metadata.resource_version)
@@ -150,9 +172,11 @@ async def _wait(event: asyncio.Event, at_most_s: float) -> None:
     """Until the event is set, or the time is over."""
     if at_most_s <= 0:
         return
-    timer = asyncio.ensure_future(event.wait())
-    await asyncio.wait([timer], timeout=at_most_s)
-    timer.cancel()
+    set_ = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait([set_], timeout=at_most_s)
+    finally:
+        set_.cancel()
 
 
 def _now() -> float:
