@@ -17,7 +17,7 @@ from situate.vpod.pods import NodeFacts, PodFacts
 from situate.vpod.state_json import to_json
 from tests.conformance import knative_policy
 from tests.conformance.knative_main import as_json, nodes, pod_facts, vpod
-from tests.conformance.outcome import PASSED, Case, Outcome, UnknownPhraseError, failed
+from tests.conformance.outcome import PASSED, Case, Outcome, UnknownPhraseError, compared, failed
 
 Json = Any
 _PERIOD_S = 100.0
@@ -314,11 +314,30 @@ def holds(world: World, name: str, wanted: Json) -> str:
     return f"{name}: expected {wanted!r}, got {value!r}"
 
 
+def _refused(given: Mapping[str, Json], expected: Mapping[str, Json]) -> Outcome:
+    """D17: what cannot be is no setting; nothing is scheduled, and nothing divides by zero."""
+    try:
+        World(given)
+    except ValueError:
+        said = {"panic": False, "error": True, "placements": [], "converges": False, "refused": True}
+    else:
+        return failed(f"capacity {given['capacity']} is taken")
+    for name in expected:
+        if name not in said and name != "note":
+            raise UnknownPhraseError(f"expectation {name!r}")
+    return compared(
+        said,
+        {name: wanted or [] if name == "placements" else wanted for name, wanted in expected.items() if name != "note"},
+    )
+
+
 def scenario(case: Case) -> Outcome:
     """Every key that is expected must hold at the end."""
     given, expected = case["input"], case["expected"]
     if "descheduler_policy" in given or "scheduler_policy" in given:
         return knative_policy.divergence(case)
+    if given.get("capacity", 1) < 1:
+        return _refused(given, expected)
     world = World(given)
     steps = list(given.get("steps") or ())
     if not any("promote" in step or "reservations rebuilt" in step for step in steps):

@@ -28,6 +28,7 @@ from situate.vpod.policy.registry import Policy, Predicate, Priority, filter_plu
 from situate.vpod.policy.status import Code, Status, merged
 from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
 from situate.vpod.state import State
+from tests.conformance.knative_main import without_empty
 from tests.conformance.outcome import (
     PASSED,
     Case,
@@ -141,10 +142,24 @@ def state_json(state: EraState) -> dict[str, object]:
 def schedule(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     subject = vpod(given["vpod"])
-    decision = era_decision(cluster(given), [subject], reservations(given["reserved"]), subject, mode(given))
-    return _outcome(decision, expected) + differences(
-        requeue_after_seconds=(_REQUEUE_S if decision.left else None, expected["requeue_after_seconds"])
-    )
+    vpods = [subject, *map(vpod, given.get("other_vpods") or ())]
+    decision = era_decision(cluster(given), vpods, reservations(given.get("reserved")), subject, mode(given))
+    reserved = {str(key): by_pod for key, by_pod in decision.reserved.items() if by_pod}
+    more = {
+        "requeue_after_seconds": _REQUEUE_S if decision.left else None,
+        "left": decision.left,
+        "reserved": reserved,
+    }
+    asked = {name: wanted for name, wanted in expected.items() if name not in ("placements", "error")}
+    unknown = [f"unknown expectation {name!r}" for name in asked if name not in more]
+    known = {
+        name: (more[name], wanted) for name, wanted in asked.items() if name in more and not _unasserted(name, wanted)
+    }
+    return _outcome(decision, expected) + unknown + differences(**known)
+
+
+def _unasserted(name: str, wanted: object) -> bool:
+    return name == "reserved" and wanted is None
 
 
 def _outcome(decision: EraDecision | Decision, expected: Json) -> list[str]:
@@ -211,7 +226,7 @@ def compact(case: Case) -> list[str]:
     if given["is_leader"]:
         for key, placement in era_compaction(state, vpods, mode(given)):
             evictions.setdefault(str(key), []).append(placement)
-    wanted = {key: list(placements(entries)) for key, entries in expected["evictions"].items()}
+    wanted = {key: list(placements(entries)) for key, entries in without_empty(expected["evictions"]).items()}
     return differences(evictions=(evictions, wanted))
 
 

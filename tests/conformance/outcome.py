@@ -70,6 +70,8 @@ def optional(runner: CaseRunner) -> CaseRunner:
 
 def attempted(runner: CaseRunner, case: Case) -> Outcome:
     """One case; whatever it does to an adapter, it must not keep the other cases from running."""
+    if not isinstance(case, Mapping):
+        return failed(f"a case is a mapping, this is {case!r:.80}")
     try:
         return runner(case)
     except UnknownPhraseError as phrase:

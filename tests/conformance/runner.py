@@ -100,12 +100,16 @@ def run_file(file: Path, system: str) -> FileReport:
         return FileReport(name, error=f"{file.name} cannot be read as JSON: {error}")
     if not isinstance(cases, list):
         return FileReport(name, error=f"{file.name} holds no list of cases")
-    return FileReport(name, tuple(Result(name, _name(case), attempted(runner, case)) for case in cases))
+    return FileReport(
+        name, tuple(Result(name, _name(n, case), attempted(runner, case)) for n, case in enumerate(cases))
+    )
 
 
-def _name(case: Mapping[str, object]) -> str:
-    identity, title = case.get("id"), case.get("name")
-    return f"{identity} ({title})" if identity and title else str(identity or title)
+def _name(number: int, case: object) -> str:
+    """As the case says; its place in the file if it says nothing."""
+    given = case if isinstance(case, Mapping) else {}
+    identity, title = given.get("id"), given.get("name")
+    return f"{identity} ({title})" if identity and title else str(identity or title or f"case {number}")
 
 
 def _counts(passed: int, failures: int, skips: int) -> str:

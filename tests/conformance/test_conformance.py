@@ -67,6 +67,7 @@ def test_a_line_a_file_with_each_failed_case(tmp_path: Path) -> None:
         pytest.param("state.json", [{"id": "x", "action": "dance"}], "unknown operation: action 'dance'", id="action"),
         pytest.param("state.json", [{"id": "x"}], "KeyError: 'action'", id="a case without action"),
         pytest.param("golden_traces.json", [{"name": "x"}], "KeyError", id="a trace without content"),
+        pytest.param("state.json", ["text", None], "case 1: a case is a mapping, this is None", id="no case"),
     ],
 )
 def test_what_is_not_known_fails_loudly(tmp_path: Path, name: str, content: Any, message: str) -> None:
@@ -134,6 +135,7 @@ SCENARIO = {"capacity": 10, "replicas": 2, "vpod": {"key": "a/b", "vreplicas": 6
         pytest.param({"vpod": None, "vpods": "20 vpods of 5 vreplicas each",
                       "steps": ["schedule all", "autoscale", "repeat 3 times"]},
                      {"replicas": 10, "left": 0, "converges": True, "failed_resources": []}),
+        pytest.param({"capacity": 0}, {"panic": False, "error": True, "placements": []}),
         pytest.param({"pods": [{"name": "statefulset-name-0", "node": "n", "phase": "Failed"},
                                {"name": "statefulset-name-1", "node": "n", "deletion_timestamp": "set"}]},
                      {"left": 6, "error": True, "failed_resources": 1}),
@@ -146,6 +148,61 @@ def test_the_vocabulary_of_scenarios(tmp_path: Path, given: dict[str, Any], expe
     assert (status, lines[0]) == (0, "knative/divergences.json: 1 passed, 0 failed, 0 skipped"), lines
     wrong = {**case, "expected": {**expected, "replicas": 77}}
     assert run(write(tmp_path / "knative", "divergences.json", [wrong]))[0] == 1, "an expectation was not looked at"
+
+
+ONE_POD = {
+    "statefulset": "s",
+    "replicas": 3,
+    "capacity": 10,
+    "pods": [{"name": f"s-{ordinal}", "node": "n", "ordinal": ordinal, "schedulable": True} for ordinal in range(3)],
+}
+HELD = [{"pod": "s-4", "vreplicas": 0}]
+POLICY_CASE = {
+    **ONE_POD,
+    "nodes": [{"name": "n", "zone": None}],
+    "vpod": {"key": "a/b", "vreplicas": 12},
+    "reserved": {},
+    "scheduler_policy_type": "MAXFILLUP",
+}
+FULL = [{"pod": "s-0", "vreplicas": 10}, {"pod": "s-1", "vreplicas": 2}]
+
+
+@pytest.mark.parametrize(
+    ("file", "case"),
+    [
+        pytest.param("state.json",
+                     {"action": "build_state",
+                      "input": {**ONE_POD, "vpods": [{"key": "a/b", "vreplicas": 1, "placements": HELD}]},
+                      "expected": {"free_cap": [10] * 5, "last_ordinal_v0431": 4}},
+                     id="a placement of nothing is a placement"),
+        pytest.param("scheduler.json",
+                     {"action": "schedule", "applies_to": ["v0.43.1"],
+                      "input": {**ONE_POD, "min_replicas": 3, "vpod": {"key": "a/b", "vreplicas": 1},
+                                "effective_reserved": {}},
+                      "expected": {"placements": [{"pod": "s-0", "vreplicas": 1}], "left": 0}},
+                     id="v0.43.1 spreads over no least number of pods"),
+        pytest.param("scheduler.json",
+                     {"action": "schedule", "applies_to": ["main"],
+                      "input": {**ONE_POD, "vpod": {"key": "a/b", "vreplicas": 1,
+                                                    "placements": [{"pod": "s-2", "vreplicas": 1}]},
+                                "initial_reserved": None},
+                      "expected": {"placements": [{"pod": "s-2", "vreplicas": 1}]}},
+                     id="just promoted"),
+        pytest.param("compactor.json",
+                     {"action": "may_compact", "input": {**ONE_POD, "vpods": []}, "expected": {"evictions": {"a/b": []}}},
+                     id="nothing is evicted of one"),
+        pytest.param("scheduler_policy.json",
+                     {"action": "schedule", "input": POLICY_CASE,
+                      "expected": {"placements": FULL, "error": False, "left": 0,
+                                   "reserved": {"a/b": {"s-0": 10, "s-1": 2}}}},
+                     id="what the policy era leaves and reserves"),
+    ],
+)  # fmt: skip
+def test_what_the_shape_allows_and_no_file_of_ours_shows(tmp_path: Path, file: str, case: dict[str, Any]) -> None:
+    status, lines = run(write(tmp_path / "knative", file, [{"id": "x", **case}]))
+    assert status == 0, lines
+    wrong = {**case, "expected": {**case["expected"], "wonder": 1}}
+    assert run(write(tmp_path / "knative", file, [wrong]))[0] == 1, "an expectation was not looked at"
 
 
 def test_the_loop_of_the_autoscaler(tmp_path: Path) -> None:

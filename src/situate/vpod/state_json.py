@@ -26,13 +26,15 @@ def schedulable_pods(state: State) -> list[int]:
 
 def last_ordinal(state: State) -> int:
     """The highest ordinal that accepts or is named by a status; -1 if there is none."""
-    return max((o for o, slot in state.slots.items() if _is_seen(slot)), default=-1)
+    return max(free_by_ordinal(state), default=-1)
 
 
 def free_by_ordinal(state: State) -> dict[int, int]:
-    """Capacity minus what statuses say, of the ordinals that accept or are named by a status."""
+    """Capacity minus what statuses say, of the ordinals that accept or are named by a status, be it with 0."""
     capacity = state.options.capacity
-    return {o: capacity - slot.committed for o, slot in sorted(state.slots.items()) if _is_seen(slot)}
+    named = {ordinal: capacity for entry in state.vpods.values() for ordinal in entry.status}
+    seen = {ordinal: capacity - slot.committed for ordinal, slot in state.slots.items() if _is_seen(slot)}
+    return dict(sorted((named | seen).items()))
 
 
 def free_capacity(state: State) -> int:
