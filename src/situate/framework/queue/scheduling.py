@@ -229,6 +229,11 @@ class SchedulingQueue:
     def __iter__(self) -> Iterator[WaitingPod]:
         return iter(self._pods.values())
 
+    @property
+    def remembered_events(self) -> int:
+        """So many events are kept for pods in flight."""
+        return len(self._events)
+
     def counts(self) -> dict[str, int]:
         """As `scheduler_pending_pods` has them."""
         gated = sum(pod.gated for pod in self._unschedulable.values())
