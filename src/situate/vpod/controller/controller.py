@@ -135,7 +135,8 @@ class VPodController:
     def reconfigure(self, settings: StatefulSetSettings) -> None:
         """Takes new settings without a restart (B15). What is watched is decided at the start."""
         self.settings = settings
-        self._take(replace(settings.options(), placing=self._options.placing, removing=self._options.removing))
+        self._policies.reconfigure(settings)
+        self._take(replace(settings.options(), placing=self._policies.placing, removing=self._policies.removing))
 
     def _take(self, options: Options) -> None:
         self._options = options

@@ -30,8 +30,31 @@ class Policies:
         self._record = record
         self._changed = changed
         self._log = structlog.get_logger().bind(controller="vpod", statefulset=options.statefulset)
-        if watched.policies is not None:
-            watched.policies.store.on_change(lambda _, new: self._seen(new))
+        self._store = watched.policies.store if watched.policies is not None else None
+        if self._store is not None:
+            self._store.on_change(lambda _, new: self._seen(new))
+
+    def reconfigure(self, settings: StatefulSetSettings) -> None:
+        """Other ConfigMaps may be named now (B15). What they say is in force at once, as far as it is valid."""
+        before, self._settings = self._settings, settings
+        shipped: Options = settings.options()
+        changed = set()
+        if settings.scheduler_config != before.scheduler_config:
+            self.placing = shipped.placing
+            changed.add(settings.scheduler_config)
+        if settings.descheduler_config != before.descheduler_config:
+            self.removing = shipped.removing
+            changed.add(settings.descheduler_config)
+        if self._store is not None:
+            for found in self._store.list():
+                if found.metadata.name in changed:
+                    self._seen(found)
+        elif settings.policy == "policy" and (settings.scheduler_config or settings.descheduler_config):
+            self._log.warning(
+                "the ConfigMaps are not watched, for `policy` was another one at the start; what Knative ships is in "
+                "force",
+                next_step="restart to take over the ConfigMaps",
+            )
 
     def _seen(self, found: ConfigMap | None) -> None:
         """A deleted ConfigMap changes nothing: what it said last stays in force."""
