@@ -319,7 +319,13 @@ def _refused(given: Mapping[str, Json], expected: Mapping[str, Json]) -> Outcome
     try:
         World(given)
     except ValueError:
-        said = {"panic": False, "error": True, "placements": [], "converges": False, "refused": True}
+        said = {
+            "panic": False,
+            "error": True,
+            "placements": [],
+            "converges": False,
+            "replicas": given.get("replicas", 0),
+        }
     else:
         return failed(f"capacity {given['capacity']} is taken")
     for name in expected:
