@@ -50,21 +50,24 @@ def human_duration(left: int) -> str:
     return f"{years}y"
 
 
-def _name(obj: Obj) -> str:
+def name_of(obj: Obj) -> str:
+    """The first cell of nearly every row."""
     name: str = obj["metadata"]["name"]
     return name
 
 
-def _age(obj: Obj, now: float) -> str:
+def age_of(obj: Obj, now: float) -> str:
+    """Time since the object was created."""
     return since(obj["metadata"].get("creationTimestamp"), now)
 
 
 def created_at(obj: Obj, _now: float) -> list[Any]:
     """The default row."""
-    return [_name(obj), obj["metadata"].get("creationTimestamp")]
+    return [name_of(obj), obj["metadata"].get("creationTimestamp")]
 
 
-def _containers(template: Obj) -> list[str]:
+def container_cells(template: Obj) -> list[str]:
+    """Names and images of a template's containers."""
     containers = template.get("spec", {}).get("containers") or ()
     return [
         ",".join(container.get("name", "") for container in containers),
@@ -72,11 +75,13 @@ def _containers(template: Obj) -> list[str]:
     ]
 
 
-def _labels(labels: Mapping[str, str] | None) -> str:
+def label_text(labels: Mapping[str, str] | None) -> str:
+    """Labels as `a=b,c=d`."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or _NONE
 
 
-def _selector(selector: Obj | None) -> str:
+def selector_cell(selector: Obj | None) -> str:
+    """A LabelSelector as a cell shows it."""
     return selector_text(selector) or _NONE
 
 
@@ -114,10 +119,10 @@ def _node(node: Obj, now: float) -> list[Any]:
     if info.get("architecture"):
         kernel += f" ({info['architecture']})"
     return [
-        _name(node),
+        name_of(node),
         ",".join(shown),
         ",".join(sorted(roles)) or _NONE,
-        _age(node, now),
+        age_of(node, now),
         info.get("kubeletVersion", ""),
         _address(status, "InternalIP"),
         _address(status, "ExternalIP"),
@@ -160,7 +165,7 @@ def _event(event: Obj, now: float) -> list[Any]:
         event.get("message", "").strip(),
         first,
         count,
-        _name(event),
+        name_of(event),
     ]
 
 
@@ -169,56 +174,56 @@ def _replicas(obj: Obj, now: float) -> list[Any]:
     selector = spec.get("selector")
     plain = obj["kind"] == "ReplicationController"
     return [
-        _name(obj),
+        name_of(obj),
         spec.get("replicas", 0),
         status.get("replicas", 0),
         status.get("readyReplicas", 0),
-        _age(obj, now),
-        *_containers(spec.get("template", {})),
-        _labels(selector) if plain else _selector(selector),
+        age_of(obj, now),
+        *container_cells(spec.get("template", {})),
+        label_text(selector) if plain else selector_cell(selector),
     ]
 
 
 def _stateful_set(obj: Obj, now: float) -> list[Any]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
-    return [_name(obj), ready, _age(obj, now), *_containers(spec.get("template", {}))]
+    return [name_of(obj), ready, age_of(obj, now), *container_cells(spec.get("template", {}))]
 
 
 def _deployment(obj: Obj, now: float) -> list[Any]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     return [
-        _name(obj),
+        name_of(obj),
         f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
         status.get("updatedReplicas", 0),
         status.get("availableReplicas", 0),
-        _age(obj, now),
-        *_containers(spec.get("template", {})),
-        _selector(spec.get("selector")),
+        age_of(obj, now),
+        *container_cells(spec.get("template", {})),
+        selector_cell(spec.get("selector")),
     ]
 
 
 def _budget(obj: Obj, now: float) -> list[Any]:
     spec = obj.get("spec", {})
     return [
-        _name(obj),
+        name_of(obj),
         str(spec.get("minAvailable", "N/A")),
         str(spec.get("maxUnavailable", "N/A")),
         obj.get("status", {}).get("disruptionsAllowed", 0),
-        _age(obj, now),
+        age_of(obj, now),
     ]
 
 
 def _service(obj: Obj, now: float) -> list[Any]:
     spec = obj.get("spec", {})
     return [
-        _name(obj),
+        name_of(obj),
         spec.get("type", ""),
         (spec.get("clusterIPs") or [_NONE])[0],
         _external(obj),
         ",".join(_port(port) for port in spec.get("ports") or ()) or _NONE,
-        _age(obj, now),
-        _labels(spec.get("selector")),
+        age_of(obj, now),
+        label_text(spec.get("selector")),
     ]
 
 
@@ -247,20 +252,21 @@ def _revision(obj: Obj, now: float) -> list[Any]:
         group = owner[0]["apiVersion"].rpartition("/")[0]
         kind = owner[0]["kind"].lower()
         controller = f"{kind}.{group}/{owner[0]['name']}" if group else f"{kind}/{owner[0]['name']}"
-    return [_name(obj), controller, obj.get("revision", 0), _age(obj, now)]
+    return [name_of(obj), controller, obj.get("revision", 0), age_of(obj, now)]
 
 
 def _priority_class(obj: Obj, now: float) -> list[Any]:
     policy = obj.get("preemptionPolicy", "")
-    return [_name(obj), obj.get("value", 0), obj.get("globalDefault", False), _age(obj, now), policy]
+    return [name_of(obj), obj.get("value", 0), obj.get("globalDefault", False), age_of(obj, now), policy]
 
 
-_MODES: Final = {
+MODES: Final = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
+"""Access modes of volumes, in short."""
 
 
 def _claim(obj: Obj, now: float) -> list[Any]:
@@ -268,14 +274,14 @@ def _claim(obj: Obj, now: float) -> list[Any]:
     phase = status.get("phase", "")
     bound = bool(spec.get("volumeName"))
     return [
-        _name(obj),
+        name_of(obj),
         "Terminating" if "deletionTimestamp" in obj["metadata"] else phase,
         spec.get("volumeName", ""),
         status.get("capacity", {}).get("storage", "") if bound else "",
-        ",".join(_MODES.get(mode, mode) for mode in status.get("accessModes") or ()) if bound else "",
+        ",".join(MODES.get(mode, mode) for mode in status.get("accessModes") or ()) if bound else "",
         spec.get("storageClassName", ""),
         spec.get("volumeAttributesClassName", "<unset>"),
-        _age(obj, now),
+        age_of(obj, now),
         spec.get("volumeMode", "<unset>"),
     ]
 
@@ -283,14 +289,14 @@ def _claim(obj: Obj, now: float) -> list[Any]:
 CELLS: Final[Mapping[str, Cells]] = {
     "pods": lambda obj, now: pod_cells(obj, lambda time: since(time, now)),
     "nodes": _node,
-    "namespaces": lambda obj, now: [_name(obj), obj.get("status", {}).get("phase", ""), _age(obj, now)],
+    "namespaces": lambda obj, now: [name_of(obj), obj.get("status", {}).get("phase", ""), age_of(obj, now)],
     "configmaps": lambda obj, now: [
-        _name(obj),
+        name_of(obj),
         len(obj.get("data") or ()) + len(obj.get("binaryData") or ()),
-        _age(obj, now),
+        age_of(obj, now),
     ],
-    "secrets": lambda obj, now: [_name(obj), obj.get("type", ""), len(obj.get("data") or ()), _age(obj, now)],
-    "serviceaccounts": lambda obj, now: [_name(obj), _age(obj, now)],
+    "secrets": lambda obj, now: [name_of(obj), obj.get("type", ""), len(obj.get("data") or ()), age_of(obj, now)],
+    "serviceaccounts": lambda obj, now: [name_of(obj), age_of(obj, now)],
     "services": _service,
     "events": _event,
     "replicationcontrollers": _replicas,
@@ -299,21 +305,21 @@ CELLS: Final[Mapping[str, Cells]] = {
     "deployments.apps": _deployment,
     "controllerrevisions.apps": _revision,
     "leases.coordination.k8s.io": lambda obj, now: [
-        _name(obj),
+        name_of(obj),
         obj.get("spec", {}).get("holderIdentity", ""),
-        _age(obj, now),
+        age_of(obj, now),
     ],
     "poddisruptionbudgets.policy": _budget,
     "priorityclasses.scheduling.k8s.io": _priority_class,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": lambda obj, now: [
-        _name(obj),
+        name_of(obj),
         len(obj.get("webhooks") or ()),
-        _age(obj, now),
+        age_of(obj, now),
     ],
     "validatingwebhookconfigurations.admissionregistration.k8s.io": lambda obj, now: [
-        _name(obj),
+        name_of(obj),
         len(obj.get("webhooks") or ()),
-        _age(obj, now),
+        age_of(obj, now),
     ],
     "persistentvolumeclaims": _claim,
 }

@@ -20,6 +20,7 @@ from situate.cluster.table_cells import (
     created_at,
     since,
 )
+from situate.cluster.table_stored import STORED
 
 Obj: TypeAlias = Mapping[str, Any]
 
@@ -121,7 +122,8 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 _DEFAULT: Final = Columns(_definitions(("Name", "Created At:date")), created_at)
 
 _BUILT_IN: Final[Mapping[str, Columns]] = {
-    table: Columns(_definitions(columns), CELLS[table]) for table, columns in _COLUMNS.items()
+    **{table: Columns(_definitions(columns), CELLS[table]) for table, columns in _COLUMNS.items()},
+    **{table: Columns(_definitions(columns), cells) for table, (columns, cells) in STORED.items()},
 }
 
 
