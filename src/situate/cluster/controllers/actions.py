@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from situate.cluster.controllers.changes import Obj
+from situate.cluster.controllers.tables import Obj
 
 
 @dataclass(frozen=True, slots=True)

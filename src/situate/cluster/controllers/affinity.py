@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from situate.cluster.controllers.changes import Obj
+from situate.cluster.controllers.tables import Obj
 
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 

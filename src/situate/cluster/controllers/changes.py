@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
-
+from situate.cluster.controllers.pods import PodFacts
+from situate.cluster.controllers.tables import Key, Obj
 from situate.cluster.stored import Stored
-
-if TYPE_CHECKING:
-    from situate.cluster.controllers.pods import PodFacts
-
-Obj: TypeAlias = Mapping[str, Any]
-"""A Kubernetes object as decoded JSON; nobody changes one in place."""
-
-Key: TypeAlias = tuple[str, str]
-"""Namespace (empty for cluster-scoped objects) and name."""
-
-PODS = "pods"
-NODES = "nodes"
-LEASES = "leases.coordination.k8s.io"
-NAMESPACES = "namespaces"
-CLAIMS = "persistentvolumeclaims"
-SERVICE_ACCOUNTS = "serviceaccounts"
-EVENTS = "events"
-DEPLOYMENTS = "deployments.apps"
-REPLICA_SETS = "replicasets.apps"
-STATEFUL_SETS = "statefulsets.apps"
-REVISIONS = "controllerrevisions.apps"
-DISRUPTION_BUDGETS = "poddisruptionbudgets.policy"
 
 
 class Change:

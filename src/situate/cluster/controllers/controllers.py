@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from situate.cluster.controllers.actions import Outcome, Refusal, Rng
-from situate.cluster.controllers.changes import Change, Key, Obj
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.groups import PodIndex
 from situate.cluster.controllers.settings import MachinerySettings
+from situate.cluster.controllers.tables import Key, Obj
 from situate.cluster.resources import Catalog
 from situate.cluster.store import Store
 

@@ -11,20 +11,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from situate.cluster.controllers.actions import NOTHING, Action, Note, Outcome, Patch, Record, Refusal, in_order
-from situate.cluster.controllers.changes import (
+from situate.cluster.controllers.changes import Change
+from situate.cluster.controllers.controllers import Cluster
+from situate.cluster.controllers.deployment.rollout import scaled_value
+from situate.cluster.controllers.pods import PodFacts, condition, controller_of, with_condition
+from situate.cluster.controllers.selectors import Selectors
+from situate.cluster.controllers.tables import (
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
-    Change,
     Key,
     Obj,
 )
-from situate.cluster.controllers.controllers import Cluster
-from situate.cluster.controllers.deployment.rollout import scaled_value
-from situate.cluster.controllers.pods import PodFacts, condition, controller_of, with_condition
-from situate.cluster.controllers.selectors import Selectors
 from situate.cluster.times import seconds as parse_time
 from situate.cluster.times import timestamp
 

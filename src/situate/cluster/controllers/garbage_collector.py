@@ -11,8 +11,9 @@ from enum import Enum
 from typing import Any
 
 from situate.cluster.controllers.actions import NOTHING, Action, Delete, Outcome, Patch, Refusal, in_order
-from situate.cluster.controllers.changes import Change, Key, Obj
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
+from situate.cluster.controllers.tables import Key, Obj
 from situate.cluster.stored import Stored
 
 FOREGROUND = "foregroundDeletion"

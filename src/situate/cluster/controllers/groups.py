@@ -10,8 +10,9 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable
 
-from situate.cluster.controllers.changes import PODS, Change, Key
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.pods import PodFacts, pod_facts
+from situate.cluster.controllers.tables import PODS, Key
 
 REVISION_LABEL = "controller-revision-hash"
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from situate.cluster.controllers.actions import NOTHING, Action, Create, Outcome, Patch, Refusal, in_order
-from situate.cluster.controllers.changes import LEASES, NODES, Change, Key, Obj
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.kubelets import Kubelets
 from situate.cluster.controllers.nodes import ready_status
 from situate.cluster.controllers.pods import condition
+from situate.cluster.controllers.tables import LEASES, NODES, Key, Obj
 from situate.cluster.times import micro_timestamp
 
 LEASE_NAMESPACE = "kube-node-lease"

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from situate.cluster.controllers.actions import NOTHING, Delete, Outcome, Patch, Refusal, in_order, merge_patch
-from situate.cluster.controllers.changes import NODES, PODS, Change, Key, Obj
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.kubelets import Kubelets
 from situate.cluster.controllers.pod_status import Health, running_status
 from situate.cluster.controllers.pods import PodFacts
+from situate.cluster.controllers.tables import NODES, PODS, Key, Obj
 
 _LONGEST_BACK_OFF = 300.0
 _ADDRESSES = (10 << 24) | (128 << 16)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from situate.cluster.controllers.changes import NODES, Change
+from situate.cluster.controllers.changes import Change
+from situate.cluster.controllers.tables import NODES
 
 SILENT = "silent"
 """Annotation on a Node, with any value: its kubelet is stopped, as if the machine had lost its network."""

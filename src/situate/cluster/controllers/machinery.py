@@ -21,7 +21,7 @@ from situate.cluster.controllers.actions import (
     Rng,
     Writer,
 )
-from situate.cluster.controllers.changes import EVENTS, PODS, Change
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster, Controller
 from situate.cluster.controllers.deployment import DeploymentController
 from situate.cluster.controllers.disruption import DisruptionController
@@ -38,6 +38,7 @@ from situate.cluster.controllers.replicaset import ReplicaSetController
 from situate.cluster.controllers.scheduler import SchedulerController
 from situate.cluster.controllers.settings import MachinerySettings
 from situate.cluster.controllers.statefulset import StatefulSetController
+from situate.cluster.controllers.tables import EVENTS, PODS
 from situate.cluster.controllers.taint_eviction import TaintEvictionController
 from situate.cluster.resources import Catalog
 from situate.cluster.store import Event, Store

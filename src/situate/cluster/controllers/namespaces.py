@@ -18,8 +18,9 @@ from situate.cluster.controllers.actions import (
     in_order,
     together,
 )
-from situate.cluster.controllers.changes import NAMESPACES, SERVICE_ACCOUNTS, Change, Key
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
+from situate.cluster.controllers.tables import NAMESPACES, SERVICE_ACCOUNTS, Key
 
 _AT_ONCE = 500
 """So many objects are deleted at one look."""

@@ -12,12 +12,13 @@ from enum import Enum
 from typing import Any
 
 from situate.cluster.controllers.actions import Action, Note, Outcome, Patch, Record, Refusal, in_order
-from situate.cluster.controllers.changes import LEASES, NODES, PODS, Change, Key, Obj
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.heartbeat import LEASE_NAMESPACE
 from situate.cluster.controllers.kubelets import Kubelets
 from situate.cluster.controllers.nodes import NOT_READY, REGION, UNREACHABLE, UNSCHEDULABLE, ZONE
 from situate.cluster.controllers.pods import condition, with_condition
+from situate.cluster.controllers.tables import LEASES, NODES, PODS, Key, Obj
 from situate.cluster.times import timestamp
 
 _MONITOR: Key = ("", "")

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from situate.cluster.controllers.actions import Patch
-from situate.cluster.controllers.changes import PODS, Change, Key, Obj
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import PodFacts
 from situate.cluster.controllers.selectors import Selectors
+from situate.cluster.controllers.tables import PODS, Key, Obj
 from situate.cluster.selection import LabelTest
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from situate.cluster.controllers.actions import NOTHING, Action, Delete, Outcome, Patch, Refusal, in_order
-from situate.cluster.controllers.changes import NODES, PODS, Change, Key
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.nodes import OUT_OF_SERVICE
 from situate.cluster.controllers.pods import PodFacts, condition, with_condition
+from situate.cluster.controllers.tables import NODES, PODS, Key
 from situate.cluster.times import timestamp
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from situate.cluster.controllers.changes import Obj
 from situate.cluster.controllers.pods import condition, with_condition
+from situate.cluster.controllers.tables import Obj
 from situate.cluster.times import timestamp
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from situate.cluster.controllers.changes import Key, Obj
+from situate.cluster.controllers.tables import Key, Obj
 from situate.cluster.stored import Stored
 from situate.cluster.times import seconds as parse_time
 

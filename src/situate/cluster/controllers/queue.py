@@ -10,7 +10,7 @@ import heapq
 from collections import deque
 from typing import TypeAlias
 
-from situate.cluster.controllers.changes import Key
+from situate.cluster.controllers.tables import Key
 
 Item: TypeAlias = tuple[str, Key]
 """Controller and key."""

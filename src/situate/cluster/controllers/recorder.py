@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from situate.cluster.controllers.actions import Create, Note, Patch
-from situate.cluster.controllers.changes import EVENTS, Obj
+from situate.cluster.controllers.tables import EVENTS, Obj
 from situate.cluster.times import timestamp
 
 _T = TypeVar("_T")

@@ -17,12 +17,13 @@ from situate.cluster.controllers.actions import (
     in_order,
     slow_start,
 )
-from situate.cluster.controllers.changes import PODS, REPLICA_SETS, Change, Key, Obj
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.groups import PodGroup
 from situate.cluster.controllers.owners import Claims
 from situate.cluster.controllers.pods import PodFacts, condition, controller_of
 from situate.cluster.controllers.selectors import label_selector
+from situate.cluster.controllers.tables import PODS, REPLICA_SETS, Key, Obj
 from situate.cluster.controllers.templates import pod_from_template
 from situate.cluster.controllers.victims import victims
 from situate.cluster.times import timestamp

@@ -17,9 +17,10 @@ from typing import Any
 
 from situate.cluster.controllers.actions import NOTHING, Action, Bind, Note, Outcome, Patch, Refusal, in_order
 from situate.cluster.controllers.affinity import preference, required_affinity
-from situate.cluster.controllers.changes import NODES, PODS, Change, Key, Obj
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import condition, with_condition
+from situate.cluster.controllers.tables import NODES, PODS, Key, Obj
 from situate.cluster.controllers.taints import untolerated, unwanted
 from situate.cluster.stored import Interned
 from situate.cluster.times import timestamp

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from situate.cluster.controllers.changes import Change, Obj
+from situate.cluster.controllers.changes import Change
+from situate.cluster.controllers.tables import Obj
 from situate.cluster.selection import Labels, LabelTest, object_selector
 
 

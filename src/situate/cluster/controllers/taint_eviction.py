@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from situate.cluster.controllers.actions import NOTHING, Delete, Note, Outcome, Patch, Refusal, in_order
-from situate.cluster.controllers.changes import NODES, PODS, Change, Key, Obj
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import with_condition
+from situate.cluster.controllers.tables import NODES, PODS, Key, Obj
 from situate.cluster.controllers.taints import tolerates
 from situate.cluster.times import timestamp
 

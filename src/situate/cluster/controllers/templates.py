@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from situate.cluster.controllers.changes import Obj
 from situate.cluster.controllers.owners import controller_reference
+from situate.cluster.controllers.tables import Obj
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 

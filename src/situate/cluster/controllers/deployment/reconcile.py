@@ -17,7 +17,7 @@ from situate.cluster.controllers.actions import (
     Refusal,
     in_order,
 )
-from situate.cluster.controllers.changes import DEPLOYMENTS, REPLICA_SETS, Change, Key, Obj
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.deployment.replica_sets import new_replica_set, resized, synced_annotations
 from situate.cluster.controllers.deployment.rollout import REVISION, Rollout, rollout
@@ -36,6 +36,7 @@ from situate.cluster.controllers.deployment.status import (
 from situate.cluster.controllers.owners import adopt, release
 from situate.cluster.controllers.pods import controller_of
 from situate.cluster.controllers.selectors import Selectors, label_selector
+from situate.cluster.controllers.tables import DEPLOYMENTS, REPLICA_SETS, Key, Obj
 
 
 class DeploymentController:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from situate.cluster.controllers.actions import Create, Note, Patch
-from situate.cluster.controllers.changes import REPLICA_SETS
 from situate.cluster.controllers.deployment.rollout import (
     DESIRED_REPLICAS,
     HASH_LABEL,
@@ -17,6 +16,7 @@ from situate.cluster.controllers.deployment.rollout import (
 )
 from situate.cluster.controllers.deployment.scaling import new_size
 from situate.cluster.controllers.owners import controller_reference
+from situate.cluster.controllers.tables import REPLICA_SETS
 from situate.cluster.controllers.templates import template_hash
 
 _NOT_COPIED = frozenset(

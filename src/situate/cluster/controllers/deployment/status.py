@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from situate.cluster.controllers.changes import Obj
 from situate.cluster.controllers.deployment.rollout import Rollout, total
+from situate.cluster.controllers.tables import Obj
 from situate.cluster.times import seconds as parse_time
 from situate.cluster.times import timestamp
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from situate.cluster.controllers.actions import Action, Create, Note, Patch
-from situate.cluster.controllers.changes import CLAIMS, PODS, Obj
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.owners import controller_reference
 from situate.cluster.controllers.pods import PodFacts, controller_of
 from situate.cluster.controllers.statefulset.identity import claim_name, claim_templates, new_claims, pod_name
+from situate.cluster.controllers.tables import CLAIMS, PODS, Obj
 
 
 def retention(stateful_set: Obj) -> tuple[str, str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from situate.cluster.controllers.actions import Patch
-from situate.cluster.controllers.changes import PODS, Obj
 from situate.cluster.controllers.groups import REVISION_LABEL
 from situate.cluster.controllers.pods import POD_INDEX_LABEL, POD_NAME_LABEL, PodFacts
+from situate.cluster.controllers.tables import PODS, Obj
 from situate.cluster.controllers.templates import pod_from_template
 
 

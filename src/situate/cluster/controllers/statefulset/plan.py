@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from situate.cluster.controllers.changes import Obj
 from situate.cluster.controllers.groups import PodGroup
 from situate.cluster.controllers.pods import PodFacts
+from situate.cluster.controllers.tables import Obj
 
 
 class Reason(Enum):

@@ -16,7 +16,7 @@ from situate.cluster.controllers.actions import (
     in_order,
     slow_start,
 )
-from situate.cluster.controllers.changes import PODS, REVISIONS, STATEFUL_SETS, Change, Key, Obj
+from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.groups import REVISION_LABEL, PodGroup
 from situate.cluster.controllers.owners import Claims, adopt
@@ -35,6 +35,7 @@ from situate.cluster.controllers.statefulset.revisions import (
     surplus,
 )
 from situate.cluster.controllers.statefulset.status import status_patch
+from situate.cluster.controllers.tables import PODS, REVISIONS, STATEFUL_SETS, Key, Obj
 from situate.cluster.selection import LabelTest
 
 BURST = 500

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from situate.cluster.controllers.actions import Action, Create, Delete, Patch
-from situate.cluster.controllers.changes import REVISIONS, Obj
 from situate.cluster.controllers.owners import controller_reference
+from situate.cluster.controllers.tables import REVISIONS, Obj
 from situate.cluster.controllers.templates import safe_hash
 
 HASH_LABEL = "controller.kubernetes.io/hash"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from situate.cluster.controllers.actions import Patch
-from situate.cluster.controllers.changes import STATEFUL_SETS, Obj
 from situate.cluster.controllers.groups import PodGroup
 from situate.cluster.controllers.statefulset.revisions import Revisions, revision_name
+from situate.cluster.controllers.tables import STATEFUL_SETS, Obj
 
 
 def status_patch(

@@ -1,0 +1,25 @@
+"""What controllers call things: the tables of the store, and objects and their keys in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Obj: TypeAlias = Mapping[str, Any]
+"""A Kubernetes object as decoded JSON; nobody changes one in place."""
+
+Key: TypeAlias = tuple[str, str]
+"""Namespace (empty for cluster-scoped objects) and name."""
+
+PODS = "pods"
+NODES = "nodes"
+LEASES = "leases.coordination.k8s.io"
+NAMESPACES = "namespaces"
+CLAIMS = "persistentvolumeclaims"
+SERVICE_ACCOUNTS = "serviceaccounts"
+EVENTS = "events"
+DEPLOYMENTS = "deployments.apps"
+REPLICA_SETS = "replicasets.apps"
+STATEFUL_SETS = "statefulsets.apps"
+REVISIONS = "controllerrevisions.apps"
+DISRUPTION_BUDGETS = "poddisruptionbudgets.policy"
