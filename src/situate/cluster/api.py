@@ -39,7 +39,8 @@ from situate.cluster.store import Store
 from situate.cluster.stored import Stored
 from situate.cluster.subresources import Subresources
 from situate.cluster.watch import Watch
-from situate.cluster.writing import Call, Writing, Written
+from situate.cluster.writing import Writing
+from situate.cluster.writing.calls import Call, Written
 from situate.objects.messages import Request, Response
 
 Answer: TypeAlias = Response | Watch
@@ -81,7 +82,7 @@ class ApiServer:
         self._deleting = Deleting(self.store, admission, self.writing)
         self._subresources = Subresources(self.store, self.writing)
         self._evictions = Evictions(self.store, self.catalog, self.writing, self._deleting)
-        self._custom = CustomResources(self.store, self.catalog, self.writing.put)
+        self._custom = CustomResources(self.store, self.catalog, self.writing.storing.put)
         self._documents = Documents(self.catalog, self._custom)
         bootstrap(self.catalog, self.store, self.writing, now)
         self._custom.settle(now)

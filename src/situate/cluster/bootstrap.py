@@ -72,4 +72,4 @@ def bootstrap(catalog: Catalog, store: Store, writing: Writing, now: float) -> N
         writing.rules(resource).prepare_create(obj, now)
         writer = Writer(_MANAGER, resource.api_version, timestamp(now))
         obj["metadata"]["managedFields"] = update(None, obj, semantics.schema, writer)
-        writing.put(resource, obj)
+        writing.storing.put(resource, obj)

@@ -21,7 +21,8 @@ from situate.cluster.rules import Obj
 from situate.cluster.store import Store
 from situate.cluster.stored import Stored
 from situate.cluster.times import seconds, timestamp
-from situate.cluster.writing import Writing, Written
+from situate.cluster.writing import Writing
+from situate.cluster.writing.calls import Written
 
 _ORPHAN: Final = "orphan"
 _FOREGROUND: Final = "foregroundDeletion"
@@ -72,7 +73,7 @@ class Deleting:
             return Written(200, self._keep(deletion, present, obj))
         if resource.table == "pods" and not deletion.options.dry_run:
             # A pod is marked even if it goes at once: its watchers see both.
-            present = self._writing.put(resource, obj) if obj != decoded(resource, present) else present
+            present = self._writing.storing.put(resource, obj) if obj != decoded(resource, present) else present
         if not deletion.options.dry_run:
             event = self._store.remove(resource.table, deletion.namespace, name)
             obj = decoded(resource, event.last)
@@ -140,7 +141,7 @@ class Deleting:
         before = decoded(deletion.resource, present)
         if before == obj:
             return present
-        return self._writing.put(deletion.resource, obj)
+        return self._writing.storing.put(deletion.resource, obj)
 
     def _terminate_namespace(self, deletion: Deletion, present: Stored, obj: Obj) -> Written:
         metadata = obj["metadata"]

@@ -18,7 +18,8 @@ from situate.cluster.store import Store
 from situate.cluster.stored import Stored
 from situate.cluster.subresources import SUCCESS, set_condition
 from situate.cluster.times import timestamp
-from situate.cluster.writing import Call, Writing, Written
+from situate.cluster.writing import Writing
+from situate.cluster.writing.calls import Call, Written
 
 _BUDGETS: Final = "poddisruptionbudgets.policy"
 _MOST_DISRUPTED: Final = 2000
@@ -46,7 +47,7 @@ class Evictions:
             raise Declined(bad_request("name in URL does not match name in Eviction object"))
         options = delete_options(call.request, body.get("deleteOptions") or {"kind": "DeleteOptions"})
         dry_run = options.dry_run or call.options.dry_run
-        yield from self._writing.admit_posted(call, body, "eviction", ("policy", "v1", "Eviction"))
+        yield from self._writing.admitting.posted(call, body, "eviction", ("policy", "v1", "Eviction"))
         present = self._store.get("pods", call.target.namespace, call.name)
         if present is None:
             raise Declined(not_found(call.resource, call.name))
@@ -111,7 +112,7 @@ class Evictions:
             _set_exhausted(metadata, status, call.now)
         if not dry_run:
             status.setdefault("disruptedPods", {})[call.name] = timestamp(call.now)
-            self._writing.put(resource, budget)
+            self._writing.storing.put(resource, budget)
 
     def _mark(self, call: Call, present: Stored, pod: Obj) -> None:
         """The condition DisruptionTarget, so that controllers know why the pod goes."""
@@ -123,7 +124,7 @@ class Evictions:
         }
         set_condition(pod.setdefault("status", {}), condition, call.now)
         if pod != decoded(call.resource, present):
-            self._writing.put(call.resource, pod)
+            self._writing.storing.put(call.resource, pod)
 
     def _deletion(self, call: Call, options: DeleteOptions, *, dry_run: bool) -> Deletion:
         # The condition just written gave the pod a new version; the one that was asked for was compared before.

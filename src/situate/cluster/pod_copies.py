@@ -26,6 +26,7 @@ Key: TypeAlias = tuple[str, str, bytes, bytes]
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 """A name that every rule for names of pods accepts."""
 _MOST: Final = 1024
+_MOST_MET: Final = 8192
 _OWN: Final = ("name", "uid", "creationTimestamp", "resourceVersion")
 
 
@@ -59,6 +60,8 @@ class PodCopies:
         self._names = names
         self._admission = admission
         self._known: dict[Key, Template] = {}
+        self._met: set[int] = set()
+        """Hashes of the keys of pods that went the whole way: most pods that are made once are never made again."""
         store.subscribe(self._observe)
 
     def read(self, request: Request, namespace: str, manager: str) -> tuple[Key, str] | None:
@@ -88,7 +91,13 @@ class PodCopies:
         )
 
     def remember(self, key: Key, made: Stored) -> None:
-        """Keeps what a pod that went the whole way has in common with others."""
+        """Keeps what a pod that went the whole way has in common with others, once it is the second of its kind."""
+        met = hash(key)
+        if met not in self._met:
+            if len(self._met) >= _MOST_MET:
+                self._met.clear()
+            self._met.add(met)
+            return
         rest = b"{" + made.raw[made.cut + 2 :]
         # A new pod's conditions bear the time of its creation: a gated one is no template.
         if len(made.managed) != 1 or b'"conditions"' in rest:

@@ -2,7 +2,7 @@
 
 One counter of revisions for everything, as in etcd. Single-threaded: a write is complete, and every listener has
 been told, when the call returns, so there are no locks and the same calls give the same store. What an object means
-(defaults, generation, admission) is decided above, in `situate.cluster.writes`.
+(defaults, generation, admission) is decided above, in `situate.cluster.writing`.
 """
 
 from __future__ import annotations

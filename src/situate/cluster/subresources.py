@@ -24,7 +24,9 @@ from situate.cluster.store import Store
 from situate.cluster.structural import ScalePaths, get_path, set_path
 from situate.cluster.table_cells import selector_text
 from situate.cluster.times import timestamp
-from situate.cluster.writing import APPLY_PATCH, JSON_PATCH, Call, Shape, Writing, Written
+from situate.cluster.writing import Writing
+from situate.cluster.writing.calls import Call, Shape, Written
+from situate.cluster.writing.patching import APPLY_PATCH, JSON_PATCH
 
 SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -93,7 +95,7 @@ class Subresources:
             else:
                 new["metadata"].pop("resourceVersion", None)
             take(new, scale)
-            self._writing.track(call, present, new, semantics, "scale")
+            self._writing.managers.track(call, present, new, semantics, "scale")
             return new
 
         def take(obj: Obj, scale: Obj) -> None:
@@ -119,7 +121,7 @@ class Subresources:
                     str(error) if error else 'target.kind: Unsupported value: supported values: "Node", "<empty>"',
                 )
             )
-        yield from self._writing.admit_posted(call, body, "binding", ("", "v1", "Binding"))
+        yield from self._writing.admitting.posted(call, body, "binding", ("", "v1", "Binding"))
         present = self._store.get("pods", call.target.namespace, call.name)
         if present is None:
             raise Declined(not_found(call.resource, call.name))
@@ -133,12 +135,12 @@ class Subresources:
         annotations = metadata.get("annotations")
         if annotations:
             pod["metadata"].setdefault("annotations", {}).update(annotations)
-        labels = {**(metadata.get("labels") or {}), **self._writing.admission.built_in.zone_labels(node)}
+        labels = {**(metadata.get("labels") or {}), **self._writing.admitting.zone_labels(node)}
         if labels:
             pod["metadata"].setdefault("labels", {}).update(labels)
         set_condition(pod["status"], {"type": "PodScheduled", "status": "True"}, call.now)
         if not call.options.dry_run:
-            self._writing.put(call.resource, pod)
+            self._writing.storing.put(call.resource, pod)
         return Written(201, dict(SUCCESS))
 
     def resize(self, call: Call) -> Steps[Written]:

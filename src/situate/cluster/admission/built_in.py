@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from situate.cluster.admission.attributes import Attributes
 from situate.cluster.refusals import Declined, forbidden
 from situate.cluster.resources import Resource
@@ -27,25 +25,21 @@ class InTree:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def mutate(self, attributes: Attributes) -> bool:
-        """Changes the object in place; says whether it did."""
+    def mutate(self, attributes: Attributes) -> None:
+        """Changes the object in place."""
         obj = attributes.object
         if obj is None:
-            return False
+            return
         if attributes.resource.table == "pods" and not attributes.subresource:
-            before = msgspec.json.encode(obj["spec"])
-            labelled = False
             if attributes.operation == "CREATE":
                 self._set_priority(attributes.resource, obj)
                 _tolerate_lost_nodes(obj["spec"])
-                labelled = self._label_with_zone(obj)
+                self._label_with_zone(obj)
             elif attributes.operation == "UPDATE":
                 self._keep_priority(obj, attributes.old)
                 _tolerate_lost_nodes(obj["spec"])
-            return labelled or bool(before != msgspec.json.encode(obj["spec"]))
-        if attributes.resource.table == "nodes" and attributes.operation == "CREATE":
-            return _taint_new_node(obj)
-        return False
+        elif attributes.resource.table == "nodes" and attributes.operation == "CREATE":
+            _taint_new_node(obj)
 
     def validate(self, attributes: Attributes) -> None:
         """Raises `Declined` for what cannot be admitted."""
@@ -59,12 +53,11 @@ class InTree:
             return {}
         return {name: node.labels[name] for name in _TOPOLOGY_LABELS if name in node.labels}
 
-    def _label_with_zone(self, pod: dict[str, Any]) -> bool:
+    def _label_with_zone(self, pod: dict[str, Any]) -> None:
         """A pod that is created on a node gets its labels as one that is bound to it does."""
         labels = self.zone_labels(pod["spec"].get("nodeName", ""))
         if labels:
             pod["metadata"].setdefault("labels", {}).update(labels)
-        return bool(labels)
 
     def _set_priority(self, resource: Resource, pod: dict[str, Any]) -> None:
         spec = pod["spec"]
@@ -163,9 +156,8 @@ def _tolerates(toleration: dict[str, Any], key: str) -> bool:
     return toleration.get("key", "") in (key, "") and toleration.get("effect", "") in ("NoExecute", "")
 
 
-def _taint_new_node(node: dict[str, Any]) -> bool:
+def _taint_new_node(node: dict[str, Any]) -> None:
     taints = node.setdefault("spec", {}).get("taints") or []
     if any(taint.get("key") == _NOT_READY and taint.get("effect") == "NoSchedule" for taint in taints):
-        return False
+        return
     node["spec"]["taints"] = [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}]
-    return True

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from situate.cluster.admission.attributes import Attributes, Steps
 from situate.cluster.admission.built_in import InTree
 from situate.cluster.admission.policies import Policies
@@ -44,8 +46,9 @@ class Admission:
         yield from self._webhooks.mutate(attributes, hooks, first)
         if not first.changed:
             return
-        before = self.built_in.mutate(attributes)
-        again = first.reinvocation(everything=before)
+        before = msgspec.json.encode(attributes.object)
+        self.built_in.mutate(attributes)
+        again = first.reinvocation(everything=before != msgspec.json.encode(attributes.object))
         if again is not None:
             yield from self._webhooks.mutate(attributes, hooks, again)
 
