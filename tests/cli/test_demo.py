@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from situate.cli.demo.story import STORY
 from tests.conftest import PlaneFactory
 from tests.controlplane.plane import ControlPlane, Options
+from tests.waiting import eventually
 
 
 def play(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -27,6 +32,40 @@ def test_the_story_holds_on_the_embedded_server(tmp_path: Path) -> None:
     told = play(tmp_path)
     assert told.returncode == 0, told.stdout + told.stderr
     assert_told(told.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [pytest.param(signal.SIGINT, 0, id="Ctrl-C"), pytest.param(signal.SIGTERM, 128 + signal.SIGTERM, id="SIGTERM")],
+)
+def test_nothing_of_the_demo_outlives_it(tmp_path: Path, how: signal.Signals, code: int) -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "SITUATE"))}
+    process = subprocess.Popen(
+        (sys.executable, "-m", "situate", "demo"),
+        env=environment | {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        logs = eventually(
+            "both schedulers run",
+            lambda: sorted(tmp_path.glob("situate-demo-*/scheduler-*.log")),
+            lambda found: len(found) == 2,
+        )
+        kubeconfig = yaml.safe_load((logs[0].parent / "kubeconfig").read_text())
+        server = urlsplit(kubeconfig["clusters"][0]["cluster"]["server"])
+        process.send_signal(how)  # to it alone: what it has started is for it to end
+        told, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == code, told
+    assert "Traceback" not in told
+    assert list(tmp_path.glob("situate-demo-*")) == []
+    with socket.socket() as asking:
+        assert asking.connect_ex((server.hostname, server.port)) != 0
 
 
 @pytest.fixture(scope="module")

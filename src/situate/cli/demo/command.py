@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -28,6 +29,7 @@ from situate.kube.connect import connect, find_connection
 from situate.objects.settings import parse_section
 from situate.vpod.configuration import StatefulSetSettings
 
+_TERMINATED = 128 + signal.SIGTERM
 _PAUSE_S = 2.5
 """Between two chapters, where somebody watches."""
 
@@ -47,11 +49,22 @@ def demo(
     the API, and goes on until Ctrl-C.
     """
     with mendable_failures(), tempfile.TemporaryDirectory(prefix="situate-demo-") as folder:
-        raise typer.Exit(asyncio.run(_play(Path(folder), kubeconfig, once=once)))
+        try:
+            raise typer.Exit(asyncio.run(_play(Path(folder), kubeconfig, once=once)))
+        except KeyboardInterrupt:
+            if once:
+                raise
+            raise typer.Exit(ExitCode.DONE) from None  # it is how the demo ends
+        except asyncio.CancelledError:
+            raise typer.Exit(_TERMINATED) from None
 
 
 async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCode:
     started = time.monotonic()
+    playing = asyncio.current_task()
+    assert playing is not None
+    for end in (signal.SIGTERM, signal.SIGHUP):  # else the processes would outlive the story
+        asyncio.get_running_loop().add_signal_handler(end, playing.cancel)
     if not once:
         say("starting an API server and two schedulers; Ctrl-C ends everything")
     try:
@@ -99,7 +112,8 @@ class _Teller:
     def __init__(self, hint: str, live: Live | None) -> None:
         self._hint = hint
         self._live = live
-        self._done: list[str] = []
+        self.done: list[str] = []
+        """The outcomes of the chapters so far."""
         self._chapter: Chapter | None = None
         self._scene: Scene | None = None
 
@@ -108,7 +122,7 @@ class _Teller:
         self._draw()
 
     def end(self, outcome: str) -> None:
-        self._done.append(outcome)
+        self.done.append(outcome)
         if self._live is None:
             say(outcome)
         self._draw()
@@ -133,7 +147,7 @@ class _Teller:
     def _draw(self) -> None:
         if self._live is not None and self._chapter is not None:
             chapter = self._chapter
-            self._live.update(picture(self._scene, chapter.title, chapter.caption, self._done, [self._hint]))
+            self._live.update(picture(self._scene, chapter.title, chapter.caption, self.done, [self._hint]))
 
 
 @contextmanager
@@ -142,8 +156,14 @@ def _teller(hint: str, *, quiet: bool) -> Iterator[_Teller]:
     if quiet or not out.is_terminal:
         yield _Teller(hint, None)
         return
-    with Live(console=out, refresh_per_second=10, screen=True) as live:
-        yield _Teller(hint, live)
+    teller = None
+    try:
+        with Live(console=out, refresh_per_second=10, screen=True) as live:
+            teller = _Teller(hint, live)
+            yield teller
+    finally:
+        for outcome in teller.done if teller is not None else ():  # the screen is gone with all that it showed
+            say(outcome)
 
 
 async def _nothing(_: Cast) -> str:
