@@ -34,7 +34,7 @@ CUSTOM = SourceSettings(
         pytest.param(CUSTOM, {"spec": {"scale": {"workers": 4.0}}}, 4, id="a whole number with a point"),
     ],
 )
-@pytest.mark.rule("vpod:V28")
+@pytest.mark.rule("vpod:V2")
 def test_what_a_resource_wants(settings: SourceSettings, content: dict[str, Any], want: int) -> None:
     read = vpod_of(settings, {"metadata": {"namespace": "ns", "name": "x"}, **content})
     assert read is not None

@@ -16,7 +16,7 @@ def group(placements: list[Any], scheduled: str | None = "True") -> dict[str, An
     return {"status": {"placements": placements, "conditions": conditions}}
 
 
-@pytest.mark.rule("vpod:V15")
+@pytest.mark.rule("vpod:V15", "vpod:V28")
 @pytest.mark.parametrize(("status", "want"), [("True", True), ("False", False), ("Unknown", False), (None, False)])
 def test_only_what_is_scheduled_is_evicted(status: str | None, want: bool) -> None:
     assert may_evict(group([], status)) is want

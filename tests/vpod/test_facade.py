@@ -63,7 +63,7 @@ class World:
         self.put(with_placements(self.vpods[key], tuple(result)))
 
 
-@pytest.mark.rule("vpod:V28", "vpod:V29", "vpod:V30", "vpod:V34")
+@pytest.mark.rule("vpod:V31")
 def test_it_schedules_what_listers_show() -> None:
     world = World()
     scheduler = world.scheduler()
@@ -74,7 +74,68 @@ def test_it_schedules_what_listers_show() -> None:
     assert scheduler.reserved()
 
 
-@pytest.mark.rule("vpod:V29")
+class Source:
+    """A consumer's own kind of vpod: read-only, and nothing beyond what Knative's has."""
+
+    __slots__ = ("_wanted",)
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+
+    @property
+    def key(self) -> Key:
+        return Key("a", "b")
+
+    @property
+    def vreplicas(self) -> int:
+        return self._wanted
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        return placed(1)
+
+    @property
+    def resource_version(self) -> str:
+        return "1"
+
+    @property
+    def deletion_timestamp(self) -> str | None:
+        return None
+
+
+@pytest.mark.rule("vpod:V29", "vpod:V30")
+def test_a_vpod_of_ones_own_is_listed_and_never_changed() -> None:
+    world, source = World(), Source(4)
+    config = SchedulerConfig(options(10), world, lambda: iter([source]), lambda: list(world.pods.values()))
+    scheduler = StatefulSetScheduler(config, clock=lambda: 0.0)
+    scheduler.promote()
+    assert scheduler.reserved() == {source.key: {"set-0": 1}}  # what the lister shows
+    assert scheduler.schedule(source) == list(placed(2, 2))
+    assert (source.vreplicas, source.placements) == (4, placed(1))
+
+
+@pytest.mark.rule("vpod:V30", "vpod:D3")
+def test_a_lister_that_fails_fails_the_call_and_changes_nothing() -> None:
+    world = World()
+    fails = False
+
+    def listed() -> list[PlainVPod]:
+        if fails:
+            raise ConnectionError("no list")
+        return [vpod("a/b", 12, placed(10, 2))]
+
+    config = SchedulerConfig(options(10), world, listed, lambda: list(world.pods.values()))
+    scheduler = StatefulSetScheduler(config, clock=lambda: 0.0)
+    scheduler.promote()
+    fails = True
+    with pytest.raises(ConnectionError):
+        scheduler.schedule(vpod("a/b", 1, placed(10, 2)))
+    with pytest.raises(ConnectionError):
+        scheduler.autoscale(True)
+    assert (scheduler.reserved(), world.replicas) == ({Key("a", "b"): {"set-0": 10, "set-1": 2}}, 2)
+
+
+@pytest.mark.rule("vpod:V31")
 def test_a_shortage_is_raised_with_what_could_be_placed() -> None:
     with pytest.raises(NotEnoughReplicas) as raised:
         World(1).scheduler().schedule(vpod("a/b", 12))
@@ -92,15 +153,21 @@ def test_a_list_in_and_placements_out() -> None:
     }
 
 
-@pytest.mark.rule("vpod:V26", "vpod:V31", "vpod:V36")
+@pytest.mark.rule("vpod:V26-V36")
 def test_the_package_offers_knatives_words() -> None:
+    words = {
+        *("POD_ANNOTATION_KEY", "total_vreplicas", "Evictor", "VPod", "VPodLister", "Scheduler", "SchedulerFunc"),
+        *("as_scheduler", "ScaleClient", "Scale", "ScaleCache", "ScaleCacheConfig", "Placement", "Key"),
+        *("placement_for_pod", "pod_count", "pod_name", "ordinal_of", "NotEnoughReplicas", "StatefulSetScheduler"),
+    }
+    assert words <= set(situate.vpod.__all__)
     assert all(getattr(situate.vpod, name) is not None for name in situate.vpod.__all__)
     assert situate.vpod.StatefulSetScheduler is StatefulSetScheduler
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         situate.vpod.Nonsense  # noqa: B018  # the access itself is what fails
 
 
-@pytest.mark.rule("vpod:V30")
+@pytest.mark.rule("vpod:V31", "vpod:V32")
 @pytest.mark.parametrize("is_awaitable", [False, True])
 async def test_a_function_is_a_scheduler(is_awaitable: bool) -> None:
     calls: list[VPod] = []
@@ -117,13 +184,13 @@ async def test_a_function_is_a_scheduler(is_awaitable: bool) -> None:
     assert len(calls) == 1
 
 
-@pytest.mark.rule("vpod:V35")
+@pytest.mark.rule("vpod:V31")
 def test_a_missing_lister_of_pods_is_an_error() -> None:
     with pytest.raises(ValueError, match="scheduler of StatefulSet ns/set: pod_lister is missing"):
         SchedulerConfig(options(10), World(), list)
 
 
-@pytest.mark.rule("vpod:D3", "vpod:V36")
+@pytest.mark.rule("vpod:D3", "vpod:V33")
 def test_a_failed_read_changes_no_reservation() -> None:
     world = World()
     world.put(vpod("a/b", 12, placed(10, 2)))
@@ -139,7 +206,7 @@ def test_a_failed_read_changes_no_reservation() -> None:
     assert scheduler.schedule(world.vpods[Key("a", "b")]) == list(placed(10, 2))
 
 
-@pytest.mark.rule("vpod:D1", "vpod:B2", "vpod:V36")
+@pytest.mark.rule("vpod:D1", "vpod:B2")
 def test_a_promotion_is_idempotent_and_moves_nothing() -> None:
     world = World()
     world.put(vpod("a/b", 12, placed(10, 2)), vpod("a/c", 3, placed(0, 3)))
@@ -177,7 +244,7 @@ def test_a_resync_drops_what_is_gone() -> None:
     assert scheduler.reserved() == {}
 
 
-@pytest.mark.rule("vpod:D21", "vpod:D8", "vpod:S8")
+@pytest.mark.rule("vpod:D21", "vpod:D8", "vpod:S8", "vpod:V33")
 def test_beats_drain_first_and_write_on_a_fresh_read() -> None:
     world = World(4)
     world.put(vpod("a/b", 20, placed(5, 5, 5, 5)))
@@ -191,7 +258,7 @@ def test_beats_drain_first_and_write_on_a_fresh_read() -> None:
     assert (world.replicas, world.vpods[Key("a", "b")].placements) == (2, placed(10, 10))
 
 
-@pytest.mark.rule("vpod:V15", "vpod:V26")
+@pytest.mark.rule("vpod:V15", "vpod:V28")
 def test_moves_go_through_the_evictor_that_was_supplied() -> None:
     world = World(3)
     world.put(vpod("a/b", 6, placed(2, 2, 2)))

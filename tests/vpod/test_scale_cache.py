@@ -58,7 +58,7 @@ class Clock:
         return self.now
 
 
-@pytest.mark.rule("vpod:V31", "vpod:V32")
+@pytest.mark.rule("vpod:V34")
 def test_a_hit_has_only_the_numbers() -> None:
     client, clock = Plain(), Clock()
     cache = ScaleCache("ns", client, ScaleCacheConfig(10), clock=clock)
@@ -73,7 +73,7 @@ def test_a_hit_has_only_the_numbers() -> None:
     assert client.gets == 2
 
 
-@pytest.mark.rule("vpod:V32")
+@pytest.mark.rule("vpod:V33", "vpod:V34")
 def test_writes_go_through_and_are_remembered() -> None:
     client = Plain()
     cache = ScaleCache("ns", client, clock=Clock())
@@ -86,6 +86,21 @@ def test_writes_go_through_and_are_remembered() -> None:
     assert client.gets == 0
 
 
+@pytest.mark.rule("vpod:V35", "vpod:V36")
+def test_a_cache_that_is_told_nothing_keeps_scales_for_five_minutes() -> None:
+    client, clock = Plain(), Clock()
+    cache = ScaleCache("ns", client, clock=clock)
+    assert (cache.namespace, cache.config.refresh_period) == ("ns", 300)
+    cache.get_scale("set")
+    clock.now = 299.9
+    cache.get_scale("set")
+    assert client.gets == 1
+    clock.now = 300.0
+    cache.get_scale("set")
+    assert client.gets == 2
+
+
+@pytest.mark.rule("vpod:V34")
 def test_failures_are_not_remembered_and_reset_forgets() -> None:
     client = Plain()
     cache = ScaleCache("ns", client, clock=Clock())
@@ -99,6 +114,7 @@ def test_failures_are_not_remembered_and_reset_forgets() -> None:
     assert client.gets == 3
 
 
+@pytest.mark.rule("vpod:V34")
 def test_a_watch_refreshes_an_entry() -> None:
     client = Plain()
     cache = ScaleCache("ns", client, clock=Clock())
@@ -107,7 +123,7 @@ def test_a_watch_refreshes_an_entry() -> None:
     assert cache.get_scale("set") == Scale("ns", "set", 6, 6)
 
 
-@pytest.mark.rule("vpod:V33")
+@pytest.mark.rule("vpod:V36")
 def test_periods_as_go_has_them() -> None:
     periods = [ScaleCacheConfig(seconds).refresh_period for seconds in (0, 1, -1e-9)]
     assert periods == [300, 1, -1e-9]
@@ -117,6 +133,7 @@ def test_periods_as_go_has_them() -> None:
         ScaleCacheConfig.from_json({"refreshPeriod": "5m"})
 
 
+@pytest.mark.rule("vpod:V34")
 async def test_readers_that_miss_together_share_one_read() -> None:
     client = Slow()
     cache = ScaleCache("ns", client, clock=Clock())
