@@ -118,3 +118,56 @@ def test_processes_that_never_rest_are_reported(world: World) -> None:
     world.start("spinning", main)
     with pytest.raises(Stuck, match="spinning"):
         world.run_until(1)
+
+
+def test_tasks_of_a_group_are_cancelled_in_the_order_in_which_they_were_made(world: World) -> None:
+    ended: list[int] = []
+
+    async def waiting(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    async def main() -> None:
+        async with asyncio.timeout(1), asyncio.TaskGroup() as group:
+            for number in range(20):
+                group.create_task(waiting(number))
+
+    world.start("p", main)
+    world.run_until(2)
+
+    assert ended == [*range(20)]
+
+
+def test_a_timer_that_is_cancelled_neither_runs_nor_wants_a_turn(world: World) -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(1, seen.append, "cancelled")
+        loop.call_later(2, seen.append, "first")
+        loop.call_at(2, seen.append, "second")
+        timer.cancel()
+        assert timer.cancelled()
+        await asyncio.sleep(3)
+
+    process = world.start("p", main)
+    world.run_until(0.5)
+    assert process.loop.next_due() == 2
+    world.run_until(5)
+
+    assert seen == ["first", "second"]
+
+
+def test_what_a_callback_raises_is_a_complaint_about_its_process(world: World) -> None:
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_soon(int, "no number")
+        await asyncio.sleep(1)
+
+    process = world.start("p", main)
+    world.run_until(2)
+
+    assert isinstance(process.complaints[0]["exception"], ValueError)
+    assert process.state is ProcessState.ENDED

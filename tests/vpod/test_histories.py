@@ -65,6 +65,13 @@ def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None
     assert len(stories) == 1
 
 
+@pytest.mark.rule("vpod:S9")
+def test_one_seed_gives_one_story_whatever_was_played_before() -> None:
+    first = play(generate(1, 80)).story
+    play(generate(2, 40))
+    assert play(generate(1, 80)).story == first
+
+
 def test_a_history_can_be_written_down_and_read_again() -> None:
     history = generate(5)
     assert History.from_json(history.to_json()) == history

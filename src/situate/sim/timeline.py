@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
-@dataclass(order=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Due:
-    """Something that happens at `when` seconds; entries of equal time run in the order in which they were added."""
+    """Something that happens at `when` seconds; things of equal time run in the order in which they were added."""
 
     when: float
-    number: int
-    call: Callable[[], object] | None = field(compare=False)
+    call: Callable[[], object] | None
 
     def cancel(self) -> None:
         """It will not happen. Harmless when it already has."""
@@ -29,14 +28,14 @@ class Timeline:
 
     def __init__(self, start: float = 0.0) -> None:
         self.now = start
-        self._heap: list[Due] = []
+        self._heap: list[tuple[float, int, Due]] = []
         self._added = 0
 
     def at(self, when: float, call: Callable[[], object]) -> Due:
         """Runs `call` at `when`, or at once if that is past."""
         self._added += 1
-        due = Due(max(when, self.now), self._added, call)
-        heapq.heappush(self._heap, due)
+        due = Due(max(when, self.now), call)
+        heapq.heappush(self._heap, (due.when, self._added, due))
         return due
 
     def after(self, seconds: float, call: Callable[[], object]) -> Due:
@@ -45,9 +44,10 @@ class Timeline:
 
     def next_due(self) -> float | None:
         """When the next thing happens; None when nothing is planned."""
-        while self._heap and self._heap[0].call is None:
-            heapq.heappop(self._heap)
-        return self._heap[0].when if self._heap else None
+        heap = self._heap
+        while heap and heap[0][2].call is None:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
 
     def advance(self, until: float) -> bool:
         """Moves on to the next thing due no later than `until` and runs it; with none left, to `until` and False."""
@@ -55,8 +55,8 @@ class Timeline:
         if when is None or when > until:
             self.now = max(self.now, until)
             return False
-        due = heapq.heappop(self._heap)
-        self.now = max(self.now, due.when)
+        _, _, due = heapq.heappop(self._heap)
+        self.now = max(self.now, when)
         call, due.call = due.call, None
         if call is not None:
             call()

@@ -169,7 +169,7 @@ class Wire:
                 if isinstance(answer, Watch):
                     answer.close()
                 return
-            network.timeline.after(network.latency(), lambda: loop.call_soon_threadsafe(deliver, answer))
+            network.timeline.after(network.latency(), lambda: loop.call_soon(deliver, answer))
 
         def deliver(answer: Response | Watch) -> None:
             if not answered.done() and self._plugged:
@@ -177,13 +177,17 @@ class Wire:
             elif isinstance(answer, Watch):
                 answer.close()
 
+        def give_up() -> None:
+            if not answered.done():
+                said = f"{request.method} {request.path}: no answer within {timeout_s:g} s"
+                answered.set_exception(Unreachable(said, outcome_unknown=True))
+
         network.timeline.after(network.latency(), arrive)
+        timer = loop.call_later(timeout_s, give_up)
         try:
-            return await asyncio.wait_for(answered, timeout_s)
-        except TimeoutError:
-            raise Unreachable(
-                f"{request.method} {request.path}: no answer within {timeout_s:g} s", outcome_unknown=True
-            ) from None
+            return await answered
+        finally:
+            timer.cancel()
 
     def _carry_out(self, request: Request, weather: Weather) -> Response | Watch:
         network = self._network
@@ -266,7 +270,7 @@ class _Stream:
         if delay:
             network.happened["event delayed"] += 1
         self._last_arrival = max(self._last_arrival, network.timeline.now + network.latency() + delay)
-        network.timeline.at(self._last_arrival, lambda: self._loop.call_soon_threadsafe(self._arrived.put_nowait, data))
+        network.timeline.at(self._last_arrival, lambda: self._loop.call_soon(self._arrived.put_nowait, data))
 
     def _battered(self, data: bytes) -> bytes:
         weather, network = self._network.weather, self._network

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import heapq
 import sys
 from asyncio import base_events
 from asyncio.events import _set_running_loop  # asyncio lists it for those who write loops
+from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Self
+from contextvars import Context, copy_context
+from typing import Any, Self, TypeVarTuple
 
 from situate.sim.timeline import Timeline
+
+_Ts = TypeVarTuple("_Ts")
 
 _MOST_TURNS_AT_ONE_INSTANT = 100_000
 
@@ -24,52 +29,132 @@ class Stuck(Exception):
     """The processes do not come to rest at one instant, or nothing is due although something is awaited."""
 
 
-class _NoSelector:
-    """Stands where a loop keeps its selector: there is nothing outside to wait for."""
+class _Call:
+    """A callback that a loop has been asked for: the part of `asyncio.Handle` that asyncio itself relies on."""
 
-    def select(self, timeout: float | None = None) -> list[Any]:  # noqa: ARG002 - the signature is asyncio's
-        return []
+    __slots__ = ("args", "callback", "context", "due")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, due: float
+    ) -> None:
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+        self.context = copy_context() if context is None else context
+        self.due = due
+
+    def cancel(self) -> None:
+        self.callback = None
+        self.args = ()
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+    def when(self) -> float:
+        return self.due
+
+
+class _Task(asyncio.Task[Any]):
+    """Hashed by a number: asyncio keeps tasks in sets and cancels them in the order of the set, which would be that of
+    their addresses and so another one in every run."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, number: int, coro: Coroutine[Any, Any, Any], loop: VirtualLoop, **options: Any) -> None:
+        self._number = number
+        super().__init__(coro, loop=loop, **options)
+
+    def __hash__(self) -> int:
+        return self._number
 
 
 class VirtualLoop(base_events.BaseEventLoop):
-    """An asyncio loop whose clock is a `Timeline` and that runs only when it is given a turn."""
+    """An asyncio loop whose clock is a `Timeline` and that runs only when it is given a turn.
 
-    # asyncio keeps the queues of a loop private; these are the two that `BaseEventLoop` has had since Python 3.4.
-    _ready: Any
-    _scheduled: Any
-    _run_once: Callable[[], None]
+    It has queues of its own: asyncio's do more for each callback than a history has time for. Timers of equal time run
+    in the order in which they were set.
+    """
 
     def __init__(self, timeline: Timeline) -> None:
         super().__init__()
         self._timeline = timeline
-        self._selector = _NoSelector()
-        self._clock_resolution = 1e-9
+        self._waiting: deque[_Call] = deque()
+        self._timers: list[tuple[float, int, _Call]] = []
+        self._set = 0
+        self._tasks_made = 0
 
     def time(self) -> float:
         return self._timeline.now
 
-    def _process_events(self, event_list: list[Any]) -> None:
-        """There are no sockets whose events could be processed."""
+    def get_debug(self) -> bool:
+        return False
 
-    def _write_to_self(self) -> None:
-        """`call_soon_threadsafe` needs no waking: the driver sees the callback on its next round."""
+    def create_task(self, coro: Any, **options: Any) -> Any:
+        self._tasks_made += 1
+        return _Task(self._tasks_made, coro, self, **options)
+
+    def call_soon(self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None) -> Any:
+        call = _Call(callback, args, context, self._timeline.now)
+        self._waiting.append(call)
+        return call
+
+    call_soon_threadsafe = call_soon  # there are no threads, and nothing needs to be woken: the driver looks
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*_Ts], object],
+        *args: *_Ts,
+        context: Context | None = None,
+    ) -> Any:
+        return self.call_at(self._timeline.now + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*_Ts], object],
+        *args: *_Ts,
+        context: Context | None = None,
+    ) -> Any:
+        call = _Call(callback, args, context, when)
+        self._set += 1
+        heapq.heappush(self._timers, (when, self._set, call))
+        return call
 
     def next_due(self) -> float | None:
-        """When this loop wants a turn: now if a callback is ready, None if nothing is planned.
-
-        A cancelled timer may be named; the turn it asks for does nothing.
-        """
-        if self._ready:
+        """When this loop wants a turn: now if a callback is ready, None if nothing is planned."""
+        if self._waiting:
             return self._timeline.now
-        return self._scheduled[0].when() if self._scheduled else None
+        timers = self._timers
+        while timers and timers[0][2].callback is None:
+            heapq.heappop(timers)
+        return timers[0][0] if timers else None
 
     def turn(self) -> None:
-        """Runs the callbacks that are ready or due now."""
+        """Runs the callbacks that are ready or due now; those that they ask for have to wait for the next turn."""
+        waiting, timers, now = self._waiting, self._timers, self._timeline.now
+        while timers and timers[0][0] <= now:
+            waiting.append(heapq.heappop(timers)[2])
         _set_running_loop(self)
         try:
-            self._run_once()
+            for _ in range(len(waiting)):
+                call = waiting.popleft()
+                if call.callback is not None:
+                    self._run(call.callback, call)
         finally:
             _set_running_loop(None)
+
+    def close(self) -> None:
+        self._waiting.clear()
+        self._timers.clear()
+        super().close()
+
+    def _run(self, callback: Callable[..., object], call: _Call) -> None:
+        try:
+            call.context.run(callback, *call.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as problem:
+            self.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": problem})
 
 
 class ProcessState(enum.Enum):
@@ -89,7 +174,7 @@ class Process:
         self.complaints: list[dict[str, Any]] = []
         """What asyncio's exception handler was told: each is a defect of the code under test."""
         self.loop.set_exception_handler(lambda _, context: self.complaints.append(context))
-        self._task = self.loop.create_task(main(), name=name)
+        self._task: asyncio.Task[None] = self.loop.create_task(main(), name=name)
 
     def turn(self) -> None:
         """Gives the process what is ready now, and notices its end."""
@@ -206,21 +291,23 @@ class World:
 
     def _turn_of_each(self) -> bool:
         turned = False
+        now = self.timeline.now
         for process in tuple(self._alive):
             if process.state is ProcessState.RUNNING:
                 due = process.loop.next_due()
-                if due is not None and due <= self.now:
+                if due is not None and due <= now:
                     process.turn()
                     turned = True
         return turned
 
     def _advance(self, until: float) -> bool:
-        wanted = [
-            due
-            for process in self._alive
-            if process.state is ProcessState.RUNNING and (due := process.loop.next_due()) is not None
-        ]
-        next_turn = min(wanted, default=None)
+        """To the next thing that is due: on the timeline, or in a process that wants a turn."""
+        next_turn: float | None = None
+        for process in self._alive:
+            if process.state is ProcessState.RUNNING:
+                due = process.loop.next_due()
+                if due is not None and (next_turn is None or due < next_turn):
+                    next_turn = due
         planned = self.timeline.next_due()
         if next_turn is not None and next_turn <= until and (planned is None or next_turn < planned):
             self.timeline.advance(next_turn)

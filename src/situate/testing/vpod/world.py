@@ -48,6 +48,9 @@ GROUPS_PATH = f"/apis/{INTERNAL_GROUP}/v1alpha1"
 RESTART_S = 5.0
 """After a process has ended, until another one takes its place."""
 
+_IDLE = frozenset({"deployment", "replicaset", "disruption", "namespace"})
+"""Controllers of the cluster that have nothing to do in a history."""
+
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 _MERGE = {"accept": "application/json", "content-type": "application/merge-patch+json"}
 
@@ -71,6 +74,7 @@ class VPodWorld:
         self.world = World()
         self.timeline = self.world.timeline
         machinery = MachinerySettings(
+            disabled=_IDLE,
             kubelet=KubeletSettings(start_delay=1.0, stop_delay=0.5, lease_renewal=0.0),
             node_lifecycle=NodeLifecycleSettings(
                 monitor_grace_period=8.0, startup_grace_period=8.0, eviction_rate=100.0
@@ -89,6 +93,7 @@ class VPodWorld:
         """Told of every decision of a process before it is remembered."""
         self._step_due: float | None = None
         self._names = 0
+        self._parsed: dict[int, StatefulSetSettings] = {}
         self._set_up()
 
     @property
@@ -100,7 +105,7 @@ class VPodWorld:
         answer = self.cluster.answer(request, now, identity)
         for listener in self.told:
             listener(request, answer, identity)
-        self._plan_step()
+        self.plan_step()
         return answer
 
     def call(self, method: str, path: str, body: object = None, *, patch: bool = False) -> dict[str, Any]:
@@ -109,9 +114,15 @@ class VPodWorld:
         request = Request(method, path, (), _MERGE if patch else _JSON, data)
         response = self.cluster.answer(request, EPOCH + self.now, ADMIN)
         assert isinstance(response, Response)
-        self._plan_step()
+        self.plan_step()
         content: dict[str, Any] = msgspec.json.decode(response.body)
         return content
+
+    def node(self, number: int) -> dict[str, Any]:
+        """A node as the server holds it."""
+        found = self.cluster.api.store.get("nodes", "", f"node-{number}")
+        assert found is not None
+        return found.object()
 
     def pods(self) -> list[str]:
         """Names of the pods of the StatefulSet."""
@@ -193,6 +204,9 @@ class VPodWorld:
             listener(identity, state, decision)
 
     def _statefulset_settings(self) -> StatefulSetSettings:
+        """As of the present capacity."""
+        if (parsed := self._parsed.get(self.capacity)) is not None:
+            return parsed
         chosen = self.settings
         data = {
             "statefulSetNamespace": NAMESPACE,
@@ -214,6 +228,7 @@ class VPodWorld:
         }
         settings, mistakes = parse_section(data, StatefulSetSettings)
         assert settings is not None, mistakes
+        self._parsed[self.capacity] = settings
         return settings
 
     def _set_up(self) -> None:
@@ -233,8 +248,8 @@ class VPodWorld:
         if answer["kind"] == "Status":
             raise AssertionError(f"{collection} refuses what every history begins with: {answer['message']}")
 
-    def _plan_step(self) -> None:
-        """The controllers of the cluster act soon after a change, and when they asked to."""
+    def plan_step(self) -> None:
+        """Call after every change: the controllers of the cluster act soon after a change, and when they asked to."""
         due = self.cluster.machinery.next_due()
         if due is None:
             return
@@ -249,7 +264,7 @@ class VPodWorld:
             return  # an earlier plan that was replaced
         self._step_due = None
         self.cluster.step(EPOCH + self.now)
-        self._plan_step()
+        self.plan_step()
 
 
 def _runs(member: Member) -> bool:
