@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from situate.framework.engine import Engine, Placed, Shortcuts
+from situate.framework.decisions import Placed
+from situate.framework.engine import Engine, Shortcuts
 from situate.framework.profile import Profile, profile_of
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint

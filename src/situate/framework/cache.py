@@ -86,10 +86,12 @@ class Cache:
         self._nodes.pop(name, None)
         if self._rows.pop(name, None) is None:
             return
-        snapshot = self.snapshot() if name not in self._snapshot.nodes.index else self._snapshot
-        index = snapshot.nodes.index.get(name)
+        index = self._snapshot.nodes.index.get(name)
         if index is not None:
-            self._homeless[name] = {info.uid: info for info in snapshot.pods_on(index)}
+            homeless = self._snapshot.pods_on(index)
+            for info in homeless:
+                self._snapshot = self._snapshot.forget(info)
+            self._homeless[name] = {info.uid: info for info in homeless}
         self._changed.discard(name)
         self._rebuild = True
 

@@ -56,6 +56,7 @@ class SchedulingQueue:
         self._unschedulable: dict[str, WaitingPod] = {}
         self._by_rejector: dict[str, dict[str, WaitingPod]] = {}
         self._in_flight: dict[str, WaitingPod] = {}
+        self._binding: dict[str, WaitingPod] = {}
         self._events: list[ClusterEvent] = []
         self._events_before = 0
         self._activated: set[str] = set()
@@ -98,7 +99,7 @@ class SchedulingQueue:
 
     def delete(self, uid: str) -> None:
         """The pod is gone, or has its node; harmless when it is not here."""
-        pod = self._pods.pop(uid, None)
+        pod = self._pods.pop(uid, None) or self._binding.pop(uid, None)
         if pod is not None:
             self._take(pod)
             if self._in_flight.pop(uid, None) is not None:
@@ -139,7 +140,12 @@ class SchedulingQueue:
         if pod is not None:
             del self._pods[uid]
             pod.place = Place.DONE
+            self._binding[uid] = pod
             self._forget_events()
+
+    def bound(self, uid: str) -> None:
+        """The pod has its node for good."""
+        self._binding.pop(uid, None)
 
     def put_back(
         self,
@@ -156,6 +162,7 @@ class SchedulingQueue:
         if pod.place is Place.GONE:
             return
         self._in_flight.pop(uid, None)
+        self._binding.pop(uid, None)
         self._pods[uid] = pod
         pod.queued_at = now
         pod.backoff_until = None

@@ -1,0 +1,96 @@
+"""What comes out of a scheduling cycle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from situate.framework.actions import Action
+from situate.framework.choosing import Choice
+from situate.framework.cycle import PluginFailed, call
+from situate.framework.plugin import Diagnosis, PostFiltered
+from situate.framework.pods import PodInfo
+from situate.framework.profile import Profile
+from situate.framework.queue.waiting import WaitingPod
+from situate.framework.status import Code
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """A pod has a node, where it counts already; it is to be bound."""
+
+    pod: WaitingPod
+    node: str
+    choice: Choice | None
+    """None if the pod was held before."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting:
+    """A pod has a node, where it counts already; some plugins hold it until they allow it."""
+
+    pod: WaitingPod
+    node: str
+    choice: Choice
+    until: dict[str, float]
+    """By plugin: when it rejects the pod if it has not allowed it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refused:
+    """No node will do, or a plugin did not let the placement stand."""
+
+    pod: WaitingPod
+    diagnosis: Diagnosis
+    post_filter: PostFiltered | None = None
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """What makes room for the pod."""
+        return self.post_filter.actions if self.post_filter is not None else ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Failed:
+    """Something broke; the pod is tried again after a while."""
+
+    pod: WaitingPod
+    error: str
+    plugin: str = ""
+
+
+Decision: TypeAlias = Placed | Waiting | Refused | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The steps of a binding cycle: each group only if all before it succeeded."""
+
+    before: tuple[Action, ...]
+    bind: tuple[Action, ...]
+    after: tuple[Action, ...]
+    """Whose failure changes nothing."""
+
+    @classmethod
+    def of(cls, profile: Profile, pod: PodInfo, node: str) -> Binding:
+        """PreBind of those with something to do, Bind of the first that takes it, PostBind.
+
+        `PluginFailed` if one of them cannot say.
+        """
+        before: list[Action] = []
+        for plugin in profile.pre_bind:
+            preflight = call(plugin, "PreBindPreFlight", plugin.pre_bind_preflight, pod, node)
+            if preflight.code is Code.SUCCESS:
+                before += call(plugin, "PreBind", plugin.pre_bind, pod, node)
+            elif preflight.code is not Code.SKIP:
+                raise PluginFailed(plugin.name, "PreBindPreFlight", preflight.message or preflight.code.title)
+        for binder in profile.bind:
+            bind = call(binder, "Bind", binder.bind, pod, node)
+            if bind is not None:
+                after = [
+                    action
+                    for teller in profile.post_bind
+                    for action in call(teller, "PostBind", teller.post_bind, pod, node)
+                ]
+                return cls(tuple(before), tuple(bind), tuple(after))
+        raise PluginFailed(profile.bind[-1].name, "Bind", "no plugin binds the pod")

@@ -1,0 +1,242 @@
+"""Which pods would have to go so that another fits (upstream framework/preemption and plugins/defaultpreemption).
+
+Pure: a dry run tries each node on its own, cut off from the others, and the choice compares what it would cost. Ending
+the victims is somebody else's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from situate.framework.cycle import Nominations, Prepared, run_filters, with_pod, without_pod
+from situate.framework.pods import PodInfo
+from situate.framework.profile import Profile
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code
+from situate.framework.verdict import Codes, Indices
+
+NEVER: Final = "not eligible due to preemptionPolicy=Never."
+STILL_ENDING: Final = "not eligible due to a terminating pod on the nominated node."
+
+_LOWEST: Final = 2**31
+"""Added to each priority, so that fewer victims of a negative priority are the lesser sum."""
+_NOT_STARTED: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A node, and what it costs to place the pod there."""
+
+    node: int
+    """Index in the snapshot."""
+    victims: tuple[PodInfo, ...]
+    """The most important first."""
+    violations: int
+    """So many of them break a disruption budget."""
+
+
+def ineligible(pod: PodInfo, snapshot: Snapshot, nominated: Code) -> str:
+    """Why the pod may not preempt now; empty if it may.
+
+    `nominated`: what the filters said of the node that it was promised, `SUCCESS` if it has none. While pods that were
+    ended for its sake are still leaving there, it waits.
+    """
+    if pod.template.preemption_policy == "Never":
+        return NEVER
+    index = snapshot.nodes.index.get(pod.nominated)
+    if index is None or nominated is Code.UNRESOLVABLE:
+        return ""
+    leaving = any(other.priority < pod.priority and ended_by_preemption(other) for other in snapshot.pods_on(index))
+    return STILL_ENDING if leaving else ""
+
+
+def ended_by_preemption(pod: PodInfo) -> bool:
+    """Whether the pod is on its way out because a scheduler made room."""
+    condition = pod.pod.condition("DisruptionTarget")
+    return (
+        pod.terminating
+        and condition is not None
+        and condition.status == "True"
+        and condition.reason == "PreemptionByScheduler"
+    )
+
+
+def nodes_that_might_help(codes: Codes) -> Indices:
+    """Those that were refused for something that fewer pods could change."""
+    return np.flatnonzero(codes == Code.UNSCHEDULABLE)
+
+
+def candidates_to_find(nodes: int, percentage: int, absolute: int) -> int:
+    """So many candidates are enough among `nodes`."""
+    return min(nodes, max(nodes * percentage // 100, absolute))
+
+
+def find_candidates(
+    profile: Profile,
+    pod: PodInfo,
+    prepared: Prepared,
+    snapshot: Snapshot,
+    nodes: Indices,
+    nominations: Nominations | None = None,
+    *,
+    offset: int = 0,
+    enough: int | None = None,
+) -> list[Candidate]:
+    """Dry runs on the nodes, round robin from the one at `offset`; those that break no budget come first.
+
+    It stops once there are `enough` candidates and one of them breaks no budget; None tries every node.
+    """
+    harmless: list[Candidate] = []
+    violating: list[Candidate] = []
+    most = len(nodes) if enough is None else enough
+    for node in np.roll(nodes, -offset).tolist():
+        promised = (nominations or {}).get(node, ())
+        found = dry_run(profile, pod, prepared, snapshot, node, promised)
+        if found is None:
+            continue
+        kind = violating if found.violations else harmless
+        if len(kind) < most:
+            kind.append(found)
+        if harmless and len(harmless) + len(violating) >= most:
+            break
+    return harmless + violating
+
+
+def dry_run(
+    profile: Profile,
+    pod: PodInfo,
+    prepared: Prepared,
+    snapshot: Snapshot,
+    node: int,
+    promised: Sequence[PodInfo] = (),
+) -> Candidate | None:
+    """Which pods would have to leave the node; None if that does not help, or if none of them may.
+
+    All pods of lower priority go, then each that fits beside the pod comes back: first those that would break a budget,
+    then the others, the more important ones first. `promised`: pods of at least the pod's priority that were promised
+    the node; it has to do with and without them.
+    """
+    lower = sorted((other for other in snapshot.pods_on(node) if other.priority < pod.priority), key=importance)
+    if not lower:
+        return None
+    trial = _Trial(profile, pod, prepared, snapshot, node, promised)
+    for other in lower:
+        trial.take_away(other)
+    if not trial.fits():
+        return None
+    violating, others = split_by_budget(lower, snapshot)
+    victims: list[PodInfo] = []
+    violations = 0
+    for other in violating + others:
+        trial.put_back(other)
+        if not trial.fits():
+            trial.take_away(other)
+            victims.append(other)
+            violations += other in violating
+    return Candidate(node, tuple(sorted(victims, key=importance)), violations)
+
+
+class _Trial:
+    """One node on its own, with pods taken away and put back."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        pod: PodInfo,
+        prepared: Prepared,
+        snapshot: Snapshot,
+        node: int,
+        promised: Sequence[PodInfo],
+    ) -> None:
+        self._profile = profile
+        self._pod = pod
+        self._prepared = prepared
+        self._snapshot = snapshot
+        self._node = node
+        self._promised = promised
+        self._alone = snapshot.alone(node)
+
+    def take_away(self, other: PodInfo) -> None:
+        self._alone = self._alone.forget(other)
+        self._prepared = without_pod(self._profile, self._pod, self._prepared, other, self._node, self._snapshot)
+
+    def put_back(self, other: PodInfo) -> None:
+        self._alone = self._alone.assume(other, 0)
+        self._prepared = with_pod(self._profile, self._pod, self._prepared, other, self._node, self._snapshot)
+
+    def fits(self) -> bool:
+        if not self._passes(self._alone, self._prepared):
+            return False
+        if not self._promised:
+            return True
+        alone, prepared = self._alone, self._prepared
+        for other in self._promised:
+            alone = alone.assume(other, 0)
+            prepared = with_pod(self._profile, self._pod, prepared, other, self._node, self._snapshot)
+        return self._passes(alone, prepared)
+
+    def _passes(self, alone: Snapshot, prepared: Prepared) -> bool:
+        verdicts = run_filters(self._profile, self._pod, alone, prepared)
+        return all(bool(verdict.passes[0]) for _, verdict in verdicts)
+
+
+def split_by_budget(pods: Iterable[PodInfo], snapshot: Snapshot) -> tuple[list[PodInfo], list[PodInfo]]:
+    """Those whose eviction would break a budget once all before them have been evicted, and the others.
+
+    As upstream, a budget whose selector is empty guards nothing, nor does any budget guard a pod without labels.
+    """
+    budgets = snapshot.catalog.budgets
+    if not budgets:
+        return [], list(pods)
+    spent: dict[tuple[str, str], int] = {}
+    violating: list[PodInfo] = []
+    others: list[PodInfo] = []
+    for pod in pods:
+        breaks = False
+        for budget in budgets.get(pod.namespace, ()):
+            selector = budget.selector
+            guards = bool(selector.requirements) and bool(pod.labels) and selector.matches(pod.labels)
+            if guards and pod.name not in budget.disrupted_pods:
+                name = pod.namespace, budget.name
+                spent[name] = spent.get(name, 0) + 1
+                breaks = breaks or spent[name] > budget.disruptions_allowed
+        (violating if breaks else others).append(pod)
+    return violating, others
+
+
+def choose(candidates: Sequence[Candidate]) -> Candidate:
+    """The cheapest: fewest broken budgets, lowest "highest priority", lowest sum of priorities, fewest victims, latest
+    start of the most important ones; then the first.
+    """
+    return min(candidates, key=cost)
+
+
+def cost(candidate: Candidate) -> tuple[int, int, int, int, float]:
+    """What `choose` compares; the lower the better."""
+    victims = candidate.victims
+    if not victims:
+        return candidate.violations, -_LOWEST, 0, 0, -_NOT_STARTED
+    highest = victims[0].priority
+    earliest = min(_start(each) for each in victims if each.priority == highest)
+    return (
+        candidate.violations,
+        highest,
+        sum(each.priority + _LOWEST for each in victims),
+        len(victims),
+        -earliest,
+    )
+
+
+def importance(pod: PodInfo) -> tuple[int, float]:
+    """Sorts the more important first: higher priority, then earlier start."""
+    return -pod.priority, _start(pod)
+
+
+def _start(pod: PodInfo) -> float:
+    started: datetime | None = pod.started
+    return _NOT_STARTED if started is None else started.timestamp()

@@ -1,0 +1,265 @@
+"""The life of a pod in the engine: what is counted where, and what brings a pod back (framework.md sections 4, 5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from situate.framework.actions import Action, Bind
+from situate.framework.decisions import Failed, Placed, Refused, Waiting
+from situate.framework.engine import Engine
+from situate.framework.pods import PodInfo
+from situate.framework.profile import profile_of
+from situate.framework.queue.scheduling import QueueSettings
+from situate.framework.status import SUCCESS, Code, Status, unschedulable
+from situate.objects.meta import ObjectMeta
+from situate.objects.nodes import Node, NodeStatus
+from situate.objects.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from situate.objects.quantity import parse_quantity
+from situate.plugins.node_resources_fit import NodeResourcesFit
+from situate.plugins.priority_sort import PrioritySort
+
+
+class Binder:
+    name = "Binder"
+
+    def bind(self, pod: PodInfo, node: str) -> tuple[Action, ...]:
+        return (Bind(pod.key, pod.uid, node),)
+
+
+class Recorder:
+    """Tells what it was asked, and answers as it is told."""
+
+    def __init__(self, name: str, reserve: Status = SUCCESS, permit: Status = SUCCESS, timeout_s: float = 60) -> None:
+        self.name = name
+        self.asked: list[str] = []
+        self._reserve = reserve
+        self._permit = permit
+        self._timeout_s = timeout_s
+
+    def reserve(self, pod: PodInfo, node: str) -> Status:
+        self.asked.append("reserve")
+        return self._reserve
+
+    def unreserve(self, pod: PodInfo, node: str) -> None:
+        self.asked.append("unreserve")
+
+    def permit(self, pod: PodInfo, node: str, now: float) -> tuple[Status, float]:
+        self.asked.append("permit")
+        return self._permit, self._timeout_s
+
+
+WAIT = Status(Code.WAIT)
+
+
+def engine_of(*plugins: Any) -> Engine:
+    members = [PrioritySort(), NodeResourcesFit(), *plugins, Binder()]
+    profile = profile_of("here", [(each, 1) for each in members])
+    return Engine([profile], QueueSettings(pop_from_backoff=False))
+
+
+def node(name: str, cpu: str = "1") -> Node:
+    room = {"cpu": parse_quantity(cpu), "memory": parse_quantity("1Gi"), "pods": parse_quantity("10")}
+    return Node(ObjectMeta(name=name), status=NodeStatus(allocatable=room))
+
+
+def pod(name: str, cpu: str = "600m", *, on: str = "", phase: str = "", scheduler: str = "here") -> Pod:
+    requests = ResourceRequirements(requests={"cpu": parse_quantity(cpu)})
+    spec = PodSpec(scheduler_name=scheduler, node_name=on, containers=(Container(resources=requests),))
+    return Pod(ObjectMeta(name=name, namespace="default", uid=name), spec, PodStatus(phase=phase))
+
+
+def used(engine: Engine) -> dict[str, int]:
+    """Milli-CPU in use, by node."""
+    snapshot = engine.snapshot
+    return {snapshot.name(index): int(value) for index, value in enumerate(snapshot.requested(0))}
+
+
+def test_a_placed_pod_counts_before_it_is_confirmed_and_is_bound_by_the_actions() -> None:
+    engine = engine_of()
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("p"), 0)
+    placed = engine.schedule(0)
+    assert isinstance(placed, Placed)
+    assert used(engine) == {"a": 600}
+    assert engine.binding(placed).bind == (Bind(("default", "p"), "p", "a"),)
+    engine.bound(placed)
+    engine.set_pod(pod("p", on="a"), 1)
+    assert used(engine) == {"a": 600}
+    assert engine.schedule(1) is None
+
+
+def test_a_refused_pod_waits_for_room_and_takes_it() -> None:
+    engine = engine_of()
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("first"), 0)
+    engine.set_pod(pod("second"), 0)
+    assert isinstance(engine.schedule(0), Placed)
+    refused = engine.schedule(0)
+    assert isinstance(refused, Refused)
+    assert refused.diagnosis.rejectors == {"NodeResourcesFit"}
+    assert engine.schedule(100) is None
+    engine.set_pod(pod("first", on="a"), 100)
+    engine.remove_pod("first", 100)
+    assert isinstance(engine.schedule(100), Placed)
+
+
+def test_a_stale_event_does_not_bring_back_a_pod_that_has_a_node() -> None:
+    engine = engine_of()
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("p"), 0)
+    assert isinstance(engine.schedule(0), Placed)
+    engine.set_pod(pod("p"), 1)  # its nodeName has not reached the watch yet
+    assert engine.schedule(1) is None
+
+
+def test_a_pod_confirmed_elsewhere_moves_there() -> None:
+    engine = engine_of()
+    for name in ("a", "b"):
+        engine.set_node(node(name), 0)
+    engine.set_pod(pod("p"), 0)
+    assert isinstance(engine.schedule(0), Placed)
+    engine.set_pod(pod("p", on="b"), 1)
+    assert used(engine) == {"a": 0, "b": 600}
+
+
+def test_a_failed_binding_gives_the_room_back_and_tries_again() -> None:
+    other = Recorder("Other")
+    engine = engine_of(other)
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("p"), 0)
+    placed = engine.schedule(0)
+    assert isinstance(placed, Placed)
+    engine.binding_failed(placed, 1)
+    assert used(engine) == {"a": 0}
+    assert other.asked == ["reserve", "permit", "unreserve"]
+    assert engine.schedule(1) is None  # it backs off
+    engine.tick(4)
+    assert isinstance(engine.schedule(4), Placed)
+
+
+def test_a_binding_that_fails_for_a_pod_that_is_gone_brings_nothing_back() -> None:
+    engine = engine_of()
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("p"), 0)
+    placed = engine.schedule(0)
+    assert isinstance(placed, Placed)
+    engine.remove_pod("p", 1)
+    engine.binding_failed(placed, 1)
+    engine.tick(100)
+    assert engine.schedule(100) is None
+    assert used(engine) == {"a": 0}
+
+
+def test_a_pod_that_ended_frees_its_room() -> None:
+    engine = engine_of()
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("done", on="a"), 0)
+    engine.set_pod(pod("done", on="a", phase="Succeeded"), 1)
+    assert used(engine) == {"a": 0}
+
+
+def test_pods_of_nodes_that_are_not_known_yet_count_once_they_are() -> None:
+    engine = engine_of()
+    engine.set_pod(pod("early", on="a"), 0)
+    engine.set_node(node("a"), 1)
+    assert used(engine) == {"a": 600}
+    engine.remove_node("a", 2)
+    engine.set_pod(pod("meanwhile", on="a", cpu="100m"), 2)
+    engine.set_node(node("a"), 3)
+    assert used(engine) == {"a": 700}
+
+
+def test_pods_of_other_schedulers_are_left_alone() -> None:
+    engine = engine_of()
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("p", scheduler="elsewhere"), 0)
+    assert engine.schedule(0) is None
+
+
+def test_without_nodes_the_message_says_so() -> None:
+    engine = engine_of()
+    engine.set_pod(pod("p"), 0)
+    refused = engine.schedule(0)
+    assert isinstance(refused, Refused)
+    assert refused.diagnosis.status is not None
+    assert refused.diagnosis.status.message == "no nodes available to schedule pods"
+    engine.set_node(node("a"), 1)
+    engine.tick(4)
+    assert isinstance(engine.schedule(4), Placed)
+
+
+def test_a_rejection_in_reserve_takes_back_all_of_it() -> None:
+    first, second, third = Recorder("First"), Recorder("Second", reserve=unschedulable("no")), Recorder("Third")
+    engine = engine_of(first, second, third)
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("p"), 0)
+    refused = engine.schedule(0)
+    assert isinstance(refused, Refused)
+    assert refused.diagnosis.rejectors == {"Second"}
+    assert used(engine) == {"a": 0}
+    assert [first.asked, second.asked, third.asked] == [
+        ["reserve", "unreserve"],
+        ["reserve", "unreserve"],
+        ["unreserve"],
+    ]
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+def test_an_error_in_a_plugin_fails_the_pod_alone_and_names_the_plugin(point: str) -> None:
+    class Broken(Recorder):
+        def reserve(self, pod: PodInfo, node: str) -> Status:
+            if point == "reserve":
+                raise ZeroDivisionError("oh")
+            return super().reserve(pod, node)
+
+        def permit(self, pod: PodInfo, node: str, now: float) -> tuple[Status, float]:
+            raise ZeroDivisionError("oh")
+
+    engine = engine_of(Broken("Broken"))
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("p"), 0)
+    failed = engine.schedule(0)
+    assert isinstance(failed, Failed)
+    assert failed.plugin == "Broken"
+    assert failed.error == f"plugin Broken at {point.title()}: ZeroDivisionError: oh"
+    assert used(engine) == {"a": 0}
+
+
+def test_a_held_pod_goes_on_when_every_plugin_has_allowed_it() -> None:
+    engine = engine_of(Recorder("One", permit=WAIT), Recorder("Two", permit=WAIT))
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("p"), 0)
+    held = engine.schedule(0)
+    assert isinstance(held, Waiting)
+    assert used(engine) == {"a": 600}
+    assert engine.allow("p", "One") is None
+    placed = engine.allow("p", "Two")
+    assert isinstance(placed, Placed)
+    assert placed.node == "a"
+
+
+@pytest.mark.parametrize(("asked_s", "held_s"), [(60, 60), (3600, 900)])
+def test_the_first_permit_to_run_out_rejects_the_pod(asked_s: float, held_s: float) -> None:
+    engine = engine_of(Recorder("One", permit=WAIT, timeout_s=7200), Recorder("Two", permit=WAIT, timeout_s=asked_s))
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("p"), 0)
+    assert isinstance(engine.schedule(0), Waiting)
+    assert engine.tick(held_s - 1) == []
+    (refused,) = engine.tick(held_s)
+    assert refused.diagnosis.rejectors <= {"One", "Two"}
+    assert used(engine) == {"a": 0}
+
+
+def test_a_held_pod_may_be_rejected_or_deleted() -> None:
+    engine = engine_of(Recorder("One", permit=WAIT))
+    engine.set_node(node("a"), 0)
+    for name in ("rejected", "deleted"):
+        engine.set_pod(pod(name, cpu="100m"), 0)
+        assert isinstance(engine.schedule(0), Waiting)
+    assert isinstance(engine.reject("rejected", "One", "no", 1), Refused)
+    engine.remove_pod("deleted", 1)
+    assert used(engine) == {"a": 0}
+    assert engine.allow("deleted", "One") is None
+    assert engine.reject("deleted", "One", "no", 1) is None
