@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.conformance import knative
+from tests.conformance import knative, kube_scheduler
 from tests.conformance.outcome import CaseRunner, Outcome, attempted
 
-SYSTEMS: Mapping[str, Mapping[str, CaseRunner]] = {"knative": knative.RUNNERS}
+SYSTEMS: Mapping[str, Mapping[str, CaseRunner]] = {
+    "knative": knative.RUNNERS,
+    "kube-scheduler": kube_scheduler.RUNNERS,
+}
 NOT_A_TEST = {"README.md", "benchmarks.json"}
 VECTORS = Path(__file__).parent / "vectors"
 
@@ -95,9 +98,10 @@ def run_file(file: Path, system: str) -> FileReport:
     if runner is None:
         return FileReport(name, error=f"unknown file {file.name}: no runner is known by that name")
     try:
-        cases = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         return FileReport(name, error=f"{file.name} cannot be read as JSON: {error}")
+    cases = document.get("cases") if isinstance(document, dict) else document
     if not isinstance(cases, list):
         return FileReport(name, error=f"{file.name} holds no list of cases")
     return FileReport(

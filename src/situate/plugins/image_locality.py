@@ -30,8 +30,8 @@ class ImageLocality:
             for image in images:
                 total += _worth(image, nodes)
             most = _MOST_EACH * containers
-            clipped = np.clip(total, _LEAST, most)
-            return HIGHEST * (clipped - _LEAST) // (most - _LEAST)
+            counted: Scores = np.where(total < _LEAST, _LEAST, np.minimum(total, most))
+            return HIGHEST * (counted - _LEAST) // (most - _LEAST)
 
         return snapshot.static((self.name, images, containers), counted)
 

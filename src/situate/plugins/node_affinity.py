@@ -62,9 +62,8 @@ class NodeAffinity:
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         """The profile's demands first, then the pod's. Unresolvable: no preemption changes a label."""
-        matching = snapshot.static(
-            (self.name, "filter", _demands(pod.template)), lambda nodes: _wanted(pod.template, nodes)
-        )
+        template = pod.template
+        matching = snapshot.static(_demands(template), lambda nodes: _wanted(template, nodes))
         own = (~matching, _MISMATCH, Code.UNRESOLVABLE)
         if self._enforced is None:
             return refuse_in_turn(own)
@@ -116,13 +115,13 @@ def matches(template: PodTemplate, labels: Mapping[str, str], name: str) -> bool
     return template.node_terms is None or any(term.matches(labels, name) for term in template.node_terms)
 
 
-def wanted_nodes(template: PodTemplate, snapshot: Snapshot) -> Mask:
+def wanted_nodes(template: PodTemplate, nodes: NodeTable) -> Mask:
     """(nodes,): those that the pod's selector and required terms want."""
-    return snapshot.static((NodeAffinity.name, "filter", _demands(template)), lambda nodes: _wanted(template, nodes))
+    return nodes.static(_demands(template), lambda nodes: _wanted(template, nodes))
 
 
 def _demands(template: PodTemplate) -> tuple[Any, ...]:
-    return tuple(sorted(template.node_selector.items())), template.node_terms
+    return NodeAffinity.name, "filter", tuple(sorted(template.node_selector.items())), template.node_terms
 
 
 def _wanted(template: PodTemplate, nodes: NodeTable) -> Mask:

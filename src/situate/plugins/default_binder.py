@@ -1,0 +1,15 @@
+"""DefaultBinder: binds through the API (upstream plugins/defaultbinder)."""
+
+from __future__ import annotations
+
+from situate.framework.actions import Action, Bind
+from situate.framework.pods import PodInfo
+
+
+class DefaultBinder:
+    """Binds whatever no plugin before it has bound."""
+
+    name = "DefaultBinder"
+
+    def bind(self, pod: PodInfo, node: str) -> tuple[Action, ...]:
+        return (Bind(pod.key, pod.uid, node),)

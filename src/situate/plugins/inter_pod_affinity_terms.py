@@ -1,0 +1,162 @@
+"""Whom the terms of InterPodAffinity concern: questions about pods in place, worked out once and asked often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from situate.framework.catalog import Catalog
+from situate.framework.keys import Key
+from situate.framework.live_terms import LiveTerms
+from situate.framework.pods import PodInfo, PodTemplate
+from situate.framework.snapshot import Snapshot
+from situate.framework.tallies import Question
+from situate.framework.terms import AffinityTerm, NamespaceLabels
+
+NAME: Final = "InterPodAffinity"
+
+Kind = Literal["affinity", "anti_affinity", "preferred_affinity", "preferred_anti_affinity"]
+"""Of terms, as `PodTemplate` names them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """What a pod asks of the pods in place."""
+
+    affinity: tuple[Question, ...]
+    """A question for each topology key: pods that match all required terms."""
+    anti_affinity: tuple[Question, ...]
+    """A question for each required term."""
+    preferred: tuple[Question, ...]
+    """A question for each topology key: weights, negative for anti-affinity."""
+    heeded: Mapping[str, Mapping[str, str]]
+    """What the key of the plan names by identity."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Concern:
+    """What the pods in place say about pods of one namespace with one set of labels."""
+
+    repelled: tuple[Question, ...]
+    """By required anti-affinity: the owners of each term."""
+    attracted: tuple[Question, ...]
+    """By required affinity: the owners of each term."""
+    liked: tuple[tuple[int, Question], ...]
+    """By preferences: a weight, negative for anti-affinity, and the owners of the term."""
+    heeded: tuple[object, ...]
+    """What the key of the plan names by identity."""
+
+
+def wanted(template: PodTemplate, snapshot: Snapshot) -> Wanted:
+    """What pods of this template ask of others."""
+    catalog = snapshot.catalog
+    key = (NAME, template, id(catalog.namespaces))
+    return snapshot.nodes.plan(key, lambda: _wanted(template, catalog))
+
+
+def concern(pod: PodInfo, snapshot: Snapshot) -> Concern:
+    """What the pods in place say about this one."""
+    live, catalog = snapshot.live_terms, snapshot.catalog
+    key = (NAME, pod.namespace, id(pod.labels), id(catalog.namespaces))
+    return live.plan(key, lambda: _concern(pod.namespace, pod.labels, live, catalog))
+
+
+def matches_all(terms: Iterable[AffinityTerm], pod: PodInfo, namespaces: NamespaceLabels) -> bool:
+    """Whether a pod is meant by each of the terms."""
+    return all(term.pods.selects(pod.namespace, pod.labels, namespaces) for term in terms)
+
+
+def _wanted(template: PodTemplate, catalog: Catalog) -> Wanted:
+    terms = template.affinity
+    asker = template, id(catalog.namespaces)
+
+    def all_match(pod: PodInfo) -> int:
+        return int(matches_all(terms, pod, catalog.namespace_labels))
+
+    affinity = tuple(Question((NAME, "all", *asker, key), key, all_match) for key in _keys(terms))
+    anti_affinity = tuple(
+        _preference((NAME, "anti", *asker, place), term.topology_key, ((1, term),), catalog)
+        for place, term in enumerate(template.anti_affinity)
+    )
+    wishes = [(term.weight, term) for term in template.preferred_affinity]
+    wishes += [(-term.weight, term) for term in template.preferred_anti_affinity]
+    preferred = tuple(
+        _preference(
+            (NAME, "preferred", *asker, key),
+            key,
+            tuple(each for each in wishes if each[1].topology_key == key),
+            catalog,
+        )
+        for key in _keys(term for _, term in wishes)
+    )
+    return Wanted(affinity, anti_affinity, preferred, catalog.namespaces)
+
+
+def _preference(
+    identity: tuple[object, ...], key: str, wishes: tuple[tuple[int, AffinityTerm], ...], catalog: Catalog
+) -> Question:
+    """The weights of all wishes that a pod meets."""
+
+    def weight(pod: PodInfo) -> int:
+        return sum(
+            weight for weight, term in wishes if term.pods.selects(pod.namespace, pod.labels, catalog.namespace_labels)
+        )
+
+    return Question(identity, key, weight)
+
+
+def _concern(namespace: str, labels: Mapping[str, str], live: LiveTerms, catalog: Catalog) -> Concern:
+    def concerning(kind: Kind) -> list[AffinityTerm]:
+        return [
+            term
+            for term in _live(live, kind, namespace)
+            if term.pods.selects(namespace, labels, catalog.namespace_labels)
+        ]
+
+    liked = [(term.weight, _owners(term, "preferred_affinity")) for term in concerning("preferred_affinity")]
+    liked += [
+        (-term.weight, _owners(term, "preferred_anti_affinity")) for term in concerning("preferred_anti_affinity")
+    ]
+    return Concern(
+        tuple(_owners(term, "anti_affinity") for term in concerning("anti_affinity")),
+        tuple(_owners(term, "affinity") for term in concerning("affinity")),
+        tuple(liked),
+        (labels, catalog.namespaces),
+    )
+
+
+def _live(live: LiveTerms, kind: Kind, namespace: str) -> list[AffinityTerm]:
+    """The distinct terms of pods in place that may mean pods of this namespace."""
+    by_namespace = live.plan((NAME, kind), lambda: _by_namespace(live, kind))
+    return by_namespace.get(namespace, []) + by_namespace.get(None, [])
+
+
+def _by_namespace(live: LiveTerms, kind: Kind) -> dict[str | None, list[AffinityTerm]]:
+    """Each distinct term under the namespaces that it names, or under None if it selects them by their labels."""
+    found: dict[str | None, list[AffinityTerm]] = {}
+    distinct = {term: None for template in live.templates for term in _terms(template, kind)}
+    for term in distinct:
+        selects = not term.pods.namespace_selector.nothing
+        for namespace in (None,) if selects else sorted(term.pods.namespaces):
+            found.setdefault(namespace, []).append(term)
+    return found
+
+
+def _owners(term: AffinityTerm, kind: Kind) -> Question:
+    """The pods that say this: a pod that says it twice counts twice."""
+
+    def weight(pod: PodInfo) -> int:
+        return _terms(pod.template, kind).count(term)
+
+    return Question(Key(NAME, kind, term), term.topology_key, weight)
+
+
+def _terms(template: PodTemplate, kind: Kind) -> tuple[AffinityTerm, ...]:
+    terms: tuple[AffinityTerm, ...] = getattr(template, kind)
+    return terms
+
+
+def _keys(terms: Iterable[AffinityTerm]) -> tuple[str, ...]:
+    """The distinct topology keys, in the order of the terms."""
+    return tuple(dict.fromkeys(term.topology_key for term in terms))

@@ -1,0 +1,204 @@
+"""PodTopologySpread: how evenly pods stand over zones, hosts and the like (upstream plugins/podtopologyspread).
+
+`pod_topology_spread_rules` says which pods count where, `pod_topology_spread_hints` what wakes a refused pod.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from situate.framework.events import EventHint
+from situate.framework.plugin import HIGHEST, SKIPPED, PreFiltered, PreScored, Reads, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code
+from situate.framework.terms import SpreadConstraint, spread_constraint
+from situate.framework.verdict import Mask, Verdict, refuse_in_turn
+from situate.objects.pods import TopologySpreadConstraint
+from situate.plugins.default_selector import default_selector
+from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
+from situate.plugins.pod_topology_spread_hints import hints
+from situate.plugins.pod_topology_spread_rules import NAME, Counts, Rule, Rules, rules_of
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+_SYSTEM: Final = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway"),
+    TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable="ScheduleAnyway"),
+)
+_UNEVEN: Final = "node(s) didn't match pod topology spread constraints"
+_UNLABELLED: Final = _UNEVEN + " (missing required label)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpreadState:
+    """What Filter looks at."""
+
+    rules: tuple[Rule, ...]
+    counts: tuple[Counts, ...]
+    """Of each rule; copied before it is changed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvennessState:
+    """What Score and NormalizeScore look at."""
+
+    rules: tuple[Rule, ...]
+    weights: tuple[float, ...]
+    ignored: Mask | None
+    """(feasible nodes,): those that lack a key; None is none of them."""
+
+
+class PodTopologySpread:
+    """Refuses nodes where a hard constraint's skew would be too large; prefers nodes that even soft ones out."""
+
+    name = NAME
+    reads = Reads.CLUSTER
+    arguments = PodTopologySpreadArgs
+
+    def __init__(self, arguments: PodTopologySpreadArgs = PodTopologySpreadArgs()) -> None:  # noqa: B008  # frozen
+        self._system = arguments.defaulting_type == "System"
+        wires = _SYSTEM if self._system else arguments.default_constraints
+        self._defaults = tuple(
+            replace(spread_constraint(wire, {}, f"defaultConstraints[{number}]"), implied=True)
+            for number, wire in enumerate(wires)
+        )
+
+    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
+        """Skipped for a pod without hard constraints."""
+        rules = self._rules(pod, snapshot)
+        if rules is None or not rules.hard:
+            return SKIPPED
+        return PreFiltered(state=SpreadState(rules.hard, tuple(snapshot.tally(rule.question) for rule in rules.hard)))
+
+    def add_pod(self, state: SpreadState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> SpreadState:  # noqa: ARG002
+        return _moved(state, other, node, 1)
+
+    def remove_pod(
+        self,
+        state: SpreadState,
+        pod: PodInfo,  # noqa: ARG002
+        other: PodInfo,
+        node: int,
+        snapshot: Snapshot,  # noqa: ARG002
+    ) -> SpreadState:
+        return _moved(state, other, node, -1)
+
+    def filter(self, state: SpreadState, pod: PodInfo, snapshot: Snapshot) -> Verdict:
+        """By the first constraint that is not met: unresolvable where its key is missing, else unschedulable."""
+        refusals: list[tuple[Mask, str, Code]] = []
+        for rule, counts in zip(state.rules, state.counts, strict=True):
+            constraint = rule.constraint
+            domain = snapshot.domain_of_node(constraint.topology_key)
+            missing = domain < 0
+            own = int(constraint.selector.matches(pod.labels))
+            full = counts > constraint.max_skew + rule.least(counts) - own
+            over = full[domain] & ~missing if len(full) else ~missing
+            refusals += (missing, _UNLABELLED, Code.UNRESOLVABLE), (over, _UNEVEN, Code.UNSCHEDULABLE)
+        return refuse_in_turn(*refusals)
+
+    def pre_score(self, state: object, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
+        """Skipped for a pod without soft constraints, its own or the profile's."""
+        rules = self._rules(pod, snapshot)
+        if rules is None or not rules.soft:
+            return PreScored(Code.SKIP)
+        domain_of = [snapshot.domain_of_node(rule.constraint.topology_key) for rule in rules.soft]
+        ignored: Mask | None = None
+        if rules.demanding:
+            lacking = np.logical_or.reduce([domain < 0 for domain in domain_of])
+            ignored = lacking if lacking.any() else None
+        scored = snapshot.count if ignored is None else snapshot.count - int(np.count_nonzero(ignored))
+        weights = []
+        for rule, domain in zip(rules.soft, domain_of, strict=True):
+            if rule.constraint.topology_key == HOSTNAME:
+                size = scored
+            else:
+                # one place more for nodes without the key: they count as one domain (upstream initPreScoreState)
+                present = np.zeros(rule.domains.count + 1, dtype=np.bool_)
+                present[domain if ignored is None else domain[~ignored]] = True
+                size = int(np.count_nonzero(present))
+            weights.append(math.log(size + 2))
+        return PreScored(state=EvennessState(rules.soft, tuple(weights), ignored))
+
+    def score(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+        """The weighted number of pods that stand in the node's domains; the lower the better."""
+        total = np.zeros(snapshot.count)
+        for rule, weight in zip(state.rules, state.weights, strict=True):
+            key = rule.constraint.topology_key
+            domain = snapshot.domain_of_node(key)
+            if key == HOSTNAME:
+                counts = snapshot.tally(rule.here)
+                counts = counts if snapshot.chosen is None else counts[snapshot.chosen]
+            else:
+                counts = np.append(snapshot.tally(rule.question), 0)[domain]
+            part = counts * weight + float(rule.constraint.max_skew - 1)
+            missing = domain < 0
+            total += np.where(missing, 0.0, part) if missing.any() else part
+        raw = _rounded(total)
+        if state.ignored is not None:
+            raw[state.ignored] = 0
+        return raw
+
+    def normalize(self, state: EvennessState, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
+        """The lowest raw score becomes 100; nodes that lack a key have 0 and count for nothing."""
+        scored = raw if state.ignored is None else raw[~state.ignored]
+        if not len(scored):
+            return np.zeros_like(raw)
+        lowest, highest = int(scored.min()), int(scored.max())
+        scores = np.full_like(raw, HIGHEST) if highest == 0 else HIGHEST * (highest + lowest - raw) // highest
+        if state.ignored is not None:
+            scores[state.ignored] = 0
+        return scores
+
+    def events(self) -> tuple[EventHint, ...]:
+        return hints(self._hard)
+
+    def _hard(self, pod: PodInfo) -> tuple[SpreadConstraint, ...] | None:
+        """The hard constraints in force, without the selector that the defaults take from elsewhere; None if unsure."""
+        if pod.spread:
+            return tuple(each for each in pod.spread if each.hard)
+        return None if any(each.hard for each in self._defaults) else ()
+
+    def _rules(self, pod: PodInfo, snapshot: Snapshot) -> Rules | None:
+        """The pod's own constraints; else the profile's, with the selector of whatever the pod belongs to."""
+        nodes, template, spread = snapshot.nodes, pod.template, pod.spread
+        if spread:
+            return nodes.plan(
+                (self, template, id(spread)),
+                lambda: replace(rules_of(spread, template, nodes, demanding=True), heeded=(spread,)),
+            )
+        if not self._defaults:
+            return None
+        selector = default_selector(pod, snapshot.catalog, nodes)
+        if selector is None:
+            return None
+        constraints = self._defaults
+
+        def build() -> Rules:
+            filled = (replace(each, selector=selector) for each in constraints)
+            rules = rules_of(filled, template, nodes, demanding=not self._system)
+            return replace(rules, heeded=(selector,))
+
+        return nodes.plan((self, template, id(selector)), build)
+
+
+def _moved(state: SpreadState, other: PodInfo, node: int, sign: int) -> SpreadState:
+    """The state after a pod has come to the node, or gone."""
+    counts = list(state.counts)
+    for number, rule in enumerate(state.rules):
+        weight = rule.question.weight(other)
+        if weight and rule.counts_at(node):
+            changed = counts[number].copy()
+            changed[rule.domains.of_node[node]] += sign * weight
+            counts[number] = changed
+    return SpreadState(state.rules, tuple(counts))
+
+
+def _rounded(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Scores:
+    """Half away from zero; none is negative."""
+    whole = np.floor(values)
+    return (whole + (values - whole >= 0.5)).astype(np.int64)

@@ -1,0 +1,46 @@
+"""The arguments of PodTopologySpread, and what may be wrong with them (upstream apis/config PodTopologySpreadArgs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from situate.objects.label_selectors import valid_label_key
+from situate.objects.pods import TopologySpreadConstraint
+from situate.objects.settings import Mistake, shown
+
+_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+
+
+class PodTopologySpreadArgs(msgspec.Struct, frozen=True, rename="camel"):
+    """Upstream's PodTopologySpreadArgs."""
+
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    """For pods without constraints of their own; their selectors come from services and owners."""
+    defaulting_type: Literal["System", "List"] = "System"
+    """`System`: maxSkew 3 over hosts and 5 over zones, both soft."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.defaulting_type == "System" and self.default_constraints:
+            yield Mistake("defaultingType", '"System"', '"List" where there are defaultConstraints')
+        seen: set[tuple[str, str]] = set()
+        for number, constraint in enumerate(self.default_constraints):
+            path = f"defaultConstraints[{number}]"
+            yield from _mistakes(constraint, path)
+            pair = (constraint.topology_key, constraint.when_unsatisfiable)
+            if pair in seen:
+                yield Mistake(path, shown(list(pair)), "each topologyKey once with each whenUnsatisfiable")
+            seen.add(pair)
+
+
+def _mistakes(constraint: TopologySpreadConstraint, path: str) -> Iterable[Mistake]:
+    if constraint.max_skew <= 0:
+        yield Mistake(f"{path}.maxSkew", str(constraint.max_skew), "an integer, at least 1")
+    if not valid_label_key(constraint.topology_key):
+        yield Mistake(f"{path}.topologyKey", shown(constraint.topology_key), "the key of a node label")
+    if constraint.when_unsatisfiable not in _ACTIONS:
+        yield Mistake(f"{path}.whenUnsatisfiable", shown(constraint.when_unsatisfiable), " or ".join(_ACTIONS))
+    if constraint.label_selector is not None:
+        yield Mistake(f"{path}.labelSelector", "a selector", "none: it comes from the pod's services and owner")

@@ -1,0 +1,70 @@
+"""What may make a pod schedulable that PodTopologySpread refused (upstream podtopologyspread/plugin.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.pods import PodInfo
+from situate.framework.terms import SpreadConstraint
+from situate.objects.nodes import Node
+
+HardConstraints = Callable[[PodInfo], tuple[SpreadConstraint, ...] | None]
+"""Of a waiting pod; None where they depend on more than the pod, so that everything may help."""
+
+
+def hints(hard: HardConstraints) -> tuple[EventHint, ...]:
+    """Pods that come, go or change their labels, the pod's own labels and tolerations, and the nodes that count."""
+
+    def after_pod(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
+        """A pod of its namespace begins to count, or ceases to."""
+        constraints = hard(pod)
+        if any(each is not None and each.namespace != pod.namespace for each in (old, new)):
+            return Hint.SKIP
+        if constraints is None:
+            return Hint.QUEUE
+        return _queue_if(any(_counts(each, old) != _counts(each, new) for each in constraints))
+
+    def after_own_change(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:  # noqa: ARG001
+        """It counts itself, and taints that it tolerates now may let more nodes count."""
+        before, after = hard(old), hard(new)
+        if before is None or after is None:
+            return Hint.QUEUE
+        if any(each.honors_taints for each in after) and old.template.tolerations != new.template.tolerations:
+            return Hint.QUEUE
+        if len(before) != len(after):
+            return Hint.QUEUE
+        pairs = zip(before, after, strict=True)
+        return _queue_if(any(_counts(one, old) != _counts(other, new) or one != other for one, other in pairs))
+
+    def after_node(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
+        """A node with all keys comes or goes, moves to other domains, or has other taints."""
+        constraints = hard(pod)
+        if constraints is None:
+            return Hint.QUEUE
+        keys = [each.topology_key for each in constraints]
+        before, after = _domains(old, keys), _domains(new, keys)
+        if before != after:
+            return Hint.QUEUE
+        changed = old is not None and new is not None and old.spec.taints != new.spec.taints
+        return _queue_if(after is not None and changed)
+
+    return (
+        EventHint(Subject.ASSIGNED_POD, Change.ADD | Change.LABELS | Change.DELETE, after_pod),
+        EventHint(Subject.POD, Change.LABELS | Change.TOLERATIONS, after_own_change),
+        EventHint(Subject.NODE, Change.ADD | Change.DELETE | Change.LABELS | Change.TAINTS, after_node),
+    )
+
+
+def _counts(constraint: SpreadConstraint, pod: PodInfo | None) -> bool:
+    return pod is not None and constraint.selector.matches(pod.labels)
+
+
+def _domains(node: Node | None, keys: list[str]) -> list[str] | None:
+    """The node's domains; None if it lacks one of the keys."""
+    labels = node.metadata.labels if node is not None else {}
+    return [labels[key] for key in keys] if all(key in labels for key in keys) and node is not None else None
+
+
+def _queue_if(helps: bool) -> Hint:
+    return Hint.QUEUE if helps else Hint.SKIP

@@ -1,0 +1,251 @@
+"""Cases of scores and of the functions that scores are made with, by plugin and by twin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from situate.framework.pods import BadPod
+from situate.framework.visiting import feasible_nodes_to_find
+from situate.objects.label_selectors import BadSelector
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.plugins.broken_line import BrokenLine
+from situate.plugins.image_locality import ImageLocality
+from situate.plugins.inter_pod_affinity import InterPodAffinity, InterPodAffinityArgs
+from situate.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
+from situate.plugins.node_resources_balanced_allocation import (
+    NodeResourcesBalancedAllocation,
+    NodeResourcesBalancedAllocationArgs,
+)
+from situate.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
+from situate.plugins.normalizing import default_normalize
+from situate.plugins.pod_topology_spread import PodTopologySpread
+from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
+from situate.plugins.priority_sort import PrioritySort
+from situate.plugins.taint_toleration import TaintToleration
+from tests.conformance.kube_scheduler_cases import arguments, feasible, incoming, pod, scores_expected, world
+from tests.conformance.outcome import PASSED, Case, CaseRunner, Outcome, UnknownOperationError, failed, optional
+from tests.plugins.twins import (
+    image_locality,
+    inter_pod_affinity,
+    node_affinity,
+    node_resources_balanced_allocation,
+    node_resources_fit,
+    normalizing,
+    pod_topology_spread,
+    taint_toleration,
+)
+from tests.plugins.twins.world import World
+from tests.plugins.vector import Vectors
+
+Twin = Callable[[Pod, Sequence[Node], World], list[int] | None]
+
+
+def both_ways(case: Case, plugin: Any, twin: Twin) -> Outcome:
+    """Scores of the nodes that passed, or what PreScore said instead."""
+    given = world(case)
+    nodes = given.nodes[: len(feasible(case))]
+    subject = incoming(case)
+
+    def by_plugin() -> list[int] | None:
+        return Vectors.of(given).scores(plugin, subject, feasible(case))
+
+    def by_twin() -> list[int] | None:
+        return twin(subject, nodes, given)
+
+    for form, ask in (("vector", by_plugin), ("twin", by_twin)):
+        try:
+            scores = ask()
+        except (BadPod, BadSelector):
+            found: Any = "Error"
+        else:
+            names = [node.metadata.name for node in nodes]
+            found = "Skip" if scores is None else dict(zip(names, scores, strict=True))
+        difference = _difference(case, found)
+        if difference:
+            return failed(f"{form}: {difference}")
+    return PASSED
+
+
+def _difference(case: Case, found: Any) -> str:
+    before = case["expected"].get("prescore")
+    if before is not None:
+        wanted: Any = before["code"] if isinstance(before, Mapping) else before
+    else:
+        wanted = scores_expected(case)
+        if found == "Skip":  # a plugin that is skipped adds nothing to any node
+            found = dict.fromkeys(wanted, 0)
+    return "" if found == wanted else f"expected {wanted}, got {found}"
+
+
+def _fit(strategy: str) -> CaseRunner:
+    """A strategy of NodeResourcesFit."""
+
+    def run(case: Case) -> Outcome:
+        given = case.get("args") or {}
+        wire: dict[str, Any] = {"type": strategy}
+        if "resources" in given:
+            wire["resources"] = given["resources"]
+        if "shape" in given:
+            wire["requestedToCapacityRatio"] = {"shape": given["shape"]}
+        args = arguments({"scoringStrategy": wire}, NodeResourcesFitArgs)
+        if "error" in case["expected"]:
+            right = all(1 <= each["weight"] <= 100 for each in given["resources"])
+            return failed("the arguments were taken") if args is not None or right else PASSED
+        if args is None:
+            return failed("the arguments were refused")
+        resources = [(each.name, each.weight) for each in args.scoring_strategy.resources]
+        ratio = args.scoring_strategy.requested_to_capacity_ratio
+        shape = [(point.utilization, point.score) for point in ratio.shape] if ratio else []
+        plain = {
+            "LeastAllocated": node_resources_fit.least_allocated,
+            "MostAllocated": node_resources_fit.most_allocated,
+        }
+
+        def twin(subject: Pod, nodes: Sequence[Node], given: World) -> list[int]:
+            if shape:
+                return [node_resources_fit.score_by_ratio(subject, node, given, resources, shape) for node in nodes]
+            chosen = plain[strategy]
+            return [node_resources_fit.score_node(subject, node, given, resources, chosen) for node in nodes]
+
+        return both_ways(case, NodeResourcesFit(args), twin)
+
+    return run
+
+
+def balanced(case: Case) -> Outcome:
+    args = arguments(case.get("args") or {}, NodeResourcesBalancedAllocationArgs)
+    if args is None:
+        return failed("the arguments were refused")
+    names = [each.name for each in args.resources]
+
+    def twin(subject: Pod, nodes: Sequence[Node], given: World) -> list[int] | None:
+        if node_resources_balanced_allocation.skips(subject, names):
+            return None
+        return [node_resources_balanced_allocation.score_node(subject, node, given, names) for node in nodes]
+
+    return both_ways(case, NodeResourcesBalancedAllocation(args), twin)
+
+
+def balanced_of_old(case: Case) -> Outcome:
+    """A pod that asks for nothing is skipped now, which the recomputed values of these rows do not say."""
+    if node_resources_balanced_allocation.skips(incoming(case)):
+        return PASSED
+    return balanced(case)
+
+
+def spread(case: Case) -> Outcome:
+    wire = dict(case.get("args") or {})
+    if wire.get("defaultConstraints"):
+        wire.setdefault("defaultingType", "List")
+    args = arguments(wire, PodTopologySpreadArgs)
+    if args is None:
+        return failed("the arguments were refused")
+    system = args.defaulting_type == "System"
+    defaults = pod_topology_spread.SYSTEM if system else args.default_constraints
+    return both_ways(
+        case,
+        PodTopologySpread(args),
+        lambda subject, nodes, given: pod_topology_spread.score_nodes(subject, nodes, given, defaults, system=system),
+    )
+
+
+def affinity(case: Case) -> Outcome:
+    args = arguments(case.get("args") or {}, InterPodAffinityArgs)
+    if args is None:
+        return PASSED if "error" in case["expected"] else failed("the arguments were refused")
+    weight, ignore = args.hard_pod_affinity_weight, args.ignore_preferred_terms_of_existing_pods
+    return both_ways(
+        case,
+        InterPodAffinity(args),
+        lambda subject, nodes, given: inter_pod_affinity.score_nodes(subject, nodes, given, weight, ignore),
+    )
+
+
+def node_preferences(case: Case) -> Outcome:
+    args = arguments(case.get("args") or {}, NodeAffinityArgs)
+    if args is None:
+        return failed("the arguments were refused")
+    added = args.added_affinity
+    return both_ways(
+        case, NodeAffinity(args), lambda subject, nodes, _given: node_affinity.score_nodes(subject, nodes, added)
+    )
+
+
+def taints(case: Case) -> Outcome:
+    return both_ways(
+        case, TaintToleration(), lambda subject, nodes, _given: taint_toleration.score_nodes(subject, nodes)
+    )
+
+
+def images(case: Case) -> Outcome:
+    return both_ways(
+        case,
+        ImageLocality(),
+        lambda subject, nodes, given: [image_locality.score_node(subject, node, given) for node in nodes],
+    )
+
+
+def broken_line(case: Case) -> Outcome:
+    points = tuple((each["utilization"], each["score"]) for each in case["args"]["shape"])
+    found = {
+        "vector": int(BrokenLine(points).at(np.array([case["input"]], dtype=np.int64))[0]),
+        "twin": normalizing.broken_line(list(points), case["input"]),
+    }
+    return _each(found, case["expected"]["value"])
+
+
+def normalize(case: Case) -> Outcome:
+    given = case["input"]
+    if given["max"] != 100:
+        raise UnknownOperationError(f"highest score {given['max']}; known: 100")
+    vector = default_normalize(np.array(given["scores"], dtype=np.int64), reverse=given["reverse"])
+    found = {"vector": vector.tolist(), "twin": normalizing.default_normalize(given["scores"], given["reverse"])}
+    return _each(found, case["expected"]["scores"])
+
+
+def number_of_nodes(case: Case) -> Outcome:
+    nodes, percentage = case["input"]["numAllNodes"], case["input"]["percentageOfNodesToScore"]
+    plain = nodes if nodes < 100 else max(100, nodes * (percentage or max(5, 50 - nodes // 125)) // 100)
+    found = {"vector": feasible_nodes_to_find(nodes, percentage), "twin": plain}
+    return _each(found, case["expected"]["numNodes"])
+
+
+def sorting(case: Case) -> Outcome:
+    def key(wire: Mapping[str, Any]) -> Any:
+        queued = datetime.fromisoformat(wire["timestamp"]).timestamp()
+        (info,) = [Vectors.of(World(())).read(pod({}, priority=wire["priority"]))]
+        return PrioritySort().sort_key(info, queued)
+
+    one, other = case["p1"], case["p2"]
+    earlier = datetime.fromisoformat(one["timestamp"]) < datetime.fromisoformat(other["timestamp"])
+    plain = one["priority"] > other["priority"] or (one["priority"] == other["priority"] and earlier)
+    return _each({"vector": key(one) < key(other), "twin": plain}, case["expected"]["p1_less_p2"])
+
+
+def _each(found: Mapping[str, Any], wanted: Any) -> Outcome:
+    wrong = {form: value for form, value in found.items() if value != wanted}
+    return failed(f"expected {wanted}, got {wrong}") if wrong else PASSED
+
+
+RUNNERS: Mapping[str, CaseRunner] = {
+    "balanced_allocation_score.json": balanced,
+    "balanced_allocation_score_v1_20.json": optional(balanced_of_old),
+    "broken_linear_function.json": broken_line,
+    "default_normalize_score.json": normalize,
+    "image_locality_score.json": images,
+    "inter_pod_affinity_score.json": affinity,
+    "least_allocated_score.json": _fit("LeastAllocated"),
+    "most_allocated_score.json": _fit("MostAllocated"),
+    "node_affinity_score.json": node_preferences,
+    "num_feasible_nodes_to_find.json": number_of_nodes,
+    "pod_topology_spread_score.json": spread,
+    "pod_topology_spread_score_v1_20.json": optional(spread),
+    "queue_sort.json": sorting,
+    "requested_to_capacity_ratio_score.json": _fit("RequestedToCapacityRatio"),
+    "taint_toleration_score.json": taints,
+}
