@@ -5,6 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
 DIRS ?=
+# The longest tests come first (tests/conftest.py), whatever xdist thinks of the size of their groups.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder
+# A hundred processes of ours start during the tests: each would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations soak lock clean
@@ -32,11 +36,16 @@ contracts: $(STAMP) ## who may import whom
 	@$(BIN)/lint-imports --no-cache --no-logo 2>/dev/null || $(BIN)/lint-imports --no-cache
 
 unit: $(STAMP) ## the tests that need no real control plane; ARGS go to pytest
-	@$(BIN)/python -m pytest -n auto --dist loadgroup -m 'not realcluster' $(ARGS)
+	@$(PYTEST) -m 'not realcluster' $(ARGS)
 
 # The real control plane is built beside the first tests where it is not cached; those that need it come last and wait.
-test: lint types contracts ## everything; the one command
-	@$(BIN)/python -m tests.controlplane build >/dev/null 2>&1 & $(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+# Types and imports are checked beside the tests as well, which leave processors idle; what they say comes at the end.
+test: lint ## everything; the one command
+	@$(BIN)/python -m tests.controlplane build >/dev/null 2>&1 & \
+	told=$$(mktemp); { $(MAKE) --no-print-directory -k types contracts; } >$$told 2>&1 & checks=$$!; \
+	$(PYTEST) $(ARGS); tests=$$?; \
+	wait $$checks; checks=$$?; cat $$told; rm -f $$told; \
+	test $$tests = 0 && test $$checks = 0
 
 conformance: $(STAMP) ## run vector files: DIRS="DIR ...", or the project's own copy
 	@$(BIN)/python -m tests.conformance $(DIRS)

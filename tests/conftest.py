@@ -63,6 +63,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Tests on the real control plane come last where it has to be built first: the others run meanwhile.
     """
+    if getattr(config.option, "loadgroup", False):
+        _check_groups(items)
     built = config.stash[_BUILT]
 
     def turn(item: pytest.Item) -> tuple[bool, bool, bool]:
@@ -70,6 +72,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return (real is None) if built else (real is not None), grouped is None, slow is None
 
     items.sort(key=turn)
+
+
+def _check_groups(items: list[pytest.Item]) -> None:
+    """xdist writes groups into the ids of tests; a pytest that does not let it would tear them apart without a word."""
+    for item in items:
+        group = item.get_closest_marker("xdist_group")
+        if group is not None and "@" not in item.nodeid:
+            raise pytest.UsageError(
+                f"xdist cannot keep {item.nodeid} with its group: another version of pytest is needed"
+            )
 
 
 def _is_built() -> bool:
