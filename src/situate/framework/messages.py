@@ -1,4 +1,4 @@
-"""What a scheduler says about a pod that it could not place, in kube-scheduler's words (upstream framework/types.go)."""
+"""What a scheduler says of a pod that it could not place, in kube-scheduler's words (upstream framework/types.go)."""
 
 from __future__ import annotations
 
