@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from situate.cluster.effects import Identity
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import DidNotStart, EmbeddedServer, Settings
 from tests.cluster.asking import MAPS, PODS, config_map, pod
+from tests.kube.servers import Authority, server_tls
 
 QUIET = Settings(machinery=None, tokens={"secret": Identity("bob", ("system:authenticated",))})
 
@@ -202,3 +204,16 @@ async def test_the_kubeconfig_is_private(server: EmbeddedServer, tmp_path: Path)
     write_kubeconfig(path, server.kubeconfig())
     assert path.stat().st_mode & 0o777 == 0o600
     assert server.url in path.read_text()
+
+
+async def test_it_speaks_tls(tmp_path: Path) -> None:
+    authority = Authority("ca")
+    settings = Settings(machinery=None, tls=server_tls(tmp_path, authority.issue("127.0.0.1", "127.0.0.1")))
+    trusting = ssl.create_default_context(cadata=authority.certificate.decode())
+    trusting.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    async with EmbeddedServer(settings) as server, aiohttp.ClientSession(server.url) as http:
+        assert server.url.startswith("https://")
+        async with asyncio.timeout(20), http.get(f"{MAPS}?watch=true&resourceVersion=0", ssl=trusting) as watching:
+            await http.post(MAPS, json=config_map("a"), ssl=trusting)
+            [event] = await lines(watching, 1)
+    assert event["object"]["metadata"]["name"] == "a"
