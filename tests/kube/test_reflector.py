@@ -338,6 +338,36 @@ def test_no_line_stops_the_stream(line: bytes) -> None:
     virtually(main)
 
 
+def test_events_that_arrive_together_are_read_in_their_order_up_to_an_error() -> None:
+    async def main() -> None:
+        async with following(serving("a")) as it:
+            await it.store.wait_synced()
+            lines: list[bytes] = []
+            it.server.mangle = lambda new: lines.extend(new) or []
+            it.server.put(f"{PATH}/a")
+            it.server.put(f"{PATH}/bad", {"spec": {"priority": "high"}})
+            it.server.remove(f"{PATH}/a")
+            it.server.put(f"{PATH}/b")
+            version = str(it.server.version)
+            it.server.say(b"\n".join([lines[0], b"{", *lines[1:]]))
+            await settle(lambda: it.store.resource_version == version, 5)
+            assert it.told[1:] == [("a", "a"), ("a", None), (None, "b")]
+            assert it.reflector.malformed["default/bad"].path == "spec.priority"
+            assert it.reflector.counts.malformed == 2
+            lines.clear()
+            it.server.remove(f"{PATH}/bad")
+            it.server.put(f"{PATH}/c")
+            it.server.put(f"{PATH}/b")
+            gone = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}'
+            it.server.say(b"\n".join([*lines[:2], gone, lines[2]]))
+            await settle(lambda: bool(it.outcomes), 5)
+            assert it.outcomes == [WatchOutcome.EXPIRED]
+            assert it.told[4:] == [(None, "c")], "what came after the error is listed"
+            await settle(it.equal, 30)
+
+    virtually(main)
+
+
 def test_versions_never_go_back() -> None:
     async def main() -> None:
         async with following(serving("a", "b")) as it:

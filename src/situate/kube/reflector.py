@@ -363,7 +363,8 @@ class Reflector(Generic[T]):
 
     def _advance(self, version: str) -> None:
         """Never back: a server may repeat itself, but a watch must not go on from before what is known."""
-        if version and not self._versions.older(version, self.store.resource_version):
+        known = self.store.resource_version
+        if (version > known and len(version) == len(known)) or (version and not self._versions.older(version, known)):
             self.store.resource_version = version
 
     def _replace(self, objects: Iterable[T], version: str, unreadable: set[str], since: str) -> None:

@@ -109,7 +109,10 @@ class Store(Generic[T]):
         A handler must not block. What it raises is logged and counted, and does not reach the other handlers.
         """
         for each in self.list():
-            self._tell(handler, None, each)
+            try:
+                handler(None, each)
+            except Exception as problem:
+                self._failed(problem, None, each)
         self._handlers.append(handler)
 
     @property
@@ -124,9 +127,12 @@ class Store(Generic[T]):
     def put(self, new: T) -> None:
         """An object has appeared or changed. For the reflector."""
         meta = new.metadata
-        objects = self._writable(meta.namespace)
-        old = objects.get(meta.name)
-        objects[meta.name] = new
+        namespace, name = meta.namespace, meta.name
+        objects = self._by_namespace.get(namespace)
+        if objects is None or namespace in self._shared:
+            objects = self._writable(namespace)
+        old = objects.get(name)
+        objects[name] = new
         self._changed(old, new)
 
     def remove(self, name: str, namespace: str = "") -> None:
@@ -170,16 +176,16 @@ class Store(Generic[T]):
         for index in self._indexes.values():
             index.change(old, new)
         for handler in self._handlers:
-            self._tell(handler, old, new)
+            try:
+                handler(old, new)
+            except Exception as problem:
+                self._failed(problem, old, new)
 
-    def _tell(self, handler: ChangeHandler[T], old: T | None, new: T | None) -> None:
-        try:
-            handler(old, new)
-        except Exception as problem:
-            self.handler_failures += 1
-            shown = new or old
-            name = f"{shown.metadata.namespace}/{shown.metadata.name}" if shown else ""
-            self._log.error("a handler failed", key=name, error=str(problem), exc_info=problem)
+    def _failed(self, problem: Exception, old: T | None, new: T | None) -> None:
+        self.handler_failures += 1
+        shown = new or old
+        name = f"{shown.metadata.namespace}/{shown.metadata.name}" if shown else ""
+        self._log.error("a handler failed", key=name, error=str(problem), exc_info=problem)
 
 
 def unchanged(old: KubernetesObject, new: KubernetesObject) -> bool:

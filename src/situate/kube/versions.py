@@ -30,10 +30,11 @@ class Versions:
         meta = new.metadata
         version = meta.resource_version
         if known is not None:
-            before = known.metadata
-            if before.resource_version == version:
-                return before.uid != meta.uid
-            return not self.older(version, before.resource_version)
+            before = known.metadata.resource_version
+            if version == before:
+                return known.metadata.uid != meta.uid
+            # Nearly always the next number of as many digits: seen at a glance.
+            return (version > before and len(version) == len(before)) or not self.older(version, before)
         deleted = self._deleted.get((meta.namespace, meta.name), self._listed)
         return not (version == deleted or self.older(version, deleted))
 

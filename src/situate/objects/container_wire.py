@@ -115,8 +115,6 @@ class ContainerReader:
 
         Raises `PartError` with the path in the whole object.
         """
-        if not wires:
-            return ()
         allocated, in_use = self._allocated, self._in_use
         return tuple(
             [
@@ -126,8 +124,9 @@ class ContainerReader:
                     wire.started,
                     wire.restart_count,
                     wire.state,
-                    allocated.read(wire.allocated_resources, path, n),
-                    in_use.read(wire.resources, path, n),
+                    allocated.known.get(bytes(wire.allocated_resources))
+                    or allocated.read(wire.allocated_resources, path, n),
+                    in_use.known.get(bytes(wire.resources)) or in_use.read(wire.resources, path, n),
                 )
                 for n, wire in enumerate(wires)
             ]
@@ -173,20 +172,21 @@ class _Amounts:
         self._decoder = decoder
         self._absent = absent
         self._field = field
-        self._known: dict[bytes, Any] = {}
+        self.known: dict[bytes, Any] = {}
+        """For callers that cannot afford a call to find out."""
 
     def read(self, raw: msgspec.Raw, path: str, number: int) -> Any:
         if raw is _NOTHING:
             return self._absent
         key = bytes(raw)
-        known = self._known.get(key)
+        known = self.known.get(key)
         if known is not None:
             return known
         try:
             value = self._decoder.decode(key)
         except msgspec.ValidationError as error:
             raise PartError(error, f"{path}[{number}].{self._field}") from error
-        return value if len(key) > LONGEST else _remembered(self._known, key, value)
+        return value if len(key) > LONGEST else _remembered(self.known, key, value)
 
 
 def decoder(type_: Any) -> msgspec.json.Decoder[Any]:

@@ -186,7 +186,9 @@ class PodReader:
                 status,
                 status.conditions,
                 read(status.container_statuses, "status.containerStatuses"),
-                read(status.init_container_statuses, "status.initContainerStatuses"),
+                read(status.init_container_statuses, "status.initContainerStatuses")
+                if status.init_container_statuses
+                else (),
             ),
         )
 
