@@ -100,16 +100,27 @@ async def test_what_follows_a_request_that_waits_is_answered_after_it(server: Em
     other.transport.abort()
 
 
+async def test_many_watches_that_end_at_once_are_no_burden(server: EmbeddedServer, client: Client) -> None:
+    server.api.store.compact()
+    client.send(*[request("GET", f"{MAPS}?watch=true&resourceVersion=1")] * 500, request("GET", "/readyz"))
+    for _ in range(500):
+        assert b'"code":410' in b"".join((await client.answer()).pieces)
+    assert (await client.answer()).status == 200
+
+
 async def test_a_client_that_sends_far_ahead_is_read_later(client: Client) -> None:
     large = request("POST", MAPS, b'{"metadata":{"name":"a"},"data":{"x":"%b"}}' % (b"x" * 700_000))
     client.send(request("GET", f"{MAPS}?watch=true&timeoutSeconds=1&resourceVersion=0"), large, large, large)
     assert [(await client.answer()).status for _ in range(4)] == [200, 201, 409, 409]
 
 
-async def test_a_client_that_reads_late_gets_all_answers(client: Client) -> None:
+async def test_a_client_that_reads_late_gets_all_answers(server: EmbeddedServer, client: Client) -> None:
     client.send(request("POST", MAPS, b'{"metadata":{"name":"a"},"data":{"x":"%b"}}' % (b"x" * 500_000)))
     client.send(*[request("GET", f"{MAPS}/a")] * 40, request("GET", "/readyz"))
     assert [(await client.answer()).status for _ in range(2)] == [201, 200]
+    assert server._server is not None
+    [connection] = server._server._connections
+    assert connection._transport.get_write_buffer_size() < 2_000_000, "answers that nobody reads were made already"
     client.send(request("GET", f"{MAPS}/b", b"", "connection: close"))
     rest = await client.rest()
     assert rest.count(b"HTTP/1.1 200 OK") == 40

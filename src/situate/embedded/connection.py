@@ -21,6 +21,8 @@ Outcome: TypeAlias = Response | Watch | None
 
 _MOST_AHEAD: Final = 1 << 20
 """Bytes of later requests that are read while an earlier one is being answered."""
+_MOST_TOGETHER: Final = 1 << 16
+"""Bytes of answers that leave in one write, or somewhat more."""
 _GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -121,6 +123,7 @@ class Connection(asyncio.Protocol):
     def _answer_all(self) -> None:
         """Every request that is whole, until one has to wait."""
         answers: list[bytes] = []
+        size = 0
         while self._current is None and self._writable and not self._last:
             try:
                 incoming = self._parser.next_request()
@@ -141,6 +144,11 @@ class Connection(asyncio.Protocol):
             if isinstance(outcome, Response):
                 answers.append(self._bytes(outcome, incoming))
                 self._last = not incoming.keep_alive
+                size += len(outcome.body)
+                if size > _MOST_TOGETHER:
+                    # The transport may find that the client does not read, and call `pause_writing`.
+                    self._write(answers)
+                    size = 0
             else:
                 self._write(answers)
                 self._current = incoming

@@ -38,10 +38,10 @@ class WatchStream:
         self._ticking: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Writes what is pending, and from now on whatever comes."""
+        """Writes from the next turn of the loop on: what is pending, and whatever comes."""
         self._watch.wake = self._wake
         self._tick()
-        self._flush()
+        self._wake()
 
     def pause(self) -> None:
         """The client reads more slowly than is written: what comes waits in the watch."""
