@@ -131,7 +131,7 @@ class NodeResourcesFit:
         full = snapshot.pod_count >= snapshot.allowed_pods
         rules: list[tuple[Mask, str, Code]] = [(full, "Too many pods", Code.UNSCHEDULABLE)]
         never = np.zeros(snapshot.count, dtype=np.bool_)
-        for name, column, asked in self._wanted(pod, snapshot):
+        for name, column, asked in sorted(self._wanted(pod, snapshot), key=_place):
             room = snapshot.allocatable(column)
             rules.append((snapshot.requested(column) > room - asked, f"Insufficient {name}", Code.UNSCHEDULABLE))
             never |= room < asked
@@ -207,6 +207,12 @@ class NodeResourcesFit:
         before = amounts(old.status.allocatable)
         grown = any(room.get(name, 0) > before.get(name, 0) for name in (PODS, *asked))
         return Hint.QUEUE if grown else Hint.SKIP
+
+
+def _place(wanted: tuple[str, int, int]) -> tuple[bool, int, str]:
+    """Sorts as reasons are listed: cpu, memory, ephemeral storage, then the others by name."""
+    name, column, _ = wanted
+    return (False, column, name) if name in _NATIVE else (True, 0, name)
 
 
 def requested_with(pod: PodInfo, snapshot: Snapshot, name: str, *, scored: bool) -> tuple[Amounts, Amounts] | None:

@@ -45,7 +45,12 @@ def request(pod: Pod, name: str, missing: int = 0) -> int:
 
 
 def scored_request(pod: Pod, name: str) -> int:
-    """With the defaults for containers that do not name cpu or memory."""
+    """With the defaults for containers that do not name cpu or memory.
+
+    Where the pod asks for something as a whole, they stand in only for what nobody in it names.
+    """
+    if pod.spec.resources.requests and name in names(pod):
+        return request(pod, name)
     return request(pod, name, DEFAULTS.get(name, 0))
 
 

@@ -1,0 +1,162 @@
+"""The dry run against a plain twin, on random clusters with every filter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from situate.framework import preemption
+from situate.framework.catalog import Budget
+from situate.framework.cycle import find_feasible
+from situate.framework.profile import profile_of
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code
+from situate.objects.label_selectors import selector_of
+from situate.objects.meta import Condition, ObjectMeta
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod, PodSpec, PodStatus
+from situate.objects.selectors import LabelSelector
+from situate.plugins.inter_pod_affinity import InterPodAffinity
+from situate.plugins.node_affinity import NodeAffinity
+from situate.plugins.node_ports import NodePorts
+from situate.plugins.node_resources_fit import NodeResourcesFit
+from situate.plugins.pod_topology_spread import PodTopologySpread
+from situate.plugins.priority_sort import PrioritySort
+from tests.plugins.twins import (
+    inter_pod_affinity,
+    node_affinity,
+    node_ports,
+    node_resources_fit,
+    pod_topology_spread,
+)
+from tests.plugins.twins import preemption as twin
+from tests.plugins.twins.world import PASS, UNSCHEDULABLE, Answer, World
+from tests.plugins.vector import Vectors
+from tests.plugins.worlds import NAMESPACES, worlds
+
+PROFILE = profile_of(
+    "default-scheduler",
+    [
+        (plugin(), 1)
+        for plugin in (PrioritySort, NodeAffinity, NodePorts, NodeResourcesFit, PodTopologySpread, InterPodAffinity)
+    ],
+)
+
+
+def answer(pod: Pod, node: Node, world: World) -> Answer:
+    """Of the first filter that refuses."""
+    for found in (
+        node_affinity.filter_node(pod, node),
+        node_ports.filter_node(pod, node, world),
+        node_resources_fit.filter_node(pod, node, world),
+        pod_topology_spread.filter_node(pod, node, world),
+        inter_pod_affinity.filter_node(pod, node, world),
+    ):
+        if found != PASS:
+            return found
+    return PASS
+
+
+def fits(pod: Pod, node: Node, world: World) -> bool:
+    return answer(pod, node, world) == PASS
+
+
+def important(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=50, node_name=""))
+
+
+def budgets(random: Random) -> list[twin.Budget]:
+    return [
+        twin.Budget(
+            random.choice(NAMESPACES[:2]),
+            random.choice((LabelSelector({"app": "a"}), LabelSelector({"tier": "c"}), LabelSelector(), None)),
+            random.randrange(2),
+            frozenset(random.sample([f"pod-{number}" for number in range(6)], random.randrange(3))),
+        )
+        for _ in range(random.randrange(4))
+    ]
+
+
+def with_budgets(snapshot: Snapshot, plain: Sequence[twin.Budget]) -> Snapshot:
+    by_namespace: dict[str, tuple[Budget, ...]] = {}
+    for number, each in enumerate(plain):
+        budget = Budget(f"pdb-{number}", selector_of(each.selector), each.allowed, each.disrupted)
+        by_namespace[each.namespace] = (*by_namespace.get(each.namespace, ()), budget)
+    return snapshot.with_catalog(replace(snapshot.catalog, budgets=by_namespace))
+
+
+@given(worlds(nodes=4), st.integers(0, 2**32 - 1))
+@settings(max_examples=150)
+def test_victims_are_those_of_the_plain_twin(case: tuple[World, Pod], seed: int) -> None:
+    world, pod = case[0], important(case[1])
+    plain = budgets(Random(seed))
+    vectors = Vectors.of(world)
+    snapshot = with_budgets(vectors.snapshot, plain)
+    info = vectors.read(pod)
+    found = find_feasible(PROFILE, info, snapshot)
+    nodes = preemption.nodes_that_might_help(found.diagnosis().codes())
+    assert [snapshot.name(node) for node in nodes.tolist()] == [
+        node.metadata.name for node in world.nodes if answer(pod, node, world).code == UNSCHEDULABLE
+    ]
+    candidates = preemption.find_candidates(PROFILE, info, found.prepared, snapshot, nodes)
+    by_node = {
+        snapshot.name(each.node): (sorted(victim.name for victim in each.victims), each.violations)
+        for each in candidates
+    }
+    runs = [twin.dry_run(pod, world.nodes[node], world, fits, plain) for node in nodes.tolist()]
+    expected = [each for each in runs if each is not None]
+    assert by_node == {
+        each.node: (sorted(victim.metadata.name for victim in each.victims), each.violations) for each in expected
+    }
+    if expected:
+        assert snapshot.name(preemption.choose(candidates).node) == twin.best(expected)[0]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "percentage", "absolute", "enough"),
+    [
+        pytest.param(5000, 10, 100, 500, id="a tenth"),
+        pytest.param(500, 10, 100, 100, id="at least so many"),
+        pytest.param(50, 10, 100, 50, id="no more than there are"),
+    ],
+)
+def test_so_many_candidates_are_enough(nodes: int, percentage: int, absolute: int, enough: int) -> None:
+    assert preemption.candidates_to_find(nodes, percentage, absolute) == enough
+
+
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+ENDED = Condition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
+EVICTED = Condition(type="DisruptionTarget", status="True", reason="EvictionByEvictionAPI")
+
+
+@pytest.mark.parametrize(
+    ("policy", "nominated", "code", "ended", "reason"),
+    [
+        pytest.param("", "", Code.SUCCESS, ENDED, "", id="nothing was promised"),
+        pytest.param("Never", "", Code.SUCCESS, ENDED, preemption.NEVER, id="it is told not to"),
+        pytest.param("", "node", Code.UNSCHEDULABLE, ENDED, preemption.STILL_ENDING, id="its victim is still leaving"),
+        pytest.param("", "node", Code.UNRESOLVABLE, ENDED, "", id="what was promised is of no use any more"),
+        pytest.param("", "node", Code.UNSCHEDULABLE, EVICTED, "", id="somebody else ended that pod"),
+        pytest.param("", "gone", Code.SUCCESS, ENDED, "", id="what was promised is gone"),
+    ],
+)
+def test_who_may_preempt(policy: str, nominated: str, code: Code, ended: Condition, reason: str) -> None:
+    leaving = Pod(
+        ObjectMeta(name="victim", uid="victim", deletion_timestamp=LONG_AGO),
+        PodSpec(node_name="node", priority=1),
+        PodStatus(conditions=(ended,)),
+    )
+    pod = Pod(
+        ObjectMeta(name="new", uid="new"),
+        PodSpec(priority=2, preemption_policy=policy),
+        PodStatus(nominated_node_name=nominated),
+    )
+    vectors = Vectors.of(World((Node(ObjectMeta(name="node")),), (leaving,)))
+    assert preemption.ineligible(vectors.read(pod), vectors.snapshot, code) == reason
