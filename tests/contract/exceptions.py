@@ -15,7 +15,6 @@ EMBEDDED: dict[str, str] = {
         "objects are kept as encoded: a default that is added to a definition shows with an object's next write"
     ),
     "test_a_mutating_policy": "typed objects in CEL are not evaluated; mutatingadmissionpolicies is refused by name",
-    "test_the_endpoint_of_a_released_pod_stays": "nothing routes traffic here: EndpointSlices are kept, not filled",
     "test_quota_is_counted_after_the_webhooks": "quotas are not enforced; resourcequotas is refused by name",
     "test_yaml_answers": "answers are JSON; kubectl -o yaml converts them itself",
     "test_an_answer_in_a_form_nobody_has": "the refusal lists the forms that this server has",

@@ -25,6 +25,7 @@ from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster, Controller
 from situate.cluster.controllers.deployment import DeploymentController
 from situate.cluster.controllers.disruption import DisruptionController
+from situate.cluster.controllers.endpoint_slices import EndpointSliceController
 from situate.cluster.controllers.garbage_collector import GarbageCollector
 from situate.cluster.controllers.heartbeat import HeartbeatController
 from situate.cluster.controllers.kubelet import KubeletController
@@ -101,6 +102,7 @@ class Machinery:
         yield NamespaceController(cluster)
         yield ServiceAccountController(cluster)
         yield DisruptionController(cluster)
+        yield EndpointSliceController(cluster)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import msgspec
 
 from situate.cluster.admission.attributes import Steps
 from situate.cluster.admission.chain import Admission
+from situate.cluster.cluster_addresses import ClusterAddresses
 from situate.cluster.field_errors import Refused, bad_request, invalid, invalid_object, required
 from situate.cluster.go_text import quote
 from situate.cluster.names import Names
@@ -57,6 +58,7 @@ class Writing:
         self._store = store
         self.names = names
         self._copies = PodCopies(store, names, admission)
+        self._addresses = ClusterAddresses(store)
         self._rules: dict[tuple[str, str, str], tuple[Resource, Rules]] = {}
 
     def rules(self, resource: Resource) -> Rules:
@@ -169,7 +171,9 @@ class Writing:
             new = yield from self.admitting.admitted(call, "UPDATE", subresource, new, old, shape)
             prepare(new, old)
             new["metadata"]["name"] = new["metadata"].get("name") or call.name
-            errors = validate(new, old)
+            given = call.resource.table == "services" and not subresource
+            taken = self._addresses.complete(new, old) if given else []
+            errors = validate(new, old) or taken
             if errors:
                 raise Declined(invalid_object(call.resource.group, call.resource.kind, call.name, errors))
             yield from self.admitting.judged(call, "UPDATE", subresource, new, old, shape)
@@ -216,7 +220,8 @@ class Writing:
         metadata["uid"] = self.names.uid()
         metadata["creationTimestamp"] = timestamp(call.now)
         self.rules(resource).prepare_create(obj, call.now)
-        errors = semantics.validate_create(obj)
+        taken = self._addresses.complete(obj, None) if resource.table == "services" else []
+        errors = semantics.validate_create(obj) or taken
         if errors:
             raise Declined(invalid_object(resource.group, resource.kind, metadata["name"], errors))
         yield from self.admitting.judged(call, "CREATE", "", obj, None)
