@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
+from situate.cli.reaching import server_version
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, KubeError, NotFound
@@ -99,14 +101,15 @@ async def _check_cluster(configuration: Configuration, kubeconfig: Path | None, 
 
 
 async def _version(client: Client) -> Finding:
-    response = await client.raw(Request("GET", "/version", (), {"accept": "application/json"}))
-    version = msgspec.json.decode(response.body)
-    text = str(version.get("gitVersion", "unknown"))
-    digits = ["".join(filter(str.isdecimal, str(version.get(part, "")))) for part in ("major", "minor")]
-    known = all(digits)
-    ok = not known or (int(digits[0]), int(digits[1])) >= _OLDEST
+    try:
+        version = await server_version(client)
+    except Forbidden:
+        return Finding("Kubernetes, whose version is kept from this account", ok=True)
+    digits = [re.match(r"[0-9]{1,4}", part) for part in (version.major, version.minor)]  # providers write 30+
+    known = tuple(int(found[0]) for found in digits if found)
+    ok = len(known) < 2 or known >= _OLDEST
     step = "" if ok else f"tried with {_OLDEST[0]}.{_OLDEST[1]} and later; try it on a copy first"
-    return Finding(f"Kubernetes {text}", ok, step)
+    return Finding(f"Kubernetes {version.git_version}", ok, step)
 
 
 async def _entry(client: Client, entry: StatefulSetSettings) -> AsyncIterator[Finding]:

@@ -149,7 +149,7 @@ def _documents(path: Path) -> Iterable[object]:
         content = path.read_bytes()
     except OSError as problem:
         raise WrongInput(f"--objects {path}: cannot be read: {problem.strerror}") from None
-    with suppress(msgspec.DecodeError, RecursionError):
+    with suppress(ValueError, RecursionError):
         return [msgspec.json.decode(content)]
     try:
         documents, mistakes = load_yaml_documents(content.decode(), _MOST_NODES)
