@@ -78,7 +78,7 @@ class FaultRoutes:
             case "POST":
                 try:
                     self._faults.add(msgspec.json.decode(request.body, type=Rule))
-                except (msgspec.ValidationError, msgspec.DecodeError) as error:
+                except ValueError as error:
                     return refused_response(bad_request(f"not a fault: {error}"))
             case "DELETE":
                 self._faults.clear()
@@ -109,7 +109,7 @@ class FaultRoutes:
             return refused_response(no_such_path("this server runs without kubelets"))
         try:
             wanted = msgspec.json.decode(body, type=_Kubelet)
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        except ValueError as error:
             return refused_response(bad_request(f"not an order to a kubelet: {error}"))
         if wanted.running:
             self.kubelets.start_kubelet(node)

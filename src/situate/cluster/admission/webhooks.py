@@ -192,7 +192,7 @@ def _refusal(reply: WebhookReply) -> str:
     """What client-go makes of an HTTP error."""
     try:
         status = msgspec.json.decode(reply.body)
-    except msgspec.DecodeError:
+    except ValueError:
         status = None
     if isinstance(status, dict) and status.get("kind") == "Status" and status.get("message"):
         return str(status["message"])
@@ -216,7 +216,7 @@ def _refusal(reply: WebhookReply) -> str:
 def _response(body: bytes, uid: str, *, mutating: bool) -> Mapping[str, Any]:
     try:
         review = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except ValueError as error:
         raise _CallFailed(f"failed to call webhook: couldn't get version/kind; json parse error: {error}") from None
     if not isinstance(review, dict) or not isinstance(review.get("response"), dict):
         raise _CallFailed("received invalid webhook response: webhook response was absent")
