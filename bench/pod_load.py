@@ -2,8 +2,9 @@
 
     python -m bench.pod_load KUBECONFIG --name RUN [--count N] [--watchers N] [--concurrency N] [--distinct] [--core N]
 
-Every creation must be answered with 201, and each watcher must see each pod once, as ADDED, in the order of the
-versions. As many connections as `--concurrency` says carry one creation at a time. The last line is one JSON object.
+Every creation must be answered with 201, and each watcher must see each pod ADDED once and changed only after that, in
+the order of the versions. As many connections as `--concurrency` says carry one creation at a time. The last line is
+one JSON object.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Watcher:
         self.reopened = 0
         """kube-apiserver ends the watch of a client that falls behind; it goes on where it was."""
         self.seen: set[str] = set()
+        self.changes = 0
         self._server = server
         self._path = path
         self._names = names
@@ -55,6 +57,7 @@ class Watcher:
                 await watching.ended
             finally:
                 watching.close()
+                self.changes += watching.changes
             if len(self.seen) >= len(self._names):
                 break
             self._version = watching.last
@@ -99,7 +102,10 @@ async def _load(chosen: argparse.Namespace) -> dict[str, float]:
             counts = [len(each.seen) for each in watchers]
             raise SystemExit(f"of {chosen.count} pods the watchers saw {counts} after {_QUIET_S:g} s") from None
         end, used = time.perf_counter(), time.process_time() - cpu
-    answered, delivered = sum(each.answered for each in creating), sum(len(each.seen) for each in watchers)
+    answered, delivered = (
+        sum(each.answered for each in creating),
+        sum(len(each.seen) + each.changes for each in watchers),
+    )
     assert answered == chosen.count, f"{answered} answers for {chosen.count} creations"
     return {
         "writes_per_s": chosen.count / (created - start),

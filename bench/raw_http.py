@@ -122,13 +122,18 @@ _events = msgspec.json.Decoder(_Event).decode_lines
 
 
 class Watching(asyncio.Protocol):
-    """One connection of a watcher that must see each of the pods created once, with versions that only grow."""
+    """One connection of a watcher that must see each of the pods created once, and changed only after that.
+
+    Versions may only grow.
+    """
 
     def __init__(self, seen: set[str], wanted: int, last: int) -> None:
         self.seen = seen
         """Names of pods so far; carried over when a watch is opened anew."""
         self.last = last
         """The latest resourceVersion."""
+        self.changes = 0
+        """Of pods that were seen already, as controllers make them."""
         self._wanted = wanted
         self._parser = AnswerParser()
         self._rest = b""
@@ -169,10 +174,12 @@ class Watching(asyncio.Protocol):
         seen, last = self.seen, self.last
         for event in _events(data[:end]):
             shown = event.object
-            version = int(shown.metadata.resource_version)
-            if event.type != "ADDED" or shown.kind != "Pod" or version <= last or shown.metadata.name in seen:
+            name, version = shown.metadata.name, int(shown.metadata.resource_version)
+            if event.type != ("MODIFIED" if name in seen else "ADDED") or shown.kind != "Pod" or version <= last:
                 raise Wrong(f"a watcher at version {last} was sent {event}, having seen {len(seen)} pods")
-            seen.add(shown.metadata.name)
+            if event.type == "MODIFIED":
+                self.changes += 1
+            seen.add(name)
             last = version
         self.last = last
         if len(seen) >= self._wanted:
