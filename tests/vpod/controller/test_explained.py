@@ -44,42 +44,56 @@ def condition(world: VPodWorld) -> dict[str, Any]:
 @pytest.mark.parametrize("labels", [{}, {KIND_LABEL: "pingsource"}], ids=["no label", "another kind"])
 def test_a_source_that_nobody_schedules_is_told_so(world: VPodWorld, labels: dict[str, str]) -> None:
     world.call("POST", GROUPS, group(labels))
-    world.let_pass(10.0)
+    world.let_pass(5.0)
+    assert world.events["NoSchedulerFound"] == 0  # a scheduler that we do not know may come
+    world.let_pass(15.0)
     assert world.events["NoSchedulerFound"] == 1
     told = condition(world)
     assert (told["type"], told["status"], told["reason"]) == ("ConsumersScheduled", "False", "Schedule")
     assert told["message"].startswith("no scheduler found for ")
     world.call("PATCH", f"{GROUPS}/odd", {"spec": {"replicas": 3}}, patch=True)
-    world.let_pass(10.0)
+    world.let_pass(30.0)
     assert world.events["NoSchedulerFound"] == 1  # not again for the same
 
 
 def test_a_source_whose_label_is_corrected_is_scheduled(world: VPodWorld) -> None:
     world.call("POST", GROUPS, group({}))
-    world.let_pass(10.0)
+    world.let_pass(20.0)
+    assert condition(world)["status"] == "False"
     world.call("PATCH", f"{GROUPS}/odd", {"metadata": {"labels": {KIND_LABEL: "Test"}}}, patch=True)
     world.let_pass(30.0)
     assert condition(world)["status"] == "True"
     assert sum(each["vreplicas"] for each in world.call("GET", f"{GROUPS}/odd")["status"]["placements"]) == 2
 
 
-def test_a_new_leader_tells_it_too_but_leaves_what_others_wrote(world: VPodWorld) -> None:
+def test_a_source_that_another_installation_schedules_is_left_alone(world: VPodWorld) -> None:
     world.call("POST", GROUPS, group({}))
+    world.let_pass(5.0)
     verdict = {"type": "ConsumersScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     world.call("PATCH", f"{GROUPS}/odd/status", {"status": {"conditions": [verdict]}}, patch=True)
-    world.let_pass(10.0)
+    world.let_pass(60.0)
+    assert world.events["NoSchedulerFound"] == 0
+    assert condition(world) == verdict
+
+
+def test_a_new_leader_tells_what_the_old_one_could_not(world: VPodWorld) -> None:
+    world.call("POST", GROUPS, group({}))
     leader = world.leader()
     assert leader is not None
     world.end(leader)
     world.let_pass(60.0)
-    assert world.events["NoSchedulerFound"] == 2
-    assert condition(world)["status"] == "True"
+    assert (world.events["NoSchedulerFound"], condition(world)["status"]) == (1, "False")
+    leader = world.leader()
+    assert leader is not None
+    world.end(leader)
+    world.let_pass(60.0)
+    assert world.events["NoSchedulerFound"] == 1  # the status says it already
 
 
 @pytest.mark.parametrize("kind", ["trigger", "KafkaChannel", "test"])
 def test_a_source_that_somebody_schedules_is_left_alone(world: VPodWorld, kind: str) -> None:
     world.call("POST", GROUPS, group({KIND_LABEL: kind}))
-    world.let_pass(10.0)
+    world.let_pass(30.0)
     assert world.events["NoSchedulerFound"] == 0
     assert condition(world).get("reason") != "Schedule" or kind == "test"
 

@@ -45,6 +45,8 @@ from situate.vpod.workers import CreateWorker, DeleteWorker, ResizeWorker, worke
 
 SHORTAGE_RETRY_S = 5.0
 """How often vpods that are short are tried again without any event (Knative's requeue)."""
+UNCLAIMED_S = 10.0
+"""So long a source of an unknown kind may wait for a scheduler of its own before it is told that there is none."""
 SOONEST_RETRY_S = 0.1
 """A vpod that waits for time to pass is never asked for in a busy loop."""
 FIELD_MANAGER = "situate-vpod"
@@ -112,6 +114,7 @@ class Placing:
         self._writing: set[Key] = set()
         self._doubtful: set[Key] = set()  # of whom a write failed: what the server has is not what is known
         self._reworded: dict[Key, float] = {}
+        self._unclaimed: dict[Key, float] = {}  # objects of a kind that nobody schedules, and since when that is known
         self._deadline: asyncio.TimerHandle | None = None
         watched.pods.store.on_change(self._pod_changed)
         watched.nodes.store.on_change(self._node_changed)
@@ -269,8 +272,8 @@ class Placing:
         found = self.find(key)
         if found is None:
             state.vpod_gone(key, self._now())
-            await self._tell_nobodys(key)
-            return DONE
+            self._reporter.forget(key)
+            return await self._tell_nobodys(key)
         vpod = self._read(found.source, found.object)
         assert vpod is not None
         start = self._now()
@@ -289,24 +292,31 @@ class Placing:
             await self._keep_workers(found, decision)
         return self._after_schedule(key)
 
-    async def _tell_nobodys(self, key: Key) -> None:
-        """An object that is no vpod, or gone. Its condition is written only where nobody has written it."""
+    async def _tell_nobodys(self, key: Key) -> Result:
+        """An object that is no vpod, or gone. Told only where nobody has written the condition for a while.
+
+        So an installation that we know nothing of, and that knows the kind, has the word.
+        """
         for source in self._watched.sources:
             found = source.reflector.store.get(key.name.removeprefix(source.prefix), key.namespace)
             if found is None or _key(source, found) != key:
                 continue
-            why = self._nobodys(source, found)
-            if not why:
+            why, condition = self._nobodys(source, found), source.settings.condition
+            if not why or condition_status(found.content, condition) != "Unknown":
+                continue
+            due = self._unclaimed.setdefault(key, self._now()) + UNCLAIMED_S
+            if self._now() < due:
+                return Result(requeue_after=due - self._now())
+            verdict = Verdict(condition, scheduled=False, reason="Schedule", message=why)
+            patch = status_patch(found.content, "", None, verdict, self._wall())
+            assert patch is not None
+            try:
+                source.reflector.learn(await self._patch_status(Found(source, found), MergePatch(patch)))
+            except NotFound:
                 continue
             self._reporter.nobodys(reference(source.resource, found), key, why)
-            condition = source.settings.condition
-            if condition_status(found.content, condition) == "Unknown":
-                verdict = Verdict(condition, scheduled=False, reason="Schedule", message=why)
-                patch = status_patch(found.content, "", None, verdict, self._wall())
-                if patch is not None:
-                    source.reflector.learn(await self._patch_status(Found(source, found), MergePatch(patch)))
-            return
-        self._reporter.forget(key)
+        self._unclaimed.pop(key, None)
+        return DONE
 
     def _nobodys(self, source: WatchedSource, found: Unstructured) -> str:
         """Why nobody schedules an object; empty if somebody does, or it is not for us to say."""
@@ -489,7 +499,7 @@ class Placing:
         elif new is not None and self._nobodys(source, new):
             self.queue.add(_key(source, new))
         elif new is None and old is not None:
-            self._reporter.forget(_key(source, old))
+            self._unclaimed.pop(_key(source, old), None)
         if after is None and before is not None:
             state.vpod_gone(before.key, self._now())
             self._read_before.pop(before.key, None)

@@ -80,7 +80,6 @@ class Reporter:
         self._metrics = metrics
         self._record = record
         self._short: dict[Key, str] = {}
-        self._nobodys: dict[Key, str] = {}
         self._blocking: tuple[Blocked, float] | None = None
         self.blocked = ""
         """Why no pod above a certain one is created, once that has been told."""
@@ -125,14 +124,11 @@ class Reporter:
     def forget(self, key: Key) -> None:
         """The vpod is gone."""
         self._short.pop(key, None)
-        self._nobodys.pop(key, None)
 
     def nobodys(self, regarding: ObjectReference, key: Key, message: str) -> None:
-        """Nobody schedules this kind of source. Told once, and anew when the label names another kind."""
-        if self._nobodys.get(key) != message:
-            self._nobodys[key] = message
-            self._record(regarding, WARNING, "NoSchedulerFound", message)
-            self._log.warning("nobody schedules this kind of source", key=str(key), reason=message)
+        """Nobody schedules this kind of source, and its status says so now."""
+        self._record(regarding, WARNING, "NoSchedulerFound", message)
+        self._log.warning("nobody schedules this kind of source", key=str(key), reason=message)
 
     def drifted(self, regarding: ObjectReference, decided: Placements) -> None:
         """Somebody else wrote placements; they count from now on."""
