@@ -3,9 +3,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from situate.testing.vpod.builders import options, placed, pod, schedule, state, vpod, with_placements
@@ -15,9 +16,10 @@ from situate.vpod.demand import bins_needed, pods_needed
 from situate.vpod.drain import place
 from situate.vpod.model import Key, PlainVPod, total_vreplicas
 from situate.vpod.options import DrainOptions, Profile, ReferenceVersion
+from situate.vpod.records import DrainGoal
 from situate.vpod.state import State
 
-AT_ONCE = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=0.0)}
+AT_ONCE: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=0.0)}
 
 
 @dataclass
@@ -188,7 +190,8 @@ def test_demand_that_swings_every_beat_changes_the_scale_once() -> None:
     st.integers(0, 5),
     st.integers(0, 4),
 )
-@pytest.mark.rule("vpod:B5")
+@example([(13, 1), (13, 1), (1, 7), (1, 7)], 0, 3)
+@pytest.mark.rule("vpod:B5", "vpod:D6")
 def test_constant_demand_is_satisfied_by_the_third_beat_and_then_nothing_is_written(
     wants: list[tuple[int, int]], pods: int, least: int
 ) -> None:
@@ -327,12 +330,38 @@ def test_a_manifest_applied_again_holds_while_the_set_grows_step_by_step() -> No
 @pytest.mark.rule("vpod:B5", "vpod:B10")
 def test_without_a_drain_too_nothing_is_cut_that_would_have_to_come_back() -> None:
     heavy, light = vpod("a/heavy", 1, placed(0, 0, 1), weight=2), vpod("a/light", 4, placed(2, 2))
-    settings = {"scale_down_stabilization": 0.0, "drain": DrainOptions(enabled=False)}
+    settings: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(enabled=False)}
     kept = state(3, 3, [heavy, light], **settings)
     assert pods_needed(kept) == 2, "if they could be arranged anew"
     assert beat(kept, Memory(), 100.0, may_shrink=True).replicas == 3
     lighter = state(3, 3, [vpod("a/heavy", 1, placed(0, 0, 1)), light], **settings)
     assert beat(lighter, Memory(), 100.0, may_shrink=True).replicas == 2
+
+
+@pytest.mark.parametrize("drained", [True, False])
+@pytest.mark.rule("vpod:L4", "vpod:B10", "vpod:V9")
+def test_pods_that_hold_nothing_go_also_where_the_others_are_more_than_the_demand_needs(drained: bool) -> None:
+    heavy, light = vpod("a/heavy", 1, placed(0, 0, 1), weight=2), vpod("a/light", 4, placed(2, 2))
+    drain = DrainOptions(enabled=drained)
+    kept = state(40, 3, [heavy, light], scale_down_stabilization=0.0, drain=drain)
+    decided = beat(kept, Memory(), 100.0, may_shrink=True)
+    assert (decided.needed, decided.replicas) == (2, 3)
+    apply(kept, decided)
+    kept.observe_replicas(3, 101.0, ours=True)
+    again = beat(kept, decided.memory, 200.0, may_shrink=True)
+    assert (again.replicas, again.drain) == (3, None)
+
+
+@pytest.mark.rule("vpod:L4", "vpod:B10", "vpod:B4")
+def test_as_many_pods_are_drained_as_leave_room_for_what_they_hold() -> None:
+    vpods = [vpod("a/heavy", 2, placed(1, 1), weight=2), vpod("a/light", 4, placed(0, 0, 2, 1, 0, 0, 0, 1))]
+    kept = state(9, 3, vpods, scale_down_stabilization=0.0, drain=DrainOptions(settle=0.0))
+    decided = beat(kept, Memory(), 100.0, may_shrink=True)
+    assert decided.needed == 3
+    assert decided.drain == DrainGoal(3, 100.0), "two of the light ones beside the heavy ones, and two on their own pod"
+    memory = apply(kept, decided)
+    kept.observe_vpod(vpod("a/light", 4, placed(0, 0, 2, 1, 0, 0, 0, 1)), 101.0)
+    assert beat(kept, memory, 200.0, may_shrink=True).drain == DrainGoal(3, 100.0), "it goes on"
 
 
 @pytest.mark.rule("vpod:B11", "vpod:B5")

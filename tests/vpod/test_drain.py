@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,14 +11,15 @@ from hypothesis import strategies as st
 from situate.testing.vpod.builders import amounts, placed, pod, schedule, state, vpod, with_placements
 from situate.vpod.autoscaler import Memory, apply, beat
 from situate.vpod.decide import MoveCause, commit
-from situate.vpod.drain import DrainGoal, evicted, evictions, fits, leaving, may_cut, place, retry_at
+from situate.vpod.drain import evicted, evictions, fits, leaving, may_cut, place, retry_at
 from situate.vpod.model import Key
 from situate.vpod.options import DrainOptions
 from situate.vpod.pods import Cause
+from situate.vpod.records import DrainGoal
 from situate.vpod.state import State
 from situate.vpod.state_json import differences
 
-AT_ONCE = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=0.0)}
+AT_ONCE: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=0.0)}
 B = Key("a", "b")
 
 
@@ -132,7 +135,7 @@ def test_what_finds_no_other_place_meanwhile_stays_where_it_is() -> None:
 
 
 def test_surge_adds_first_and_takes_away_later() -> None:
-    changes = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
+    changes: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
     kept = state(2, 10, [vpod("a/b", 6, placed(3, 3))], **changes)
     apply(kept, beat(kept, Memory(), 0.0, True))
     assert move(kept, "a/b", 1.0)[:2] == [5, 3]
@@ -146,7 +149,7 @@ def test_surge_adds_first_and_takes_away_later() -> None:
 
 
 def test_surge_goes_on_as_soon_as_the_new_ones_are_ready() -> None:
-    changes = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=5)}
+    changes: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=5)}
     kept = state(2, 10, [vpod("a/b", 6, placed(3, 3))], **changes)
     apply(kept, beat(kept, Memory(), 0.0, True))
     assert move(kept, "a/b", 1.0)[:2] == [6, 3]
@@ -155,9 +158,21 @@ def test_surge_goes_on_as_soon_as_the_new_ones_are_ready() -> None:
     assert place(kept, subject, 2.0, ready=lambda _key, _pod: True).placements == placed(6)
 
 
+@pytest.mark.rule("vpod:S2", "vpod:B5")
+def test_what_ran_twice_is_too_much_once_the_drain_is_over_however_it_ended() -> None:
+    changes = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
+    kept = state(2, 10, [vpod("a/b", 6, placed(3, 3))], **changes)
+    apply(kept, beat(kept, Memory(), 0.0, True))
+    assert move(kept, "a/b", 1.0)[:2] == [5, 3]
+
+    kept.observe_replicas(1, 2.0, ours=True)  # as when what was left has been lost with its pod
+
+    assert move(kept, "a/b", 2.0)[:2] == [6, 0]
+
+
 @pytest.mark.rule("vpod:L4", "vpod:B11")
 def test_with_its_quota_used_up_a_vpod_leaves_without_surge() -> None:
-    changes = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
+    changes: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
     kept = state(3, 10, [vpod("a/b", 13, placed(5, 5, 3))], namespace_max_share=0.45, **changes)
     apply(kept, beat(kept, Memory(), 0.0, True))
     assert kept.drain == DrainGoal(2, 0.0)
@@ -170,7 +185,7 @@ def test_with_its_quota_used_up_a_vpod_leaves_without_surge() -> None:
 
 @pytest.mark.rule("vpod:L3")
 def test_a_vpod_that_is_scaled_to_zero_in_the_middle_of_a_surge_is_empty_at_once() -> None:
-    changes = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
+    changes: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
     kept = state(2, 10, [vpod("a/b", 6, placed(3, 3))], **changes)
     apply(kept, beat(kept, Memory(), 0.0, True))
     assert move(kept, "a/b", 1.0)[:2] == [5, 3]

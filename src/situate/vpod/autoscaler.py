@@ -102,7 +102,7 @@ def _reset_and_occupied(state: State) -> int:
     """Pods to ask for again where somebody else lowered R: up to the highest that still holds anything (V21)."""
     if state.reset_from is None:
         return 0
-    return 1 + max((o for o, slot in state.slots.items() if o < state.reset_from and slot.adding > 0), default=-1)
+    return drain.occupied(state, below=state.reset_from)
 
 
 def _growing(state: State, memory: Memory, now: float, may_shrink: bool, needed: int) -> Beat:
@@ -134,10 +134,12 @@ def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed
     if not may_shrink:
         return replace(kept, drain=goal)
     if goal is None or goal.target != lowest:
-        goal = DrainGoal(lowest, now)
-        if not drain.fits(state, goal, now):
+        target = _reachable(state, goal, lowest, now)
+        if target == state.replicas:
             message = f"the vreplicas on pods from ordinal {lowest} on do not fit on the others"
             return replace(kept, drain=None, notices=(Notice("DrainCancelled", message),))
+        if goal is None or goal.target != target:
+            goal = DrainGoal(target, now)
     if drain.may_cut(state, goal.target, now):
         return replace(kept, replicas=goal.target, drain=None, wake_at=None)
     if state.drain_moved_at is not None and not state.holds_from(goal.target):
@@ -145,14 +147,32 @@ def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed
     return replace(kept, drain=goal, wake_at=goal.since + state.options.drain.timeout)
 
 
+def _reachable(state: State, goal: DrainGoal | None, lowest: int, now: float) -> int:
+    """The fewest pods, from `lowest` on, on which everything finds a place; R where none can go.
+
+    Weights and rules may need more pods than the demand, but those that hold nothing go in any case (L4). A drain that
+    is under way goes on while fewer pods would not do. What fits on some pods is taken to fit on more.
+    """
+    if drain.fits(state, DrainGoal(lowest, now), now):
+        return lowest
+    if goal is not None and goal.target > lowest:
+        return goal.target
+    least, most = lowest + 1, max(lowest + 1, min(state.replicas, drain.occupied(state)))
+    while least < most:
+        middle = (least + most) // 2
+        if drain.fits(state, DrainGoal(middle, now), now):
+            most = middle
+        else:
+            least = middle + 1
+    return most
+
+
 def _cutting_first(state: State, memory: Memory, now: float, may_shrink: bool, needed: int, lowest: int) -> Beat:
     """Without a drain the scale goes first and the evictor follows, as in main.
 
     Not if what lies there finds no other place: the next beat would have to grow the set again, for ever (B5).
     """
-    replicas = lowest if may_shrink and lowest < state.replicas else state.replicas
-    if replicas < state.replicas and not drain.fits(state, DrainGoal(replicas, now), now):
-        replicas = state.replicas
+    replicas = _reachable(state, None, lowest, now) if may_shrink and lowest < state.replicas else state.replicas
     kept = Beat(needed, replicas, None, (), memory, _wake_at(state, memory, now))
     return _compacting(state, kept, now) if may_shrink and replicas == state.replicas else kept
 

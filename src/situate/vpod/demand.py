@@ -121,12 +121,16 @@ def _with_what_lies(state: State) -> int:
     known = {o: max(0, state.free(o)) for o in state.slots if o < state.replicas and o not in wasted}
     bare = state.replicas - len(wasted) - len(known)
     pending: Counter[int] = Counter()
+    short = False
     for entry in state.vpods.values():
         # whom a rule holds back is helped by no room; a quota even grows with the pods, and falls when they go again
-        if entry.short_since is not None and entry.listed and not entry.ruled_out and entry.weight <= capacity:
-            pending[entry.weight] += max(0, entry.wanted - entry.reserved_total)
+        if not entry.listed or entry.ruled_out or entry.weight > capacity:
+            continue
+        short = short or (entry.short_since is not None and entry.wanted > entry.reserved_total)
+        # what `minReplicas` adds is nobody's shortage, but it takes the room that comes (D6)
+        pending[entry.weight] += max(0, target_of(state, entry) - entry.reserved_total)
     pending = +pending
-    if not pending:
+    if not short or not pending:
         return 0
     more = bins_needed(pending, capacity, [*((room, 1) for _, room in sorted(known.items())), (capacity, bare)])
     return state.replicas - len(wasted) + more if more else 0

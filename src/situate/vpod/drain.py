@@ -131,6 +131,12 @@ def fits(state: State, goal: DrainGoal, now: float) -> bool:
         state.drain_moved_at = moved_at
 
 
+def occupied(state: State, below: int | None = None) -> int:
+    """So many pods, counted from ordinal 0, reach up to the highest one below R (or `below`) that holds anything."""
+    end = state.replicas if below is None else below
+    return 1 + max((o for o, slot in state.slots.items() if o < end and slot.adding > 0), default=-1)
+
+
 def may_cut(state: State, target: int, now: float) -> bool:
     """Phase 2's guard (S8): nothing lies or is reserved on the ordinals that would go, and the last move settled."""
     if state.holds_from(target):

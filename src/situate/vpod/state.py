@@ -159,7 +159,7 @@ class State:
         elif self.reset_from is not None and (replicas >= self.reset_from or (ours and replicas < before)):
             self.reset_from = None
         if self.drain is not None and self.drain.target >= replicas:
-            self.drain = None
+            self._end_drain()
         for ordinal in [o for o in self.slots if o >= min(before, replicas, self.reset_from or replicas)]:
             self._judge(self.slots[ordinal])
         return reset
@@ -270,11 +270,15 @@ class State:
         lowest = min(g.target for g in (self.drain, goal) if g is not None) if self.drain or goal else 0
         self.drain = goal
         if goal is None:
-            self.drain_moved_at = None
-            for entry in self.vpods.values():
-                entry.surge = 0
+            self._end_drain()
         for ordinal in [o for o in self.slots if o >= lowest]:
             self._judge(self.slots[ordinal])
+
+    def _end_drain(self) -> None:
+        """Nothing runs twice on purpose any more: what does is too much."""
+        self.drain, self.drain_moved_at = None, None
+        for entry in self.vpods.values():
+            entry.surge = 0
 
     def set_surge(self, key: Key, vreplicas: int) -> None:
         """So many vreplicas of the vpod run twice on purpose, until a drain has moved them."""
