@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.contract.api import Api
+from tests.contract.api import Api, Json, causes
 from tests.contract.things import apps, configmap, core, deployment, pod, statefulset
 
 
@@ -78,7 +80,7 @@ async def test_two_mistakes_in_one_answer(api: Api, namespace: str) -> None:
         ),
     ],
 )
-async def test_pod_fields(api: Api, namespace: str, change: dict, message: str) -> None:
+async def test_pod_fields(api: Api, namespace: str, change: Json, message: str) -> None:
     made = pod("p")
     made["spec"].update(change)
     (await api.post(core(namespace, "pods"), made)).refused(422, "Invalid", message, ...)
@@ -285,7 +287,7 @@ class TestFieldValidation:
     """The query parameter `fieldValidation`; the default is Warn."""
 
     @staticmethod
-    def strange(name: str) -> dict:
+    def strange(name: str) -> Json:
         return {**pod(name), "spec": {**pod(name)["spec"], "nodName": "n"}}
 
     async def test_strict(self, api: Api, namespace: str) -> None:
@@ -297,7 +299,7 @@ class TestFieldValidation:
         )
 
     @pytest.mark.parametrize("query", [{}, {"fieldValidation": "Warn"}])
-    async def test_warn(self, api: Api, namespace: str, query: dict) -> None:
+    async def test_warn(self, api: Api, namespace: str, query: Json) -> None:
         answer = await api.post(core(namespace, "pods"), self.strange("s"), **query)
         assert "nodName" not in answer.ok(201)["spec"]
         assert answer.headers["Warning"] == '299 - "unknown field \\"spec.nodName\\""'
@@ -322,10 +324,24 @@ class TestFieldValidation:
             'duplicate field "data.a"',
         )
 
-    async def test_patch(self, api: Api, namespace: str) -> None:
+    @pytest.mark.parametrize("form", ["merge", "json", "strategic"])
+    async def test_patch(self, api: Api, namespace: str, form: str) -> None:
         (await api.post(core(namespace, "pods"), pod("s"))).ok(201)
-        answer = await api.patch(
-            core(namespace, "pods", "s"), {"metadata": {"colour": "red"}}, fieldValidation="Strict"
-        )
-        assert answer.status in (400, 422)
-        assert 'unknown field "metadata.colour"' in answer.body["message"]
+        patch: Any = {"metadata": {"colour": "red", "a": [True, None, 1]}}
+        if form == "json":
+            patch = [
+                {"op": "add", "path": f"/metadata/{key}", "value": value} for key, value in patch["metadata"].items()
+            ]
+        path = core(namespace, "pods", "s")
+        answer = await api.patch(path, patch, form=form, fieldValidation="Strict")
+        answer.refused(422, "Invalid", ' "" is invalid: patch: Invalid value: "…', ...)
+        assert list(answer.body["details"]) == ["causes"]
+        ((reason, field, message),) = causes(answer)
+        assert (reason, field) == ("FieldValueInvalid", "patch")
+        assert message.endswith('": strict decoding error: unknown field "metadata.a", unknown field "metadata.colour"')
+        whole = '"{\\"apiVersion\\":\\"v1\\",'
+        shown = {"strategic": '"map[metadata:map[a:[true <nil> 1] colour:red]]"'}.get(form, whole)
+        assert message.startswith(f"Invalid value: {shown}")
+        answer = await api.patch(path, patch, form=form)
+        answer.ok(200)
+        assert '299 - "unknown field \\"metadata.a\\""' in answer.headers["Warning"]

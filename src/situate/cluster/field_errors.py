@@ -186,14 +186,15 @@ class Refused:
 
 
 def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Refused:
-    """The 422 for an object that breaks rules; `errors` is not empty."""
+    """The 422 for an object that breaks rules; `errors` is not empty. Of a patch, kind and name are empty."""
     shown = f"{kind}.{group}" if group else kind
     details: dict[str, Any] = {}
     if name:
         details["name"] = name
     if group:
         details["group"] = group
-    details["kind"] = kind
+    if kind:
+        details["kind"] = kind
     details["causes"] = [error.cause() for error in errors]
     return Refused(422, "Invalid", f"{shown} {quote(name)} is invalid: {aggregate(errors)}", details)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 _ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
 
@@ -10,6 +12,21 @@ def quote(text: str) -> str:
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(_quoted(char) for char in text) + '"'
+
+
+def printed(value: Any) -> str:
+    """Decoded JSON as Go's `%v` prints it."""
+    match value:
+        case dict():
+            return f"map[{' '.join(f'{key}:{printed(value[key])}' for key in sorted(value))}]"
+        case list():
+            return f"[{' '.join(printed(item) for item in value)}]"
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "<nil>"
+        case _:
+            return str(value)
 
 
 def _quoted(char: str) -> str:

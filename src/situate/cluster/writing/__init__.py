@@ -32,7 +32,7 @@ from situate.cluster.writing.admitting import Admitting
 from situate.cluster.writing.bodies import decoded_body, read_patched
 from situate.cluster.writing.calls import Call, Change, Prepare, Shape, Validate, Written
 from situate.cluster.writing.managers import Managers, configuration
-from situate.cluster.writing.patching import APPLY_PATCH, check_patch, patched
+from situate.cluster.writing.patching import APPLY_PATCH, STRATEGIC_PATCH, check_patch, patched
 from situate.cluster.writing.storing import Storing
 
 _ATTEMPTS: Final = 5
@@ -139,7 +139,8 @@ class Writing:
 
         def change(present: Obj | None) -> Obj:
             assert present is not None
-            new = read_patched(call, accepted(patched(media, present, body, semantics)), semantics)
+            made = accepted(patched(media, present, body, semantics))
+            new = read_patched(call, made, semantics, body if media == STRATEGIC_PATCH else None)
             self.managers.track(call, present, new, semantics, subresource)
             return new
 

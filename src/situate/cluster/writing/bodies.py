@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from situate.cluster.field_errors import Refused, bad_request
-from situate.cluster.go_text import quote
+import msgspec
+
+from situate.cluster.field_errors import Refused, bad_request, invalid, invalid_object
+from situate.cluster.go_text import printed, quote
 from situate.cluster.refusals import Declined, accepted, unsupported_media_type
 from situate.cluster.resources import Origin, Resource
 from situate.cluster.rules import Obj
@@ -37,9 +39,20 @@ def decoded_body(call: Call, semantics: Semantics) -> Obj:
     return found
 
 
-def read_patched(call: Call, patched: Any, semantics: Semantics) -> Obj:
-    """The object that a patch made, checked, in the namespace of the path and with its defaults."""
-    checked = accepted(semantics.check(patched, call.options.strictness, None))
+def read_patched(call: Call, patched: Any, semantics: Semantics, patch: Any = None) -> Obj:
+    """The object that a patch made, checked, in the namespace of the path and with its defaults.
+
+    `patch` is a strategic one, which is shown where a strict client is refused; of others the outcome is.
+    """
+    outcome = semantics.check(patched, call.options.strictness, None)
+    if isinstance(outcome, Refused):
+        _, strict, problems = outcome.message.partition("strict decoding error: ")
+        if strict:
+            text = msgspec.json.encode(patched, order="sorted").decode() if patch is None else printed(patch)
+            # A patched object is a map, whose fields upstream goes through in the order of their names.
+            told = strict + ", ".join(sorted(problems.split(", ")))
+            outcome = invalid_object("", "", "", [invalid("patch", text, told)])
+    checked = accepted(outcome)
     call.warnings.extend(checked.warnings)
     new: Obj = checked.object
     _place(call, new)
