@@ -59,10 +59,14 @@ def test_every_setting_of_vpod_is_on_its_page() -> None:
 def test_commands_that_pages_name_exist(path: Path) -> None:
     group = typer.main.get_command(app)
     known = set(group.commands)  # type: ignore[attr-defined]  # a group has commands
-    named = set(re.findall(r"(?:^|[`\s/])situate ([a-z]+)(?=[\s`])", path.read_text(encoding="utf-8"), re.MULTILINE))
-    prose = {"run", "embedded", "check", "crds", "manifests", "vpod", "simulate", "demo"}
+    # code only: in prose the word after the name is no command
+    code = re.findall(r"`(?:[^`\n]*/)?situate ([^`\n]+)`", path.read_text(encoding="utf-8"))
+    code += re.findall(
+        r"^(?: {4}|\$ )(?:[^\n#]*[/|] *)?situate ([^\n]+)", path.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    named = {command.split()[0] for command in code if not command.startswith("-")}
 
-    assert (named & prose) <= known
+    assert {name for each in named for name in each.split("|")} <= known
 
 
 def test_make_targets_that_pages_name_exist() -> None:
@@ -73,6 +77,20 @@ def test_make_targets_that_pages_name_exist() -> None:
     }
 
     assert named <= targets
+
+
+def test_every_claim_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("|")][2:]
+    named = re.findall(r"`([a-z0-9_/]+\.py)(?:::(\w+))?`", text)
+    missing = [
+        f"{path}::{test}"
+        for path, test in named
+        if not (ROOT / "tests" / path).exists() or f"def {test}(" not in (ROOT / "tests" / path).read_text()
+    ]
+
+    assert missing == ["contract/exceptions.py::"]  # a file, not a test
+    assert all("`" in row.rsplit("|", 2)[1] for row in rows)
 
 
 def test_the_page_of_rules_says_what_the_marks_say() -> None:
