@@ -6,6 +6,7 @@ tables below, any other makes the case skipped.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -66,7 +67,7 @@ class World:
 
     def scheduler(self, name: str = "1") -> StatefulSetScheduler:
         if name not in self._schedulers:
-            lister = (lambda: self.nodes) if self.nodes is not None else None
+            lister = None if self.nodes is None else self.nodes.copy
             config = SchedulerConfig(
                 self._options, self, lambda: list(self.vpods.values()), lambda: list(self.pods.values()), lister
             )
@@ -107,7 +108,9 @@ class World:
         """One schedule, and the write of its result by the consumer; partial results are published too (D18)."""
         scheduler = self.scheduler(name)
         try:
-            result, left = list(scheduler.schedule(self.vpods[key])), 0
+            answer = scheduler.schedule(self.vpods[key])
+            assert isinstance(answer, list), "no lister of this world is awaited"
+            result, left = answer, 0
         except NotEnoughReplicas as shortage:
             result, left = shortage.placements, shortage.left
         except ScaleUnreadable:
@@ -302,7 +305,7 @@ def _like(actual: Json, like: Json) -> Json:
 
 def holds(world: World, name: str, wanted: Json) -> str:
     """Empty if an expectation holds, else the difference."""
-    for suffix, holding in (("_at_least", lambda a, b: a >= b), ("_at_most", lambda a, b: a <= b)):
+    for suffix, holding in (("_at_least", operator.ge), ("_at_most", operator.le)):
         if name.endswith(suffix):
             value = found(world, name.removesuffix(suffix), wanted)
             return "" if holding(value, wanted) else f"{name}: expected {wanted!r}, got {value!r}"

@@ -92,8 +92,8 @@ class Trace:
             if ordinal >= replicas and slot.pod is not None:
                 state.pod_gone(slot.name, 0.0)
         for ordinal in range(replicas):
-            slot = state.slots.get(ordinal)
-            if slot is None or slot.pod is None:
+            known = state.slots.get(ordinal)
+            if known is None or known.pod is None:
                 name = pod_name(state.options.statefulset_name, ordinal)
                 state.observe_pod(PodFacts(name, f"node-of-{name}"), 0.0)
 

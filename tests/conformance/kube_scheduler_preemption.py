@@ -171,9 +171,7 @@ def dry_run(case: Case) -> Outcome:
     limits = arguments(wire or {}, DefaultPreemptionArgs)
     if limits is None:
         return failed("the arguments were refused")
-    enough = preemption.candidates_to_find(
-        count, limits.min_candidate_nodes_percentage, limits.min_candidate_nodes_absolute
-    )
+    enough = limits.enough(count) or count
     by_plugin, calls, by_twin = [], [], []
     for cycle, each in enumerate(case["incoming_pods"]):
         offset = OFFSETS[cycle % len(OFFSETS)] % count if wire else 0
@@ -191,7 +189,8 @@ def dry_run(case: Case) -> Outcome:
         )
         calls.append(fake.calls)
         listed = [
-            (vectors.snapshot.name(one.node), [victim.name for victim in one.victims], one.violations) for one in found
+            (vectors.snapshot.name(one.node), [victim.name for victim in one.victims], one.violations)
+            for one in found.candidates
         ]
         by_plugin.append(_candidates_json(listed))
         by_twin.append(_candidates_json(_by_twin(case, subject, given, plain, offset, enough)))
@@ -243,7 +242,8 @@ def select(case: Case) -> Outcome:
     vectors = _vectors(given, budgets)
     info = vectors.read(subject)
     prepared = prepare(profile.pre_filter, info, vectors.snapshot)
-    candidates = preemption.find_candidates(profile, info, prepared, vectors.snapshot, np.arange(len(given.nodes)))
+    nodes = np.arange(len(given.nodes))
+    candidates = preemption.find_candidates(profile, info, prepared, vectors.snapshot, nodes).candidates
     runs = (twins.dry_run(subject, node, given, _twin(case), plain) for node in given.nodes)
     chosen = preemption.choose(candidates)
     equal = [one.node for one in candidates if preemption.cost(one) == preemption.cost(chosen)]

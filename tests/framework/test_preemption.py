@@ -105,7 +105,7 @@ def test_victims_are_those_of_the_plain_twin(case: tuple[World, Pod], seed: int)
     assert [snapshot.name(node) for node in nodes.tolist()] == [
         node.metadata.name for node in world.nodes if answer(pod, node, world).code == UNSCHEDULABLE
     ]
-    candidates = preemption.find_candidates(PROFILE, info, found.prepared, snapshot, nodes)
+    candidates = preemption.find_candidates(PROFILE, info, found.prepared, snapshot, nodes).candidates
     by_node = {
         snapshot.name(each.node): (sorted(victim.name for victim in each.victims), each.violations)
         for each in candidates

@@ -152,7 +152,7 @@ class FilterPlugin(Plugin, Protocol):
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: Any) -> PostFiltered:
-        """`cycle` can filter again, on changed snapshots (`situate.framework.cycle.Filtering`)."""
+        """`cycle` is a `situate.framework.post_filter.Cycle`: what it takes to filter again, on changed snapshots."""
         ...
 
 

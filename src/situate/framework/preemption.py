@@ -21,6 +21,7 @@ from situate.framework.status import Code
 from situate.framework.verdict import Codes, Indices
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
+NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 STILL_ENDING: Final = "not eligible due to a terminating pod on the nominated node."
 
 _LOWEST: Final = 2**31
@@ -38,6 +39,23 @@ class Candidate:
     """The most important first."""
     violations: int
     """So many of them break a disruption budget."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hopeless:
+    """A node where no pod's going helps."""
+
+    node: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """What dry runs have found."""
+
+    candidates: tuple[Candidate, ...]
+    """Those that break no budget come first."""
+    hopeless: tuple[Hopeless, ...]
 
 
 def ineligible(pod: PodInfo, snapshot: Snapshot, nominated: Code) -> str:
@@ -86,25 +104,27 @@ def find_candidates(
     *,
     offset: int = 0,
     enough: int | None = None,
-) -> list[Candidate]:
-    """Dry runs on the nodes, round robin from the one at `offset`; those that break no budget come first.
+) -> Search:
+    """Dry runs on the nodes, round robin from the one at `offset`.
 
     It stops once there are `enough` candidates and one of them breaks no budget; None tries every node.
     """
     harmless: list[Candidate] = []
     violating: list[Candidate] = []
+    hopeless: list[Hopeless] = []
     most = len(nodes) if enough is None else enough
     for node in np.roll(nodes, -offset).tolist():
         promised = (nominations or {}).get(node, ())
         found = dry_run(profile, pod, prepared, snapshot, node, promised)
-        if found is None:
+        if isinstance(found, Hopeless):
+            hopeless.append(found)
             continue
         kind = violating if found.violations else harmless
         if len(kind) < most:
             kind.append(found)
         if harmless and len(harmless) + len(violating) >= most:
             break
-    return harmless + violating
+    return Search((*harmless, *violating), tuple(hopeless))
 
 
 def dry_run(
@@ -114,8 +134,8 @@ def dry_run(
     snapshot: Snapshot,
     node: int,
     promised: Sequence[PodInfo] = (),
-) -> Candidate | None:
-    """Which pods would have to leave the node; None if that does not help, or if none of them may.
+) -> Candidate | Hopeless:
+    """Which pods would have to leave the node, or why that does not help.
 
     All pods of lower priority go, then each that fits beside the pod comes back: first those that would break a budget,
     then the others, the more important ones first. `promised`: pods of at least the pod's priority that were promised
@@ -123,18 +143,19 @@ def dry_run(
     """
     lower = sorted((other for other in snapshot.pods_on(node) if other.priority < pod.priority), key=importance)
     if not lower:
-        return None
+        return Hopeless(node, (NO_VICTIMS,))
     trial = _Trial(profile, pod, prepared, snapshot, node, promised)
     for other in lower:
         trial.take_away(other)
-    if not trial.fits():
-        return None
+    reasons = trial.refused()
+    if reasons is not None:
+        return Hopeless(node, reasons)
     violating, others = split_by_budget(lower, snapshot)
     victims: list[PodInfo] = []
     violations = 0
     for other in violating + others:
         trial.put_back(other)
-        if not trial.fits():
+        if trial.refused() is not None:
             trial.take_away(other)
             victims.append(other)
             violations += other in violating
@@ -169,20 +190,22 @@ class _Trial:
         self._alone = self._alone.assume(other, 0)
         self._prepared = with_pod(self._profile, self._pod, self._prepared, other, self._node, self._snapshot)
 
-    def fits(self) -> bool:
-        if not self._passes(self._alone, self._prepared):
-            return False
-        if not self._promised:
-            return True
+    def refused(self) -> tuple[str, ...] | None:
+        """Why the pod does not fit now; None if it does."""
+        reasons = self._refused(self._alone, self._prepared)
+        if reasons is not None or not self._promised:
+            return reasons
         alone, prepared = self._alone, self._prepared
         for other in self._promised:
             alone = alone.assume(other, 0)
             prepared = with_pod(self._profile, self._pod, prepared, other, self._node, self._snapshot)
-        return self._passes(alone, prepared)
+        return self._refused(alone, prepared)
 
-    def _passes(self, alone: Snapshot, prepared: Prepared) -> bool:
-        verdicts = run_filters(self._profile, self._pod, alone, prepared)
-        return all(bool(verdict.passes[0]) for _, verdict in verdicts)
+    def _refused(self, alone: Snapshot, prepared: Prepared) -> tuple[str, ...] | None:
+        for _, verdict in run_filters(self._profile, self._pod, alone, prepared):
+            if not verdict.passes[0]:
+                return verdict.refusals().of(0)
+        return None
 
 
 def split_by_budget(pods: Iterable[PodInfo], snapshot: Snapshot) -> tuple[list[PodInfo], list[PodInfo]]:

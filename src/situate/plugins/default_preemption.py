@@ -1,21 +1,131 @@
-"""DefaultPreemption: makes room for a pod by ending pods of lower priority (upstream plugins/defaultpreemption)."""
+"""DefaultPreemption: makes room for a pod by ending pods of lower priority (upstream plugins/defaultpreemption).
+
+The search itself is `situate.framework.preemption`. The pod is not placed: it is promised the node, and tried again
+once its victims have gone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Final
+from zlib import crc32
 
 import msgspec
 
+from situate.framework.actions import Action, Evict, Nominate
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin import Diagnosis, PostFiltered
+from situate.framework.pods import PodInfo
+from situate.framework.post_filter import Cycle
+from situate.framework.preemption import (
+    Candidate,
+    Search,
+    candidates_to_find,
+    choose,
+    find_candidates,
+    ineligible,
+    nodes_that_might_help,
+)
+from situate.framework.status import SUCCESS, Code, unschedulable
+from situate.framework.verdict import Codes
 from situate.objects.settings import Mistake
+
+_NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
+_PERCENTAGE: Final = 10
+_ABSOLUTE: Final = 100
 
 
 class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
-    """Upstream's DefaultPreemptionArgs."""
+    """Upstream's DefaultPreemptionArgs. Without either, every node is tried."""
 
-    min_candidate_nodes_percentage: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
-    min_candidate_nodes_absolute: Annotated[int, msgspec.Meta(ge=0)] = 100
+    min_candidate_nodes_percentage: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
+    """None is 10 where the other one is given."""
+    min_candidate_nodes_absolute: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """None is 100 where the other one is given."""
 
     def mistakes(self) -> Iterable[Mistake]:
-        if not self.min_candidate_nodes_percentage and not self.min_candidate_nodes_absolute:
+        if self.min_candidate_nodes_percentage == 0 and self.min_candidate_nodes_absolute == 0:
             yield Mistake("minCandidateNodesPercentage", "0", "more than 0 where minCandidateNodesAbsolute is 0")
+
+    def enough(self, nodes: int) -> int | None:
+        """So many candidates end the search among `nodes`; None is all there are."""
+        percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
+        if percentage is None and absolute is None:
+            return None
+        return candidates_to_find(
+            nodes, _PERCENTAGE if percentage is None else percentage, _ABSOLUTE if absolute is None else absolute
+        )
+
+
+class DefaultPreemption:
+    """Picks the node where making room costs least, and the pods that have to leave it."""
+
+    name = "DefaultPreemption"
+    arguments = DefaultPreemptionArgs
+
+    def __init__(self, arguments: DefaultPreemptionArgs = DefaultPreemptionArgs()) -> None:  # noqa: B008  # frozen
+        self._limits = arguments
+
+    def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle) -> PostFiltered:
+        """Success with a nomination; else unschedulable, and an earlier nomination is void if nothing helps."""
+        snapshot = diagnosis.snapshot
+        codes = diagnosis.codes()
+        reason = ineligible(pod, snapshot, _code_of_nominated(pod, diagnosis, codes))
+        if reason:
+            return PostFiltered(unschedulable(f"preemption: {reason}"))
+        nodes = nodes_that_might_help(codes)
+        found = find_candidates(
+            cycle.profile,
+            pod,
+            cycle.feasibility.prepared,
+            snapshot,
+            nodes,
+            cycle.nominations.against(pod, snapshot.nodes.index) if cycle.nominations else None,
+            offset=0 if self._limits.enough(len(nodes)) is None else crc32(pod.uid.encode()) % max(len(nodes), 1),
+            enough=self._limits.enough(len(nodes)),
+        )
+        if not found.candidates:
+            return PostFiltered(unschedulable(f"preemption: {_no_candidate(found, snapshot.count)}"), nominate="")
+        best = choose(found.candidates)
+        node = snapshot.name(best.node)
+        return PostFiltered(SUCCESS, node, (*_evictions(pod, best), *_withdrawals(pod, node, cycle)))
+
+    def events(self) -> tuple[EventHint, ...]:
+        """None by itself: whoever refused the pod is asked when its victims go."""
+        return (EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),)
+
+
+def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
+    return Hint.SKIP
+
+
+def _code_of_nominated(pod: PodInfo, diagnosis: Diagnosis, codes: Codes) -> Code:
+    index = diagnosis.snapshot.nodes.index.get(pod.nominated)
+    return Code.SUCCESS if index is None else Code(int(codes[index]))
+
+
+def _no_candidate(found: Search, count: int) -> str:
+    """As for any pod that fits nowhere, of the dry runs."""
+    counts: dict[str, int] = {}
+    for node in found.hopeless:
+        for text in node.reasons:
+            counts[text] = counts.get(text, 0) + 1
+    if count > len(found.hopeless):
+        counts[_NOT_HELPFUL] = counts.get(_NOT_HELPFUL, 0) + count - len(found.hopeless)
+    entries = sorted(f"{number} {text}" for text, number in counts.items())
+    return f"0/{count} nodes are available: {', '.join(entries)}."
+
+
+def _evictions(pod: PodInfo, best: Candidate) -> Iterable[Action]:
+    """Of those that are not on their way out already."""
+    message = f"{pod.template.scheduler_name}: preempting to accommodate a higher priority pod"
+    for victim in best.victims:
+        if not victim.terminating:
+            yield Evict(victim.key, victim.uid, "PreemptionByScheduler", message)
+
+
+def _withdrawals(pod: PodInfo, node: str, cycle: Cycle) -> Iterable[Action]:
+    """Pods of lower priority that were promised the node had better look elsewhere."""
+    for other in cycle.nominations.on(node):
+        if other.priority < pod.priority:
+            yield Nominate(other.key, other.uid, "")

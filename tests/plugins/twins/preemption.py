@@ -54,7 +54,8 @@ def covers(budget: Budget, pod: Pod) -> bool:
 def split(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[list[Pod], list[Pod]]:
     """Those whose eviction breaks a budget, and the others."""
     left = [budget.allowed for budget in budgets]
-    breaking, fine = [], []
+    breaking: list[Pod] = []
+    fine: list[Pod] = []
     for pod in pods:
         breaks = False
         for number, budget in enumerate(budgets):

@@ -1,0 +1,92 @@
+"""The plugins that a configuration may name: the shipped ones, and those of others.
+
+The shipped ones are registered here and not as entry points, so that a checkout, a zip and a frozen program have them
+as well, and nothing that is installed beside situate can take their names. Others are loaded by name from the entry
+point group `situate.plugins`; each entry point is a class as in `situate.framework.plugin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint
+from typing import Any, Final
+
+from situate.framework.configuration import EnabledPlugin
+from situate.framework.profiles import Registry
+from situate.objects.settings import Mistake
+from situate.plugins.default_binder import DefaultBinder
+from situate.plugins.default_preemption import DefaultPreemption
+from situate.plugins.image_locality import ImageLocality
+from situate.plugins.inter_pod_affinity import InterPodAffinity
+from situate.plugins.node_affinity import NodeAffinity
+from situate.plugins.node_declared_features import NodeDeclaredFeatures
+from situate.plugins.node_name import NodeName
+from situate.plugins.node_ports import NodePorts
+from situate.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from situate.plugins.node_resources_fit import NodeResourcesFit
+from situate.plugins.node_unschedulable import NodeUnschedulable
+from situate.plugins.pod_topology_spread import PodTopologySpread
+from situate.plugins.priority_sort import PrioritySort
+from situate.plugins.scheduling_gates import SchedulingGates
+from situate.plugins.taint_toleration import TaintToleration
+
+GROUP: Final = "situate.plugins"
+
+PluginType = Callable[..., Any]
+"""A class of plugins; `situate.framework.profiles` says how it is made."""
+
+_SHIPPED: Final[tuple[tuple[PluginType, int], ...]] = (
+    (SchedulingGates, 0),
+    (PrioritySort, 0),
+    (NodeUnschedulable, 0),
+    (NodeName, 0),
+    (TaintToleration, 3),
+    (NodeAffinity, 2),
+    (NodePorts, 0),
+    (NodeResourcesFit, 1),
+    (PodTopologySpread, 2),
+    (InterPodAffinity, 2),
+    (DefaultPreemption, 0),
+    (NodeResourcesBalancedAllocation, 1),
+    (ImageLocality, 1),
+    (DefaultBinder, 0),
+    (NodeDeclaredFeatures, 0),
+)
+"""With their weights, 0 where they do not score; in upstream's order (apis/config/v1 default_plugins.go)."""
+
+
+def registry(others: Iterable[EntryPoint]) -> tuple[Registry, tuple[Mistake, ...]]:
+    """All plugins, and what is wrong with those of others that were left out.
+
+    `others`: the entry points of group `GROUP`.
+    """
+    types = {_name(make): make for make, _ in _SHIPPED}
+    mistakes: list[Mistake] = []
+    for entry in sorted(others, key=lambda each: (each.name, each.value)):
+        loaded = _loaded(entry, types)
+        if isinstance(loaded, Mistake):
+            mistakes.append(loaded)
+        else:
+            types[entry.name] = loaded
+    defaults = tuple(EnabledPlugin(_name(make), weight or None) for make, weight in _SHIPPED)
+    return Registry(types, defaults), tuple(mistakes)
+
+
+def _loaded(entry: EntryPoint, types: Mapping[str, PluginType]) -> PluginType | Mistake:
+    path = f"entry point {entry.name} of group {GROUP}"
+    if entry.name in types:
+        return Mistake(path, entry.value, "a name that no other plugin has", "rename the plugin")
+    try:
+        loaded: Any = entry.load()
+    except Exception as problem:
+        return Mistake(path, entry.value, "a plugin class that can be imported", f"{type(problem).__name__}: {problem}")
+    if not callable(loaded) or _name(loaded) != entry.name:
+        return Mistake(path, entry.value, f"a class whose `name` is {entry.name!r}")
+    make: PluginType = loaded
+    return make
+
+
+def _name(make: PluginType) -> str:
+    """Empty for what is no plugin."""
+    name: str = getattr(make, "name", "")
+    return name
