@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from situate.framework.decisions import Placed
+from situate.framework.decisions import Placed, PlacedRun
 from situate.framework.engine import Engine, Shortcuts
 from situate.framework.profile import Profile, profile_of
 from situate.objects.meta import ObjectMeta
@@ -123,3 +123,41 @@ def test_what_is_known_per_class_changes_no_placement(ties: int | None) -> None:
         stories.append(plain)
     decided = [outcome for each in stories for _, outcome in each]
     assert 0.1 < decided.count("Refused") / len(decided) < 0.6  # both kinds of answer were compared
+
+
+def run_story(seed: int, shortcuts: Shortcuts, most: int) -> tuple[list[tuple[str, str]], int]:
+    """What a scheduler decides about many pods that wait at once; and the length of the longest run."""
+    rng = random.Random(seed)
+    engine = Engine([profile()], shortcuts=shortcuts)
+    for number in range(rng.randrange(1, 20)):
+        engine.cache.set_node(a_node(number, rng))
+    specs = [a_spec(rng) for _ in range(3)]
+    together = rng.choice((1, 10, 40))
+    for number in range(80):
+        spec = specs[number // together % 3]
+        pod = Pod(ObjectMeta(name=f"pod-{number}", namespace="default", uid=str(number)), spec)
+        engine.queue.add(engine.cache.reader.read(pod), 0.0)
+    told: dict[str, str] = {}
+    longest = 0
+    while decisions := engine.schedule_run(0.0, most):
+        for decision in decisions:
+            if isinstance(decision, PlacedRun):
+                longest = max(longest, len(decision))
+                told |= {each.pod.info.name: each.node for each in decision}
+            else:
+                told[decision.pod.info.name] = decision.node if isinstance(decision, Placed) else "Refused"
+    return sorted(told.items()), longest
+
+
+def test_placing_a_run_at_once_changes_no_placement() -> None:
+    lengths = []
+    outcomes = []
+    for seed in range(60):
+        plain, alone = run_story(seed, Shortcuts(classes=False, batches=False), 1)
+        at_once, longest = run_story(seed, Shortcuts(), 1000)
+        assert at_once == plain, f"seed {seed}"
+        assert alone == 0
+        lengths.append(longest)
+        outcomes += [outcome for _, outcome in plain]
+    assert sum(length >= 10 for length in lengths) > 15
+    assert 0.1 < outcomes.count("Refused") / len(outcomes) < 0.9

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from situate.framework import cycle
+from situate.framework.batches import place_run
 from situate.framework.classes import INFEASIBLE, Classes, PodClass, reads
 from situate.framework.cycle import Feasibility, Nominations, Prepared, call
 from situate.framework.plugin import Reads, Scores
@@ -63,6 +64,35 @@ class Chooser:
             if choice is not None:
                 return choice
         return self._choose_plainly(pod, snapshot, nominations, tie)
+
+    def choose_run(self, pod: PodInfo, snapshot: Snapshot, count: int) -> Indices:
+        """The nodes of the next pods like this one, in their order, as if they were chosen one after the other.
+
+        At most `count`; none where they have to be. Ties go to the first node. Nothing may be nominated.
+        """
+        classes = self._classes
+        none = np.zeros(0, dtype=np.intp)
+        if classes is None or pod.template.host_ports or pod.pod.spec.node_name:
+            return none
+        prepared = cycle.prepare(self._pre_filters, pod, snapshot)
+        if not prepared.status.ok or prepared.only is not None:
+            return none
+        if any(plugin.name not in prepared.skipped for plugin in self._filters):
+            return none
+        known = classes.of(pod, snapshot)
+        if known is None or not known.passes.any() or self._scores_beyond(known.passes, pod, snapshot, prepared):
+            return none
+        return place_run(classes, known, pod, snapshot, count)
+
+    def _scores_beyond(self, passes: Mask, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> bool:
+        """Whether a plugin that looks beyond the node has a say in the totals."""
+        view = snapshot.at(np.flatnonzero(passes))
+        skipped = {
+            plugin.name
+            for plugin in self._pre_scores
+            if call(plugin, "PreScore", plugin.pre_score, prepared.states.get(plugin.name), pod, view).code is Code.SKIP
+        }
+        return any(weighted.name not in skipped for weighted in self._scores)
 
     def _find_at(self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, node: int) -> Choice | None:
         """The promised node, if it will do."""

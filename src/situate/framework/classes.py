@@ -209,6 +209,18 @@ class Classes:
         else:
             known.total[where] = self._total(known, pod, view, where)
 
+    def totals(self, known: PodClass, pod: PodInfo, view: Snapshot, where: Indices) -> Scores:
+        """The totals of the nodes at `where` if they were as `view` has them, and all others as they are."""
+        total = known.base[where]
+        for weighted in self._load_scores:
+            if weighted.name not in known.unscored:
+                total += _checked(weighted, known.states, pod, view)
+        for each in known.relative:
+            total += each.share[where]
+        passes = known.may[where] & _passing(self._load_filters, known.states, known.unfiltered, pod, view)
+        total[~passes] = INFEASIBLE
+        return total
+
     def _total(self, known: PodClass, pod: PodInfo, view: Snapshot, where: slice | Indices) -> Scores:
         """The totals of the nodes of `view`, which are those at `where` of all."""
         total = known.base[where].copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -13,6 +14,7 @@ from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
 from situate.framework.queue.waiting import WaitingPod
 from situate.framework.status import Code
+from situate.framework.verdict import Indices
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +24,24 @@ class Placed:
     pod: WaitingPod
     node: str
     choice: Choice | None
-    """None if the pod was held before."""
+    """None if the pod was held before, or placed in a run."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedRun:
+    """Equal pods that were placed at once; `Placed` for each, without the objects."""
+
+    pods: Sequence[WaitingPod]
+    nodes: Indices
+    """The node of each pod, as an index in `names`."""
+    names: Sequence[str]
+
+    def __iter__(self) -> Iterator[Placed]:
+        for pod, index in zip(self.pods, self.nodes.tolist(), strict=True):
+            yield Placed(pod, self.names[index], None)
+
+    def __len__(self) -> int:
+        return len(self.pods)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from situate.framework.catalog import Catalog
 from situate.framework.changes import events_of, node_change, pod_change
 from situate.framework.choosing import Choice, Chooser
 from situate.framework.cycle import NO_NODES, PluginFailed
-from situate.framework.decisions import Binding, Decision, Failed, Placed, Refused, Waiting
+from situate.framework.decisions import Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.events import Change, ClusterEvent, Subject
 from situate.framework.nominations import Nominations
 from situate.framework.permits import Permits
@@ -27,7 +27,7 @@ from situate.framework.post_filter import run_post_filter
 from situate.framework.profile import Profile
 from situate.framework.queue.scheduling import QueueSettings, SchedulingQueue
 from situate.framework.queue.waiting import WaitingPod
-from situate.framework.reserving import reserve, unreserve
+from situate.framework.reserving import concerns, reserve, unreserve
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code, Status
 from situate.framework.visiting import best, best_at_random
@@ -41,6 +41,8 @@ class Shortcuts:
 
     classes: bool = True
     """Keep what is known per class of equal pods, and ask again only about nodes that changed."""
+    batches: bool = True
+    """Place a run of equal pods at once; needs `classes`, and ties that go to the first node."""
 
 
 class Engine:
@@ -61,6 +63,7 @@ class Engine:
         self.permits = Permits()
         self._choosers = {name: Chooser(profile, by_class=shortcuts.classes) for name, profile in self.profiles.items()}
         self._random = None if seed is None else np.random.default_rng(seed)
+        self._batches = shortcuts.classes and shortcuts.batches and seed is None
 
     # What happens
 
@@ -137,15 +140,65 @@ class Engine:
     def schedule(self, now: float) -> Decision | None:
         """Takes the next pod through its scheduling cycle; None when no pod's turn has come."""
         while (waiting := self.queue.pop()) is not None:
-            if waiting.info.terminating:
-                self.queue.delete(waiting.info.uid)
-                continue
-            try:
-                return self._decide(waiting, now)
-            except PluginFailed as failed:
-                self.queue.put_back(waiting, now)
-                return Failed(waiting, str(failed), failed.plugin)
+            decision = self._settle(waiting, now)
+            if decision is not None:
+                return decision
         return None
+
+    def _settle(self, waiting: WaitingPod, now: float) -> Decision | None:
+        """None for a pod that is being deleted, which nobody waits for any more."""
+        if waiting.info.terminating:
+            self.queue.delete(waiting.info.uid)
+            return None
+        try:
+            return self._decide(waiting, now)
+        except PluginFailed as failed:
+            self.queue.put_back(waiting, now)
+            return Failed(waiting, str(failed), failed.plugin)
+
+    def schedule_run(self, now: float, most: int) -> list[Decision | PlacedRun]:
+        """Takes the next pods through their scheduling cycles, at most so many; empty when no pod's turn has come.
+
+        Equal pods that follow each other may be placed at once, exactly where `schedule` would have put each.
+        """
+        first = self.queue.pop()
+        if first is None:
+            return []
+        run = [first]
+        if self._batches and most > 1:
+            run += self.queue.pop_like(first, most - 1, _equal)
+        decisions: list[Decision | PlacedRun] = []
+        at = 0
+        while at < len(run):
+            placed = self._place_run(run[at:]) if at + 1 < len(run) and self._may_run(first) else None
+            decision = placed or self._settle(run[at], now)
+            if decision is not None:
+                decisions.append(decision)
+            at += len(placed.pods) if placed is not None else 1
+        return decisions
+
+    def _may_run(self, waiting: WaitingPod) -> bool:
+        profile = self.profiles[waiting.info.pod.spec.scheduler_name]
+        if self.nominations or waiting.info.terminating or profile.permit:
+            return False
+        return not any(concerns(plugin, waiting.info) for plugin in profile.reserve)
+
+    def _place_run(self, run: list[WaitingPod]) -> PlacedRun | None:
+        """None if they have to be placed one by one."""
+        snapshot = self.cache.snapshot()
+        first = run[0].info
+        if not snapshot.count:
+            return None
+        try:
+            nodes = self._choosers[first.pod.spec.scheduler_name].choose_run(first, snapshot, len(run))
+        except PluginFailed:
+            return None  # the pods' own cycles will say so
+        if not len(nodes):
+            return None
+        pods = run[: len(nodes)]
+        self.cache.assume_equal([waiting.info for waiting in pods], nodes)
+        self.queue.done_run(pods)
+        return PlacedRun(pods, nodes, snapshot.nodes.names)
 
     def _decide(self, waiting: WaitingPod, now: float) -> Decision:
         info = waiting.info
@@ -246,3 +299,17 @@ class Engine:
     def snapshot(self) -> Snapshot:
         """The newest one."""
         return self.cache.snapshot()
+
+
+def _equal(one: WaitingPod, other: WaitingPod) -> bool:
+    """Whether two pods make no difference to any decision, their own or others'."""
+    left, right = one.info, other.info
+    return (
+        left.template is right.template
+        and left.labels is right.labels
+        and left.spread is right.spread
+        and left.priority == right.priority
+        and not right.terminating
+        and not right.nominated
+        and not right.pod.spec.node_name
+    )

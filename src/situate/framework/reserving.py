@@ -8,6 +8,15 @@ from situate.framework.profile import Profile
 from situate.framework.status import Status
 
 
+def concerns(plugin: object, pod: PodInfo) -> bool:
+    """Whether Reserve and PreBind of the plugin may have something to do for the pod.
+
+    A plugin that knows better says so by a method `reserves(pod)`, whose answer depends on the pod's template alone.
+    """
+    knows = getattr(plugin, "reserves", None)
+    return True if knows is None else bool(knows(pod))
+
+
 def reserve(profile: Profile, pod: PodInfo, node: str) -> Status | None:
     """None if all plugins have reserved, else the rejection. What was reserved is for the caller to take back."""
     for plugin in profile.reserve:

@@ -157,6 +157,14 @@ class Snapshot:
         cut = _Version(self._version.now().alone_at(node))
         return Snapshot(self.nodes, self.catalog, cut, np.array([node], dtype=np.intp))
 
+    def loaded(self, info: PodInfo, nodes: Indices, further: Amounts) -> Snapshot:
+        """These nodes, which may repeat, each with so many further pods like `info` on it.
+
+        It knows amounts and pod counts, not which pods are there or which ports they have. Only of all nodes.
+        """
+        laden = self._version.now().loaded_at(info, nodes, further)
+        return Snapshot(self.nodes, self.catalog, _Version(laden), nodes)
+
     def assume(self, info: PodInfo, index: int) -> Snapshot:
         """With the pod on the node at this index."""
         return self._after(_Step((info,), (self._row(index),), 1))
@@ -278,7 +286,7 @@ class _Ledger:
     tallies: Tallies = field(default_factory=Tallies)
     live_terms: LiveTerms = field(default_factory=LiveTerms)
     alone: bool = False
-    """Whether there is one row, whatever its node."""
+    """Whether its rows are those of the snapshot, whatever their nodes; else they are those of the table."""
     changed: list[int] = field(default_factory=list)
     log_begin: int = 0
 
@@ -390,6 +398,18 @@ class _Ledger:
         for info, _ in moved.placed:
             moved.live_terms.move(info.template, 1)
         return moved
+
+    def loaded_at(self, info: PodInfo, rows: Indices, further: Amounts) -> _Ledger:
+        """Rows of their own for these, each with so many further pods."""
+        for column, _ in info.template.columns:
+            if column >= len(self.requested):
+                self._grow(column + 1)
+        laden = _Ledger(self.requested[:, rows], self.scored[:, rows], self.pod_count[rows] + further, alone=True)
+        for column, amount in info.template.columns:
+            laden.requested[column] += further * amount
+        laden.scored[0] += further * info.template.request.scored_cpu
+        laden.scored[1] += further * info.template.request.scored_memory
+        return laden
 
     def alone_at(self, row: int) -> _Ledger:
         cut = _Ledger(self.requested[:, [row]], self.scored[:, [row]], self.pod_count[[row]], alone=True)

@@ -143,6 +143,16 @@ class SchedulingQueue:
             self._binding[uid] = pod
             self._forget_events()
 
+    def done_run(self, pods: Sequence[WaitingPod]) -> None:
+        """`done` for each."""
+        for pod in pods:
+            uid = pod.info.uid
+            del self._in_flight[uid]
+            del self._pods[uid]
+            pod.place = Place.DONE
+            self._binding[uid] = pod
+        self._forget_events()
+
     def bound(self, uid: str) -> None:
         """The pod has its node for good."""
         self._binding.pop(uid, None)

@@ -1,0 +1,86 @@
+"""Placing a run of equal pods at once, exactly as one after the other.
+
+For every node the totals of the first, second, .. further pod are worked out, in the plugins' own vector form, on a
+snapshot in which each node appears several times, each time with one more pod. One after the other, a pod takes the
+highest first entry; taking it uncovers the node's next one. Since an entry cannot be reached before those in front of
+it, what counts is the least total up to it: sorting all entries by that, then by node, then by depth, gives the very
+sequence of the greedy choice with ties to the first node.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.classes import INFEASIBLE, Classes, PodClass
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.verdict import Indices, Mask
+
+_SLACK: Final = 16
+"""Scores are whole numbers, so that a node may take so many pods before it is not the best any more."""
+_ENTRIES: Final = 2**20
+"""Entries that are worked out together, so that memory stays bounded: some 100 bytes each."""
+
+
+def place_run(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapshot, count: int) -> Indices:
+    """The nodes of the next pods like `pod`, in their order: at most `count`, none if none will do.
+
+    It may end early, where a placement changes what others are compared with, or where a node may have room for more
+    than was looked at; whoever calls goes on with another run from there.
+    """
+    nodes = _candidates(known, count)
+    if not len(nodes):
+        return nodes
+    depth = max(1, min(count, 4 * (count // len(nodes)) + _SLACK, _ENTRIES // len(nodes)))
+    totals = _totals(classes, known, pod, snapshot, nodes, depth)
+    reached = np.minimum.accumulate(totals, axis=1).ravel()
+    order = np.argsort(-reached, kind="stable")[:count]
+    order = order[reached[order] > INFEASIBLE]
+    end = _end(order, totals, depth, _decisive(known)[nodes])
+    return nodes[order[:end] // depth]
+
+
+def _candidates(known: PodClass, count: int) -> Indices:
+    """The nodes that may be among the first `count` choices, ascending.
+
+    A node is not chosen before all that were better from the start have been: those are enough.
+    """
+    nodes = np.flatnonzero(known.passes)
+    if count >= len(nodes):
+        return nodes
+    ranked = np.argsort(-known.total[nodes].astype(np.int16), kind="stable")[:count]
+    ranked.sort()
+    return nodes[ranked]
+
+
+def _totals(
+    classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapshot, nodes: Indices, depth: int
+) -> NDArray[np.int16]:
+    """(nodes, depth): the total for one more pod when 0, 1, .. further ones are there; they fit 16 bits."""
+    where = np.repeat(nodes, depth)
+    further = np.tile(np.arange(depth, dtype=np.int64), len(nodes))
+    view = snapshot.loaded(pod, where, further)
+    return classes.totals(known, pod, view, where).reshape(len(nodes), depth).astype(np.int16)
+
+
+def _decisive(known: PodClass) -> Mask:
+    """(nodes,): whether the class's normalized scores may change once this node will not do any more."""
+    decisive = np.zeros(len(known.passes), dtype=np.bool_)
+    for each in known.relative:
+        if each.changes:
+            return np.ones(len(known.passes), dtype=np.bool_)
+        if each.extremes is not None and each.extremes[0] != each.extremes[1]:
+            decisive |= (each.raw == each.extremes[0]) | (each.raw == each.extremes[1])
+    return decisive
+
+
+def _end(order: Indices, totals: NDArray[np.int16], depth: int, decisive: Mask) -> int:
+    """How many picks are certain: up to the first that leaves what was looked at, or makes a decisive node full."""
+    last = order % depth == depth - 1
+    following = np.minimum(order + 1, totals.size - 1)
+    filled = ~last & (totals.ravel()[following] == INFEASIBLE) & decisive[order // depth]
+    stops = np.flatnonzero(last | filled)
+    return int(stops[0]) + 1 if len(stops) else len(order)
