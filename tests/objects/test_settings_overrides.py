@@ -17,7 +17,6 @@ DATA = {"vpod": [{"podCapacity": 1}, {"podCapacity": 2}], "log": {"level": "info
         ("vpod[1].podCapacity", DATA | {"vpod": [{"podCapacity": 1}, {"podCapacity": 9}]}),
         ("vpod[*].podCapacity", DATA | {"vpod": [{"podCapacity": 9}, {"podCapacity": 9}]}),
         ("spot[*].x", DATA),
-        ("log.level.deeper", DATA),
     ],
 )
 def test_puts_a_value_at_its_path_in_a_copy(path: str, want: object) -> None:
@@ -31,12 +30,26 @@ def test_the_later_override_wins() -> None:
     assert data == {"a": 2}
 
 
-def test_an_entry_beyond_the_list_is_a_mistake() -> None:
-    data, (mistake,) = with_overrides(DATA, [Override("vpod[2].x", 1, "flag --set")])
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("vpod[2].x", "found entry 2, allowed: an entry below 2, the length of the list"),
+        ("log.level.deeper", 'found "info", allowed: a mapping to set deeper of'),
+        ("log[0].x", 'found {"level": "info"}, allowed: a list to override an entry of'),
+        (
+            "vpod.podCapacity",
+            'found [{"podCapacity": 1}, {"podCapacity": 2}], allowed: a mapping to set podCapacity of; '
+            "entries are named by number, such as [0].podCapacity",
+        ),
+    ],
+)
+def test_what_has_no_such_place_is_a_mistake_and_not_ignored(path: str, told: str) -> None:
+    overrides = [Override(path, 1, "flag --set")]
+    data, mistakes = with_overrides(DATA, overrides)
     assert data == DATA
-    assert str(mistake) == (
-        "vpod[2].x: found entry 2, allowed: an entry below 2, the length of the list; it comes from flag --set"
-    )
+    assert [str(each) for each in mistakes] == [f"{path}: {told}"]
+    (traced,) = with_sources(mistakes, overrides)
+    assert str(traced).count("it comes from flag --set") == 1
 
 
 @pytest.mark.parametrize("path", ["", "a..b", "a[x]", "a[-1]", "[0]", "a b"])

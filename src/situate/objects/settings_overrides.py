@@ -90,18 +90,17 @@ def _put(data: object, steps: list[str | int], override: Override, path: str, mi
     step, rest = steps[0], steps[1:]
     if isinstance(step, str):
         if data is not None and not isinstance(data, Mapping):
-            return data  # the parser tells what is wrong with the file's own value
+            hint = f"entries are named by number, such as [0].{step}" if isinstance(data, list) else ""
+            mistakes.append(Mistake(path, shown(data), f"a mapping to set {step} of", hint))
+            return data
         if rest and rest[0] == -1 and not isinstance((data or {}).get(step), list):
             return data
         return {**(data or {}), step: _put((data or {}).get(step), rest, override, path, mistakes)}
     if not isinstance(data, list):
-        mistakes.append(
-            Mistake(path, shown(data), "a list to override an entry of", f"it comes from {override.source}")
-        )
+        mistakes.append(Mistake(path, shown(data), "a list to override an entry of"))
         return data
     if step >= len(data):
-        hint = f"it comes from {override.source}"
-        mistakes.append(Mistake(path, f"entry {step}", f"an entry below {len(data)}, the length of the list", hint))
+        mistakes.append(Mistake(path, f"entry {step}", f"an entry below {len(data)}, the length of the list"))
         return data
     chosen = range(len(data)) if step == -1 else (step,)
     return [_put(each, rest, override, path, mistakes) if n in chosen else each for n, each in enumerate(data)]
