@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +18,8 @@ from situate.framework.status import Code
 from situate.framework.verdict import Mask, Verdict, refuse_in_turn
 from situate.objects.nodes import Node
 from situate.objects.pods import NodeAffinity as NodeAffinityWire
+from situate.objects.settings import Mistake
+from situate.plugins.node_term_mistakes import term_mistakes
 from situate.plugins.normalizing import default_normalize
 
 _MISMATCH: Final = "node(s) didn't match Pod's node affinity/selector"
@@ -29,6 +31,17 @@ class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
 
     added_affinity: NodeAffinityWire | None = None
     """Holds for every pod of the profile, beside its own."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.added_affinity is None:
+            return
+        required, preferred = self.added_affinity.required, self.added_affinity.preferred
+        path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        for number, term in enumerate(required.node_selector_terms if required is not None else ()):
+            yield from term_mistakes(term, f"{path}[{number}]")
+        path = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+        for number, wish in enumerate(preferred):
+            yield from term_mistakes(wish.preference, f"{path}[{number}].preference")
 
 
 class NodeAffinity:

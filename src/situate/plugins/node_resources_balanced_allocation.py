@@ -14,7 +14,7 @@ from situate.framework.resources import CPU, MEMORY
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.objects.settings import Mistake
-from situate.plugins.node_resources_fit import ResourceWeight, repeated, requested_with
+from situate.plugins.node_resources_fit import ResourceWeight, requested_with
 
 
 class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -26,7 +26,16 @@ class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="c
         for number, resource in enumerate(self.resources):
             if resource.weight != 1:
                 yield Mistake(f"resources[{number}].weight", str(resource.weight), "1")
-        yield from repeated(self.resources)
+        yield from _repeated(self.resources)
+
+
+def _repeated(resources: tuple[ResourceWeight, ...]) -> Iterable[Mistake]:
+    """A resource that is named twice."""
+    seen: set[str] = set()
+    for number, resource in enumerate(resources):
+        if resource.name in seen:
+            yield Mistake(f"resources[{number}].name", resource.name, "each resource once")
+        seen.add(resource.name)
 
 
 class NodeResourcesBalancedAllocation:
@@ -40,7 +49,8 @@ class NodeResourcesBalancedAllocation:
         self,
         arguments: NodeResourcesBalancedAllocationArgs = NodeResourcesBalancedAllocationArgs(),  # noqa: B008  # frozen
     ) -> None:
-        self._resources = tuple(resource.name for resource in arguments.resources)
+        resources = arguments.resources or NodeResourcesBalancedAllocationArgs().resources
+        self._resources = tuple(resource.name for resource in resources)
 
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
         """Skipped for a pod that asks for none of the resources."""

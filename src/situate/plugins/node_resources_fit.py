@@ -18,8 +18,9 @@ from situate.framework.resources import CPU, EPHEMERAL, MEMORY, PODS, amounts
 from situate.framework.snapshot import Amounts, Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Mask, Refusals, Verdict, refusals
+from situate.objects.label_selectors import valid_label_key
 from situate.objects.nodes import Node
-from situate.objects.settings import Mistake
+from situate.objects.settings import Mistake, shown
 from situate.plugins.broken_line import BrokenLine
 
 Weight = Annotated[int, msgspec.Meta(ge=1, le=100)]
@@ -62,9 +63,11 @@ class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel"):
     requested_to_capacity_ratio: CapacityRatio | None = None
 
     def mistakes(self) -> Iterable[Mistake]:
-        if self.type == "RequestedToCapacityRatio" and self.requested_to_capacity_ratio is None:
+        by_ratio = self.type == "RequestedToCapacityRatio"
+        if by_ratio and self.requested_to_capacity_ratio is None:
             yield Mistake("requestedToCapacityRatio", "", "a shape, with type RequestedToCapacityRatio")
-        yield from repeated(self.resources)
+        if not by_ratio and self.requested_to_capacity_ratio is not None:
+            yield Mistake("requestedToCapacityRatio", "a shape", f"nothing, with type {self.type}")
 
 
 class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -76,14 +79,15 @@ class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
     """The same for all resources whose name begins with `GROUP/`."""
     scoring_strategy: ScoringStrategy = ScoringStrategy()
 
-
-def repeated(resources: tuple[ResourceWeight, ...]) -> Iterable[Mistake]:
-    """A resource that is named twice."""
-    seen: set[str] = set()
-    for number, resource in enumerate(resources):
-        if resource.name in seen:
-            yield Mistake(f"resources[{number}].name", resource.name, "each resource once")
-        seen.add(resource.name)
+    def mistakes(self) -> Iterable[Mistake]:
+        for number, name in enumerate(self.ignored_resources):
+            if not valid_label_key(name):
+                yield Mistake(
+                    f"ignoredResources[{number}]", shown(name), "the name of a resource, as example.com/thing"
+                )
+        for number, name in enumerate(self.ignored_resource_groups):
+            if "/" in name or not valid_label_key(name):
+                yield Mistake(f"ignoredResourceGroups[{number}]", shown(name), "what stands before the / of resources")
 
 
 class NodeResourcesFit:
@@ -97,7 +101,8 @@ class NodeResourcesFit:
         self._ignored = frozenset(arguments.ignored_resources)
         self._ignored_groups = frozenset(arguments.ignored_resource_groups)
         strategy = arguments.scoring_strategy
-        self._resources = tuple((resource.name, resource.weight) for resource in strategy.resources)
+        resources = strategy.resources or ScoringStrategy().resources
+        self._resources = tuple((resource.name, resource.weight) for resource in resources)
         self._weights = sum(weight for _, weight in self._resources)
         ratio = strategy.requested_to_capacity_ratio
         self._line = BrokenLine.of((point.utilization, point.score) for point in ratio.shape) if ratio else None
