@@ -41,8 +41,6 @@ def test_invariants_hold_under_faults(first: int) -> None:
 
 
 _STORY = """
-import structlog
-structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 from situate.testing.vpod.history import generate
 from situate.testing.vpod.run import play
 print(play(generate(3, 60)).story)

@@ -9,7 +9,6 @@ that reason the package `jsonpatch` is not used. Nothing that is passed in is ch
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from typing import Any, Final
 
 from situate.cluster.field_errors import Refused, bad_request
@@ -38,7 +37,7 @@ def json_patch(document: Any, operations: Any) -> Any | Refused:
             "RequestEntityTooLarge",
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
         )
-    patched = deepcopy(document)
+    patched = copied(document)
     try:
         for operation in operations:
             _OPERATIONS.get(operation.get("op", ""), _unknown)(patched, operation)
@@ -108,7 +107,7 @@ def _delete(holder: Any, step: str) -> None:
 
 
 def _add(document: Any, operation: dict[str, Any]) -> None:
-    _insert(*_container(document, operation.get("path", "")), deepcopy(operation.get("value")))
+    _insert(*_container(document, operation.get("path", "")), copied(operation.get("value")))
 
 
 def _remove(document: Any, operation: dict[str, Any]) -> None:
@@ -119,9 +118,9 @@ def _replace(document: Any, operation: dict[str, Any]) -> None:
     holder, step = _container(document, operation.get("path", ""))
     if isinstance(holder, list):
         step_index = _index(step, len(holder))
-        holder[step_index] = deepcopy(operation.get("value"))
+        holder[step_index] = copied(operation.get("value"))
     else:
-        holder[step] = deepcopy(operation.get("value"))
+        holder[step] = copied(operation.get("value"))
 
 
 def _move(document: Any, operation: dict[str, Any]) -> None:
@@ -133,7 +132,7 @@ def _move(document: Any, operation: dict[str, Any]) -> None:
 
 def _copy(document: Any, operation: dict[str, Any]) -> None:
     value = _get(*_container(document, operation.get("from", "")))
-    _insert(*_container(document, operation.get("path", "")), deepcopy(value))
+    _insert(*_container(document, operation.get("path", "")), copied(value))
 
 
 def _test(document: Any, operation: dict[str, Any]) -> None:
@@ -169,7 +168,7 @@ _OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], None]]] = {
 def merge_patch(document: Any, patch: Any) -> Any:
     """RFC 7386: members of the patch replace, null removes, objects merge; anything else replaces the whole."""
     if not isinstance(patch, dict):
-        return deepcopy(patch)
+        return copied(patch)
     merged = dict(document) if isinstance(document, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -177,3 +176,12 @@ def merge_patch(document: Any, patch: Any) -> Any:
         else:
             merged[key] = merge_patch(merged.get(key), value)
     return merged
+
+
+def copied(value: Any) -> Any:
+    """A JSON value that shares nothing with the given one; many times as fast as `copy.deepcopy`."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return value

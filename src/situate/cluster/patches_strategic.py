@@ -6,12 +6,12 @@ After `k8s.io/apimachinery/pkg/util/strategicpatch`. The types say which lists m
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any, Final
 
 import msgspec
 
 from situate.cluster.field_errors import Refused, bad_request
+from situate.cluster.patches import copied
 from situate.cluster.schemas.nodes import UNTYPED, Schema
 
 DIRECTIVE: Final = "$patch"
@@ -32,7 +32,7 @@ def strategic_merge_patch(document: _Object, patch: Any, schema: Schema) -> _Obj
         kind = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
         return bad_request(f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
     try:
-        return _merge_objects(deepcopy(document), deepcopy(patch), schema)
+        return _merge_objects(copied(document), copied(patch), schema)
     except _BadPatchError as error:
         return Refused(500, "", str(error))
 

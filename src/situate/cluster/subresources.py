@@ -6,7 +6,6 @@ written by `writing`.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from functools import partial
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from situate.cluster import validation
 from situate.cluster.admission.attributes import Steps
 from situate.cluster.field_errors import Refused, bad_request, invalid_object, required
 from situate.cluster.go_text import quote
-from situate.cluster.patches import json_patch, merge_patch
+from situate.cluster.patches import copied, json_patch, merge_patch
 from situate.cluster.refusals import Declined, accepted, conflict, internal_error, not_found
 from situate.cluster.representation import decoded
 from situate.cluster.resources import Origin, Resource
@@ -88,7 +87,7 @@ class Subresources:
                         kind=f"{resource.id}/scale",
                     )
                 )
-            new = deepcopy(present)
+            new = copied(present)
             revision = metadata.get("resourceVersion")
             if revision:
                 new["metadata"]["resourceVersion"] = revision

@@ -47,13 +47,25 @@ def test_a_write_without_an_answer_is_looked_up(world: VPodWorld) -> None:
     watchdog = Watchdog(world)
     perform(world, watchdog, SetSource(wait=0.02, source=0, wanted=6))
     world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
+    world.let_pass(5.0)
     leader = world.leader()
     assert leader is not None
+    asked: list[str] = []
+    world.told.append(
+        lambda request, _, who: (
+            asked.append(f"{request.method} {request.path.partition('/consumergroups/')[2]}")
+            if who.user == leader.identity and "/consumergroups/" in request.path
+            else None
+        )
+    )
     world.network.weather = Weather(lose_answer=1.0, event_delay_s=300.0)
     world.reconfigure(capacity=3)
-    world.let_pass(20.0)
+    world.let_pass(1.0)
+    assert asked == ["PATCH s0/status"], "it was carried out, and nobody was told"
     world.network.weather = Weather(event_delay_s=300.0)
-    world.let_pass(60.0)
+    world.let_pass(40.0, stop=lambda: len(asked) > 1)
+    world.let_pass(1.0)
+    assert asked == ["PATCH s0/status", "GET s0"], "it looks instead of writing the same on what it has last seen"
     state = leader.controller.placing.state
     assert state is not None
     (entry,) = state.vpods.values()

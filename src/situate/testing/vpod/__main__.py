@@ -12,7 +12,7 @@ import typer
 
 from situate.testing.vpod.history import History, generate
 from situate.testing.vpod.run import Played, play, shortened
-from situate.testing.vpod.soak import FOLDER, Totals, missing, played_in_order, present_commit, quiet, table
+from situate.testing.vpod.soak import FOLDER, Totals, missing, played_in_order, present_commit, table
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Histories of vpod under faults, on virtual time.")
 
@@ -22,7 +22,6 @@ _PROGRESS_S = 10.0
 @app.command("play")
 def play_one(seed: int) -> None:
     """Play the history of one seed and say what happened in it."""
-    quiet()
     history = generate(seed)
     _tell(f"seed {seed}", play(history), history)
 
@@ -30,7 +29,6 @@ def play_one(seed: int) -> None:
 @app.command()
 def replay(file: Path) -> None:
     """Play a history from a file that `soak` or `play` has written."""
-    quiet()
     try:
         history = History.from_json(file.read_bytes())
     except OSError as problem:
@@ -47,7 +45,6 @@ def soak(
     jobs: Annotated[int, typer.Option(help="Histories at once.")] = os.cpu_count() or 1,
 ) -> None:
     """Play seed after seed; totals are kept per commit. Ends at the first history that does not hold."""
-    quiet()
     totals = Totals.load(present_commit())
     first = totals.next_seed if from_seed is None else from_seed
     began = told = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from functools import partial
 from typing import assert_never
 
 import msgspec
+import structlog
 
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
@@ -64,7 +66,7 @@ class Played:
 
 def play(history: History) -> Played:
     """Runs a history from an empty cluster. Equal histories go equally."""
-    with _collector_at_rest():
+    with _collector_at_rest(), _logs_off():
         return _play(history)
 
 
@@ -112,6 +114,17 @@ def _collector_at_rest() -> Iterator[None]:
         gc.unfreeze()
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def _logs_off() -> Iterator[None]:
+    """Controllers under faults log much that is expected here."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 def shortened(history: History, *, most_tries: int = 200) -> History:

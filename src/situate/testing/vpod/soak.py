@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
 from situate.testing.vpod.history import FAULTS, generate
 from situate.testing.vpod.run import Played, play
@@ -71,14 +70,9 @@ def present_commit() -> str:
         return "unversioned"
 
 
-def quiet() -> None:
-    """Controllers under faults log much that is expected here."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-
-
 def played_in_order(first: int, jobs: int, go_on: Callable[[], bool]) -> Iterator[tuple[int, Played]]:
     """Seeds from `first` on with how they went, in order, on so many processes, until `go_on` says no."""
-    with ProcessPoolExecutor(jobs, initializer=quiet) as pool:
+    with ProcessPoolExecutor(jobs) as pool:
         under_way: dict[int, Future[Played]] = {}
         begun = told = first
         try:
