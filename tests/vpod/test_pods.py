@@ -41,6 +41,17 @@ def test_a_pod_out_of_order_is_held_for_its_grace_and_then_rejected(change: dict
     assert kept.verdict(1).pod_class is PodClass.ACCEPT
 
 
+@pytest.mark.rule("vpod:V6", "vpod:V23", "vpod:V21")
+def test_a_pod_is_its_name_wherever_it_comes_back() -> None:
+    kept = state(2, 10, [vpod("a/b", 12, placed(6, 6))])
+    kept.observe_pod(pod(1, uid="first", deleting=True), 0.0)
+    kept.pod_gone("set-1", 20.0)
+    kept.observe_pod(pod(1, uid="second", node="node-7"), 40.0)
+    assert kept.verdict(1).pod_class is PodClass.ACCEPT
+    assert schedule(kept, vpod("a/b", 12, placed(6, 6)), 40.0).placements == placed(6, 6)
+    assert kept.reservations() == {kept.vpods[vpod("a/b", 0).key].key: {0: 6, 1: 6}}
+
+
 @pytest.mark.rule("vpod:B3", "vpod:V23")
 def test_the_grace_runs_on_while_a_pod_is_replaced() -> None:
     kept = state(2, 10, [vpod("a/b", 2, placed(1, 1))])

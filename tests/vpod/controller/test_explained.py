@@ -98,6 +98,28 @@ def test_a_source_that_somebody_schedules_is_left_alone(world: VPodWorld, kind: 
     assert condition(world).get("reason") != "Schedule" or kind == "test"
 
 
+@pytest.mark.rule("vpod:D18", "vpod:B13", "vpod:V22")
+def test_what_could_be_placed_is_published_with_the_words_of_the_shortage(world: VPodWorld) -> None:
+    watchdog = Watchdog(world)
+    perform(world, watchdog, SetSource(0.0, 0, CAPACITY - 1))
+    world.let_pass(30.0)
+    perform(world, watchdog, HoldPods(0.0, held=True))
+    perform(world, watchdog, SetSource(0.0, 0, CAPACITY + 2))
+    world.let_pass(10.0)
+    (source,) = world.call("GET", f"{GROUPS_PATH}/consumergroups")["items"]
+    status = source["status"]
+    assert [(each["podName"], each["vreplicas"]) for each in status["placements"]] == [(f"{STATEFULSET}-0", CAPACITY)]
+    (told,) = status["conditions"]
+    assert (told["status"], told["reason"]) == ("False", "Schedule")
+    assert told["message"] == "0/2 pods can take 2 more: 1 full, 1 pending"
+    assert world.events["NotEnoughReplicas"] >= 1
+    perform(world, watchdog, HoldPods(0.0, held=False))
+    world.let_pass(30.0)
+    (source,) = world.call("GET", f"{GROUPS_PATH}/consumergroups")["items"]
+    assert source["status"]["conditions"][0]["status"] == "True"
+    assert world.events["Scheduled"] >= 1
+
+
 def ordered(world: VPodWorld) -> None:
     """The same StatefulSet, whose pods come one after another."""
     content = world.call("GET", f"{SETS}/{STATEFULSET}")

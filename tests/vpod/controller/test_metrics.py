@@ -12,11 +12,11 @@ from situate.objects.events import ObjectReference
 from situate.testing.vpod.history import (
     CAPACITY,
     AnnotatePod,
+    AnyStep,
     ChangeCapacity,
     HoldPods,
     SetSource,
     Settings,
-    Step,
 )
 from situate.testing.vpod.invariants import Watchdog
 from situate.testing.vpod.run import perform
@@ -45,7 +45,7 @@ class Story:
         self.watchdog = Watchdog(self.world)
         self.world.let_pass(20.0)  # somebody leads by then
 
-    def happens(self, *what: Step) -> None:
+    def happens(self, *what: AnyStep) -> None:
         for step in what:
             perform(self.world, self.watchdog, step)
             self.world.let_pass(step.wait)
@@ -219,7 +219,7 @@ def test_beats_that_fail_are_counted(story: Story) -> None:
     story.until(lambda found: found[vpod("replicas")] == 3 and found[vpod("pending_vreplicas")] == 0)
 
 
-@pytest.mark.rule("vpod:B14", "vpod:S10")
+@pytest.mark.rule("vpod:B14", "vpod:S10", "vpod:V10")
 def test_a_state_that_was_wrong_is_repaired_and_counted(story: Story) -> None:
     assert placed(story)[vpod("state_repairs_total")] == 0
     leader = story.world.leader()
