@@ -41,12 +41,14 @@ def test_every_plugin_has_a_twin() -> None:
     assert set(FILTERS) == {"PodFitsResources", "NoMaxResourceCount", "EvenPodSpread"}
 
 
+@pytest.mark.rule("vpod:V17", "vpod:V25")
 @given(plain_views())
 def test_pod_fits_resources_agrees_with_its_twin(plain: PlainView) -> None:
     passes = filter_plugin(Predicate("PodFitsResources")).passes(arrays(plain))
     assert list(passes) == [twins.pod_fits_resources(plain, pod) for pod in plain.pods]
 
 
+@pytest.mark.rule("vpod:V17", "vpod:V25")
 @given(plain_views(), st.integers(-1, 9))
 def test_no_max_resource_count_agrees_with_its_twin(plain: PlainView, partitions: int) -> None:
     plugin = filter_plugin(Predicate("NoMaxResourceCount", f'{{"NumPartitions": {partitions}}}'))
@@ -54,6 +56,7 @@ def test_no_max_resource_count_agrees_with_its_twin(plain: PlainView, partitions
     assert list(plugin.passes(arrays(plain))) == [twin(plain, pod) for pod in plain.pods]
 
 
+@pytest.mark.rule("vpod:V17", "vpod:V25")
 @given(plain_views(), st.integers(-1, 4))
 def test_even_pod_spread_filter_agrees_with_its_twin(plain: PlainView, skew: int) -> None:
     plugin = filter_plugin(Predicate("EvenPodSpread", f'{{"MaxSkew": {skew}}}'))
@@ -61,6 +64,7 @@ def test_even_pod_spread_filter_agrees_with_its_twin(plain: PlainView, skew: int
     assert list(plugin.passes(arrays(plain))) == [twin(plain, pod) for pod in plain.pods]
 
 
+@pytest.mark.rule("vpod:V17", "vpod:V25")
 @pytest.mark.parametrize("name", sorted(SCORES))
 @given(plain=plain_views())
 def test_scores_agree_with_their_twins(name: str, plain: PlainView) -> None:
