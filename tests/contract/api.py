@@ -75,7 +75,7 @@ class Watch:
 
     async def until(self, kind: str, timeout_s: float = WITHIN_S) -> list[Json]:
         """Every event up to and with the first of that type."""
-        events = []
+        events: list[Json] = []
         while not events or events[-1]["type"] != kind:
             events.append(await self.next(timeout_s))
         return events

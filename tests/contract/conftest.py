@@ -20,12 +20,14 @@ from tests.controlplane.stages import Stages
 
 SERVERS = ("real", "embedded")
 ADMIN = {"contract": Identity("admin", ("system:masters", "system:authenticated"))}
+_CHOICES = ("server", "cluster", "silencer", "restarted")
+"""Fixtures whose parameter says which server it is."""
 PlaneFactory = Callable[[Options], ControlPlane]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     parameters = getattr(item, "callspec", None)
-    chosen = {parameters.params.get(name) for name in ("server", "cluster")} if parameters else set()
+    chosen = {parameters.params.get(name) for name in _CHOICES} if parameters else set()
     if "real" in chosen:
         item.add_marker(pytest.mark.realcluster)
     for each in ("real", "embedded"):

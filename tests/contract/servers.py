@@ -8,8 +8,10 @@ import json
 import ssl
 import threading
 import uuid
+from pathlib import Path
 from typing import Protocol
 
+from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings
 from tests.contract.api import Api
 from tests.controlplane.plane import ControlPlane
@@ -31,6 +33,10 @@ class Server(Protocol):
 
     def tls(self) -> ssl.SSLContext | None: ...
 
+    def kubeconfig(self, folder: Path) -> Path:
+        """A file for kubectl that makes it the same somebody."""
+        ...
+
     def compact_history(self) -> None:
         """Lets the storage forget the past; what the server itself still knows, it may use."""
         ...
@@ -51,6 +57,9 @@ class RealServer:
 
     def tls(self) -> ssl.SSLContext:
         return self._tls
+
+    def kubeconfig(self, folder: Path) -> Path:
+        return self.plane.kubeconfig()
 
     def compact_history(self) -> None:
         self.plane.compact()
@@ -88,6 +97,11 @@ class EmbeddedThread:
 
     def tls(self) -> None:
         return None
+
+    def kubeconfig(self, folder: Path) -> Path:
+        path = folder / "kubeconfig"
+        write_kubeconfig(path, self._server.kubeconfig())
+        return path
 
     def compact_history(self) -> None:
         self._compact("")

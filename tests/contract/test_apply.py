@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.contract.api import Api, causes
+from tests.contract.api import Api, Json, causes
 from tests.contract.things import IMAGE, apps, configmap, core, deployment, pod
 
 
-def owners(made: dict) -> dict[tuple[str, str, str], Any]:
+def owners(made: Json) -> dict[tuple[str, str, str], Any]:
     """Fields by manager, operation and subresource."""
     return {
         (entry["manager"], entry["operation"], entry.get("subresource", "")): entry["fieldsV1"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contract.api import causes
+from tests.contract.api import Json, causes
 from tests.contract.things import apps, budget, core, deployment, eviction, group, pod, replicaset, statefulset
 from tests.contract.waiting import eventually, steady
 from tests.contract.work import Work, name, owner, ready
@@ -33,7 +33,7 @@ class TestReleasing:
         cost = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "9"}}}
         (await work.api.patch(core(work.namespace, "pods", name(only)), cost)).ok()
         await work.label(name(only), app="out")
-        await eventually(lambda: work.pod(name(only)), lambda each: not owner(each))
+        await eventually(lambda: work.pod(name(only)), lambda each: each and not owner(each))
         await work.settled(1, labelSelector="app=rs")
         await work.counted("replicasets", "rs", 1)
         await work.label(name(only), app="rs")
@@ -61,7 +61,7 @@ class TestReleasing:
         await work.create("statefulsets", statefulset("db", 1))
         await work.settled(1)
         await work.label("db-0", app="out")
-        await eventually(lambda: work.pod("db-0"), lambda each: not owner(each))
+        await eventually(lambda: work.pod("db-0"), lambda each: each and not owner(each))
         await steady(work.pods, lambda pods: [name(each) for each in pods] == ["db-0"])
         (await work.api.delete(core(work.namespace, "pods", "db-0"), gracePeriodSeconds=0)).ok()
         (new,) = await work.settled(1, holds=owner)
@@ -71,7 +71,7 @@ class TestReleasing:
         await work.create("deployments", deployment("web", 1))
         (only,) = await work.settled(1)
         await work.label(name(only), app="out")
-        await eventually(lambda: work.pod(name(only)), lambda each: not owner(each))
+        await eventually(lambda: work.pod(name(only)), lambda each: each and not owner(each))
         (await work.api.delete(apps(work.namespace, "deployments", "web"))).ok()
         await eventually(lambda: work.pods(labelSelector="app=web"), lambda pods: not pods)
         left = await work.pods()
@@ -220,7 +220,7 @@ class TestDeployments:
         assert len(sets) == 2
 
     @staticmethod
-    async def sets(work: Work) -> list[dict]:
+    async def sets(work: Work) -> list[Json]:
         return list((await work.api.get(apps(work.namespace, "replicasets"))).ok()["items"])
 
     async def test_recreate(self, work: Work) -> None:
@@ -235,7 +235,7 @@ class TestDeployments:
         body["spec"]["template"]["metadata"]["annotations"] = {"notready": ""}
         await work.create("deployments", body)
 
-        def given_up(body: dict) -> bool:
+        def given_up(body: Json) -> bool:
             return ("Progressing", "False", "ProgressDeadlineExceeded") in {
                 (each["type"], each["status"], each["reason"]) for each in body["status"].get("conditions", [])
             }

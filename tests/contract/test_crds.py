@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.api import Api, causes
+from tests.contract.api import Api, Json, causes
 from tests.contract.servers import Server
 from tests.contract.waiting import eventually, patience_s
 
@@ -122,7 +122,8 @@ class Widgets:
         }
 
     async def make(self, name: str = "w", **spec: Any) -> dict[str, Any]:
-        return (await self._api.post(self.path(), self.body(name, **spec))).ok(201)
+        made: dict[str, Any] = (await self._api.post(self.path(), self.body(name, **spec))).ok(201)
+        return made
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ class TestDefinition:
         )
 
     async def test_a_schema_must_be_structural(self, api: Api, own: Widgets) -> None:
-        schema = {"openAPIV3Schema": {"properties": {"a": {}}}}
+        schema: dict[str, Any] = {"openAPIV3Schema": {"properties": {"a": {}}}}
         answer = await api.post(CRDS, definition(own.group, schema=schema, subresources={}, selectableFields=[]))
         assert (answer.status, answer.body["reason"]) == (422, "Invalid")
         root = "spec.validation.openAPIV3Schema"
@@ -336,7 +337,7 @@ class TestObjects:
         ],
     )
     async def test_validation(
-        self, api: Api, widgets: Widgets, spec: dict, reason: str, field: str, message: str
+        self, api: Api, widgets: Widgets, spec: Json, reason: str, field: str, message: str
     ) -> None:
         answer = await api.post(widgets.path(), widgets.body(**spec))
         assert (answer.status, answer.body["reason"]) == (422, "Invalid")

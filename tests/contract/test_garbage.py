@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.contract.api import Api
+from tests.contract.api import Api, Json
 from tests.contract.things import apps, configmap, core, replicaset
 from tests.contract.waiting import eventually, steady
 from tests.contract.work import Work, owner
 
 
-def owned(name: str, by: dict, *, blocks: bool = False, **more: object) -> dict:
+def owned(name: str, by: Json, *, blocks: bool = False, **more: Any) -> Json:
     reference = {
         "apiVersion": by["apiVersion"],
         "kind": by["kind"],

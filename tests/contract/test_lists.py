@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.contract.api import Api
+from tests.contract.api import Api, Json
 from tests.contract.servers import Server, expire
 from tests.contract.things import configmap, core, pod
 
@@ -18,7 +18,7 @@ async def filled(api: Api, namespace: str, count: int) -> list[str]:
     return names
 
 
-def names(listing: dict) -> list[str]:
+def names(listing: Json) -> list[str]:
     return [item["metadata"]["name"] for item in listing["items"]]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from situate.cluster.controllers.settings import KubeletSettings, MachinerySettings, NodeLifecycleSettings
 from situate.embedded.running import Settings
-from tests.contract.api import Api
+from tests.contract.api import Api, Json
 from tests.contract.conftest import ADMIN, SERVERS, wait_usable
 from tests.contract.servers import EmbeddedThread, RealServer, Server, new_namespace
 from tests.contract.things import core, node, pod, statefulset
@@ -63,8 +63,8 @@ async def quiet(silencer: tuple[Server, Silence]) -> AsyncIterator[tuple[Work, s
         (await api.delete(f"/api/v1/nodes/{name}")).ok()
 
 
-def ready_condition(made: dict) -> str:
-    return next(each["status"] for each in made["status"]["conditions"] if each["type"] == "Ready")
+def ready_condition(made: Json) -> str:
+    return next(str(each["status"]) for each in made["status"]["conditions"] if each["type"] == "Ready")
 
 
 async def test_a_silent_node_is_unknown_and_comes_back(quiet: tuple[Work, str, Callable[[bool], None]]) -> None:

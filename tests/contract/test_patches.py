@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.contract.api import Api
+from tests.contract.api import Api, Json
 from tests.contract.things import apps, configmap, core, deployment, node, pod
 
 
@@ -79,7 +81,7 @@ async def test_strategic_patch_merges_lists_by_key(api: Api, namespace: str) -> 
         pytest.param([{"$patch": "replace"}, {"name": "n", "image": "n:1"}], [("n", "n:1")], id="replace the list"),
     ],
 )
-async def test_strategic_directives(api: Api, namespace: str, patch: list, want: list) -> None:
+async def test_strategic_directives(api: Api, namespace: str, patch: list[Any], want: list[Any]) -> None:
     body = deployment("d")
     body["spec"]["template"]["spec"]["containers"] = [{"name": "app", "image": "a:1"}, {"name": "side", "image": "s:1"}]
     (await api.post(apps(namespace, "deployments"), body)).ok(201)
@@ -206,7 +208,7 @@ class TestGatedPods:
     """A gated pod's scheduling may still be narrowed, in the same patch that removes the gate."""
 
     @staticmethod
-    def gated() -> dict:
+    def gated() -> Json:
         terms = [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
         return pod("g", schedulingGates=[{"name": "example.com/wait"}], affinity=affinity)

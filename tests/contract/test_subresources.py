@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.api import Api
+from tests.contract.api import Api, Json
 from tests.contract.things import IMAGE, apps, bound, core, deployment, pod, replicaset, statefulset
 
 
@@ -70,7 +70,7 @@ class TestScale:
             ("replicasets", replicaset("d", 2)),
         ],
     )
-    async def test_scale(self, api: Api, namespace: str, resource: str, body: dict) -> None:
+    async def test_scale(self, api: Api, namespace: str, resource: str, body: Json) -> None:
         made = (await api.post(apps(namespace, resource), body)).ok(201)
         path = apps(namespace, resource, "d", "scale")
         scale = (await api.get(path)).ok()
@@ -125,14 +125,15 @@ class TestResize:
 
     @staticmethod
     async def running(
-        api: Api, namespace: str, host: str, *, requests: dict | None, limits: dict | None = None
-    ) -> dict:
+        api: Api, namespace: str, host: str, *, requests: Json | None, limits: Json | None = None
+    ) -> Json:
         made = pod("r", requests=requests, limits=limits, nodeName=host)
         made = (await api.post(core(namespace, "pods"), made)).ok(201)
-        return (await api.put(core(namespace, "pods", "r", "status"), bound(made))).ok(200)
+        placed: Json = (await api.put(core(namespace, "pods", "r", "status"), bound(made))).ok(200)
+        return placed
 
     @staticmethod
-    def change(*, requests: dict | None = None, limits: dict | None = None) -> dict:
+    def change(*, requests: Json | None = None, limits: Json | None = None) -> Json:
         resources = {**({"requests": requests} if requests else {}), **({"limits": limits} if limits else {})}
         return {"spec": {"containers": [{"name": "app", "resources": resources}]}}
 

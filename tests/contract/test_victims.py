@@ -120,7 +120,7 @@ class TestCrafted:
         cost: int = 0,
     ) -> str:
         """Its uid. `ready_since` is in seconds before now; None: not ready."""
-        gate = {} if node else {"schedulingGates": [{"name": "example.com/wait"}]}
+        gate: Json = {} if node else {"schedulingGates": [{"name": "example.com/wait"}]}
         cost_of = {"annotations": {"controller.kubernetes.io/pod-deletion-cost": str(cost)}}
         body = pod(
             name, meta={"labels": {"app": "rs"}, **cost_of}, nodeName=node, terminationGracePeriodSeconds=0, **gate

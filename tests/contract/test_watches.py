@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tests.contract.api import Api
+from tests.contract.api import Api, Json
 from tests.contract.servers import Server, expire
 from tests.contract.things import configmap, core, pod
 
 
 async def version(api: Api, namespace: str) -> str:
-    return (await api.get(core(namespace, "configmaps"))).ok()["metadata"]["resourceVersion"]
+    return str((await api.get(core(namespace, "configmaps"))).ok()["metadata"]["resourceVersion"])
 
 
-def seen(events: list[dict]) -> list[tuple[str, str]]:
+def seen(events: list[Json]) -> list[tuple[str, str]]:
     return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
 
 
@@ -68,7 +68,7 @@ async def test_timeout_ends_the_watch(api: Api, namespace: str) -> None:
 
 async def test_a_bookmark_comes_before_the_end(api: Api, namespace: str) -> None:
     """If there was anything since the start; otherwise about once a minute."""
-    query = {"timeoutSeconds": 4, "allowWatchBookmarks": True, "fieldSelector": "metadata.name=nobody"}
+    query: Json = {"timeoutSeconds": 4, "allowWatchBookmarks": True, "fieldSelector": "metadata.name=nobody"}
     start = await version(api, namespace)
     async with api.watch(core(namespace, "configmaps"), resourceVersion=start, **query) as watch:
         (await api.post(core(namespace, "configmaps"), configmap("somebody"))).ok(201)
@@ -159,7 +159,7 @@ async def test_a_bad_version(api: Api, namespace: str) -> None:
 class TestWatchList:
     """sendInitialEvents: a listing that comes as events, with a bookmark at its end."""
 
-    QUERY: ClassVar = {"sendInitialEvents": True, "resourceVersionMatch": "NotOlderThan"}
+    QUERY: ClassVar[Json] = {"sendInitialEvents": True, "resourceVersionMatch": "NotOlderThan"}
 
     async def test_initial_events_end_with_a_bookmark(self, api: Api, namespace: str) -> None:
         for name in "ab":

@@ -13,7 +13,7 @@ from aiohttp import web
 from tests.contract.api import Api
 from tests.contract.things import apps, configmap, core, deployment, eviction, pod
 from tests.contract.waiting import eventually
-from tests.contract.webhooks import Webhooks, allow, deny, patch, serving
+from tests.contract.webhooks import Hook, Webhooks, allow, deny, patch, serving
 from tests.controlplane.ports import ReservedPort
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
@@ -98,8 +98,8 @@ async def registered(api: Api, namespace: str) -> AsyncIterator[Registered]:
         await made.remove()
 
 
-def add_label(name: str, value: str = "x") -> Any:
-    def hook(request: dict[str, Any]) -> dict[str, Any]:
+def add_label(name: str, value: str = "x") -> Hook:
+    def hook(request: dict[str, Any]) -> Any:
         metadata = request["object"]["metadata"]
         if name in metadata.get("labels", {}):
             return allow(request)
@@ -240,7 +240,7 @@ def closed() -> Iterator[ReservedPort]:
         yield port
 
 
-FAILURES = {
+FAILURES: dict[str, Hook] = {
     "5xx": lambda _: web.Response(status=500, text="broken"),
     "4xx": lambda _: web.Response(status=404, text="nobody"),
     "garbage": lambda _: web.Response(text="{nope"),
@@ -319,6 +319,19 @@ class TestFailure:
         (await api.post(core(namespace, "pods"), pod("p"))).ok(201)
         first, second = registered.hooks.requests("/a")
         assert first["uid"] == second["uid"]
+
+    async def test_unavailable_for_good(self, api: Api, namespace: str, registered: Registered) -> None:
+        """Asked again with the same uid until the time is over; then it has failed."""
+
+        def hook(_: dict[str, Any]) -> Any:
+            return web.Response(status=503, headers={"Retry-After": "1"})
+
+        await registered.mutating(registered.webhook("a", registered.hooks.at("/a", hook), timeoutSeconds=3))
+        answer = await api.post(core(namespace, "pods"), pod("p"))
+        answer.refused(500, "InternalError", 'Internal error occurred: failed calling webhook "a.situate.dev": …', ...)
+        asked = registered.hooks.requests("/a")
+        assert len(asked) > 1
+        assert len({request["uid"] for request in asked}) == 1
 
 
 class TestReinvocation:
@@ -561,8 +574,8 @@ async def test_a_validating_policy(api: Api, namespace: str) -> None:
     }
     (await api.post(f"{GROUP}/validatingadmissionpolicies", policy)).ok(201)
     mine = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
-    binding = {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}
-    binding["spec"]["matchResources"] = mine
+    spec = {"policyName": name, "validationActions": ["Deny"], "matchResources": mine}
+    binding = {"metadata": {"name": name}, "spec": spec}
     (await api.post(f"{GROUP}/validatingadmissionpolicybindings", binding)).ok(201)
     answer = await eventually(
         lambda: api.post(core(namespace, "configmaps"), configmap("no"), dryRun="All"),

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.contract.api import Api
+from tests.contract.api import Api, Json
 from tests.contract.things import apps, configmap, core, deployment, pod
 
 
@@ -84,7 +84,7 @@ class TestCreate:
             (None, {"cpu": "1"}, "Burstable"),
         ],
     )
-    async def test_quality_of_service(self, api: Api, namespace: str, requests: dict, limits: dict, want: str) -> None:
+    async def test_quality_of_service(self, api: Api, namespace: str, requests: Json, limits: Json, want: str) -> None:
         made = (await api.post(core(namespace, "pods"), pod("p", requests=requests, limits=limits))).ok(201)
         assert made["status"]["qosClass"] == want
         # A limit without a request is the request too.

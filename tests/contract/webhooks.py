@@ -8,7 +8,7 @@ import datetime
 import json
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tests.controlplane.certificates import Authority
 
 Json = dict[str, Any]
 # From a review's request to its response (without uid), or to a whole HTTP answer.
-Hook = Callable[[Json], "Json | web.Response"]
+Hook = Callable[[Json], "Json | web.Response | Awaitable[Json]"]
 
 
 def allow(_: Json) -> Json:
@@ -64,10 +64,10 @@ class Webhooks:
         review = json.loads(await request.read())
         self.asked.append((request.path, review["request"]))
         answered = self.hooks[request.path](review["request"])
-        if asyncio.iscoroutine(answered):
-            answered = await answered
         if isinstance(answered, web.Response):
             return answered
+        if not isinstance(answered, dict):
+            answered = await answered
         response = {"uid": review["request"]["uid"], **answered}
         return web.json_response({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
 
