@@ -87,7 +87,7 @@ class Subresources:
                         kind=f"{resource.id}/scale",
                     )
                 )
-            new = copied(present)
+            new: Obj = copied(present)
             revision = metadata.get("resourceVersion")
             if revision:
                 new["metadata"]["resourceVersion"] = revision
