@@ -10,7 +10,7 @@ from situate.cluster.stored import Stored
 class Change:
     """One object before and after a write; decoded only when somebody looks inside."""
 
-    __slots__ = ("_object", "new", "old", "pod", "pod_before", "resource")
+    __slots__ = ("_object", "key", "new", "old", "pod", "pod_before", "resource")
 
     def __init__(self, resource: str, old: Stored | None, new: Stored | None) -> None:
         self.resource = resource
@@ -24,6 +24,8 @@ class Change:
         self.pod_before: PodFacts | None = None
         """Of a pod: what it was."""
         self._object: Obj | None = None
+        self.key: Key = (self.last.namespace, self.last.name)
+        """One object for all who keep it."""
 
     @property
     def last(self) -> Stored:
@@ -38,7 +40,3 @@ class Change:
         if self._object is None:
             self._object = self.last.object()
         return self._object
-
-    @property
-    def key(self) -> Key:
-        return self.last.namespace, self.last.name
