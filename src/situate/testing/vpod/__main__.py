@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from situate.testing.vpod.soak import FOLDER, Totals, missing, played_in_order, 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Histories of vpod under faults, on virtual time.")
 
 _PROGRESS_S = 10.0
+_MINUTES = 10.0
 
 
 @app.command("play")
@@ -40,7 +42,8 @@ def replay(file: Path) -> None:
 
 @app.command()
 def soak(
-    minutes: Annotated[float, typer.Option(help="How long to go on.")] = 10.0,
+    minutes: Annotated[float | None, typer.Option(help="How long to go on; 10 unless --histories is given.")] = None,
+    histories: Annotated[int | None, typer.Option(min=1, help="Play the seeds below this number.")] = None,
     from_seed: Annotated[int | None, typer.Option("--from", help="First seed; else where the last run ended.")] = None,
     jobs: Annotated[int, typer.Option(help="Histories at once.")] = os.cpu_count() or 1,
 ) -> None:
@@ -48,11 +51,19 @@ def soak(
     totals = Totals.load(present_commit())
     first = totals.next_seed if from_seed is None else from_seed
     began = told = time.monotonic()
-    end = began + 60.0 * minutes
+    if minutes is None and histories is None:
+        minutes = _MINUTES
+    end = math.inf if minutes is None else began + 60.0 * minutes
+    beyond = math.inf if histories is None else histories
+    until = []
+    if minutes is not None:
+        until.append(f"for {minutes:g} minutes")
+    if histories is not None:
+        until.append(f"up to seed {histories - 1}")
     typer.echo(
-        f"commit {totals.commit}: {totals.histories} histories so far; from seed {first} on, {minutes:g} minutes"
+        f"commit {totals.commit}: {totals.histories} histories so far; from seed {first} on, {' and '.join(until)}"
     )
-    for seed, played in played_in_order(first, jobs, lambda: time.monotonic() < end):
+    for seed, played in played_in_order(first, jobs, lambda seed: seed < beyond and time.monotonic() < end):
         if played.breach is not None:
             _tell(f"seed {seed}", played, generate(seed))
         totals.add(played)

@@ -70,14 +70,14 @@ def present_commit() -> str:
         return "unversioned"
 
 
-def played_in_order(first: int, jobs: int, go_on: Callable[[], bool]) -> Iterator[tuple[int, Played]]:
-    """Seeds from `first` on with how they went, in order, on so many processes, until `go_on` says no."""
+def played_in_order(first: int, jobs: int, go_on: Callable[[int], bool]) -> Iterator[tuple[int, Played]]:
+    """Seeds from `first` on with how they went, in order, on so many processes, until `go_on` says no to a seed."""
     with ProcessPoolExecutor(jobs) as pool:
         under_way: dict[int, Future[Played]] = {}
         begun = told = first
         try:
-            while go_on() or under_way:
-                while go_on() and len(under_way) < 4 * jobs:
+            while go_on(begun) or under_way:
+                while go_on(begun) and len(under_way) < 4 * jobs:
                     under_way[begun] = pool.submit(play_seed, begun)
                     begun += 1
                 wait(under_way.values(), timeout=1.0, return_when=FIRST_COMPLETED)
