@@ -27,7 +27,7 @@ class Lightkube:
     def writes(self, kind: str) -> Call:
         client = self._client
         if kind == "create":
-            return lambda number: client.create(Pod.from_dict(to_create(f"pod-{number}")), namespace="default")
+            return lambda number: client.create(_pod(number), namespace="default")
         return lambda number: client.patch(
             Pod,
             "pod-1",
@@ -41,13 +41,13 @@ class Lightkube:
         kept: dict[tuple[Any, Any], Pod] = {}
         async for pod in listing:
             if keep:
-                kept[pod.metadata.namespace, pod.metadata.name] = pod
+                kept[_key(pod)] = pod
         seen = 0
         async for type_, pod in self._client.watch(Pod, namespace="*", resource_version=listing.resourceVersion):
             if not seen:
                 begin()
             if keep:
-                key = pod.metadata.namespace, pod.metadata.name
+                key = _key(pod)
                 if type_ == "DELETED":
                     kept.pop(key, None)
                 else:
@@ -59,10 +59,19 @@ class Lightkube:
 
     async def hold(self) -> dict[tuple[Any, Any], Pod]:
         listing = self._client.list(Pod, namespace="*", chunk_size=500)
-        return {(pod.metadata.namespace, pod.metadata.name): pod async for pod in listing}
+        return {_key(pod): pod async for pod in listing}
 
     async def close(self) -> None:
         await self._client.close()
+
+
+def _pod(number: int) -> Any:
+    return Pod.from_dict(to_create(f"pod-{number}"))
+
+
+def _key(pod: Pod) -> tuple[Any, Any]:
+    assert pod.metadata is not None
+    return pod.metadata.namespace, pod.metadata.name
 
 
 async def _make(url: str) -> Lightkube:

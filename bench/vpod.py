@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -70,6 +71,11 @@ def empty(size: Size, **options: Any) -> tuple[State, list[PlainVPod]]:
     return State.rebuilt(settings, size.pods, pods, vpods, 0.0, nodes), vpods
 
 
+def place(state: State, vpod: PlainVPod) -> None:
+    """One call and its commit, without what the watch shows of it."""
+    commit(state, decide(state, vpod, 1.0))
+
+
 def schedule(state: State, vpods: list[PlainVPod], index: int) -> None:
     """One call, and its result as the status that the watch shows."""
     vpod = vpods[index]
@@ -84,7 +90,7 @@ def fill(size: Size) -> Filled:
     gc.collect()
     gc.freeze()  # as the manager does once everything is listed
     start = time.perf_counter()
-    calls = [timed(lambda index=index: schedule(state, vpods, index)) for index in range(size.vpods)]
+    calls = [timed(partial(schedule, state, vpods, index)) for index in range(size.vpods)]
     total = time.perf_counter() - start
     gc.unfreeze()
     return Filled(state, vpods, total, calls)
@@ -98,14 +104,14 @@ def best_fill(size: Size, runs: int) -> Filled:
 def noop(filled: Filled) -> float:
     """Scheduling what is satisfied."""
     chosen = random.Random(1).sample(filled.vpods, min(LOADED, len(filled.vpods)))
-    return median(timed(lambda vpod=vpod: commit(filled.state, decide(filled.state, vpod, 1.0))) for vpod in chosen)
+    return median(timed(partial(place, filled.state, vpod)) for vpod in chosen)
 
 
 def one_more(filled: Filled) -> float:
     """Deciding on one vreplica more; not committed, so that every call finds the same load."""
     chosen = random.Random(2).sample(filled.vpods, min(LOADED, len(filled.vpods)))
     larger = [PlainVPod(vpod.key, vpod.vreplicas + 1, vpod.placements) for vpod in chosen]
-    return median(timed(lambda vpod=vpod: decide(filled.state, vpod, 1.0)) for vpod in larger)
+    return median(timed(partial(decide, filled.state, vpod, 1.0)) for vpod in larger)
 
 
 def rebuild(filled: Filled) -> float:
@@ -148,7 +154,7 @@ def policy_call(size: Size, preloaded: int, calls: int) -> float:
         vpods[index] = PlainVPod(vpods[index].key, size.vreplicas, placements)
         state.observe_vpod(vpods[index], 0.0)
     state.reserve_from_status()
-    return median(timed(lambda i=i: schedule(state, vpods, i)) for i in range(preloaded, preloaded + calls))
+    return median(timed(partial(schedule, state, vpods, i)) for i in range(preloaded, preloaded + calls))
 
 
 def row(*cells: object) -> str:
@@ -194,7 +200,7 @@ def main(arguments: list[str]) -> None:
         found["last_by_first"][name] = by_first
         found["noop_us"][name] = noop(filled) * 1e6
         found["plus1_us"][name] = one_more(filled) * 1e6
-        found["beat_us"][name] = timed(lambda state=filled.state: beat(state, Memory(), 1.0, False)) * 1e6
+        found["beat_us"][name] = timed(partial(beat, filled.state, Memory(), 1.0, False)) * 1e6
         found["rebuild_s"][name] = rebuild(filled)
         found["lost_pod_s"][name] = lost_pod(filled)
         total, idle = theirs["total_ms"] / 1e3, theirs["loaded_us"]["noop"]

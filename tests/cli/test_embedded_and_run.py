@@ -174,6 +174,22 @@ def test_sigterm_is_an_orderly_end(playground: Playground) -> None:
     assert "the lease is released" in playground.scheduler.log.read_text()
 
 
+def test_sigterm_ends_at_once_what_still_waits_for_the_first_listing(playground: Playground) -> None:
+    missing = {"kind": "Stream", "group": "example.com", "version": "v1", "resource": "streams", "namespace": "shop"}
+    paths = {"vreplicasPath": "spec.workers", "placementsPath": "status.placements"}
+    entry = {"statefulSetNamespace": "shop", "statefulSetName": "none", "podCapacity": 1, "sources": [missing | paths]}
+    document = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", "health": {"address": None}, "vpod": [entry]}
+    file = playground.folder / "waiting.yaml"
+    file.write_text(yaml.safe_dump(document))
+    waiting = process(playground.folder, "waiting", "run", "-f", str(file), "--kubeconfig", str(playground.kubeconfig))
+    waiting.start()
+    try:
+        waiting.wait_ready(lambda: "404" in waiting.log.read_text(), timeout_s=WITHIN_S)
+    finally:
+        waiting.stop(timeout_s=60)
+    assert "did not end in time" not in waiting.log.read_text(), waiting.tail(60)
+
+
 def _samples(text: str) -> dict[str, Any]:
     """One value for each name, whatever its labels."""
     found: dict[str, Any] = {}

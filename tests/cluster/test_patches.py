@@ -60,10 +60,9 @@ def difference(source: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]
     for key, value in target.items():
         old = source.get(key)
         if key not in source or old != value or type(old) is not type(value):
-            nested = isinstance(old, dict) and isinstance(value, dict)
-            patch[key] = difference(old, value) if nested else value
+            patch[key] = difference(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
         elif isinstance(value, dict):
-            patch[key] = difference(old, value)
+            patch[key] = difference(dict(old or {}), value)
     return patch
 
 

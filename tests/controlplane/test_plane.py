@@ -46,7 +46,7 @@ def test_users_may_what_rbac_allows(plane: ControlPlane) -> None:
 
 def test_service_accounts_have_tokens(plane: ControlPlane) -> None:
     plane.request("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}})
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+    review: dict[str, Any] = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
     review["spec"] = {"token": plane.service_account_token("default", "robot")}
     status = plane.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)["status"]
     assert status["user"]["username"] == "system:serviceaccount:default:robot"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,16 +102,16 @@ def test_sources_are_placed_on_the_pods_of_a_set_that_grew_from_nothing(job: Mai
     assert conditions["ConsumersScheduled"] == "True"
 
 
+def consumers(job: MainJob, path: str) -> dict[str, int]:
+    """Vreplicas by the pod that a consumer is bound to."""
+    items = job.cluster.get(path)["items"]
+    return {each["spec"]["podBind"]["podName"]: each["spec"]["vReplicas"] for each in items}
+
+
 def test_each_placement_has_a_consumer(job: MainJob) -> None:
     for namespace, name in SOURCES.items():
         path = f"/apis/{GROUP}/v1alpha1/namespaces/{namespace}/consumers"
-        wanted = job.placements()[name]
-
-        def consumers(path: str = path) -> dict[str, int]:
-            items = job.cluster.get(path)["items"]
-            return {each["spec"]["podBind"]["podName"]: each["spec"]["vReplicas"] for each in items}
-
-        eventually(f"{name} has its consumers", consumers, lambda there, wanted=wanted: there == wanted)
+        eventually(f"{name} has its consumers", partial(consumers, job, path), job.placements()[name].__eq__)
         one = job.cluster.get(path)["items"][0]
         assert one["metadata"]["ownerReferences"][0]["name"] == name
         assert one["spec"]["podBind"]["podNamespace"] == NAMESPACE

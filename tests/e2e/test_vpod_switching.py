@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -71,7 +72,7 @@ def as_knative_leaves_it(ours: Arena) -> None:
     """Conditions of every type, in its order, and what else its controller keeps in the status and the metadata."""
     for name in ours.placements():
         path = ours.group_path(name)
-        settled = eventually("the workers are there", lambda path=path: ours.cluster.get(path))
+        settled = eventually("the workers are there", partial(ours.cluster.get, path))
         then = "2026-01-01T00:00:00Z"
         conditions: list[dict[str, Any]] = [
             {"type": each, "status": "True", "lastTransitionTime": then} for each in CONDITIONS

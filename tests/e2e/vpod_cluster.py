@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,7 @@ class Cluster:
             metadata = {"name": name, "labels": {**zone, **(labels or {})}}
             self.plane.request("POST", "/api/v1/nodes", {"metadata": metadata})
         for name in names:
-            eventually(f"node {name} is ready", lambda name=name: self.get(f"/api/v1/nodes/{name}"), _node_is_ready)
+            eventually(f"node {name} is ready", partial(self.get, f"/api/v1/nodes/{name}"), _node_is_ready)
 
     def requests(self, namespace: str) -> list[Request]:
         """What the service accounts of a namespace have asked for so far, in the order of the answers."""
@@ -341,9 +342,10 @@ class Arena:
 
 def placed(content: Mapping[str, Any], path: Sequence[str] = ("status", "placements")) -> dict[str, int]:
     """Vreplicas by pod, from a status."""
+    found: Any = content
     for step in path:
-        content = content.get(step) or {}
-    return {each.get("podName", ""): each.get("vreplicas", 0) for each in content}  # type: ignore[union-attr, index]
+        found = found.get(step) or {}
+    return {each.get("podName", ""): each.get("vreplicas", 0) for each in found}
 
 
 def pod_is_ready(pod: Mapping[str, Any]) -> bool:

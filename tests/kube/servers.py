@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 from aiohttp import web
 from cryptography import x509
@@ -20,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_BasicHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]  # no handler here looks at a route
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def server_tls(folder: Path, certificate: Certificate, *, client_authority: Auth
 @asynccontextmanager
 async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """Yields the port."""
-    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
+    runner = web.ServerRunner(web.Server(cast(_BasicHandler, handler)), shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()

@@ -24,7 +24,7 @@ POD = {"metadata": {"name": "p"}, "spec": {"containers": [CONTAINER], "automount
 
 
 def connection(plane: ControlPlane, **changes: Any) -> Connection:
-    settings = {"token": plane.token(), "ca": Pem(data=plane.authority)} | changes
+    settings: dict[str, Any] = {"token": plane.token(), "ca": Pem(data=plane.authority)} | changes
     return Connection(server=plane.url, source="the test", **settings)
 
 

@@ -343,7 +343,12 @@ def test_events_that_arrive_together_are_read_in_their_order_up_to_an_error() ->
         async with following(serving("a")) as it:
             await it.store.wait_synced()
             lines: list[bytes] = []
-            it.server.mangle = lambda new: lines.extend(new) or []
+
+            def keep(new: list[bytes]) -> list[bytes]:
+                lines.extend(new)
+                return []
+
+            it.server.mangle = keep
             it.server.put(f"{PATH}/a")
             it.server.put(f"{PATH}/bad", {"spec": {"priority": "high"}})
             it.server.remove(f"{PATH}/a")

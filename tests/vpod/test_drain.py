@@ -160,7 +160,7 @@ def test_surge_goes_on_as_soon_as_the_new_ones_are_ready() -> None:
 
 @pytest.mark.rule("vpod:S2", "vpod:B5")
 def test_what_ran_twice_is_too_much_once_the_drain_is_over_however_it_ended() -> None:
-    changes = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
+    changes: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
     kept = state(2, 10, [vpod("a/b", 6, placed(3, 3))], **changes)
     apply(kept, beat(kept, Memory(), 0.0, True))
     assert move(kept, "a/b", 1.0)[:2] == [5, 3]

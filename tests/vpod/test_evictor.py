@@ -28,6 +28,7 @@ def test_the_patch_removes_every_placement_on_the_pod_and_no_other(placements: l
     content = group(placements)
     patch = eviction_patch(content, "set-1")
     after = json_patch(content, patch)
+    assert isinstance(after, dict)
     assert after["status"]["placements"] == [each for each in placements if each["podName"] != "set-1"]
     assert bool(patch) is (after != content)
 

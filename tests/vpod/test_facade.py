@@ -17,7 +17,7 @@ from situate.vpod.model import Key, NotEnoughReplicas, Placement, PlainVPod, Sca
 from situate.vpod.options import DrainOptions, Profile, RebalanceOptions
 from situate.vpod.pods import PodFacts
 
-AT_ONCE = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=0.0)}
+AT_ONCE: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=0.0)}
 
 
 @dataclass

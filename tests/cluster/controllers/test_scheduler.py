@@ -68,21 +68,21 @@ def test_pods_go_to_the_emptier_node() -> None:
                     "affinity": {
                         "nodeAffinity": {
                             "requiredDuringSchedulingIgnoredDuringExecution": {
-                                "nodeSelectorTerms": [{"matchExpressions": [expression]}]
+                                "nodeSelectorTerms": [{"matchExpressions": [{"operator": operator, **expression}]}]
                             }
                         }
                     }
                 },
                 want,
-                id=expression["operator"],
+                id=operator,
             )
-            for expression, want in [
-                ({"key": "disk", "operator": "In", "values": ["ssd"]}, "b"),
-                ({"key": "disk", "operator": "NotIn", "values": ["ssd"]}, "a"),
-                ({"key": "disk", "operator": "Exists"}, "b"),
-                ({"key": "disk", "operator": "DoesNotExist"}, "a"),
-                ({"key": "generation", "operator": "Gt", "values": ["3"]}, "b"),
-                ({"key": "generation", "operator": "Lt", "values": ["3"]}, "a"),
+            for operator, expression, want in [
+                ("In", {"key": "disk", "values": ["ssd"]}, "b"),
+                ("NotIn", {"key": "disk", "values": ["ssd"]}, "a"),
+                ("Exists", {"key": "disk"}, "b"),
+                ("DoesNotExist", {"key": "disk"}, "a"),
+                ("Gt", {"key": "generation", "values": ["3"]}, "b"),
+                ("Lt", {"key": "generation", "values": ["3"]}, "a"),
             ]
         ],
     ],

@@ -5,7 +5,7 @@ Virtual time; the whole server is used in `test_with_api.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -76,7 +76,7 @@ class World:
     def list(self, resource: str) -> list[dict[str, Any]]:
         return [stored.object() for stored in self.store.table(resource).ordered()]
 
-    def pods(self) -> list[str]:
+    def pods(self) -> Sequence[str]:
         return [pod["metadata"]["name"] for pod in self.list("pods")]
 
     def create(self, resource: str, obj: Mapping[str, Any]) -> dict[str, Any]:

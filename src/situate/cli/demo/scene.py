@@ -53,6 +53,17 @@ class Scene:
         return {source.name: source.placements[pod] for source in self.sources if source.placements.get(pod)}
 
     @property
+    def even(self) -> bool:
+        """No source could be spread more evenly: between two of its pods there is no more than one, or no room."""
+        running = [pod.name for pod in self.pods if pod.state == "Running"]
+        roomy = [pod for pod in running if sum(self.on(pod).values()) < self.capacity]
+        return all(
+            max(source.placements.values(), default=0) - source.placements.get(pod, 0) <= 1
+            for source in self.sources
+            for pod in roomy
+        )
+
+    @property
     def satisfied(self) -> bool:
         """Every source has exactly what it wants, and on pods that are there."""
         running = {pod.name for pod in self.pods if pod.state == "Running"}

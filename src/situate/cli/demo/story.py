@@ -97,7 +97,11 @@ async def a_node_is_lost(cast: Cast) -> str:
 
 
 async def the_leader_is_killed(cast: Cast) -> str:
-    before = await until(cast, "somebody leads", lambda scene: bool(scene.leader) and scene.satisfied)
+    before = await until(
+        cast,
+        "somebody leads, and nothing is left to be evened out",
+        lambda scene: bool(scene.leader) and scene.satisfied and scene.even,
+    )
     await cast.kill(before.leader)
     after = await until(cast, "another one leads", lambda scene: scene.leader not in ("", before.leader))
     _expect(
