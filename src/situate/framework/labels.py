@@ -34,6 +34,8 @@ class Domains:
     """The label value of each domain."""
     own: bool
     """Whether each node is a domain of its own."""
+    complete: bool = True
+    """Whether every node has the key."""
 
     @property
     def count(self) -> int:
@@ -116,7 +118,7 @@ class NodeLabels:
                 value = self._sets.labels[number].get(key)
                 domain = by_set[number] = -1 if value is None else numbers.setdefault(value, len(numbers))
             of_node[node] = domain
-        return Domains(key, of_node, tuple(numbers), own=False)
+        return Domains(key, of_node, tuple(numbers), own=False, complete=bool((of_node >= 0).all()))
 
     def _whole(self, number: int, name: str) -> dict[str, str]:
         labels = dict(self._sets.labels[number])

@@ -95,6 +95,22 @@ class Snapshot:
         """(nodes,): each node's domain; -1 where it lacks the key."""
         return take(self.nodes.labels.domains(key).of_node, self._chosen)
 
+    def over_nodes(self, key: str, values: NDArray[A], missing: float) -> NDArray[A]:
+        """(nodes,): of each node's domain the entry of `values`, (domains,); `missing` where it lacks the key.
+
+        Not to be written to: it may be `values` itself.
+        """
+        domains = self.nodes.labels.domains(key)
+        if domains.own:
+            return take(values, self._chosen)
+        of_node = take(domains.of_node, self._chosen)
+        if domains.complete:
+            return values.take(of_node)
+        padded = np.empty(len(values) + 1, dtype=values.dtype)
+        padded[:-1] = values
+        padded[-1] = missing
+        return padded.take(of_node)
+
     # Dynamic columns
 
     def requested(self, column: int) -> Amounts:

@@ -64,7 +64,10 @@ def refuse_in_turn(*rules: tuple[Mask, str, Code]) -> Verdict:
             left &= ~where
         return refusals(count, *cut)
 
-    return Verdict(~np.logical_or.reduce([where for where, _, _ in rules]), told)
+    refused = rules[0][0]
+    for where, _, _ in rules[1:]:
+        refused = refused | where
+    return Verdict(~refused, told)
 
 
 def refusals(count: int, *rules: tuple[Mask, str, Code]) -> Refusals:
