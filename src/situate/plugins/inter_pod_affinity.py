@@ -54,7 +54,7 @@ class NeighbourState:
     repelled: ByKey
     """Pods in place with a required anti-affinity term that means the pod."""
     first: bool
-    """Whether the pod matches its own required terms."""
+    """Whether the pod matches its own required terms, if it has any."""
 
 
 class InterPodAffinity:
@@ -72,18 +72,13 @@ class InterPodAffinity:
         """Skipped where neither the pod nor any pod in place requires anything."""
         template = pod.template
         repelled = _counted(concern(pod, snapshot).repelled, snapshot) if snapshot.live_terms.templates else ()
-        repelled = tuple((key, counts) for key, counts in repelled if counts.any())
+        repelled = tuple((key, counts) for key, counts in repelled if np.count_nonzero(counts))
         if not (repelled or template.affinity or template.anti_affinity):
             return SKIPPED
         asked = wanted(template, snapshot)
-        return PreFiltered(
-            state=NeighbourState(
-                _counted(asked.affinity, snapshot),
-                _counted(asked.anti_affinity, snapshot),
-                repelled,
-                matches_all(template.affinity, pod, snapshot.catalog.namespace_labels),
-            )
-        )
+        affinity = _counted(asked.affinity, snapshot)
+        first = bool(affinity) and matches_all(template.affinity, pod, snapshot.catalog.namespace_labels)
+        return PreFiltered(state=NeighbourState(affinity, _counted(asked.anti_affinity, snapshot), repelled, first))
 
     def add_pod(
         self, state: NeighbourState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot
@@ -99,10 +94,11 @@ class InterPodAffinity:
         """The pod's affinity first, which no preemption helps; then its anti-affinity, then that of pods in place."""
         refusals: list[tuple[Mask, str, Code]] = []
         if state.affinity:
-            refusals.append((~_attracted(state, snapshot), _ALONE, Code.UNRESOLVABLE))
+            refusals.append((_alone(state, snapshot), _ALONE, Code.UNRESOLVABLE))
         if state.anti_affinity:
             refusals.append((_any_there(state.anti_affinity, snapshot), _DISLIKED, Code.UNSCHEDULABLE))
-        refusals.append((_any_there(state.repelled, snapshot), _REPELLED, Code.UNSCHEDULABLE))
+        if state.repelled or not refusals:
+            refusals.append((_any_there(state.repelled, snapshot), _REPELLED, Code.UNSCHEDULABLE))
         return refuse_in_turn(*refusals)
 
     def pre_score(self, state: object, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
@@ -124,24 +120,31 @@ class InterPodAffinity:
         worth: dict[str, Counts] = {}
         for weight, question in weighed:
             counts = snapshot.tally(question)
+            if weight != 1:
+                counts = weight * counts
             key = question.topology_key
-            worth[key] = worth[key] + weight * counts if key in worth else weight * counts
-        said = tuple((key, counts) for key, counts in worth.items() if counts.any())
+            worth[key] = worth[key] + counts if key in worth else counts
+        said = tuple((key, counts) for key, counts in worth.items() if np.count_nonzero(counts))
         return PreScored(state=said) if said else PreScored(Code.SKIP)
 
     def score(self, state: ByKey, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """The sum of what the node's domains are worth."""
-        total = np.zeros(snapshot.count, dtype=np.int64)
-        for key, counts in state:
-            total += _at(counts, key, snapshot)
+        (key, counts), *others = state
+        total = snapshot.over_nodes(key, counts, 0)
+        for key, counts in others:
+            total = total + snapshot.over_nodes(key, counts, 0)
         return total
 
     def normalize(self, state: ByKey, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
         """In proportion between the lowest and the highest of the nodes, in upstream's order of operations."""
-        lowest, highest = int(raw.min(initial=2**62)), int(raw.max(initial=-(2**62)))
-        if highest <= lowest:
+        if not len(raw):
+            return raw
+        lowest, highest = int(raw.min()), int(raw.max())
+        if highest == lowest:
             return np.zeros_like(raw)
-        scores: Scores = (float(HIGHEST) * ((raw - lowest) / float(highest - lowest))).astype(np.int64)
+        shares = (raw - lowest) / float(highest - lowest)
+        shares *= float(HIGHEST)
+        scores: Scores = shares.astype(np.int64)
         return scores
 
     def events(self) -> tuple[EventHint, ...]:
@@ -152,33 +155,30 @@ def _counted(questions: Iterable[Question], snapshot: Snapshot) -> ByKey:
     return tuple((question.topology_key, snapshot.tally(question)) for question in questions)
 
 
-def _at(counts: Counts, key: str, snapshot: Snapshot) -> Counts:
-    """(nodes,): the count of each node's domain; 0 where it lacks the key."""
-    if snapshot.domains(key).own:
-        return counts if snapshot.chosen is None else counts[snapshot.chosen]
-    return np.append(counts, 0)[snapshot.domain_of_node(key)]
-
-
 def _any_there(by_key: ByKey, snapshot: Snapshot) -> Mask:
-    there = np.zeros(snapshot.count, dtype=np.bool_)
-    for key, counts in by_key:
-        there |= _at(counts, key, snapshot) > 0
+    (key, counts), *others = by_key
+    there = snapshot.over_nodes(key, counts > 0, False)
+    for key, counts in others:
+        there = there | snapshot.over_nodes(key, counts > 0, False)
     return there
 
 
-def _attracted(state: NeighbourState, snapshot: Snapshot) -> Mask:
-    """Every key is on the node, with a matching pod in its domain; or there is none anywhere, and the pod is its own.
+def _alone(state: NeighbourState, snapshot: Snapshot) -> Mask:
+    """Where a key is missing, or there is no matching pod in its domain.
 
-    So the first pod of a series that attracts itself finds a place.
+    The latter does not matter while there is none anywhere and the pod is its own: so the first pod of a series that
+    attracts itself finds a place.
     """
-    labelled = np.ones(snapshot.count, dtype=np.bool_)
-    for key, _ in state.affinity:
-        labelled &= snapshot.domain_of_node(key) >= 0
-    if state.first and not any(counts.any() for _, counts in state.affinity):
-        return labelled
-    for key, counts in state.affinity:
-        labelled &= _at(counts, key, snapshot) > 0
-    return labelled
+    first = state.first and not any(np.count_nonzero(counts) for _, counts in state.affinity)
+    (key, counts), *others = state.affinity
+    alone = snapshot.over_nodes(key, _empty(counts, first), True)
+    for key, counts in others:
+        alone = alone | snapshot.over_nodes(key, _empty(counts, first), True)
+    return alone
+
+
+def _empty(counts: Counts, first: bool) -> Mask:
+    return np.zeros(len(counts), dtype=np.bool_) if first else counts <= 0
 
 
 def _moved(

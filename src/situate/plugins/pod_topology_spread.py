@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from situate.framework.events import EventHint
+from situate.framework.nodes import take
 from situate.framework.plugin import HIGHEST, SKIPPED, PreFiltered, PreScored, Reads, Scores
 from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
@@ -93,12 +95,13 @@ class PodTopologySpread:
         refusals: list[tuple[Mask, str, Code]] = []
         for rule, counts in zip(state.rules, state.counts, strict=True):
             constraint = rule.constraint
-            domain = snapshot.domain_of_node(constraint.topology_key)
-            missing = domain < 0
+            key = constraint.topology_key
             own = int(constraint.selector.matches(pod.labels))
             full = counts > constraint.max_skew + rule.least(counts) - own
-            over = full[domain] & ~missing if len(full) else ~missing
-            refusals += (missing, _UNLABELLED, Code.UNRESOLVABLE), (over, _UNEVEN, Code.UNSCHEDULABLE)
+            if not rule.domains.complete:
+                missing = snapshot.domain_of_node(key) < 0
+                refusals.append((missing, _UNLABELLED, Code.UNRESOLVABLE))
+            refusals.append((snapshot.over_nodes(key, full, False), _UNEVEN, Code.UNSCHEDULABLE))
         return refuse_in_turn(*refusals)
 
     def pre_score(self, state: object, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
@@ -106,38 +109,25 @@ class PodTopologySpread:
         rules = self._rules(pod, snapshot)
         if rules is None or not rules.soft:
             return PreScored(Code.SKIP)
-        domain_of = [snapshot.domain_of_node(rule.constraint.topology_key) for rule in rules.soft]
-        ignored: Mask | None = None
-        if rules.demanding:
-            lacking = np.logical_or.reduce([domain < 0 for domain in domain_of])
-            ignored = lacking if lacking.any() else None
-        scored = snapshot.count if ignored is None else snapshot.count - int(np.count_nonzero(ignored))
-        weights = []
-        for rule, domain in zip(rules.soft, domain_of, strict=True):
-            if rule.constraint.topology_key == HOSTNAME:
-                size = scored
-            else:
-                # one place more for nodes without the key: they count as one domain (upstream initPreScoreState)
-                present = np.zeros(rule.domains.count + 1, dtype=np.bool_)
-                present[domain if ignored is None else domain[~ignored]] = True
-                size = int(np.count_nonzero(present))
-            weights.append(math.log(size + 2))
-        return PreScored(state=EvennessState(rules.soft, tuple(weights), ignored))
+        ignored = None if rules.lacking is None else take(rules.lacking, snapshot.chosen)
+        if ignored is not None and not ignored.any():
+            ignored = None
+        weights = tuple(math.log(_size(rule, snapshot, ignored) + 2) for rule in rules.soft)
+        return PreScored(state=EvennessState(rules.soft, weights, ignored))
 
     def score(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """The weighted number of pods that stand in the node's domains; the lower the better."""
         total = np.zeros(snapshot.count)
         for rule, weight in zip(state.rules, state.weights, strict=True):
-            key = rule.constraint.topology_key
-            domain = snapshot.domain_of_node(key)
+            key, skew = rule.constraint.topology_key, float(rule.constraint.max_skew - 1)
             if key == HOSTNAME:
-                counts = snapshot.tally(rule.here)
-                counts = counts if snapshot.chosen is None else counts[snapshot.chosen]
+                part = take(snapshot.tally(rule.here), snapshot.chosen) * weight
+                part += skew
+                if not rule.domains.complete:
+                    part[snapshot.domain_of_node(key) < 0] = 0.0
             else:
-                counts = np.append(snapshot.tally(rule.question), 0)[domain]
-            part = counts * weight + float(rule.constraint.max_skew - 1)
-            missing = domain < 0
-            total += np.where(missing, 0.0, part) if missing.any() else part
+                part = snapshot.over_nodes(key, snapshot.tally(rule.question) * weight + skew, 0.0)
+            total += part
         raw = _rounded(total)
         if state.ignored is not None:
             raw[state.ignored] = 0
@@ -149,7 +139,11 @@ class PodTopologySpread:
         if not len(scored):
             return np.zeros_like(raw)
         lowest, highest = int(scored.min()), int(scored.max())
-        scores = np.full_like(raw, HIGHEST) if highest == 0 else HIGHEST * (highest + lowest - raw) // highest
+        if highest == 0:
+            scores = np.full_like(raw, HIGHEST)
+        else:
+            scores = HIGHEST * (highest + lowest) - HIGHEST * raw
+            scores //= highest
         if state.ignored is not None:
             scores[state.ignored] = 0
         return scores
@@ -198,7 +192,24 @@ def _moved(state: SpreadState, other: PodInfo, node: int, sign: int) -> SpreadSt
     return SpreadState(state.rules, tuple(counts))
 
 
-def _rounded(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Scores:
+def _size(rule: Rule, snapshot: Snapshot, ignored: Mask | None) -> int:
+    """So many domains have a node among those that are scored; of hosts, so many nodes are scored.
+
+    Nodes without the key count as one domain more, where they are scored at all (upstream initPreScoreState).
+    """
+    key = rule.constraint.topology_key
+    if key == HOSTNAME:
+        return snapshot.count if ignored is None else snapshot.count - int(np.count_nonzero(ignored))
+    if snapshot.chosen is None and ignored is None:
+        return rule.domains.count + (not rule.domains.complete)
+    domain = snapshot.domain_of_node(key)
+    present = np.zeros(rule.domains.count + 1, dtype=np.bool_)
+    present[domain if ignored is None else domain[~ignored]] = True
+    return int(np.count_nonzero(present))
+
+
+def _rounded(values: NDArray[np.float64]) -> Scores:
     """Half away from zero; none is negative."""
     whole = np.floor(values)
-    return (whole + (values - whole >= 0.5)).astype(np.int64)
+    whole += values - whole >= 0.5
+    return whole.astype(np.int64)

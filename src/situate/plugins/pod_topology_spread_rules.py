@@ -60,6 +60,8 @@ class Rules:
     soft: tuple[Rule, ...]
     demanding: bool
     """Whether nodes must have the keys of all soft constraints."""
+    lacking: Mask | None
+    """(nodes,): those that lack one of these keys although they must have it; None is none of them."""
     heeded: tuple[object, ...]
     """What the key of the plan names by identity."""
 
@@ -75,8 +77,16 @@ def rules_of(
         tuple(_rule(each, template, nodes, hard) for each in hard),
         tuple(_rule(each, template, nodes, soft if demanding else ()) for each in soft),
         demanding,
+        _lacking(soft, nodes) if demanding else None,
         (),
     )
+
+
+def _lacking(soft: tuple[SpreadConstraint, ...], nodes: NodeTable) -> Mask | None:
+    lacking = np.zeros(len(nodes), dtype=np.bool_)
+    for constraint in soft:
+        lacking |= nodes.labels.domains(constraint.topology_key).of_node < 0
+    return lacking if lacking.any() else None
 
 
 def _rule(
