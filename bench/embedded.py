@@ -6,10 +6,11 @@ Pods are created with 32 calls in flight while watchers verify every event over 
 as always. The embedded server has one core and the load the other; etcd and kube-apiserver have both, with the load
 beside them, and speak TLS, as they always do. Neither runs controllers, unless a line says so. Runs take turns, medians
 count. The keys: `writes_per_s` (pods of one template, four watchers: what was found out about the first ones holds for
-the others), `distinct_writes_per_s` (no two pods alike: each goes the whole way), `watch_events_per_s` (delivered, to as
-many watchers as gave most), `mib_100k_pods` (resident memory of the server with 100,000 pods), `ready_s` (from the start of
-`situate embedded` to its first answer) and `writes_ratio` (ours / the real one's). On a machine that others use as well
-the keys with `cpu_s` say more: the same by the server's own processor time. The last line is one JSON object.
+the others), `distinct_writes_per_s` (no two pods alike: each goes the whole way), `watch_events_per_s` (delivered, to
+as many watchers as gave most), `mib_100k_pods` (resident memory of the server with 100,000 pods), `ready_s` (from the
+start of `situate embedded` to its first answer) and `writes_ratio` (ours / the real one's). On a machine that others
+use as well the keys with `cpu_s` say more: the same by the server's own processor time. The last line is one JSON
+object.
 """
 
 from __future__ import annotations
