@@ -246,21 +246,37 @@ def test_a_list_is_scheduled_like_one_after_the_other(wants: list[int]) -> None:
     assert together.reservations() == singly.reservations()
 
 
+@pytest.mark.rule("vpod:S9", "vpod:D15")
+@given(st.permutations(range(4)), st.integers(0, 24), st.booleans())
+def test_the_order_in_which_a_status_names_its_pods_decides_nothing(
+    order: list[int], wanted: int, overcommitted: bool
+) -> None:
+    held = (3, 1, 4, 2) if not overcommitted else (9, 1, 8, 2)
+    asked = [Placement(f"set-{ordinal}", held[ordinal]) for ordinal in order]
+    decisions = []
+    for placements in (placed(*held), tuple(asked)):
+        kept = state(4, 6, [vpod("a/b", sum(held), placements), vpod("a/c", 3, placed(0, 3))])
+        kept.observe_pod(pod(2, annotation="true"), 0.0)
+        decisions.append(schedule(kept, vpod("a/b", wanted, placements)))
+    assert decisions[0].placements == decisions[1].placements
+    assert (decisions[0].left, decisions[0].moves) == (decisions[1].left, decisions[1].moves)
+
+
 @pytest.mark.rule("vpod:L5")
 def test_shortages_are_tried_again_by_priority_and_age() -> None:
     kept = state(1, 1)
     schedule(kept, vpod("a/first", 1))
-    schedule(kept, vpod("a/old", 1), now=1.0)
-    schedule(kept, vpod("a/young", 1), now=2.0)
-    schedule(kept, vpod("a/old", 1), now=3.0)
+    schedule(kept, vpod("a/z-old", 1), now=1.0)
+    schedule(kept, vpod("a/b-young", 1), now=2.0)
+    schedule(kept, vpod("a/z-old", 1), now=3.0)
     schedule(kept, vpod("a/urgent", 1, priority=5), now=4.0)
-    assert [key.name for key in retry_order(kept)] == ["urgent", "old", "young"]
+    assert [key.name for key in retry_order(kept)] == ["urgent", "z-old", "b-young"]
     kept.observe_replicas(3, 5.0, ours=True)
     for ordinal in (1, 2):
         kept.observe_pod(pod(ordinal), 5.0)
     for key in retry_order(kept):
         schedule(kept, kept.vpods[key].as_vpod(), now=6.0)
-    assert [key.name for key in retry_order(kept)] == ["young"]
+    assert [key.name for key in retry_order(kept)] == ["b-young"]
 
 
 def plain_spread(capacity: int, others: list[int], own: list[int], missing: int) -> list[int]:

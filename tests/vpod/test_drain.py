@@ -45,6 +45,23 @@ def test_first_everything_moves_and_then_the_scale_is_written() -> None:
     assert beat(kept, memory, 200.0, True).replicas == 2
 
 
+@pytest.mark.rule("vpod:B4")
+@pytest.mark.parametrize(
+    ("wanted", "want"),
+    [
+        pytest.param(7, [2, 2, 2, 1], id="from the highest that is drained"),
+        pytest.param(4, [2, 2, 0, 0], id="all that is drained"),
+        pytest.param(3, [2, 1, 0, 0], id="and then as usual"),
+    ],
+)
+def test_who_wants_less_during_a_drain_gives_up_what_has_to_leave_anyway(wanted: int, want: list[int]) -> None:
+    kept = state(4, 4, [vpod("a/b", 8, placed(2, 2, 2, 2)), vpod("a/c", 4, placed(2, 2))], **AT_ONCE)
+    kept.set_drain(DrainGoal(2, 0.0))
+    decision = schedule(kept, vpod("a/b", wanted, placed(2, 2, 2, 2)))
+    assert amounts(decision.placements, 4) == want
+    assert sum(decision.moves.values()) == 0
+
+
 def test_with_nothing_to_move_the_scale_is_written_at_once() -> None:
     kept = state(4, 10, [vpod("a/b", 4, placed(4))], **AT_ONCE)
     assert beat(kept, Memory(), 0.0, True).replicas == 1

@@ -12,7 +12,7 @@ HELD = st.dictionaries(st.integers(0, 9), st.integers(1, 9), max_size=8)
 
 
 @given(HELD, st.integers(0, 80))
-@pytest.mark.rule("vpod:B9")
+@pytest.mark.rule("vpod:B9", "vpod:D14")
 def test_from_the_fullest_as_the_plain_twin_says(own: dict[int, int], surplus: int) -> None:
     left = dict(own)
     for _ in range(min(surplus, sum(own.values()))):
@@ -26,6 +26,7 @@ def test_from_the_fullest_as_the_plain_twin_says(own: dict[int, int], surplus: i
 
 
 @given(HELD, st.integers(0, 80))
+@pytest.mark.rule("vpod:D14")
 def test_from_the_highest_takes_exactly_the_surplus(own: dict[int, int], surplus: int) -> None:
     after = from_highest(own, surplus)
     assert sum(after.values()) == max(0, sum(own.values()) - surplus)
