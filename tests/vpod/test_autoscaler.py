@@ -338,6 +338,16 @@ def test_without_a_drain_too_nothing_is_cut_that_would_have_to_come_back() -> No
     assert beat(lighter, Memory(), 100.0, may_shrink=True).replicas == 2
 
 
+@pytest.mark.rule("vpod:B5", "vpod:V22", "vpod:B10")
+def test_a_pod_that_somebody_waits_for_is_not_cut_before_it_comes() -> None:
+    heavy, light = vpod("a/heavy", 1, weight=2), vpod("a/light", 4, placed(2, 2))
+    kept = state(3, 3, [heavy, light], scale_down_stabilization=0.0, drain=DrainOptions(settle=0.0))
+    kept.observe_pod(pod(2, node=""), 0.0)  # Pending
+    assert schedule(kept, heavy).left == 1
+    decided = beat(kept, Memory(), 3600.0, may_shrink=True)
+    assert (decided.replicas, decided.drain) == (3, None)
+
+
 @pytest.mark.parametrize("drained", [True, False])
 @pytest.mark.rule("vpod:L4", "vpod:B10", "vpod:V9")
 def test_pods_that_hold_nothing_go_also_where_the_others_are_more_than_the_demand_needs(drained: bool) -> None:

@@ -133,7 +133,8 @@ def _with_what_lies(state: State) -> int:
     if not short or not pending:
         return 0
     more = bins_needed(pending, capacity, [*((room, 1) for _, room in sorted(known.items())), (capacity, bare)])
-    return state.replicas - len(wasted) + more if more else 0
+    # with none more, too: the room that somebody waits for may be on a pod that is not there yet
+    return state.replicas - len(wasted) + more
 
 
 def _rules_may_want_more(options: Options) -> bool:

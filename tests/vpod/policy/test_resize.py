@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.decide import Decision, MoveCause, commit, decide
+from situate.vpod.demand import pods_needed
 from situate.vpod.model import Key, Placement, PlainVPod, total_vreplicas
 from situate.vpod.options import Options, PolicyName, Rescale
 from situate.vpod.pods import NodeFacts, PodFacts
@@ -210,3 +211,16 @@ def test_where_another_pod_would_refuse_too_none_is_asked_for() -> None:
     )
     seen, decision = grown_until_calm(cluster("aa", replace(OPTIONS, placing=few)), 15)
     assert (seen, decision.left) == ([2], 6)
+
+
+@pytest.mark.parametrize("zones", ["a", "ab"])
+@pytest.mark.rule("vpod:B5", "vpod:B13")
+def test_what_no_pod_may_take_brings_none_that_would_go_again(zones: str) -> None:
+    """Whether a pod has room for it or all are full: it is the predicate that keeps it short."""
+    few = Policy((Predicate("NoMaxResourceCount", '{"NumPartitions": 1}'),), DEFAULT_PLACING.priorities)
+    state = cluster(zones, replace(OPTIONS, placing=few))
+    decision = schedule(state, 3, {0: 2}, weight=5)
+    assert (decision.reservation, decision.left) == ({0: 2}, 1)
+    assert "PredicatesRefuse" in str(decision.shortage)
+    assert state.vpods[decision.key].ruled_out
+    assert pods_needed(state) == 2

@@ -60,7 +60,10 @@ def shrunk(situation: Situation, own: Places, surplus: int) -> dict[int, int]:
 
 
 def refusal(situation: Situation, own: Places) -> str:
-    """Why pods with room take no more, such as `3 pod will cause an uneven spread`; empty where no pod has room."""
+    """Why pods with room take no more, such as `3 pod will cause an uneven spread`.
+
+    Where no pod has room: why an empty one would not take it either, so that none is brought in vain; else empty.
+    """
     view = growing_view(situation, own)
     policy = _compiled(situation.state.options.placing)
     counts = Counter(reason for reason in _refusals(view, policy).values() if reason != FULL)
@@ -68,7 +71,11 @@ def refusal(situation: Situation, own: Places) -> str:
     _, status = weighted_sums(view, candidates, policy, Arithmetic.EXACT)
     for reason in status.reasons:
         counts[reason] += int(candidates.sum())
-    return ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
+    if counts:
+        return ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
+    wider = view.with_empty_pod(situation.state.options.capacity)
+    reason = filter_reasons(wider, (ROOM, *policy.filters))[-1]
+    return f"nor would a new one: {reason}" if reason and reason != FULL else ""
 
 
 def refusals(situation: Situation, own: Places) -> dict[int, str]:
