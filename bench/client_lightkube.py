@@ -25,9 +25,9 @@ class Lightkube:
         self._client = client
 
     def writes(self, kind: str) -> Call:
-        client = self._client
+        client: Any = self._client  # its overloads cannot tell a pod from what is in one
         if kind == "create":
-            return lambda number: client.create(_pod(number), namespace="default")
+            return lambda number: client.create(Pod.from_dict(to_create(f"pod-{number}")), namespace="default")
         return lambda number: client.patch(
             Pod,
             "pod-1",
@@ -63,10 +63,6 @@ class Lightkube:
 
     async def close(self) -> None:
         await self._client.close()
-
-
-def _pod(number: int) -> Any:
-    return Pod.from_dict(to_create(f"pod-{number}"))
 
 
 def _key(pod: Pod) -> tuple[Any, Any]:

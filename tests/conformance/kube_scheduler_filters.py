@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from situate.framework.pods import BadPod
@@ -40,7 +41,7 @@ Twin = Callable[[Pod, Node, World], Answer]
 def both_ways(case: Case, subject: Pod, plugin: Any, twin: Twin) -> Outcome:
     """Codes of plugin and twin against the expected ones, and their reasons against each other."""
     given, expected = world(case), codes_expected(case)
-    by_twin = {each.metadata.name: _refused_whole(lambda each=each: twin(subject, each, given)) for each in given.nodes}
+    by_twin = {each.metadata.name: _refused_whole(partial(twin, subject, each, given)) for each in given.nodes}
     everywhere = {each.metadata.name: Answer(UNRESOLVABLE) for each in given.nodes}
     vectors = Vectors.of(given)
     try:

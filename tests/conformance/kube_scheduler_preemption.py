@@ -253,9 +253,9 @@ def select(case: Case) -> Outcome:
     }
     wanted = set(case["expected"]["any_of"])
     started = {each.status.start_time for each in given.pods}
-    for form, nodes in found.items():
-        if not (set(nodes) <= wanted or (len(started) == 1 and wanted.intersection(nodes))):
-            return failed(f"{form}: expected one of {sorted(wanted)}, got {nodes}")
+    for form, names in found.items():
+        if not (set(names) <= wanted or (len(started) == 1 and wanted.intersection(names))):
+            return failed(f"{form}: expected one of {sorted(wanted)}, got {names}")
     return PASSED
 
 

@@ -151,7 +151,10 @@ DEFAULTED = PodTopologySpread(
 A, B = node({ZONE: "a"}), node({ZONE: "b"})
 RESTART = "RestartAllContainersOnContainerExits"
 
-WAKES = {
+Case = tuple[Any, PodInfo, ClusterEvent | PodInfo]
+"""A plugin, the pod that it refused, and what happens then."""
+
+WAKES: dict[str, Case] = {
     # NodeUnschedulable
     "an open node": (NodeUnschedulable(), pod(), node_event(None, node())),
     "a node that is uncordoned": (NodeUnschedulable(), pod(), node_event(node(cordoned=True), node())),
@@ -238,7 +241,7 @@ WAKES = {
     ),
 }
 
-SLEEPS = {
+SLEEPS: dict[str, Case] = {
     "a cordoned node": (NodeUnschedulable(), pod(), node_event(None, node(cordoned=True))),
     "a node is cordoned": (NodeUnschedulable(), pod(), node_event(node(), node(cordoned=True))),
     "a toleration of something else": (

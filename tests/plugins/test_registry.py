@@ -82,7 +82,7 @@ def test_arguments_reach_the_plugin_and_wrong_ones_are_named() -> None:
 def test_a_plugin_of_others_is_found_by_its_name() -> None:
     all_plugins, mistakes = registry([entry("Mine", "tests.plugins.test_registry:Mine")])
     assert not mistakes
-    assert all_plugins.types["Mine"].name == "Mine"
+    assert all_plugins.types["Mine"]().name == "Mine"
     assert "Mine" not in {plugin.name for plugin in all_plugins.defaults}, "it has to be enabled"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,10 @@ class PostFiltered:
 class Plugin(Protocol):
     """What every plugin has."""
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """Of its class; the one that profiles and messages use."""
+        ...
 
 
 @runtime_checkable

@@ -51,6 +51,21 @@ def test_pods_go_to_the_emptier_node() -> None:
     assert [where(world, f"p{number}") for number in range(4)] == ["a", "b", "a", "b"]
 
 
+EXPRESSIONS: list[tuple[dict[str, Any], str]] = [
+    ({"key": "disk", "operator": "In", "values": ["ssd"]}, "b"),
+    ({"key": "disk", "operator": "NotIn", "values": ["ssd"]}, "a"),
+    ({"key": "disk", "operator": "Exists"}, "b"),
+    ({"key": "disk", "operator": "DoesNotExist"}, "a"),
+    ({"key": "generation", "operator": "Gt", "values": ["3"]}, "b"),
+    ({"key": "generation", "operator": "Lt", "values": ["3"]}, "a"),
+]
+
+
+def _affinity(**expression: Any) -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
@@ -62,29 +77,7 @@ def test_pods_go_to_the_emptier_node() -> None:
         pytest.param({"nodeSelector": {"cordoned": "1"}}, "", id="cordon"),
         pytest.param({"schedulingGates": [{"name": "wait"}]}, "", id="gated"),
         pytest.param({"schedulerName": "other"}, "", id="another scheduler's"),
-        *[
-            pytest.param(
-                {
-                    "affinity": {
-                        "nodeAffinity": {
-                            "requiredDuringSchedulingIgnoredDuringExecution": {
-                                "nodeSelectorTerms": [{"matchExpressions": [{"operator": operator, **expression}]}]
-                            }
-                        }
-                    }
-                },
-                want,
-                id=operator,
-            )
-            for operator, expression, want in [
-                ("In", {"key": "disk", "values": ["ssd"]}, "b"),
-                ("NotIn", {"key": "disk", "values": ["ssd"]}, "a"),
-                ("Exists", {"key": "disk"}, "b"),
-                ("DoesNotExist", {"key": "disk"}, "a"),
-                ("Gt", {"key": "generation", "values": ["3"]}, "b"),
-                ("Lt", {"key": "generation", "values": ["3"]}, "a"),
-            ]
-        ],
+        *[pytest.param(_affinity(**expression), want, id=expression["operator"]) for expression, want in EXPRESSIONS],
     ],
 )
 def test_constraints(spec: dict[str, Any], want: str) -> None:

@@ -50,11 +50,11 @@ def test_pods_like_the_first_are_those_that_would_have_come_next(pods: list[tupl
     first = together.pop()
     assert first is not None
     found = [first, *together.pop_like(first, most, alike)]
-    expected = []
-    while len(expected) <= most and (pod := one_by_one.pop()) is not None:
-        pod.place = Place.IN_FLIGHT
-        if expected and not alike(expected[0], pod):
+    expected: list[WaitingPod] = []
+    while len(expected) <= most and (following := one_by_one.pop()) is not None:
+        following.place = Place.IN_FLIGHT
+        if expected and not alike(expected[0], following):
             break
-        expected.append(pod)
+        expected.append(following)
     assert [pod.info.name for pod in found] == [pod.info.name for pod in expected]
     assert len(together) == len(pods) - len(found)

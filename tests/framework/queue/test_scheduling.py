@@ -159,7 +159,8 @@ def test_a_pending_rejector_leads_straight_to_the_active_queue() -> None:
 @pytest.mark.parametrize("by_error", [False, True])
 def test_the_back_off_doubles_up_to_its_most(by_error: bool) -> None:
     queue = queue_of(Rejector("One"), pop_from_backoff=False)
-    now, waited = 0.0, []
+    now = 0.0
+    waited: list[float] = []
     queue.add(pod_info("a"), now)
     for _ in range(6):
         pod = queue.pop()
