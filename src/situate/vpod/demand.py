@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from situate.vpod.decide import effective_target
-from situate.vpod.limits import namespace_quota
+from situate.vpod.limits import limit, namespace_quota
 from situate.vpod.options import Options, PolicyName, Topology
 from situate.vpod.pods import Cause, PodClass
 from situate.vpod.policy import resize
@@ -161,7 +161,10 @@ def _is_helped(state: State, entry: Entry) -> bool:
     """Whether it is short, and less so with another pod; as less is left each time, this comes to an end."""
     if entry.short_since is None or entry.wanted <= entry.reserved_total or entry.weight > state.options.capacity:
         return False
+    situation = Situation.of(state, entry.as_vpod())
+    limited = limit(situation, entry.key.namespace, entry.priority, entry.reserved_total)
+    if limited is not None and limited.vreplicas == 0:
+        return False  # a quota or the like keeps it short, whatever room there is
     if state.options.policy is not PolicyName.POLICY:
         return True
-    situation = Situation.of(state, entry.as_vpod())
     return resize.is_helped_by_a_pod(situation, situation.start, entry.wanted)
