@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def last_line(*command: str) -> dict[str, Any]:
-    done = subprocess.run((sys.executable, "-m", *command), capture_output=True, text=True, cwd=ROOT, timeout=300)
+    done = subprocess.run((sys.executable, "-m", *command), capture_output=True, text=True, cwd=ROOT, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
