@@ -48,6 +48,12 @@ class TestScheduling:
     async def test_a_cordoned_node_gets_nothing(self, work: Work, own_host: str) -> None:
         host = own_host
         (await work.api.patch(f"/api/v1/nodes/{host}", {"spec": {"unschedulable": True}})).ok()
+        body = await eventually(
+            lambda: work.api.get(f"/api/v1/nodes/{host}"), lambda answer: answer.ok()["spec"].get("taints")
+        )
+        (taint,) = body.body["spec"]["taints"]
+        assert taint.pop("timeAdded")
+        assert taint == {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
         selector = {"kubernetes.io/hostname": host}
         (await work.api.post(core(work.namespace, "pods"), pod("p", nodeSelector=selector))).ok(201)
         await steady(lambda: work.pod("p"), lambda each: each and "nodeName" not in each["spec"], seconds=0.3)

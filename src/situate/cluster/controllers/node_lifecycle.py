@@ -156,7 +156,8 @@ class NodeLifecycleController:
             if taint.get("effect") != "NoSchedule" or taint["key"] not in _OWN_NO_SCHEDULE or taint["key"] in wanted
         ]
         have = {taint["key"] for taint in after if taint.get("effect") == "NoSchedule"}
-        after += [{"key": key, "effect": "NoSchedule"} for key in wanted if key not in have]
+        at = timestamp(now)
+        after += [{"key": key, "effect": "NoSchedule", "timeAdded": at} for key in wanted if key not in have]
         after, again = self._no_execute(health, after, now)
         actions: list[Action] = []
         if not health.registered:
