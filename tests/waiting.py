@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 """More than enough for anything that a test waits for, also on a machine that is busy; what takes longer hangs."""
 POLL_S = (0.02, 0.2)
 """First and longest pause between two looks: soon after the start they come close together, later they cost nothing."""

@@ -23,7 +23,7 @@ def play(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "SITUATE"))}
     command = (sys.executable, "-m", "situate", "demo", "--once", *arguments)
     return subprocess.run(
-        command, env=environment | {"HOME": str(folder)}, cwd=folder, text=True, capture_output=True, timeout=240
+        command, env=environment | {"HOME": str(folder)}, cwd=folder, text=True, capture_output=True, timeout=600
     )
 
 
@@ -52,13 +52,13 @@ def test_nothing_of_the_demo_outlives_it(tmp_path: Path, how: signal.Signals, co
     try:
         logs = eventually(
             "both schedulers run",
-            lambda: sorted(tmp_path.glob("situate-demo-*/scheduler-*.log")),
+            lambda: _logs_of_schedulers(process, tmp_path),
             lambda found: len(found) == 2,
         )
         kubeconfig = yaml.safe_load((logs[0].parent / "kubeconfig").read_text())
         server = urlsplit(kubeconfig["clusters"][0]["cluster"]["server"])
         process.send_signal(how)  # to it alone: what it has started is for it to end
-        told, _ = process.communicate(timeout=60)
+        told, _ = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == code, told
@@ -66,6 +66,12 @@ def test_nothing_of_the_demo_outlives_it(tmp_path: Path, how: signal.Signals, co
     assert list(tmp_path.glob("situate-demo-*")) == []
     with socket.socket() as asking:
         assert asking.connect_ex((server.hostname, server.port)) != 0
+
+
+def _logs_of_schedulers(demo: subprocess.Popen[str], folder: Path) -> list[Path]:
+    if demo.poll() is not None:
+        pytest.fail(f"the demo has ended: {demo.communicate()[0]}")
+    return sorted(folder.glob("situate-demo-*/scheduler-*.log"))
 
 
 @pytest.fixture(scope="module")

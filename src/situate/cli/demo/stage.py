@@ -16,7 +16,7 @@ from pathlib import Path
 from situate.cli.demo.objects import CONFIGURATION
 
 SCHEDULERS = ("scheduler-1", "scheduler-2")
-_READY_S = 30.0
+_READY_S = 60.0
 _STOP_S = 20.0
 
 
