@@ -99,6 +99,32 @@ def test_a_mistake_in_the_configuration_is_named(change: tuple[str, str], senten
     assert sentence in result.stderr
 
 
+def test_a_statefulset_that_is_named_twice(tmp_path: Path) -> None:
+    file = tmp_path / "situate.yaml"
+    file.write_text(GOOD + GOOD.splitlines()[-1].replace("20", "10") + "\n")
+    sentence = failed(ExitCode.WRONG_INPUT, "check", "--offline", "-f", str(file))
+    assert "vpod[1].statefulSetName: found knative-eventing/kafka-source-dispatcher" in sentence
+    assert "allowed: each StatefulSet once; vpod[0] is about it already" in sentence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param(("--port", "99999"), "65535", id="a port that is none"),
+        pytest.param(("--nodes", "1000000000"), "20000", id="more nodes than anybody means"),
+    ],
+)
+def test_a_number_that_no_server_can_use(arguments: tuple[str, ...], told: str) -> None:
+    result = CliRunner().invoke(app, ["embedded", *arguments])
+    assert result.exit_code == ExitCode.WRONG_INPUT
+    assert told in result.stderr
+
+
+def test_a_kubeconfig_that_cannot_be_written(tmp_path: Path) -> None:
+    sentence = failed(ExitCode.NO, "embedded", "--port", "0", "--write-kubeconfig", str(tmp_path))
+    assert sentence == f"--write-kubeconfig {tmp_path}: Is a directory; name a file that can be written"
+
+
 def test_an_override_with_a_mistake_names_the_flag(good: Path) -> None:
     sentence = failed(ExitCode.WRONG_INPUT, "run", "-f", str(good), "--set", "vpod[0].podCapacity=none")
     assert "flag --set vpod[0].podCapacity" in sentence

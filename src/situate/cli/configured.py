@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from situate.cli.failures import WrongInput
@@ -33,10 +33,22 @@ def configuration_file(file: Path, assignments: Iterable[str] = ()) -> Configura
 
     def parse(text: str) -> tuple[Configuration | None, tuple[Mistake, ...]]:
         configuration, mistakes = parse_configuration(text, SECTIONS, (*from_environment, *from_flags))
-        mistakes = (*wrong_environment, *wrong_flags, *mistakes)
+        twice = _named_twice(vpod_entries(configuration)) if configuration is not None else ()
+        mistakes = (*wrong_environment, *wrong_flags, *mistakes, *twice)
         return None if mistakes else configuration, mistakes
 
     return ConfigurationFile(file, parse)
+
+
+def _named_twice(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:
+    """One writer a StatefulSet: two entries for one would undo each other's work."""
+    seen: dict[str, int] = {}
+    for number, entry in enumerate(entries):
+        name = f"{entry.stateful_set_namespace}/{entry.stateful_set_name}"
+        first = seen.setdefault(name, number)
+        if first != number:
+            hint = f"vpod[{first}] is about it already; remove one of them"
+            yield Mistake(f"vpod[{number}].statefulSetName", name, "each StatefulSet once", hint)
 
 
 def load(file: Path, assignments: Iterable[str] = ()) -> Configuration:

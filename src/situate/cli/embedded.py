@@ -19,14 +19,17 @@ from situate.embedded.running import DidNotStart, EmbeddedServer, Settings
 from situate.runtime.logs import configure_logging
 from situate.runtime.startup import run_process
 
+_MOST_NODES = 20_000
+"""Some seconds of start; nodes come from a hand that slipped, or from a test of size."""
+
 
 def embedded(
-    port: Annotated[int, typer.Option(help="Where to listen; 0 takes any free port.")] = 8001,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any free port.")] = 8001,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     data: Annotated[
         Path | None, typer.Option(help="Keep the state in this folder; without it, it is gone at the end.")
     ] = None,
-    node_count: Annotated[int, typer.Option("--nodes", min=0, help="Begin with so many nodes.")] = 0,
+    node_count: Annotated[int, typer.Option("--nodes", min=0, max=_MOST_NODES, help="Begin with so many nodes.")] = 0,
     kubeconfig: Annotated[
         Path | None, typer.Option("--write-kubeconfig", help="Write a kubeconfig here once the server answers.")
     ] = None,
@@ -55,7 +58,11 @@ async def _serve(settings: Settings, node_count: int, kubeconfig: Path | None) -
     async with EmbeddedServer(settings) as server:
         server.create_nodes(nodes(node_count, zones=("a", "b", "c")))
         if kubeconfig is not None:
-            write_kubeconfig(kubeconfig, server.kubeconfig())
+            try:
+                write_kubeconfig(kubeconfig, server.kubeconfig())
+            except OSError as problem:
+                complain(f"--write-kubeconfig {kubeconfig}: {problem.strerror}; name a file that can be written")
+                return ExitCode.NO
         sys.stdout.write(f"the API server answers at {server.url}\n")
         if kubeconfig is not None:
             sys.stdout.write(f"export KUBECONFIG={kubeconfig}\n")

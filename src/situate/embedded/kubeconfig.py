@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ def write_kubeconfig(path: Path, content: dict[str, Any]) -> None:
     """Writes the file at once and whole, readable by its owner only: whoever waits for it finds it complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".new")
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(file, "w") as out:
         yaml.safe_dump(content, out, sort_keys=False)
