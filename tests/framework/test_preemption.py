@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from situate.framework import preemption
 from situate.framework.catalog import Budget
 from situate.framework.cycle import find_feasible
+from situate.framework.preemption_costs import needs_of
 from situate.framework.profile import profile_of
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
@@ -27,6 +28,7 @@ from situate.plugins.inter_pod_affinity import InterPodAffinity
 from situate.plugins.node_affinity import NodeAffinity
 from situate.plugins.node_ports import NodePorts
 from situate.plugins.node_resources_fit import NodeResourcesFit
+from situate.plugins.node_unschedulable import NodeUnschedulable
 from situate.plugins.pod_topology_spread import PodTopologySpread
 from situate.plugins.priority_sort import PrioritySort
 from tests.plugins.twins import (
@@ -39,7 +41,7 @@ from tests.plugins.twins import (
 from tests.plugins.twins import preemption as twin
 from tests.plugins.twins.world import PASS, UNSCHEDULABLE, Answer, World
 from tests.plugins.vector import Vectors
-from tests.plugins.worlds import NAMESPACES, worlds
+from tests.plugins.worlds import NAMESPACES, random_case, worlds
 
 PROFILE = profile_of(
     "default-scheduler",
@@ -117,6 +119,35 @@ def test_victims_are_those_of_the_plain_twin(case: tuple[World, Pod], seed: int)
     }
     if expected:
         assert snapshot.name(preemption.choose(candidates).node) == twin.best(expected)[0]
+
+
+BY_AMOUNT = profile_of(
+    "default-scheduler", [(plugin(), 1) for plugin in (PrioritySort, NodeUnschedulable, NodeAffinity, NodeResourcesFit)]
+)
+
+
+@given(worlds(nodes=5, pods=25), st.integers(0, 2**32 - 1))
+@settings(max_examples=200)
+def test_comparing_all_nodes_at_once_finds_what_trying_each_of_them_finds(case: tuple[World, Pod], seed: int) -> None:
+    random = Random(seed)
+    world, pod = case[0], important(case[1])
+    vectors = Vectors.of(world)
+    snapshot = with_budgets(vectors.snapshot, budgets(random))
+    info = vectors.read(pod)
+    promised = {}
+    if random.random() < 0.4:
+        _, other = random_case(seed, 1, 0)
+        promised[random.randrange(len(world.nodes))] = (vectors.read(other),)
+    found = find_feasible(BY_AMOUNT, info, snapshot)
+    nodes = preemption.nodes_that_might_help(found.diagnosis().codes())
+    assert needs_of(BY_AMOUNT, info, found.prepared, snapshot) is not None, "the slow path was taken"
+    fast = preemption.find_cheapest(BY_AMOUNT, info, found.prepared, snapshot, nodes, promised)
+    plain = preemption.find_candidates(BY_AMOUNT, info, found.prepared, snapshot, nodes, promised)
+    assert fast.reasons == plain.reasons
+    assert bool(fast.candidates) == bool(plain.candidates)
+    if plain.candidates:
+        (one,), other_one = fast.candidates, preemption.choose(sorted(plain.candidates, key=lambda each: each.node))
+        assert (one.node, one.victims, one.violations) == (other_one.node, other_one.victims, other_one.violations)
 
 
 @pytest.mark.parametrize(

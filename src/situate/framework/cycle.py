@@ -208,7 +208,7 @@ def _changed(
     states = dict(prepared.states)
     for plugin in profile.pre_filter:
         name = plugin.name
-        if isinstance(plugin, PreFilterExtensions) and name in states:
+        if name in states and isinstance(plugin, PreFilterExtensions):
             change = getattr(plugin, method)
             states[name] = call(plugin, "PreFilterExtensions", change, states[name], pod, other, node, snapshot)
     return Prepared(states, prepared.skipped, prepared.only, prepared.restricting, prepared.status)

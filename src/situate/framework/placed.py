@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.pods import PodInfo
-from situate.framework.verdict import Indices
+from situate.framework.pods import PodInfo, PodTemplate
+from situate.framework.verdict import Indices, Mask
 
 A = TypeVar("A", bound=np.generic)
 
-NOWHERE = -1
+NOWHERE: Final = -1
 """The node of a free slot."""
+NOT_STARTED: Final = float("inf")
 
 
 class PlacedPods:
@@ -26,6 +27,16 @@ class PlacedPods:
         self._free: list[int] = []
         self._node: NDArray[np.int32] = np.full(16, NOWHERE, dtype=np.int32)
         self._priority: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
+        # What only preemption asks for is filled in when it does: for slots from `_told` on, and those in `_stale`.
+        self._told = 0
+        self._stale: list[int] = []
+        self._started: NDArray[np.float64] = np.zeros(0, dtype=np.float64)
+        self._template: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._identity: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._templates: dict[PodTemplate, int] = {}
+        self._identities: dict[tuple[str, int], int] = {}
+        self._examples: list[PodInfo] = []
+        self._asked: dict[int, NDArray[np.int64]] = {}
 
     def __len__(self) -> int:
         return len(self._slot)
@@ -49,6 +60,8 @@ class PlacedPods:
         if self._free:
             slot = self._free.pop()
             self._infos[slot] = info
+            if slot < self._told:
+                self._stale.append(slot)
         else:
             slot = len(self._infos)
             self._infos.append(info)
@@ -91,6 +104,26 @@ class PlacedPods:
         """Node (`NOWHERE` for a free slot) and priority of each slot; `info_at` gives the pod."""
         return self._nodes, self._priority[: len(self._infos)]
 
+    @property
+    def started(self) -> NDArray[np.float64]:
+        """When the pod of each slot started, as `started_at`."""
+        self._tell()
+        return self._started[: len(self._infos)]
+
+    def asked(self, column: int, slots: Indices) -> NDArray[np.int64]:
+        """What the pods in these slots ask for of the resource with this column."""
+        self._tell()
+        known = self._asked.get(column)
+        if known is None or len(known) < len(self._templates):
+            requests = (dict(template.columns).get(column, 0) for template in self._templates)
+            known = self._asked[column] = np.fromiter(requests, np.int64, len(self._templates))
+        return known[self._template[slots]]
+
+    def where(self, holds: Callable[[PodInfo], bool], slots: Indices) -> Mask:
+        """For which of these slots it holds, which depends on nothing but a pod's namespace and labels."""
+        self._tell()
+        return np.array([holds(info) for info in self._examples], dtype=np.bool_)[self._identity[slots]]
+
     def info_at(self, slots: Indices) -> list[PodInfo]:
         return [self._info(slot) for slot in slots.tolist()]
 
@@ -114,6 +147,26 @@ class PlacedPods:
     def _nodes(self) -> NDArray[np.int32]:
         return self._node[: len(self._infos)]
 
+    def _tell(self) -> None:
+        """Fills in what has changed since it was asked for last."""
+        if len(self._started) < len(self._node):
+            self._started = _grown(self._started, len(self._node), 0)
+            self._template = _grown(self._template, len(self._node), 0)
+            self._identity = _grown(self._identity, len(self._node), 0)
+        for slot in (*self._stale, *range(self._told, len(self._infos))):
+            info = self._infos[slot]
+            if info is not None:
+                self._started[slot] = started_at(info)
+                self._template[slot] = self._templates.setdefault(info.template, len(self._templates))
+                identity = info.namespace, id(info.labels)
+                number = self._identities.get(identity)
+                if number is None:
+                    number = self._identities[identity] = len(self._examples)
+                    self._examples.append(info)
+                self._identity[slot] = number
+        self._stale.clear()
+        self._told = len(self._infos)
+
     def _info(self, slot: int) -> PodInfo:
         info = self._infos[slot]
         assert info is not None
@@ -124,6 +177,12 @@ class PlacedPods:
             room = max(size, 2 * len(self._node))
             self._node = _grown(self._node, room, NOWHERE)
             self._priority = _grown(self._priority, room, 0)
+
+
+def started_at(info: PodInfo) -> float:
+    """Seconds since the epoch; infinite while no kubelet has seen the pod, which is later than any other."""
+    started = info.started
+    return NOT_STARTED if started is None else started.timestamp()
 
 
 def _grown(column: NDArray[A], room: int, fill: int) -> NDArray[A]:

@@ -152,6 +152,26 @@ class FilterPlugin(Plugin, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """An amount that has to be free on a node."""
+
+    column: int | None
+    """The resource's; None is a place among the node's pods."""
+    asked: int
+    reason: str
+    """What the filter says where it is not."""
+
+
+@runtime_checkable
+class NeedsPlugin(Plugin, Protocol):
+    """A filter that compares amounts alone: it passes exactly the nodes where all needs are met."""
+
+    def needs(self, pod: PodInfo, snapshot: Snapshot) -> tuple[Need, ...]:
+        """In the order of the reasons."""
+        ...
+
+
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: Any) -> PostFiltered:

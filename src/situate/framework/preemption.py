@@ -6,19 +6,21 @@ the victims is somebody else's work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import numpy as np
 
+from situate.framework.budgets import split_by_budget
 from situate.framework.cycle import Nominations, Prepared, run_filters, with_pod, without_pod
+from situate.framework.placed import NOT_STARTED, started_at
 from situate.framework.pods import PodInfo
+from situate.framework.preemption_costs import costs, needs_of
 from situate.framework.profile import Profile
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
-from situate.framework.verdict import Codes, Indices
+from situate.framework.verdict import Codes, Indices, Verdict
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
@@ -26,7 +28,6 @@ STILL_ENDING: Final = "not eligible due to a terminating pod on the nominated no
 
 _LOWEST: Final = 2**31
 """Added to each priority, so that fewer victims of a negative priority are the lesser sum."""
-_NOT_STARTED: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +56,8 @@ class Search:
 
     candidates: tuple[Candidate, ...]
     """Those that break no budget come first."""
-    hopeless: tuple[Hopeless, ...]
+    reasons: Mapping[str, int]
+    """Why the others are of no use, each with its number of nodes."""
 
 
 def ineligible(pod: PodInfo, snapshot: Snapshot, nominated: Code) -> str:
@@ -94,6 +96,32 @@ def candidates_to_find(nodes: int, percentage: int, absolute: int) -> int:
     return min(nodes, max(nodes * percentage // 100, absolute))
 
 
+def find_cheapest(
+    profile: Profile,
+    pod: PodInfo,
+    prepared: Prepared,
+    snapshot: Snapshot,
+    nodes: Indices,
+    nominations: Nominations | None = None,
+) -> Search:
+    """What `choose` takes of all candidates: no other is returned.
+
+    Where only amounts decide, the nodes are compared in columns, and one dry run tells the victims on the best.
+    """
+    needs = needs_of(profile, pod, prepared, snapshot)
+    if needs is None:
+        found = find_candidates(profile, pod, prepared, snapshot, nodes, nominations)
+        return Search((choose(found.candidates),) if found.candidates else (), found.reasons)
+    promised = nominations or {}
+    compared = costs(pod, snapshot, nodes, needs, promised, NO_VICTIMS)
+    best = compared.cheapest()
+    if best is None:
+        return Search((), compared.reasons)
+    candidate = dry_run(profile, pod, prepared, snapshot, best, promised.get(best, ()))
+    assert isinstance(candidate, Candidate), f"{pod} was to fit on {snapshot.name(best)}, yet: {candidate.reasons}"
+    return Search((candidate,), compared.reasons)
+
+
 def find_candidates(
     profile: Profile,
     pod: PodInfo,
@@ -111,20 +139,21 @@ def find_candidates(
     """
     harmless: list[Candidate] = []
     violating: list[Candidate] = []
-    hopeless: list[Hopeless] = []
+    reasons: dict[str, int] = {}
     most = len(nodes) if enough is None else enough
     for node in np.roll(nodes, -offset).tolist():
         promised = (nominations or {}).get(node, ())
         found = dry_run(profile, pod, prepared, snapshot, node, promised)
         if isinstance(found, Hopeless):
-            hopeless.append(found)
+            for text in found.reasons:
+                reasons[text] = reasons.get(text, 0) + 1
             continue
         kind = violating if found.violations else harmless
         if len(kind) < most:
             kind.append(found)
         if harmless and len(harmless) + len(violating) >= most:
             break
-    return Search((*harmless, *violating), tuple(hopeless))
+    return Search((*harmless, *violating), reasons)
 
 
 def dry_run(
@@ -147,15 +176,15 @@ def dry_run(
     trial = _Trial(profile, pod, prepared, snapshot, node, promised)
     for other in lower:
         trial.take_away(other)
-    reasons = trial.refused()
-    if reasons is not None:
-        return Hopeless(node, reasons)
-    violating, others = split_by_budget(lower, snapshot)
+    refusal = trial.refusal()
+    if refusal is not None:
+        return Hopeless(node, refusal.refusals().of(0))
+    violating, others = split_by_budget(lower, snapshot.catalog)
     victims: list[PodInfo] = []
     violations = 0
     for other in violating + others:
         trial.put_back(other)
-        if trial.refused() is not None:
+        if trial.refusal() is not None:
             trial.take_away(other)
             victims.append(other)
             violations += other in violating
@@ -190,46 +219,20 @@ class _Trial:
         self._alone = self._alone.assume(other, 0)
         self._prepared = with_pod(self._profile, self._pod, self._prepared, other, self._node, self._snapshot)
 
-    def refused(self) -> tuple[str, ...] | None:
-        """Why the pod does not fit now; None if it does."""
-        reasons = self._refused(self._alone, self._prepared)
-        if reasons is not None or not self._promised:
-            return reasons
+    def refusal(self) -> Verdict | None:
+        """Of the first filter that does not let the pod onto the node now; None if all do."""
+        found = self._first(self._alone, self._prepared)
+        if found is not None or not self._promised:
+            return found
         alone, prepared = self._alone, self._prepared
         for other in self._promised:
             alone = alone.assume(other, 0)
             prepared = with_pod(self._profile, self._pod, prepared, other, self._node, self._snapshot)
-        return self._refused(alone, prepared)
+        return self._first(alone, prepared)
 
-    def _refused(self, alone: Snapshot, prepared: Prepared) -> tuple[str, ...] | None:
-        for _, verdict in run_filters(self._profile, self._pod, alone, prepared):
-            if not verdict.passes[0]:
-                return verdict.refusals().of(0)
-        return None
-
-
-def split_by_budget(pods: Iterable[PodInfo], snapshot: Snapshot) -> tuple[list[PodInfo], list[PodInfo]]:
-    """Those whose eviction would break a budget once all before them have been evicted, and the others.
-
-    As upstream, a budget whose selector is empty guards nothing, nor does any budget guard a pod without labels.
-    """
-    budgets = snapshot.catalog.budgets
-    if not budgets:
-        return [], list(pods)
-    spent: dict[tuple[str, str], int] = {}
-    violating: list[PodInfo] = []
-    others: list[PodInfo] = []
-    for pod in pods:
-        breaks = False
-        for budget in budgets.get(pod.namespace, ()):
-            selector = budget.selector
-            guards = bool(selector.requirements) and bool(pod.labels) and selector.matches(pod.labels)
-            if guards and pod.name not in budget.disrupted_pods:
-                name = pod.namespace, budget.name
-                spent[name] = spent.get(name, 0) + 1
-                breaks = breaks or spent[name] > budget.disruptions_allowed
-        (violating if breaks else others).append(pod)
-    return violating, others
+    def _first(self, alone: Snapshot, prepared: Prepared) -> Verdict | None:
+        verdicts = run_filters(self._profile, self._pod, alone, prepared)
+        return next((verdict for _, verdict in verdicts if not verdict.passes[0]), None)
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
@@ -243,9 +246,9 @@ def cost(candidate: Candidate) -> tuple[int, int, int, int, float]:
     """What `choose` compares; the lower the better."""
     victims = candidate.victims
     if not victims:
-        return candidate.violations, -_LOWEST, 0, 0, -_NOT_STARTED
+        return candidate.violations, -_LOWEST, 0, 0, -NOT_STARTED
     highest = victims[0].priority
-    earliest = min(_start(each) for each in victims if each.priority == highest)
+    earliest = min(started_at(each) for each in victims if each.priority == highest)
     return (
         candidate.violations,
         highest,
@@ -257,9 +260,4 @@ def cost(candidate: Candidate) -> tuple[int, int, int, int, float]:
 
 def importance(pod: PodInfo) -> tuple[int, float]:
     """Sorts the more important first: higher priority, then earlier start."""
-    return -pod.priority, _start(pod)
-
-
-def _start(pod: PodInfo) -> float:
-    started: datetime | None = pod.started
-    return _NOT_STARTED if started is None else started.timestamp()
+    return -pod.priority, started_at(pod)

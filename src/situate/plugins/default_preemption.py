@@ -23,6 +23,7 @@ from situate.framework.preemption import (
     candidates_to_find,
     choose,
     find_candidates,
+    find_cheapest,
     ineligible,
     nodes_that_might_help,
 )
@@ -74,18 +75,20 @@ class DefaultPreemption:
         if reason:
             return PostFiltered(unschedulable(f"preemption: {reason}"))
         nodes = nodes_that_might_help(codes)
-        found = find_candidates(
-            cycle.profile,
-            pod,
-            cycle.feasibility.prepared,
-            snapshot,
-            nodes,
-            cycle.nominations.against(pod, snapshot.nodes.index) if cycle.nominations else None,
-            offset=0 if self._limits.enough(len(nodes)) is None else crc32(pod.uid.encode()) % max(len(nodes), 1),
-            enough=self._limits.enough(len(nodes)),
-        )
+        promised = cycle.nominations.against(pod, snapshot.nodes.index) if cycle.nominations else {}
+        enough = self._limits.enough(len(nodes))
+        prepared = cycle.feasibility.prepared
+        if enough is None:
+            found = find_cheapest(cycle.profile, pod, prepared, snapshot, nodes, promised)
+        else:
+            offset = crc32(pod.uid.encode()) % max(len(nodes), 1)  # any will do, if not the same for every pod
+            found = find_candidates(
+                cycle.profile, pod, prepared, snapshot, nodes, promised, offset=offset, enough=enough
+            )
         if not found.candidates:
-            return PostFiltered(unschedulable(f"preemption: {_no_candidate(found, snapshot.count)}"), nominate="")
+            return PostFiltered(
+                unschedulable(f"preemption: {_no_candidate(found, len(nodes), snapshot.count)}"), nominate=""
+            )
         best = choose(found.candidates)
         node = snapshot.name(best.node)
         return PostFiltered(SUCCESS, node, (*_evictions(pod, best), *_withdrawals(pod, node, cycle)))
@@ -104,14 +107,11 @@ def _code_of_nominated(pod: PodInfo, diagnosis: Diagnosis, codes: Codes) -> Code
     return Code.SUCCESS if index is None else Code(int(codes[index]))
 
 
-def _no_candidate(found: Search, count: int) -> str:
+def _no_candidate(found: Search, tried: int, count: int) -> str:
     """As for any pod that fits nowhere, of the dry runs."""
-    counts: dict[str, int] = {}
-    for node in found.hopeless:
-        for text in node.reasons:
-            counts[text] = counts.get(text, 0) + 1
-    if count > len(found.hopeless):
-        counts[_NOT_HELPFUL] = counts.get(_NOT_HELPFUL, 0) + count - len(found.hopeless)
+    counts = dict(found.reasons)
+    if count > tried:
+        counts[_NOT_HELPFUL] = counts.get(_NOT_HELPFUL, 0) + count - tried
     entries = sorted(f"{number} {text}" for text, number in counts.items())
     return f"0/{count} nodes are available: {', '.join(entries)}."
 

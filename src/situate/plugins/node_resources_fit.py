@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.plugin import HIGHEST, Reads, Scores
+from situate.framework.plugin import HIGHEST, Need, Reads, Scores
 from situate.framework.pods import PodInfo
 from situate.framework.resources import CPU, EPHEMERAL, MEMORY, PODS, amounts
 from situate.framework.snapshot import Amounts, Snapshot
@@ -133,15 +133,26 @@ class NodeResourcesFit:
         return name in self._ignored or name.partition("/")[0] in self._ignored_groups
 
     def _refusals(self, pod: PodInfo, snapshot: Snapshot) -> Refusals:
-        full = snapshot.pod_count >= snapshot.allowed_pods
-        rules: list[tuple[Mask, str, Code]] = [(full, "Too many pods", Code.UNSCHEDULABLE)]
+        rules: list[tuple[Mask, str, Code]] = []
         never = np.zeros(snapshot.count, dtype=np.bool_)
-        for name, column, asked in sorted(self._wanted(pod, snapshot), key=_place):
-            room = snapshot.allocatable(column)
-            rules.append((snapshot.requested(column) > room - asked, f"Insufficient {name}", Code.UNSCHEDULABLE))
-            never |= room < asked
+        for need in self.needs(pod, snapshot):
+            if need.column is None:
+                where = snapshot.pod_count >= snapshot.allowed_pods
+            else:
+                room = snapshot.allocatable(need.column)
+                where = snapshot.requested(need.column) > room - need.asked
+                never |= room < need.asked
+            rules.append((where, need.reason, Code.UNSCHEDULABLE))
         told = refusals(snapshot.count, *rules)
         return Refusals(np.where(never, np.uint8(Code.UNRESOLVABLE), told.code), told.reasons)
+
+    def needs(self, pod: PodInfo, snapshot: Snapshot) -> tuple[Need, ...]:
+        """The same as amounts."""
+        wanted = sorted(self._wanted(pod, snapshot), key=_place)
+        return (
+            Need(None, 1, "Too many pods"),
+            *(Need(column, asked, f"Insufficient {name}") for name, column, asked in wanted),
+        )
 
     def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """0..100: what the strategy says of the shares in use with the pod on the node, weighted by resource."""

@@ -1,0 +1,238 @@
+"""What making room would cost on every node at once, where only the amounts in use decide.
+
+The dry run of `situate.framework.preemption` takes pods away and puts them back one by one, with every filter. If all
+filters that can change their mind compare amounts alone, the same can be reckoned for all nodes together: pods in the
+order in which they would come back, one rank of them at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.budgets import guards
+from situate.framework.cycle import Nominations, Prepared
+from situate.framework.placed import PlacedPods
+from situate.framework.plugin import Need, Reads
+from situate.framework.pods import PodInfo
+from situate.framework.profile import Profile
+from situate.framework.snapshot import Snapshot
+from situate.framework.verdict import Indices, Mask
+
+Amounts = NDArray[np.int64]
+
+_DIGIT: Final = 2**16
+"""NumPy sorts 16 bits by counting, many times as fast as more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Costs:
+    """Entries are about `nodes`, in this order: those where it helps that pods go."""
+
+    nodes: Indices
+    victims: Amounts
+    """So many pods would have to go."""
+    violations: Amounts
+    """So many of them break a disruption budget."""
+    highest: Amounts
+    """The priority of the most important of them."""
+    total: Amounts
+    """The sum of their priorities, each raised by 2^31."""
+    earliest: NDArray[np.float64]
+    """When the first of those of highest priority started."""
+    reasons: dict[str, int]
+    """Why it is no help on the others, each with its number of nodes."""
+
+    def cheapest(self) -> int | None:
+        """The first of the best nodes; None if it helps nowhere."""
+        if not len(self.nodes):
+            return None
+        left = np.arange(len(self.nodes))
+        for criterion in (self.violations, self.highest, self.total, self.victims, -self.earliest):
+            here = criterion[left]
+            left = left[here == here.min()]
+        return int(self.nodes[left].min())
+
+
+def needs_of(profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot) -> tuple[Need, ...] | None:
+    """All that the filters demand of a node's load; None if one of them looks at more than amounts."""
+    needs: list[Need] = []
+    for plugin in profile.filter:
+        if plugin.name in prepared.skipped or getattr(plugin, "reads", Reads.CLUSTER) is Reads.NODE:
+            continue
+        needs_here = getattr(plugin, "needs", None)  # isinstance with a protocol costs as much as all the rest
+        if needs_here is None:
+            return None
+        needs += needs_here(pod, snapshot)
+    return tuple(needs)
+
+
+def costs(
+    pod: PodInfo, snapshot: Snapshot, nodes: Indices, needs: Sequence[Need], nominations: Nominations, no_victims: str
+) -> Costs:
+    """Of a snapshot of all nodes. `nominations`: pods of at least the pod's priority that were promised a node.
+
+    `no_victims` is the reason of a node without pods of lower priority.
+    """
+    lower = _Lower.of(pod, snapshot, nodes)
+    asked = [lower.asked(snapshot.placed, need) for need in needs]
+    room = [_room(need, snapshot, nodes) + lower.summed(amounts) for need, amounts in zip(needs, asked, strict=True)]
+    hopeless = lower.number == 0
+    reasons = {no_victims: int(np.count_nonzero(hopeless))}
+    # A node has to do without the pods that it is promised to, and then with them.
+    for promised in (False, True):
+        if promised:
+            for need, free in zip(needs, room, strict=True):
+                _take_promised(need, free, nodes, nominations)
+        failed = [(free < 0) & ~hopeless for free in room]
+        for need, where in zip(needs, failed, strict=True):
+            reasons[need.reason] = reasons.get(need.reason, 0) + int(np.count_nonzero(where))
+            hopeless |= where
+        if not nominations:
+            break
+    told = {text: count for text, count in reasons.items() if count}
+    return _come_back(lower, nodes, np.flatnonzero(~hopeless), asked, room, told)
+
+
+def _come_back(
+    lower: _Lower,
+    nodes: Indices,
+    tried: Indices,
+    asked: Sequence[Amounts],
+    room: Sequence[Amounts],
+    reasons: dict[str, int],
+) -> Costs:
+    """Puts the pods back, on all nodes that are tried at once: the first of each node, the second, and so on.
+
+    Nodes with more pods stand before those with fewer, so that those who still have one are a slice.
+    """
+    number = lower.number[tried]
+    most = int(number.max(initial=0))
+    tried = tried[_order(most - number)]
+    begin = lower.begin[tried]
+    still = np.cumsum(np.bincount(number, minlength=most + 1)[::-1])[::-1]  # [n]: so many nodes have n pods or more
+    frees = [free[tried] for free in room]
+    victims, violations, highest, total = np.zeros((4, len(tried)), dtype=np.int64)
+    earliest = np.zeros(len(tried), dtype=np.float64)
+    for rank in range(most):
+        here = slice(0, int(still[rank + 1]))
+        at = begin[here] + rank
+        wanted = [amounts.take(at) for amounts in asked]
+        goes = np.zeros(len(at), dtype=np.bool_)
+        for amounts, free in zip(wanted, frees, strict=True):
+            goes |= amounts > free[here]
+        stays = ~goes
+        for amounts, free in zip(wanted, frees, strict=True):
+            free[here] -= amounts * stays
+        if not goes.any():
+            continue
+        priority, started = lower.priority.take(at), lower.started.take(at)
+        above = goes & ((victims[here] == 0) | (priority > highest[here]))
+        sooner = goes & (priority == highest[here]) & (started < earliest[here])
+        np.copyto(earliest[here], started, where=above | sooner)
+        np.copyto(highest[here], priority, where=above)
+        victims[here] += goes
+        total[here] += (priority + 2**31) * goes
+        if lower.violating is not None:
+            violations[here] += lower.violating.take(at) & goes
+    return Costs(nodes[tried], victims, violations, highest, total, earliest, reasons)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lower:
+    """The pods of lower priority on the nodes, node by node, in the order in which they come back."""
+
+    slots: Indices
+    begin: Indices
+    """(nodes,): the place of each node's first pod."""
+    number: NDArray[np.int64]
+    """(nodes,)"""
+    priority: Amounts
+    started: NDArray[np.float64]
+    violating: Mask | None
+    """Those that break a disruption budget once all that are more important have been evicted; they come first.
+
+    None is none of them.
+    """
+
+    @classmethod
+    def of(cls, pod: PodInfo, snapshot: Snapshot, nodes: Indices) -> _Lower:
+        placed = snapshot.placed
+        node_of, priorities = placed.columns()
+        place = np.full(snapshot.count + 1, -1, dtype=np.int32)  # the last entry is for free slots
+        place[nodes] = np.arange(len(nodes), dtype=np.int32)
+        slots = np.flatnonzero((priorities < pod.priority) & (place[node_of] >= 0))
+        priority, started, at = priorities[slots], placed.started[slots], place[node_of[slots]]
+        order = np.argsort(started, kind="stable")  # mostly in this order already
+        if len(priority) and priority.min() != priority.max():
+            order = order[_order(pod.priority - 1 - priority[order])]
+        order = order[_order(at[order])]
+        number = np.bincount(at, minlength=len(nodes))
+        begin = np.cumsum(number) - number
+        violating = None
+        if snapshot.catalog.budgets:
+            violating = _violating(snapshot, slots[order], np.repeat(begin, number))
+            sooner = np.argsort(~violating, kind="stable")
+            sooner = sooner[_order(at[order[sooner]])]
+            order, violating = order[sooner], violating[sooner]
+        return cls(slots[order], begin, number, priority[order], started[order], violating)
+
+    def asked(self, placed: PlacedPods, need: Need) -> Amounts:
+        """What each pod gives back when it goes."""
+        if need.column is None:
+            return np.ones(len(self.slots), dtype=np.int64)
+        return placed.asked(need.column, self.slots)
+
+    def summed(self, amounts: Amounts) -> Amounts:
+        """(nodes,)"""
+        sums = np.zeros(len(self.number), dtype=np.int64)
+        some = np.flatnonzero(self.number)
+        if len(some):
+            sums[some] = np.add.reduceat(amounts, self.begin[some])
+        return sums
+
+
+def _violating(snapshot: Snapshot, slots: Indices, begin: Indices) -> Mask:
+    """For pods node by node, the more important first; `begin` is the place of the first one of the same node."""
+    placed = snapshot.placed
+    violating = np.zeros(len(slots), dtype=np.bool_)
+    for namespace, budgets in snapshot.catalog.budgets.items():
+        for budget in budgets:
+            guarded = placed.where(partial(guards, budget, namespace), slots)
+            if budget.disrupted_pods:
+                for place in np.flatnonzero(guarded).tolist():
+                    (info,) = placed.info_at(slots[place : place + 1])
+                    guarded[place] = info.name not in budget.disrupted_pods
+            if guarded.any():
+                spent: Amounts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(guarded, dtype=np.int64)))
+                violating |= guarded & (spent[1:] - spent[begin] > budget.disruptions_allowed)
+    return violating
+
+
+def _order(values: NDArray[np.integer[Any]]) -> Indices:
+    """A stable order of numbers that are not negative, digit by digit."""
+    most = int(values.max(initial=0))
+    order = np.argsort(values.astype(np.uint16), kind="stable")  # the lowest 16 bits
+    while most >= _DIGIT:
+        most //= _DIGIT
+        values = values // _DIGIT
+        order = order[np.argsort(values[order].astype(np.uint16), kind="stable")]
+    return order
+
+
+def _room(need: Need, snapshot: Snapshot, nodes: Indices) -> Amounts:
+    """(nodes,): what is left beside the pod; negative where it is too little."""
+    if need.column is None:
+        return snapshot.allowed_pods[nodes] - snapshot.pod_count[nodes] - need.asked
+    return snapshot.allocatable(need.column)[nodes] - snapshot.requested(need.column)[nodes] - need.asked
+
+
+def _take_promised(need: Need, free: Amounts, nodes: Indices, nominations: Nominations) -> None:
+    for node, promised in nominations.items():
+        for other in promised:
+            free[nodes == node] -= 1 if need.column is None else dict(other.template.columns).get(need.column, 0)
