@@ -230,7 +230,10 @@ def _by_importance(cycles: list[list[Json]], given: World) -> list[list[Json]]:
     """With what matters of the victims in place of their names."""
     importance = {each.metadata.name: twins.importance(each) for each in given.pods}
     return [
-        [{**candidate, "victims": sorted(importance[name] for name in candidate["victims"])} for candidate in cycle]
+        [
+            {**candidate, "victims": sorted(str(importance.get(name, name)) for name in candidate["victims"])}
+            for candidate in cycle
+        ]
         for cycle in cycles
     ]
 

@@ -110,19 +110,24 @@ class PlacedPods:
         self._tell()
         return self._started[: len(self._infos)]
 
-    def asked(self, column: int, slots: Indices) -> NDArray[np.int64]:
-        """What the pods in these slots ask for of the resource with this column."""
+    def kinds(self, slots: Indices) -> NDArray[np.int32]:
+        """A number for each template, of the pods in these slots."""
+        self._tell()
+        return self._template.take(slots)
+
+    def asked(self, column: int) -> NDArray[np.int64]:
+        """(kinds,): what pods of each kind ask for of the resource with this column."""
         self._tell()
         known = self._asked.get(column)
         if known is None or len(known) < len(self._templates):
             requests = (dict(template.columns).get(column, 0) for template in self._templates)
             known = self._asked[column] = np.fromiter(requests, np.int64, len(self._templates))
-        return known[self._template[slots]]
+        return known
 
     def where(self, holds: Callable[[PodInfo], bool], slots: Indices) -> Mask:
         """For which of these slots it holds, which depends on nothing but a pod's namespace and labels."""
         self._tell()
-        return np.array([holds(info) for info in self._examples], dtype=np.bool_)[self._identity[slots]]
+        return np.array([holds(info) for info in self._examples], dtype=np.bool_).take(self._identity.take(slots))
 
     def info_at(self, slots: Indices) -> list[PodInfo]:
         return [self._info(slot) for slot in slots.tolist()]

@@ -106,7 +106,7 @@ def find_cheapest(
 ) -> Search:
     """What `choose` takes of all candidates: no other is returned.
 
-    Where only amounts decide, the nodes are compared in columns, and one dry run tells the victims on the best.
+    Where only amounts decide, the nodes are compared in columns.
     """
     needs = needs_of(profile, pod, prepared, snapshot)
     if needs is None:
@@ -117,9 +117,9 @@ def find_cheapest(
     best = compared.cheapest()
     if best is None:
         return Search((), compared.reasons)
-    candidate = dry_run(profile, pod, prepared, snapshot, best, promised.get(best, ()))
-    assert isinstance(candidate, Candidate), f"{pod} was to fit on {snapshot.name(best)}, yet: {candidate.reasons}"
-    return Search((candidate,), compared.reasons)
+    node = int(compared.nodes[best])
+    victims = sorted(compared.victims_on(node), key=importance)
+    return Search((Candidate(node, tuple(victims), int(compared.violations[best])),), compared.reasons)
 
 
 def find_candidates(

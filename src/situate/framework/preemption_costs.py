@@ -7,7 +7,7 @@ order in which they would come back, one rank of them at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -26,6 +26,8 @@ from situate.framework.verdict import Indices, Mask
 
 Amounts = NDArray[np.int64]
 
+_LOWEST: Final = -(2**31)
+"""No priority is lower."""
 _DIGIT: Final = 2**16
 """NumPy sorts 16 bits by counting, many times as fast as more."""
 
@@ -40,23 +42,25 @@ class Costs:
     violations: Amounts
     """So many of them break a disruption budget."""
     highest: Amounts
-    """The priority of the most important of them."""
+    """The priority of the most important of them; -2^31 if none has to."""
     total: Amounts
     """The sum of their priorities, each raised by 2^31."""
     earliest: NDArray[np.float64]
     """When the first of those of highest priority started."""
     reasons: dict[str, int]
     """Why it is no help on the others, each with its number of nodes."""
+    victims_on: Callable[[int], list[PodInfo]]
+    """Who has to leave a node."""
 
     def cheapest(self) -> int | None:
-        """The first of the best nodes; None if it helps nowhere."""
+        """The place of the best node, the first of equally good ones; None if it helps nowhere."""
         if not len(self.nodes):
             return None
         left = np.arange(len(self.nodes))
         for criterion in (self.violations, self.highest, self.total, self.victims, -self.earliest):
             here = criterion[left]
             left = left[here == here.min()]
-        return int(self.nodes[left].min())
+        return int(left[np.argmin(self.nodes[left])])
 
 
 def needs_of(profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot) -> tuple[Need, ...] | None:
@@ -80,7 +84,7 @@ def costs(
     `no_victims` is the reason of a node without pods of lower priority.
     """
     lower = _Lower.of(pod, snapshot, nodes)
-    asked = [lower.asked(snapshot.placed, need) for need in needs]
+    asked = lower.asked(snapshot.placed, needs)
     room = [_room(need, snapshot, nodes) + lower.summed(amounts) for need, amounts in zip(needs, asked, strict=True)]
     hopeless = lower.number == 0
     reasons = {no_victims: int(np.count_nonzero(hopeless))}
@@ -95,29 +99,35 @@ def costs(
             hopeless |= where
         if not nominations:
             break
+
+    def victims_on(node: int) -> list[PodInfo]:
+        return lower.victims_on(int(np.searchsorted(nodes, node)), snapshot.placed, asked, room)
+
     told = {text: count for text, count in reasons.items() if count}
-    return _come_back(lower, nodes, np.flatnonzero(~hopeless), asked, room, told)
+    tried = np.flatnonzero(~hopeless)
+    order, (victims, violations, highest, total), earliest = _come_back(lower, tried, asked, room)
+    return Costs(nodes[tried[order]], victims, violations, highest, total, earliest, told, victims_on)
 
 
 def _come_back(
-    lower: _Lower,
-    nodes: Indices,
-    tried: Indices,
-    asked: Sequence[Amounts],
-    room: Sequence[Amounts],
-    reasons: dict[str, int],
-) -> Costs:
+    lower: _Lower, tried: Indices, asked: Sequence[Amounts], room: Sequence[Amounts]
+) -> tuple[Indices, Amounts, NDArray[np.float64]]:
     """Puts the pods back, on all nodes that are tried at once: the first of each node, the second, and so on.
+
+    The order in which the nodes are dealt with; victims, violations, highest and total; and the earliest start.
 
     Nodes with more pods stand before those with fewer, so that those who still have one are a slice.
     """
-    number = lower.number[tried]
+    number = lower.number.take(tried)
     most = int(number.max(initial=0))
-    tried = tried[_order(most - number)]
-    begin = lower.begin[tried]
+    order = _order(most - number)
+    tried = tried.take(order)
+    begin = lower.begin.take(tried)
     still = np.cumsum(np.bincount(number, minlength=most + 1)[::-1])[::-1]  # [n]: so many nodes have n pods or more
-    frees = [free[tried] for free in room]
-    victims, violations, highest, total = np.zeros((4, len(tried)), dtype=np.int64)
+    frees = [free.take(tried) for free in room]
+    columns = np.zeros((4, len(tried)), dtype=np.int64)
+    victims, violations, highest, total = columns
+    highest[:] = _LOWEST
     earliest = np.zeros(len(tried), dtype=np.float64)
     for rank in range(most):
         here = slice(0, int(still[rank + 1]))
@@ -126,21 +136,23 @@ def _come_back(
         goes = np.zeros(len(at), dtype=np.bool_)
         for amounts, free in zip(wanted, frees, strict=True):
             goes |= amounts > free[here]
-        stays = ~goes
-        for amounts, free in zip(wanted, frees, strict=True):
-            free[here] -= amounts * stays
+        if not goes.all():
+            stays = ~goes
+            for amounts, free in zip(wanted, frees, strict=True):
+                np.subtract(free[here], amounts, out=free[here], where=stays)
         if not goes.any():
             continue
-        priority, started = lower.priority.take(at), lower.started.take(at)
+        slots = lower.slots.take(at)
+        priority, started = lower.priorities.take(slots), lower.started.take(slots)
         above = goes & ((victims[here] == 0) | (priority > highest[here]))
         sooner = goes & (priority == highest[here]) & (started < earliest[here])
         np.copyto(earliest[here], started, where=above | sooner)
         np.copyto(highest[here], priority, where=above)
         victims[here] += goes
-        total[here] += (priority + 2**31) * goes
+        total[here] += (priority - _LOWEST) * goes
         if lower.violating is not None:
             violations[here] += lower.violating.take(at) & goes
-    return Costs(nodes[tried], victims, violations, highest, total, earliest, reasons)
+    return order, columns, earliest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,8 +164,10 @@ class _Lower:
     """(nodes,): the place of each node's first pod."""
     number: NDArray[np.int64]
     """(nodes,)"""
-    priority: Amounts
+    priorities: Amounts
+    """Of all slots."""
     started: NDArray[np.float64]
+    """Of all slots."""
     violating: Mask | None
     """Those that break a disruption budget once all that are more important have been evicted; they come first.
 
@@ -166,35 +180,53 @@ class _Lower:
         node_of, priorities = placed.columns()
         place = np.full(snapshot.count + 1, -1, dtype=np.int32)  # the last entry is for free slots
         place[nodes] = np.arange(len(nodes), dtype=np.int32)
-        slots = np.flatnonzero((priorities < pod.priority) & (place[node_of] >= 0))
-        priority, started, at = priorities[slots], placed.started[slots], place[node_of[slots]]
-        order = np.argsort(started, kind="stable")  # mostly in this order already
+        at = place.take(node_of)
+        slots = np.flatnonzero((priorities < pod.priority) & (at >= 0))
+        started = placed.started
+        slots = slots.take(np.argsort(started.take(slots), kind="stable"))  # mostly in this order already
+        priority = priorities.take(slots)
         if len(priority) and priority.min() != priority.max():
-            order = order[_order(pod.priority - 1 - priority[order])]
-        order = order[_order(at[order])]
-        number = np.bincount(at, minlength=len(nodes))
+            slots = slots.take(_order(pod.priority - 1 - priority))
+        here = at.take(slots)
+        slots = slots.take(_order(here))
+        number = np.bincount(here, minlength=len(nodes))
         begin = np.cumsum(number) - number
         violating = None
         if snapshot.catalog.budgets:
-            violating = _violating(snapshot, slots[order], np.repeat(begin, number))
-            sooner = np.argsort(~violating, kind="stable")
-            sooner = sooner[_order(at[order[sooner]])]
-            order, violating = order[sooner], violating[sooner]
-        return cls(slots[order], begin, number, priority[order], started[order], violating)
+            violating = _violating(snapshot, slots, np.repeat(begin, number))
+            order = np.argsort(~violating, kind="stable")
+            order = order.take(_order(at.take(slots.take(order))))
+            slots, violating = slots.take(order), violating.take(order)
+        return cls(slots, begin, number, priorities, started, violating)
 
-    def asked(self, placed: PlacedPods, need: Need) -> Amounts:
-        """What each pod gives back when it goes."""
-        if need.column is None:
-            return np.ones(len(self.slots), dtype=np.int64)
-        return placed.asked(need.column, self.slots)
+    def asked(self, placed: PlacedPods, needs: Sequence[Need]) -> list[Amounts]:
+        """For each need, what each pod gives back when it goes."""
+        kinds = placed.kinds(self.slots)
+        ones = np.ones(len(self.slots), dtype=np.int64)
+        return [ones if need.column is None else placed.asked(need.column).take(kinds) for need in needs]
 
     def summed(self, amounts: Amounts) -> Amounts:
         """(nodes,)"""
         sums = np.zeros(len(self.number), dtype=np.int64)
         some = np.flatnonzero(self.number)
         if len(some):
-            sums[some] = np.add.reduceat(amounts, self.begin[some])
+            sums[some] = np.add.reduceat(amounts, self.begin.take(some))
         return sums
+
+    def victims_on(
+        self, place: int, placed: PlacedPods, asked: Sequence[Amounts], room: Sequence[Amounts]
+    ) -> list[PodInfo]:
+        """Those who do not come back to one node."""
+        left = [int(free[place]) for free in room]
+        ended = []
+        begin = int(self.begin[place])
+        for at in range(begin, begin + int(self.number[place])):
+            wanted = [int(amounts[at]) for amounts in asked]
+            if all(amount <= free for amount, free in zip(wanted, left, strict=True)):
+                left = [free - amount for amount, free in zip(wanted, left, strict=True)]
+            else:
+                ended.append(self.slots[at])
+        return placed.info_at(np.array(ended, dtype=np.intp))
 
 
 def _violating(snapshot: Snapshot, slots: Indices, begin: Indices) -> Mask:
