@@ -101,8 +101,8 @@ GUARDS = (
         "drain-fits",
         "a drain that the rest has no room for does not begin (section 7)",
         "vpod/autoscaler.py",
-        "        if not drain.fits(state, goal, now):",
-        "        if False:",
+        "    if drain.fits(state, DrainGoal(lowest, now), now):",
+        "    if True:",
         (_DRAIN,),
     ),
     Mutation(
