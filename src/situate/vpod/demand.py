@@ -148,6 +148,8 @@ def _one_more(state: State) -> int:
     """One pod above those that take part while a rule leaves a vpod short, and no pod is on its way."""
     if any(state.causes[cause] for cause in _ABSENT) or state.causes.total() < state.replicas:
         return 0
+    if any(slot.verdict.until is not None for o, slot in state.slots.items() if o < state.replicas):
+        return 0  # it terminates or is not ready yet: it comes back, or is given up in its time
     if state.replicas >= sum(entry.wanted for entry in state.vpods.values()):
         return 0  # a pod for each vreplica has not helped: nor will another one
     return (

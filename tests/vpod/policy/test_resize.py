@@ -233,3 +233,14 @@ def test_a_pod_helps_nobody_whose_quota_is_used_up() -> None:
     seen, decision = grown_until_calm(state, 8)
     assert (seen, decision.left) == ([2], 6)
     assert "QuotaExceeded" in str(decision.shortage)
+
+
+@pytest.mark.rule("vpod:B5", "vpod:B6")
+def test_no_pod_is_asked_for_while_one_that_may_help_comes_back() -> None:
+    state = cluster("aaa", replace(OPTIONS, placing=EVEN))
+    schedule(state, 8, {0: 8}, name="other")
+    state.observe_pod(PodFacts("s-2", "n2", deleting=True), 0.0)
+    assert schedule(state, 8).left
+    assert pods_needed(state) <= 3
+    state.advance(60.0)  # it is given up
+    assert pods_needed(state) == 4
