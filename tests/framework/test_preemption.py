@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from situate.framework import preemption
 from situate.framework.catalog import Budget
 from situate.framework.cycle import find_feasible
-from situate.framework.preemption_costs import needs_of
-from situate.framework.profile import profile_of
+from situate.framework.preemption_costs import checks_of
+from situate.framework.profile import Profile, profile_of
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.objects.label_selectors import selector_of
@@ -26,6 +26,7 @@ from situate.objects.pods import Pod, PodSpec, PodStatus
 from situate.objects.selectors import LabelSelector
 from situate.plugins.inter_pod_affinity import InterPodAffinity
 from situate.plugins.node_affinity import NodeAffinity
+from situate.plugins.node_declared_features import NodeDeclaredFeatures
 from situate.plugins.node_ports import NodePorts
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.node_unschedulable import NodeUnschedulable
@@ -122,13 +123,20 @@ def test_victims_are_those_of_the_plain_twin(case: tuple[World, Pod], seed: int)
 
 
 BY_AMOUNT = profile_of(
-    "default-scheduler", [(plugin(), 1) for plugin in (PrioritySort, NodeUnschedulable, NodeAffinity, NodeResourcesFit)]
+    "default-scheduler",
+    [
+        (plugin(), 1)
+        for plugin in (PrioritySort, NodeUnschedulable, NodeAffinity, NodeResourcesFit, NodeDeclaredFeatures)
+    ],
 )
 
 
+@pytest.mark.parametrize("profile", [pytest.param(BY_AMOUNT, id="by amounts"), pytest.param(PROFILE, id="by more")])
 @given(worlds(nodes=5, pods=25), st.integers(0, 2**32 - 1))
 @settings(max_examples=200)
-def test_comparing_all_nodes_at_once_finds_what_trying_each_of_them_finds(case: tuple[World, Pod], seed: int) -> None:
+def test_comparing_all_nodes_at_once_finds_what_trying_each_of_them_finds(
+    profile: Profile, case: tuple[World, Pod], seed: int
+) -> None:
     random = Random(seed)
     world, pod = case[0], important(case[1])
     vectors = Vectors.of(world)
@@ -138,12 +146,13 @@ def test_comparing_all_nodes_at_once_finds_what_trying_each_of_them_finds(case: 
     if random.random() < 0.4:
         _, other = random_case(seed, 1, 0)
         promised[random.randrange(len(world.nodes))] = (vectors.read(other),)
-    found = find_feasible(BY_AMOUNT, info, snapshot)
+    found = find_feasible(profile, info, snapshot)
     nodes = preemption.nodes_that_might_help(found.diagnosis().codes())
-    assert needs_of(BY_AMOUNT, info, found.prepared, snapshot) is not None, "the slow path was taken"
-    fast = preemption.find_cheapest(BY_AMOUNT, info, found.prepared, snapshot, nodes, promised)
-    plain = preemption.find_candidates(BY_AMOUNT, info, found.prepared, snapshot, nodes, promised)
-    assert fast.reasons == plain.reasons
+    if profile is BY_AMOUNT:
+        assert checks_of(profile, info, found.prepared, snapshot).complete, "the slow path was taken"
+    fast = preemption.find_cheapest(profile, info, found.prepared, snapshot, nodes, promised)
+    plain = preemption.find_candidates(profile, info, found.prepared, snapshot, nodes, promised)
+    assert plain.candidates or fast.reasons == plain.reasons
     assert bool(fast.candidates) == bool(plain.candidates)
     if plain.candidates:
         (one,), other_one = fast.candidates, preemption.choose(sorted(plain.candidates, key=lambda each: each.node))

@@ -17,7 +17,6 @@ from situate.framework.plugin import (
     HIGHEST,
     Diagnosis,
     Plugin,
-    PreFilterExtensions,
     PreFilterPlugin,
     Scores,
 )
@@ -208,8 +207,8 @@ def _changed(
     states = dict(prepared.states)
     for plugin in profile.pre_filter:
         name = plugin.name
-        if name in states and isinstance(plugin, PreFilterExtensions):
-            change = getattr(plugin, method)
+        change = getattr(plugin, method, None)  # isinstance with a protocol costs as much as all the rest
+        if name in states and change is not None:
             states[name] = call(plugin, "PreFilterExtensions", change, states[name], pod, other, node, snapshot)
     return Prepared(states, prepared.skipped, prepared.only, prepared.restricting, prepared.status)
 

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.budgets import guards
-from situate.framework.cycle import Nominations, Prepared
+from situate.framework.cycle import Nominations, Prepared, call
 from situate.framework.placed import PlacedPods
 from situate.framework.plugin import Need, Reads
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
 from situate.framework.snapshot import Snapshot
-from situate.framework.verdict import Indices, Mask
+from situate.framework.verdict import Indices, Mask, Verdict, count_reasons
 
 Amounts = NDArray[np.int64]
 
@@ -63,42 +63,60 @@ class Costs:
         return int(left[np.argmin(self.nodes[left])])
 
 
-def needs_of(profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot) -> tuple[Need, ...] | None:
-    """All that the filters demand of a node's load; None if one of them looks at more than amounts."""
-    needs: list[Need] = []
+@dataclass(frozen=True, slots=True, eq=False)
+class Checks:
+    """What filters say that can be told for all nodes at once, whatever pods go."""
+
+    steps: tuple[tuple[Need, ...] | Verdict, ...]
+    """In the order of the filters: amounts that have to be free, or which nodes pass for good."""
+    complete: bool
+    """Whether these are all filters; else those before the first one that looks at more."""
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        return tuple(need for step in self.steps if isinstance(step, tuple) for need in step)
+
+
+def checks_of(profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot) -> Checks:
+    """As far as they go."""
+    steps: list[tuple[Need, ...] | Verdict] = []
     for plugin in profile.filter:
-        if plugin.name in prepared.skipped or getattr(plugin, "reads", Reads.CLUSTER) is Reads.NODE:
+        if plugin.name in prepared.skipped:
             continue
-        needs_here = getattr(plugin, "needs", None)  # isinstance with a protocol costs as much as all the rest
-        if needs_here is None:
-            return None
-        needs += needs_here(pod, snapshot)
-    return tuple(needs)
+        needs = getattr(plugin, "needs", None)  # isinstance with a protocol costs as much as all the rest
+        if needs is not None:
+            steps.append(call(plugin, "Needs", needs, pod, snapshot))
+        elif getattr(plugin, "reads", Reads.CLUSTER) is Reads.NODE:
+            steps.append(call(plugin, "Filter", plugin.filter, prepared.states.get(plugin.name), pod, snapshot))
+        else:
+            return Checks(tuple(steps), complete=False)
+    return Checks(tuple(steps), complete=True)
 
 
 def costs(
-    pod: PodInfo, snapshot: Snapshot, nodes: Indices, needs: Sequence[Need], nominations: Nominations, no_victims: str
+    pod: PodInfo, snapshot: Snapshot, nodes: Indices, checks: Checks, nominations: Nominations, no_victims: str
 ) -> Costs:
     """Of a snapshot of all nodes. `nominations`: pods of at least the pod's priority that were promised a node.
 
     `no_victims` is the reason of a node without pods of lower priority.
     """
     lower = _Lower.of(pod, snapshot, nodes)
+    needs = checks.needs
     asked = lower.asked(snapshot.placed, needs)
     room = [_room(need, snapshot, nodes) + lower.summed(amounts) for need, amounts in zip(needs, asked, strict=True)]
     hopeless = lower.number == 0
     reasons = {no_victims: int(np.count_nonzero(hopeless))}
     # A node has to do without the pods that it is promised to, and then with them.
-    for promised in (False, True):
+    for promised in (False, True)[: 1 + bool(nominations)]:
         if promised:
             for need, free in zip(needs, room, strict=True):
                 _take_promised(need, free, nodes, nominations)
-        failed = [(free < 0) & ~hopeless for free in room]
-        for need, where in zip(needs, failed, strict=True):
-            reasons[need.reason] = reasons.get(need.reason, 0) + int(np.count_nonzero(where))
-            hopeless |= where
-        if not nominations:
-            break
+        frees = iter(room)
+        for step in checks.steps:
+            if isinstance(step, tuple):
+                _check_amounts(step, [next(frees) for _ in step], hopeless, reasons)
+            elif not promised:
+                _check_for_good(step, nodes, hopeless, reasons)
 
     def victims_on(node: int) -> list[PodInfo]:
         return lower.victims_on(int(np.searchsorted(nodes, node)), snapshot.placed, asked, room)
@@ -107,6 +125,25 @@ def costs(
     tried = np.flatnonzero(~hopeless)
     order, (victims, violations, highest, total), earliest = _come_back(lower, tried, asked, room)
     return Costs(nodes[tried[order]], victims, violations, highest, total, earliest, told, victims_on)
+
+
+def _check_amounts(needs: Sequence[Need], room: Sequence[Amounts], hopeless: Mask, reasons: dict[str, int]) -> None:
+    """Marks and counts the nodes that are short of something, for each thing that they are short of."""
+    failed = [(free < 0) & ~hopeless for free in room]
+    for need, where in zip(needs, failed, strict=True):
+        reasons[need.reason] = reasons.get(need.reason, 0) + int(np.count_nonzero(where))
+        hopeless |= where
+
+
+def _check_for_good(verdict: Verdict, nodes: Indices, hopeless: Mask, reasons: dict[str, int]) -> None:
+    """Marks and counts the nodes that are refused whatever goes."""
+    where = ~verdict.passes[nodes] & ~hopeless
+    if where.any():
+        there = np.zeros(len(verdict.passes), dtype=np.bool_)
+        there[nodes[where]] = True
+        for text, number in count_reasons([(verdict.refusals(), there)]).items():
+            reasons[text] = reasons.get(text, 0) + number
+        hopeless |= where
 
 
 def _come_back(

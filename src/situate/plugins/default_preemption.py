@@ -18,6 +18,8 @@ from situate.framework.plugin import Diagnosis, PostFiltered
 from situate.framework.pods import PodInfo
 from situate.framework.post_filter import Cycle
 from situate.framework.preemption import (
+    ABSOLUTE,
+    PERCENTAGE,
     Candidate,
     Search,
     candidates_to_find,
@@ -32,8 +34,6 @@ from situate.framework.verdict import Codes
 from situate.objects.settings import Mistake
 
 _NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
-_PERCENTAGE: Final = 10
-_ABSOLUTE: Final = 100
 
 
 class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -54,7 +54,7 @@ class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
         if percentage is None and absolute is None:
             return None
         return candidates_to_find(
-            nodes, _PERCENTAGE if percentage is None else percentage, _ABSOLUTE if absolute is None else absolute
+            nodes, PERCENTAGE if percentage is None else percentage, ABSOLUTE if absolute is None else absolute
         )
 
 
