@@ -58,7 +58,7 @@ from tests.plugins.twins import (
 )
 from tests.plugins.twins.world import PASS, Answer, World
 from tests.plugins.vector import Vectors
-from tests.plugins.worlds import HOSTNAME, ZONE, random_case, worlds
+from tests.plugins.worlds import HOSTNAME, ZONE, Case, random_case, worlds
 
 FilterTwin = Callable[[Pod, Node, World], Answer]
 ScoreTwin = Callable[[Pod, Sequence[Node], World], list[int] | None]
@@ -168,7 +168,7 @@ def by_twin(twin: FilterTwin, pod: Pod, world: World) -> dict[str, Answer]:
 @pytest.mark.parametrize("name", FILTERS)
 @given(worlds())
 @settings(max_examples=100, deadline=None)
-def test_filters(name: str, case: tuple[World, Pod]) -> None:
+def test_filters(name: str, case: Case) -> None:
     world, pod = case
     plugin, twin = FILTERS[name]
     wanted = by_twin(twin, pod, world)
@@ -179,7 +179,7 @@ def test_filters(name: str, case: tuple[World, Pod]) -> None:
 @pytest.mark.parametrize("name", SCORES)
 @given(worlds(), st.integers(0, 2**16))
 @settings(max_examples=100, deadline=None)
-def test_scores(name: str, case: tuple[World, Pod], draw: int) -> None:
+def test_scores(name: str, case: Case, draw: int) -> None:
     world, pod = case
     plugin, twin = SCORES[name]
     feasible = sorted(Random(draw).sample(range(len(world.nodes)), 1 + draw % len(world.nodes)))
@@ -193,7 +193,7 @@ def test_scores(name: str, case: tuple[World, Pod], draw: int) -> None:
 
 @given(worlds(), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
-def test_the_order_of_the_nodes_changes_nothing(case: tuple[World, Pod], random: Random) -> None:
+def test_the_order_of_the_nodes_changes_nothing(case: Case, random: Random) -> None:
     world, pod = case
     order = list(range(len(world.nodes)))
     random.shuffle(order)
@@ -214,9 +214,7 @@ RELATIONAL = {name: FILTERS[name] for name in ("spread", "spread, listed default
 @pytest.mark.parametrize("name", RELATIONAL)
 @given(worlds(), st.integers(0, 2**32 - 1))
 @settings(max_examples=100, deadline=None)
-def test_a_state_with_a_pod_added_or_removed_is_the_state_of_that_cluster(
-    name: str, case: tuple[World, Pod], seed: int
-) -> None:
+def test_a_state_with_a_pod_added_or_removed_is_the_state_of_that_cluster(name: str, case: Case, seed: int) -> None:
     world, pod = case
     plugin, twin = RELATIONAL[name]
     vectors = Vectors.of(world)
@@ -241,7 +239,7 @@ def test_a_state_with_a_pod_added_or_removed_is_the_state_of_that_cluster(
 
 @given(worlds(), st.lists(st.integers(0, 2**32 - 1), max_size=6))
 @settings(max_examples=100, deadline=None)
-def test_counts_follow_pods_that_come_and_go(case: tuple[World, Pod], seeds: list[int]) -> None:
+def test_counts_follow_pods_that_come_and_go(case: Case, seeds: list[int]) -> None:
     """What was counted once is moved by every placement, and still says what a fresh count would."""
     world, pod = case
     vectors = Vectors.of(world)

@@ -113,6 +113,8 @@ def find_cheapest(
     Where only amounts decide, the nodes are compared in columns. Otherwise that comparison tells which nodes are not
     worth a dry run: what other filters demand besides can only make the most important victim more important.
     """
+    if not len(nodes):
+        return Search((), {})
     promised = nominations or {}
     checks = checks_of(profile, pod, prepared, snapshot)
     compared = costs(pod, snapshot, nodes, checks, promised, NO_VICTIMS)

@@ -106,8 +106,8 @@ def costs(
     room = [_room(need, snapshot, nodes) + lower.summed(amounts) for need, amounts in zip(needs, asked, strict=True)]
     hopeless = lower.number == 0
     reasons = {no_victims: int(np.count_nonzero(hopeless))}
-    # A node has to do without the pods that it is promised to, and then with them.
-    for promised in (False, True)[: 1 + bool(nominations)]:
+    # A node has to do without the pods that it is promised to, for all filters, and then with them.
+    for promised in (False, True) if nominations and checks.complete else (False,):
         if promised:
             for need, free in zip(needs, room, strict=True):
                 _take_promised(need, free, nodes, nominations)
