@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
@@ -262,6 +263,23 @@ def test_counts_follow_pods_that_come_and_go(case: Case, seeds: list[int]) -> No
             world = world.with_pods(stranger)
             snapshot = vectors.snapshot.assume(vectors.read(stranger), index)
         vectors = Vectors(snapshot, vectors.reader)
+
+
+@given(worlds(), st.sampled_from("xy"), st.sampled_from("xy"))
+@settings(max_examples=100)
+def test_labels_of_namespaces_are_heeded_once_they_change(case: Case, east: str, west: str) -> None:
+    world, pod = case
+    plugin, twin = FILTERS["affinity"]
+    vectors = Vectors.of(world)
+    vectors.filter(plugin, pod)
+    changed = dataclasses.replace(world, namespaces={"east": {"team": east}, "west": {"team": west}})
+    catalog = dataclasses.replace(vectors.snapshot.catalog, namespaces=changed.namespaces)
+    vectors = Vectors(vectors.snapshot.with_catalog(catalog), vectors.reader)
+    wanted = by_twin(twin, pod, changed)
+    assert (vectors.filter(plugin, pod) or dict.fromkeys(wanted, PASS)) == wanted
+    plugin, score = SCORES["affinity"]
+    scored, expected = vectors.scores(plugin, pod), score(pod, changed.nodes, changed)
+    assert (scored or [0] * len(world.nodes)) == (expected or [0] * len(world.nodes))
 
 
 def named(pod: Pod, name: str, node: Node) -> Pod:

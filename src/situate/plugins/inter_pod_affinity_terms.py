@@ -18,6 +18,9 @@ NAME: Final = "InterPodAffinity"
 
 Kind = Literal["affinity", "anti_affinity", "preferred_affinity", "preferred_anti_affinity"]
 """Of terms, as `PodTemplate` names them."""
+_KINDS: Final[tuple[Kind, ...]] = ("affinity", "anti_affinity", "preferred_affinity", "preferred_anti_affinity")
+
+Namespaces = Mapping[str, Mapping[str, str]] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +33,8 @@ class Wanted:
     """A question for each required term."""
     preferred: tuple[Question, ...]
     """A question for each topology key: weights, negative for anti-affinity."""
-    heeded: Mapping[str, Mapping[str, str]]
-    """What the key of the plan names by identity."""
+    heeded: Namespaces
+    """What the key of the plan names by identity; None if the labels of namespaces do not matter."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,15 +54,22 @@ class Concern:
 def wanted(template: PodTemplate, snapshot: Snapshot) -> Wanted:
     """What pods of this template ask of others."""
     catalog = snapshot.catalog
-    key = (NAME, template, id(catalog.namespaces))
-    return snapshot.nodes.plan(key, lambda: _wanted(template, catalog))
+    terms = (
+        *template.affinity,
+        *template.anti_affinity,
+        *template.preferred_affinity,
+        *template.preferred_anti_affinity,
+    )
+    heeded = catalog.namespaces if _select_namespaces(terms) else None
+    return snapshot.nodes.plan((NAME, template, id(heeded)), lambda: _wanted(template, catalog, heeded))
 
 
 def concern(pod: PodInfo, snapshot: Snapshot) -> Concern:
     """What the pods in place say about this one."""
     live, catalog = snapshot.live_terms, snapshot.catalog
-    key = (NAME, pod.namespace, id(pod.labels), id(catalog.namespaces))
-    return live.plan(key, lambda: _concern(pod.namespace, pod.labels, live, catalog))
+    heeded = catalog.namespaces if live.plan((NAME, "selects"), lambda: _live_terms_select(live)) else None
+    key = (NAME, pod.namespace, id(pod.labels), id(heeded))
+    return live.plan(key, lambda: _concern(pod.namespace, pod.labels, live, catalog, heeded))
 
 
 def matches_all(terms: Iterable[AffinityTerm], pod: PodInfo, namespaces: NamespaceLabels) -> bool:
@@ -67,9 +77,18 @@ def matches_all(terms: Iterable[AffinityTerm], pod: PodInfo, namespaces: Namespa
     return all(term.pods.selects(pod.namespace, pod.labels, namespaces) for term in terms)
 
 
-def _wanted(template: PodTemplate, catalog: Catalog) -> Wanted:
+def _select_namespaces(terms: Iterable[AffinityTerm]) -> bool:
+    """Whether the labels of namespaces matter."""
+    return any(not term.pods.namespace_selector.nothing for term in terms)
+
+
+def _live_terms_select(live: LiveTerms) -> bool:
+    return any(_select_namespaces(_terms(template, kind)) for template in live.templates for kind in _KINDS)
+
+
+def _wanted(template: PodTemplate, catalog: Catalog, heeded: Namespaces) -> Wanted:
     terms = template.affinity
-    asker = template, id(catalog.namespaces)
+    asker = template, id(heeded)
 
     def all_match(pod: PodInfo) -> int:
         return int(matches_all(terms, pod, catalog.namespace_labels))
@@ -90,7 +109,7 @@ def _wanted(template: PodTemplate, catalog: Catalog) -> Wanted:
         )
         for key in _keys(term for _, term in wishes)
     )
-    return Wanted(affinity, anti_affinity, preferred, catalog.namespaces)
+    return Wanted(affinity, anti_affinity, preferred, heeded)
 
 
 def _preference(
@@ -106,7 +125,9 @@ def _preference(
     return Question(identity, key, weight)
 
 
-def _concern(namespace: str, labels: Mapping[str, str], live: LiveTerms, catalog: Catalog) -> Concern:
+def _concern(
+    namespace: str, labels: Mapping[str, str], live: LiveTerms, catalog: Catalog, heeded: Namespaces
+) -> Concern:
     def concerning(kind: Kind) -> list[AffinityTerm]:
         return [
             term
@@ -122,7 +143,7 @@ def _concern(namespace: str, labels: Mapping[str, str], live: LiveTerms, catalog
         tuple(_owners(term, "anti_affinity") for term in concerning("anti_affinity")),
         tuple(_owners(term, "affinity") for term in concerning("affinity")),
         tuple(liked),
-        (labels, catalog.namespaces),
+        (labels, heeded),
     )
 
 
