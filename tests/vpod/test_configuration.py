@@ -49,6 +49,12 @@ def test_moves_are_a_number_or_a_share() -> None:
     assert parsed(rebalance={"maxMoves": "20%"}).options().rebalance.max_moves_share == 0.2
 
 
+@pytest.mark.parametrize("period", ["100ms", "1s", 0.1])
+def test_periods_may_be_as_short_as_a_tenth_of_a_second(period: str | float) -> None:
+    entry = parsed(refreshPeriod=period, retryPeriod=period, rebalance={"interval": period})
+    assert min(entry.refresh_period, entry.retry_period, entry.rebalance.interval) >= 0.1
+
+
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
@@ -61,6 +67,22 @@ def test_moves_are_a_number_or_a_share() -> None:
         pytest.param({"minReplicas": 5, "maxReplicas": 3}, "at least minReplicas, which is 5", id="crossed limits"),
         pytest.param({"topologyRequired": True}, "set topology to zone or node", id="required without a topology"),
         pytest.param({"rebalance": {"maxMoves": "101%"}}, "a percentage", id="a percentage above 100"),
+        pytest.param(
+            {"refreshPeriod": "1ns"}, 'refreshPeriod: found "1ns", allowed: a duration', id="no pause to speak of"
+        ),
+        pytest.param(
+            {"rebalance": {"interval": "99ms"}}, "number of seconds of at least 0.1", id="evened out all the time"
+        ),
+        pytest.param(
+            {"retryPeriod": "1ms"},
+            "vpod[0].retryPeriod: found 0.001s, allowed: 0, which means 1s, or at least 0.1s",
+            id="retried without a pause",
+        ),
+        pytest.param(
+            {"policy": "pack", "rebalance": {"enabled": True}},
+            "vpod[0].rebalance.enabled: found true, allowed: false where policy is pack",
+            id="packed and evened out",
+        ),
         pytest.param({"statefulSetName": "mine"}, "vpod[0].sources[0].sourceKind: missing", id="no kind implied"),
         pytest.param({"sources": [{"kind": "Report"}]}, "only Knative's kinds are known", id="an unknown kind alone"),
     ],

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from situate.testing.vpod.builders import amounts, placed, state, vpod, with_placements
 from situate.vpod.decide import MoveCause, commit
 from situate.vpod.model import Key
-from situate.vpod.options import RebalanceOptions, Topology
+from situate.vpod.options import PolicyName, RebalanceOptions, Topology
+from situate.vpod.policy.registry import Policy, Predicate
 from situate.vpod.rebalance import candidates, is_due, moves_allowed, rebalanced
 from situate.vpod.records import DrainGoal
 from situate.vpod.state import State
@@ -91,6 +92,31 @@ def test_zones_are_evened_out_before_pods() -> None:
         3, 20, [vpod("a/b", 8, placed(6, 1, 1))], zones=["x", "y", "y"], rebalance=MANY, topology=Topology.ZONE
     )
     assert settle(kept, B, 3) == ([4, 2, 2], 2)
+
+
+@pytest.mark.rule("vpod:B7")
+@pytest.mark.parametrize(
+    ("predicate", "held", "want"),
+    [
+        pytest.param(Predicate("NoMaxResourceCount", '{"NumPartitions": 2}'), (5, 1), [3, 3, 0], id="not a third pod"),
+        pytest.param(Predicate("NoMaxResourceCount", '{"NumPartitions": 1}'), (6,), [6, 0, 0], id="nor a second one"),
+        pytest.param(Predicate("NoMaxResourceCount", '{"NumPartitions": 3}'), (6,), [2, 2, 2], id="all it may"),
+        pytest.param(Predicate("EvenPodSpread", '{"MaxSkew": 1}'), (3, 1, 1), [2, 2, 1], id="even once it has moved"),
+    ],
+)
+def test_no_pod_takes_what_the_predicates_refuse_it(
+    predicate: Predicate, held: tuple[int, ...], want: list[int]
+) -> None:
+    kept = state(
+        3,
+        10,
+        [vpod("a/b", sum(held), placed(*held))],
+        rebalance=MANY,
+        policy=PolicyName.POLICY,
+        placing=Policy((predicate,), ()),
+    )
+    after, _ = settle(kept, B, 3)
+    assert after == want
 
 
 @pytest.mark.rule("vpod:S4")

@@ -11,7 +11,17 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from situate.objects.settings import ALLOWED, Duration, Mistake, NamespaceName, ObjectName, PositiveDuration, shown
+from situate.objects.durations import format_duration
+from situate.objects.settings import (
+    ALLOWED,
+    FORM,
+    Duration,
+    Mistake,
+    NamespaceName,
+    ObjectName,
+    PositiveDuration,
+    shown,
+)
 from situate.vpod.model import INT32_MAX
 from situate.vpod.options import (
     DrainOptions,
@@ -29,8 +39,13 @@ from situate.vpod.options import (
 DEFAULT_RETRY_PERIOD = 1.0
 """Seconds; what a `retryPeriod` of 0 means."""
 
+SHORTEST_PERIOD = 0.1
+"""Seconds."""
+
 Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 PositiveCount = Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
+Period = Annotated[float, msgspec.Meta(ge=SHORTEST_PERIOD, extra={FORM: "duration"})]
+"""Seconds between two rounds of something that is done for ever: with less it would be done without a pause."""
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Percentage = Annotated[
     str, msgspec.Meta(pattern=r"^(100|[0-9]{1,2})%$", extra={ALLOWED: 'a percentage from "0%" to "100%"'})
@@ -72,7 +87,7 @@ class PackSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class RebalanceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     enabled: bool = False
-    interval: PositiveDuration = 300.0
+    interval: Period = 300.0
     max_moves_per_v_pod: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] = msgspec.field(
         default=1, name="maxMovesPerVPod"
     )
@@ -182,7 +197,7 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     pod_capacity: PositiveCount
     sources: tuple[SourceSettings, ...] = (SourceSettings(kind="ConsumerGroup"),)
     min_replicas: Count = 0
-    refresh_period: PositiveDuration = 100.0
+    refresh_period: Period = 100.0
     retry_period: Duration = 0.0
     """0 means 1 s."""
     scale_cache_config: ScaleCacheSettings = ScaleCacheSettings()
@@ -212,6 +227,15 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
             yield Mistake("maxReplicas", str(self.max_replicas), f"at least minReplicas, which is {self.min_replicas}")
         if self.topology_required and self.topology == "none":
             yield Mistake("topologyRequired", "true", "false where topology is none", "set topology to zone or node")
+        if 0 < self.retry_period < SHORTEST_PERIOD:
+            yield Mistake("retryPeriod", format_duration(self.retry_period), "0, which means 1s, or at least 0.1s")
+        if self.rebalance.enabled and self.policy == "pack":
+            yield Mistake(
+                "rebalance.enabled",
+                "true",
+                "false where policy is pack",
+                "packing fills the lowest pods and rebalancing evens them out; for even ones set policy to spread",
+            )
         if not self.sources:
             yield Mistake("sources", "[]", "at least one kind", "leave the key out for Knative's ConsumerGroups")
         for index, source in enumerate(self.sources):

@@ -129,6 +129,8 @@ class Options:
             raise ValueError(f"quota.namespaceMaxShare is {self.namespace_max_share}, allowed: above 0, at most 1")
         if self.topology_required and self.topology is Topology.NONE:
             raise ValueError("topologyRequired is true with topology none; set topology to zone or node")
+        if self.rebalance.enabled and self.policy is PolicyName.PACK:
+            raise ValueError("rebalance.enabled is true with policy pack, which fills the pods that it would even out")
 
     @property
     def safe(self) -> bool:

@@ -1,19 +1,21 @@
 """Opt-in rebalance (B7): moves a satisfied vpod towards even, with the fewest moves and never more than allowed.
 
 A move takes from the pod that holds most of the vpod and gives to the one that holds least and has room, as long as
-they differ by two or more. Pods that are held neither give nor take. With a topology, domains are evened out first,
-then the pods inside each.
+they differ by two or more. Pods that are held neither give nor take, and none takes what the predicates of
+`policy: policy` refuse it. With a topology, domains are evened out first, then the pods inside each.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from situate.vpod.decide import Decision, MoveCause, resettled
 from situate.vpod.model import Key
-from situate.vpod.options import Topology
+from situate.vpod.options import PolicyName, Topology
 from situate.vpod.pods import PodClass
+from situate.vpod.policy import resize
 from situate.vpod.situation import Situation
 from situate.vpod.state import State
 
@@ -83,9 +85,10 @@ def _next_move(situation: Situation, own: dict[int, int]) -> tuple[int, int] | N
         for name in sorted(totals, key=lambda name: (totals[name], name)):
             if totals[fullest] - totals[name] < 2:
                 break
-            taker = _emptiest(situation, own, domains[name], situation.fresh(own, set(), name))
+            giver = max(domains[fullest], key=lambda o: (own[o], o))
+            taker = _emptiest(situation, own, giver, domains[name], situation.fresh(own, set(), name))
             if taker is not None:
-                return max(domains[fullest], key=lambda o: (own[o], o)), taker
+                return giver, taker
     for name in sorted(domains):
         move = _between(situation, own, domains[name], situation.fresh(own, set(), name))
         if move is not None:
@@ -101,18 +104,22 @@ def _between(
     giver = max(holding, key=lambda o: (own[o], o))
     if own[giver] < 2:
         return None
-    taker = _emptiest(situation, own, holding, fresh)
-    if taker is None or own[giver] - own.get(taker, 0) < 2:
-        return None
-    return giver, taker
+    emptier = (ordinal for ordinal in holding if own[giver] - own[ordinal] >= 2)
+    taker = _emptiest(situation, own, giver, emptier, fresh)
+    return (giver, taker) if taker is not None else None
 
 
-def _emptiest(situation: Situation, own: dict[int, int], holding: Iterable[int], fresh: Iterator[int]) -> int | None:
-    for ordinal in fresh:
-        if situation.room(ordinal, 0):
-            return ordinal
-    with_room = [ordinal for ordinal in holding if situation.room(ordinal, own[ordinal])]
-    return min(with_room, key=lambda o: (own[o], o), default=None)
+def _emptiest(
+    situation: Situation, own: dict[int, int], giver: int, holding: Iterable[int], fresh: Iterator[int]
+) -> int | None:
+    """Of the pods with room the one with the fewest, as far as the policy lets it take what the giver gives."""
+    by_load = sorted(holding, key=lambda o: (own[o], o))
+    takers = (o for o in chain(fresh, by_load) if situation.room(o, own.get(o, 0)))
+    first = next(takers, None)
+    if first is None or situation.state.options.policy is not PolicyName.POLICY:
+        return first
+    refused = resize.refusals(situation, own | {giver: own[giver] - 1})
+    return next((ordinal for ordinal in chain((first,), takers) if ordinal not in refused), None)
 
 
 def _accepting(state: State, own: dict[int, int]) -> Iterator[int]:

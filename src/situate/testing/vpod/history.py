@@ -297,6 +297,8 @@ def generate(seed: int, steps: int = 200) -> History:
         weights=seed % 5 == 4,
         priorities=seed % 5 == 3,
     )
+    if settings.policy == "pack":
+        settings = msgspec.structs.replace(settings, rebalance=False)  # what is packed is not evened out
     drawn: list[Any] = [SetSource(0.1, source, rng.randint(1, 8)) for source in range(SOURCES)]
     while len(drawn) < steps:
         drawn.append(_load(rng) if rng.random() < 0.65 else _fault(rng))
