@@ -98,7 +98,7 @@ def with_budgets(snapshot: Snapshot, plain: Sequence[twin.Budget]) -> Snapshot:
 @given(worlds(nodes=4), st.integers(0, 2**32 - 1))
 @settings(max_examples=150)
 def test_victims_are_those_of_the_plain_twin(case: Case, seed: int) -> None:
-    world, pod = case
+    world, pod = case.made
     pod = important(pod)
     plain = budgets(Random(seed))
     vectors = Vectors.of(world)
@@ -141,7 +141,7 @@ PROFILES = {"by amounts": BY_AMOUNT, "by more": PROFILE}
 def test_comparing_all_nodes_at_once_finds_what_trying_each_of_them_finds(decided: str, case: Case, seed: int) -> None:
     profile = PROFILES[decided]
     random = Random(seed)
-    world, pod = case
+    world, pod = case.made
     pod = important(pod)
     vectors = Vectors.of(world)
     snapshot = with_budgets(vectors.snapshot, budgets(random))

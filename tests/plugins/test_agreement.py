@@ -170,7 +170,7 @@ def by_twin(twin: FilterTwin, pod: Pod, world: World) -> dict[str, Answer]:
 @given(worlds())
 @settings(max_examples=100, deadline=None)
 def test_filters(name: str, case: Case) -> None:
-    world, pod = case
+    world, pod = case.made
     plugin, twin = FILTERS[name]
     wanted = by_twin(twin, pod, world)
     found = Vectors.of(world).filter(plugin, pod)
@@ -181,7 +181,7 @@ def test_filters(name: str, case: Case) -> None:
 @given(worlds(), st.integers(0, 2**16))
 @settings(max_examples=100, deadline=None)
 def test_scores(name: str, case: Case, draw: int) -> None:
-    world, pod = case
+    world, pod = case.made
     plugin, twin = SCORES[name]
     feasible = sorted(Random(draw).sample(range(len(world.nodes)), 1 + draw % len(world.nodes)))
     wanted = twin(pod, [world.nodes[index] for index in feasible], world)
@@ -195,7 +195,7 @@ def test_scores(name: str, case: Case, draw: int) -> None:
 @given(worlds(), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
 def test_the_order_of_the_nodes_changes_nothing(case: Case, random: Random) -> None:
-    world, pod = case
+    world, pod = case.made
     order = list(range(len(world.nodes)))
     random.shuffle(order)
     shuffled = World(
@@ -216,7 +216,7 @@ RELATIONAL = {name: FILTERS[name] for name in ("spread", "spread, listed default
 @given(worlds(), st.integers(0, 2**32 - 1))
 @settings(max_examples=100, deadline=None)
 def test_a_state_with_a_pod_added_or_removed_is_the_state_of_that_cluster(name: str, case: Case, seed: int) -> None:
-    world, pod = case
+    world, pod = case.made
     plugin, twin = RELATIONAL[name]
     vectors = Vectors.of(world)
     info = vectors.read(pod)
@@ -242,7 +242,7 @@ def test_a_state_with_a_pod_added_or_removed_is_the_state_of_that_cluster(name: 
 @settings(max_examples=100, deadline=None)
 def test_counts_follow_pods_that_come_and_go(case: Case, seeds: list[int]) -> None:
     """What was counted once is moved by every placement, and still says what a fresh count would."""
-    world, pod = case
+    world, pod = case.made
     vectors = Vectors.of(world)
     for number, seed in enumerate(seeds):
         for plugin, twin in RELATIONAL.values():
@@ -268,7 +268,7 @@ def test_counts_follow_pods_that_come_and_go(case: Case, seeds: list[int]) -> No
 @given(worlds(), st.sampled_from("xy"), st.sampled_from("xy"))
 @settings(max_examples=100)
 def test_labels_of_namespaces_are_heeded_once_they_change(case: Case, east: str, west: str) -> None:
-    world, pod = case
+    world, pod = case.made
     plugin, twin = FILTERS["affinity"]
     vectors = Vectors.of(world)
     vectors.filter(plugin, pod)

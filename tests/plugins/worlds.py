@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
@@ -52,8 +52,9 @@ class Case:
     nodes: int
     pods: int
 
-    def __iter__(self) -> Iterator[World | Pod]:
-        return iter(random_case(self.seed, self.nodes, self.pods))
+    @property
+    def made(self) -> tuple[World, Pod]:
+        return random_case(self.seed, self.nodes, self.pods)
 
 
 def worlds(nodes: int = 7, pods: int = 16) -> st.SearchStrategy[Case]:
