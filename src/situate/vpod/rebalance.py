@@ -37,12 +37,16 @@ def moves_allowed(state: State) -> int:
 
 
 def candidates(state: State) -> list[Key]:
-    """Vpods that hold all they want and whose status says so: nothing of them is under way. In lister order."""
-    return [
-        key
-        for key, entry in state.vpods.items()
-        if entry.listed and entry.reserved and entry.reserved_total == entry.wanted and entry.status == entry.reserved
-    ]
+    """Vpods that may be evened out. In lister order."""
+    return [key for key in state.vpods if is_settled(state, key)]
+
+
+def is_settled(state: State, key: Key) -> bool:
+    """Whether a vpod holds all it wants and its status says so: nothing of it is under way."""
+    entry = state.vpods.get(key)
+    if entry is None or not entry.listed or not entry.reserved:
+        return False
+    return entry.reserved_total == entry.wanted and entry.status == entry.reserved
 
 
 def rebalanced(state: State, key: Key, now: float, allowed: int) -> Decision | None:

@@ -204,7 +204,7 @@ class VPodController:
     async def _rebalance(self) -> None:
         while True:
             await asyncio.sleep(self._options.rebalance.interval)
-            self.placing.rebalance()
+            await self.placing.rebalance()
 
     def _may_write(self) -> None:
         """S7: raises unless this process leads at this very moment, by its own clock."""

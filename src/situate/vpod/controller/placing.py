@@ -228,16 +228,20 @@ class Placing:
             for key in retry_order(self.state):
                 self.queue.add(key)
 
-    def rebalance(self) -> None:
-        """Evens out what is uneven, as far as one interval allows (B7); not while pods are drained or rolled out."""
+    async def rebalance(self) -> None:
+        """Evens out what is uneven, as far as one interval allows (B7); not while pods are drained or rolled out.
+
+        Everything else gets its turn between two vpods: plugins may take milliseconds for each.
+        """
         state = self.state
-        if state is None or not rebalance.is_due(state, None, self._now(), rollout=self._rolls_out()):
+        if state is None or not self._evens_out(state):
             return
         allowed = rebalance.moves_allowed(state)
         for key in rebalance.candidates(state):
-            if allowed <= 0:
+            await asyncio.sleep(0)
+            if allowed <= 0 or self.state is not state or not self._evens_out(state):
                 return
-            if key in self._writing or key in self._doubtful:
+            if key in self._writing or key in self._doubtful or not rebalance.is_settled(state, key):
                 continue  # what is on its way may land: its places must stay reserved until that is known
             decision = rebalance.rebalanced(state, key, self._now(), allowed)
             if decision is not None:
@@ -246,6 +250,9 @@ class Placing:
                 allowed -= sum(decision.moves.values())
                 self._reporter.moved(decision.moves)
                 self.queue.add(key)  # it is settled where the decision put it, so only the status is written
+
+    def _evens_out(self, state: State) -> bool:
+        return rebalance.is_due(state, None, self._now(), rollout=self._rolls_out())
 
     def _rolls_out(self) -> bool:
         statefulset = self.statefulset()
