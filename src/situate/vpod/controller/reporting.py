@@ -86,6 +86,8 @@ class Reporter:
         self._log = structlog.get_logger().bind(controller="vpod", statefulset=options.statefulset)
         self.stopwatch = metrics.stopwatch
         metrics.begin(self._name)
+        self._schedule_seconds = metrics.schedule_seconds.labels(self._name)
+        self._knative_latency = metrics.knative_latency.labels(self._name)
 
     def follow(self, state: Callable[[], State | None]) -> None:
         """Whose numbers a scrape shows: `state` gives the present one, None while this process does not lead."""
@@ -93,7 +95,7 @@ class Reporter:
 
     def decided(self, regarding: ObjectReference, decision: Decision, seconds: float) -> None:
         """A vpod was scheduled. A shortage is told when it begins or changes, and its end once."""
-        self._metrics.schedule_seconds.labels(self._name).observe(seconds)
+        self._schedule_seconds.observe(seconds)
         self.moved(decision.moves)
         for notice in decision.notices:
             self._record(regarding, WARNING, notice.reason, notice.message)
@@ -119,7 +121,7 @@ class Reporter:
 
     def written(self, milliseconds: float) -> None:
         """Placements are in the status, so long after the schedule began."""
-        self._metrics.knative_latency.labels(self._name).observe(milliseconds)
+        self._knative_latency.observe(milliseconds)
 
     def forget(self, key: Key) -> None:
         """The vpod is gone."""
