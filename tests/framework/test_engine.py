@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from situate.framework.actions import Action, Bind
+from situate.framework.actions import Action, Bind, Evict
 from situate.framework.decisions import Failed, Placed, Refused, Waiting
 from situate.framework.engine import Engine
 from situate.framework.pods import PodInfo
@@ -17,6 +18,7 @@ from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from situate.objects.quantity import parse_quantity
+from situate.plugins.default_preemption import DefaultPreemption
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.priority_sort import PrioritySort
 
@@ -68,6 +70,11 @@ def pod(name: str, cpu: str = "600m", *, on: str = "", phase: str = "", schedule
     requests = ResourceRequirements(requests={"cpu": parse_quantity(cpu)})
     spec = PodSpec(scheduler_name=scheduler, node_name=on, containers=(Container(resources=requests),))
     return Pod(ObjectMeta(name=name, namespace="default", uid=name), spec, PodStatus(phase=phase))
+
+
+def important(name: str) -> Pod:
+    each = pod(name)
+    return msgspec.structs.replace(each, spec=msgspec.structs.replace(each.spec, priority=10))
 
 
 def used(engine: Engine) -> dict[str, int]:
@@ -263,3 +270,53 @@ def test_a_held_pod_may_be_rejected_or_deleted() -> None:
     assert used(engine) == {"a": 0}
     assert engine.allow("deleted", "One") is None
     assert engine.reject("deleted", "One", "no", 1) is None
+
+
+def test_a_preemptor_waits_until_its_evictions_are_sent_and_takes_the_room_they_make() -> None:
+    engine = engine_of(DefaultPreemption())
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("victim", on="a"), 0)
+    engine.set_pod(important("urgent"), 0)
+    refused = engine.schedule(0)
+    assert isinstance(refused, Refused)
+    assert [action.uid for action in refused.actions if isinstance(action, Evict)] == ["victim"]
+    assert refused.post_filter is not None
+    assert engine.nominations.node_of("urgent") == refused.post_filter.nominate == "a"
+    engine.remove_pod("victim", 50)
+    assert engine.schedule(50) is None
+    waiting = engine.queue.get("urgent")
+    assert waiting is not None
+    assert waiting.gate_reasons == ("waiting for the preemption for this pod to be finished",)
+    engine.evictions_sent(refused, 51)
+    placed = engine.schedule(51)
+    assert isinstance(placed, Placed)
+    assert placed.pod.info.name == "urgent"
+
+
+def test_the_room_that_is_promised_to_a_pod_is_not_given_to_a_lesser_one() -> None:
+    engine = engine_of(DefaultPreemption())
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("victim", on="a"), 0)
+    engine.set_pod(important("urgent"), 0)
+    refused = engine.schedule(0)
+    assert isinstance(refused, Refused)
+    engine.remove_pod("victim", 1)
+    engine.set_pod(pod("lesser"), 1)
+    assert isinstance(engine.schedule(1), Refused)
+    engine.evictions_sent(refused, 10)
+    placed = engine.schedule(10)
+    assert isinstance(placed, Placed)
+    assert placed.pod.info.name == "urgent"
+
+
+def test_a_pod_of_more_importance_takes_a_promise_away() -> None:
+    engine = engine_of(DefaultPreemption())
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("victim", on="a"), 0)
+    engine.set_pod(important("urgent"), 0)
+    assert isinstance(engine.schedule(0), Refused)
+    more = important("more")
+    engine.set_pod(msgspec.structs.replace(more, spec=msgspec.structs.replace(more.spec, priority=20)), 1)
+    assert isinstance(engine.schedule(1), Refused)
+    assert engine.nominations.node_of("urgent") == ""
+    assert engine.nominations.node_of("more") == "a"

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from situate.framework.actions import Evict, Nominate
 from situate.framework.cache import Cache
 from situate.framework.catalog import Catalog
 from situate.framework.changes import events_of, node_change, pod_change
@@ -33,6 +35,9 @@ from situate.framework.status import Code, Status
 from situate.framework.visiting import best, best_at_random
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
+
+PREEMPTION: Final = "DefaultPreemption"
+"""In whose name a pod waits until what makes room for it has been sent (upstream's asynchronous preemption)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +251,21 @@ class Engine:
         return best(totals) if self._random is None else best_at_random(totals, self._random)
 
     def _refuse(self, waiting: WaitingPod, diagnosis: Diagnosis, result: PostFiltered | None, now: float) -> Refused:
-        if result is not None and result.nominate is not None:
-            self.nominations.nominate(waiting.info, result.nominate)
+        info = waiting.info
+        if result is not None:
+            if result.nominate is not None:
+                self.nominations.nominate(info, result.nominate)
+            for action in result.actions:
+                if isinstance(action, Nominate) and action.uid != info.uid:
+                    self.nominations.remove(action.uid)
+            if any(isinstance(action, Evict) for action in result.actions):
+                self.queue.hold(info.uid, PREEMPTION, "waiting for the preemption for this pod to be finished")
         self.queue.put_back(waiting, now, diagnosis.rejectors)
         return Refused(waiting, diagnosis, result)
+
+    def evictions_sent(self, refused: Refused, now: float) -> None:
+        """What makes room for the pod is under way, or has failed for good: from now on events may call it again."""
+        self.queue.release(refused.pod.info.uid, now)
 
     def _give_up(self, waiting: WaitingPod, node: str, rejection: Status, now: float) -> Refused:
         """A placement that a plugin did not let stand: nothing of it stays."""

@@ -18,7 +18,7 @@ from situate.framework.profile import Profile
 from situate.framework.queue.active import ActiveQueue
 from situate.framework.queue.backoff import WINDOW_S, Backoff, BackoffQueue
 from situate.framework.queue.waiting import Place, WaitingPod
-from situate.framework.status import SUCCESS, Status
+from situate.framework.status import SUCCESS, Status, unresolvable
 
 FLUSH_UNSCHEDULABLE_S: Final = 30.0
 """How often pods are looked for that have been unschedulable for too long."""
@@ -60,6 +60,8 @@ class SchedulingQueue:
         self._events: list[ClusterEvent] = []
         self._events_before = 0
         self._activated: set[str] = set()
+        self._held: dict[str, tuple[str, str]] = {}
+        """Plugin and reason by uid, of pods that may not become active for now."""
         self._flushed_at = float("-inf")
 
     # Pods come and go
@@ -99,6 +101,7 @@ class SchedulingQueue:
 
     def delete(self, uid: str) -> None:
         """The pod is gone, or has its node; harmless when it is not here."""
+        self._held.pop(uid, None)
         pod = self._pods.pop(uid, None) or self._binding.pop(uid, None)
         if pod is not None:
             self._take(pod)
@@ -217,6 +220,18 @@ class SchedulingQueue:
                 self._take(pod)
                 self._requeue(pod, Strategy.AT_ONCE, now)
 
+    def hold(self, uid: str, plugin: str, reason: str) -> None:
+        """Keeps a pod from becoming active until `release`, as a gate of the plugin would."""
+        self._held[uid] = (plugin, reason)
+
+    def release(self, uid: str, now: float) -> None:
+        """The pod may become active again; if something has called it meanwhile, it does."""
+        held = self._held.pop(uid, None)
+        pod = self._pods.get(uid)
+        if held is not None and pod is not None and pod.place is Place.UNSCHEDULABLE and pod.gate == held[0]:
+            self._take(pod)
+            self._requeue(pod, Strategy.AFTER_BACKOFF, now)
+
     def tick(self, now: float) -> None:
         """Lets those go on whose back-off is over, and now and then those that nothing has moved for too long."""
         for pod in self._backing_off.pop_expired(now):
@@ -301,6 +316,10 @@ class SchedulingQueue:
 
     def _may_pass(self, pod: WaitingPod) -> bool:
         """PreEnqueue; whoever held the pod last is asked first."""
+        held = self._held.get(pod.info.uid)
+        if held is not None:
+            self._gate(pod, held[0], unresolvable(held[1]))
+            return False
         plugins = self._profiles[pod.info.pod.spec.scheduler_name].pre_enqueue
         if pod.gate:
             plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != pod.gate))
