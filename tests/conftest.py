@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.controlplane.build import Programs, build, locate
@@ -35,6 +37,17 @@ def pytest_configure(config: pytest.Config) -> None:
     # The workers must agree on the order of the tests, and a build may end while they collect: one process looks.
     told = getattr(config, "workerinput", None)
     config.stash[_BUILT] = _is_built() if told is None else told["control_plane_is_built"]
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """A command that was called in this process has set logging up for itself, on a stream that ends with its test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,23 +8,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import structlog
 
 from situate.runtime.logs import configure_logging
 
 ROOT = Path(__file__).parents[2]
 ALWAYS = {"time", "level", "message", "exception", "logger"}
-
-
-@pytest.fixture(autouse=True)
-def _restore_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers, root.level
-    yield
-    root.handlers = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
 
 
 class Terminal(io.StringIO):
@@ -55,6 +44,15 @@ def test_a_terminal_gets_lines_for_people() -> None:
     structlog.get_logger().info("started", key="web")
     assert "started" in out.getvalue()
     assert not out.getvalue().startswith("{")
+
+
+def test_a_reader_that_has_gone_stops_nobody() -> None:
+    out = io.StringIO()
+    configure_logging("info", "json", out)
+    log = structlog.get_logger()
+    out.close()
+    log.warning("leadership is lost")
+    logging.getLogger("library").warning("and this")
 
 
 def test_libraries_come_out_the_same_way_from_warnings_on() -> None:

@@ -6,9 +6,10 @@ A message is a constant; what varies is in keys, and every key is listed in `doc
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
-from typing import Literal, TextIO
+from typing import Literal, TextIO, cast
 
 import structlog
 
@@ -21,7 +22,7 @@ def configure_logging(level: Level = "info", form: Format = "auto", stream: Text
 
     Libraries that use `logging` come out the same way, from warnings on.
     """
-    out = sys.stderr if stream is None else stream
+    out = _Lasting(sys.stderr if stream is None else stream)
     console = form == "console" or (form == "auto" and out.isatty())
     number: int = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.types.Processor] = [
@@ -38,7 +39,7 @@ def configure_logging(level: Level = "info", form: Format = "auto", stream: Text
     structlog.configure(
         processors=[*shared, structlog.processors.EventRenamer("message"), last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(out),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, out)),
         cache_logger_on_first_use=False,  # a reload may change level and form
     )
     handler = logging.StreamHandler(out)
@@ -55,3 +56,25 @@ def configure_logging(level: Level = "info", form: Format = "auto", stream: Text
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(number, logging.WARNING))
+
+
+class _Lasting:
+    """A stream whose lines are lost where they cannot be written, because the disk is full or the reader has gone.
+
+    A scheduler that cannot log still schedules, and there is nowhere left to say so.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
