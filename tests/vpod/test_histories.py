@@ -12,11 +12,19 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from situate.testing.vpod.history import History, SetSource, generate
-from situate.testing.vpod.run import play, shortened
+from situate.testing.vpod.builders import placed, state, vpod
+from situate.testing.vpod.decisions import breach_of
+from situate.testing.vpod.history import CAPACITY, History, ResetReplicas, SetSource, Settings, generate
+from situate.testing.vpod.invariants import Watchdog, unused
+from situate.testing.vpod.run import perform, play, shortened
 from situate.testing.vpod.soak import Totals, missing, table
+from situate.testing.vpod.world import VPodWorld
+from situate.vpod.decide import decide
+from situate.vpod.model import Key
+from situate.vpod.records import DrainGoal
 
 BLOCK = 100
 """So many seeds show every row of the fault table."""
@@ -68,6 +76,35 @@ def test_one_seed_gives_one_story_whatever_was_played_before() -> None:
     first = play(generate(1, 80)).story
     play(generate(2, 40))
     assert play(generate(1, 80)).story == first
+
+
+@pytest.mark.rule("vpod:L4")
+def test_a_pod_that_nobody_needs_is_named_until_it_goes() -> None:
+    world = VPodWorld(1, Settings())
+    try:
+        watchdog = Watchdog(world)
+        perform(world, watchdog, SetSource(0.0, 0, 2 * CAPACITY))
+        world.let_pass(30.0)
+        assert (watchdog.replicas(), unused(watchdog)) == (2, None)
+        perform(world, watchdog, ResetReplicas(0.0, 5))
+        assert unused(watchdog) == "dispatcher-4 holds nothing"
+        assert world.let_pass(60.0, stop=lambda: unused(watchdog) is None), "it goes within a few beats"
+        assert watchdog.replicas() == 2
+    finally:
+        world.close()
+
+
+@pytest.mark.rule("vpod:S2")
+def test_more_than_the_target_needs_a_drain() -> None:
+    kept = state(2, 10, [vpod("a/b", 4, placed(2, 2))])
+    calm = decide(kept, kept.vpods[Key("a", "b")].as_vpod(), 0.0)
+    twice = msgspec.structs.replace(calm, reservation={0: 4, 1: 2})
+    kept.vpods[Key("a", "b")].surge = 2
+    assert breach_of(kept, calm) is None
+    assert breach_of(kept, twice) == "S2: a/b gets 6 of 4"
+    kept.set_drain(DrainGoal(1, 0.0))
+    kept.set_surge(Key("a", "b"), 2)
+    assert breach_of(kept, twice) is None
 
 
 def test_a_history_can_be_written_down_and_read_again() -> None:

@@ -18,17 +18,18 @@ def breach_of(state: State, decision: Decision) -> str | None:
     if entry is None:
         return f"S6: {decision.key} was decided and is not known"
     return (
-        _sum(decision, entry)
+        _sum(state, decision, entry)
         or _places(state, decision, entry)
         or _room(state, decision, entry)
         or _calm(state, decision, entry)
     )
 
 
-def _sum(decision: Decision, entry: Entry) -> str | None:
+def _sum(state: State, decision: Decision, entry: Entry) -> str | None:
     """S2: wanted <= sum <= target, unless some are left over. A drain with surge runs some twice for a while."""
     placed = sum(decision.reservation.values())
-    if placed > decision.target + entry.surge:
+    twice = entry.surge if state.drain is not None else 0
+    if placed > decision.target + twice:
         return f"S2: {decision.key} gets {placed} of {decision.target}"
     if placed + decision.left < decision.wanted:
         return f"S2: {decision.key} gets {placed} of {decision.wanted}, and {decision.left} are said to be left"

@@ -117,7 +117,10 @@ class FailWrites(Step, frozen=True, tag=True):
 
 
 class MeetDrain(Step, frozen=True, tag=True):
-    """Half of the demand goes; the drain that follows, if one does within a minute, meets something."""
+    """Half of the demand goes; the drain that follows, if one does within a minute, meets something.
+
+    Without drain it is the cut that is met, by statuses that nobody can write until it is over.
+    """
 
     by: Literal["demand", "crash", "stuck"]
     """New demand; the death of the leader; a pod that never empties, because its vpod's status cannot be written."""
@@ -226,7 +229,23 @@ FAULTS = {
     ),
     "absurd statuses": tuple(f"SpoilStatus {kind}" for kind in NONSENSE),
     "actions": ("status written", "scale raised", "scale cut", "worker written", "placement evicted"),
-    "settings": ("quota", "fairness", "weights", "priorities", "surge", "rebalance", "no drain"),
+    "cut met by statuses that cannot be written": ("cut met",),
+    "settings": (
+        "quota",
+        "fairness",
+        "weights",
+        "priorities",
+        "surge",
+        "rebalance",
+        "no drain",
+        "topologyRequired",
+        "requireReady",
+        "maxReplicas",
+        "maxScaleUpStep",
+        "rescale",
+        "pack.order",
+        "predicates",
+    ),
 }
 """Each row of the reference's fault table, and what has to occur for it in a block of seeds; beside them each kind
 of action, and each setting that changes what may be decided."""
@@ -249,6 +268,14 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     """Every third source weighs 2."""
     priorities: bool = False
     """Every fourth source goes before the others under shortage."""
+    topology_required: bool = False
+    require_ready: bool = False
+    max_replicas: int | None = None
+    max_scale_up_step: int | None = None
+    rescale: str = "keep"
+    pack_order: str = "own"
+    predicates: bool = False
+    """A ConfigMap says which pods a vpod may be on, and how they are chosen; else what Knative ships does."""
 
     def names(self) -> list[str]:
         """What is not as usual, for counting."""
@@ -260,6 +287,13 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
             "surge": self.surge > 0,
             "rebalance": self.rebalance,
             "no drain": not self.drain,
+            "topologyRequired": self.topology_required,
+            "requireReady": self.require_ready,
+            "maxReplicas": self.max_replicas is not None,
+            "maxScaleUpStep": self.max_scale_up_step is not None,
+            "rescale": self.rescale != "keep",
+            "pack.order": self.pack_order != "own",
+            "predicates": self.predicates,
         }
         return [name for name, is_so in found.items() if is_so]
 
@@ -283,26 +317,43 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
 def generate(seed: int, steps: int = 200) -> History:
     """The history of a seed: a third of its steps are faults, among them at least three."""
     rng = Random(seed)
-    settings = Settings(
-        policy=rng.choice(("spread", "spread", "pack", "policy")),
-        min_replicas=rng.choice((0, 0, 2, 4)),
-        topology=rng.choice(("none", "none", "zone", "node")),
-        surge=rng.choice((0, 0, 0, 2)),
-        shrink=rng.choice(("auto", "ordinal", "spread")),
-        workers=rng.random() < 0.2,
-        rebalance=rng.random() < 0.3,
-        drain=seed % 8 != 7,
-        quota=0.4 if seed % 7 == 6 else None,
-        fairness="maxmin" if seed % 6 == 5 else "none",
-        weights=seed % 5 == 4,
-        priorities=seed % 5 == 3,
-    )
-    if settings.policy == "pack":
-        settings = msgspec.structs.replace(settings, rebalance=False)  # what is packed is not evened out
+    settings = _settings(seed, rng)
     drawn: list[Any] = [SetSource(0.1, source, rng.randint(1, 8)) for source in range(SOURCES)]
     while len(drawn) < steps:
         drawn.append(_load(rng) if rng.random() < 0.65 else _fault(rng))
     return History(seed, settings, tuple(drawn))
+
+
+def _settings(seed: int, rng: Random) -> Settings:
+    policy = rng.choice(("spread", "spread", "pack", "policy"))
+    min_replicas = rng.choice((0, 0, 2, 4))
+    topology = rng.choice(("none", "none", "zone", "node"))
+    surge = rng.choice((0, 0, 0, 2))
+    shrink = rng.choice(("auto", "ordinal", "spread"))
+    workers = rng.random() < 0.2
+    rebalance = rng.random() < 0.3
+    apart = Random(f"settings {seed}")
+    return Settings(
+        policy=policy,
+        min_replicas=min_replicas,
+        topology=topology,
+        surge=surge,
+        shrink=shrink,
+        workers=workers,
+        rebalance=rebalance and policy != "pack",  # what is packed is not evened out
+        drain=seed % 4 != 3,
+        quota=0.4 if seed % 7 == 6 else None,
+        fairness="maxmin" if seed % 6 == 5 else "none",
+        weights=seed % 5 == 4,
+        priorities=seed % 5 == 3,
+        topology_required=topology != "none" and apart.random() < 0.3,
+        require_ready=apart.random() < 0.2,
+        max_replicas=apart.choice((None, None, None, 12)),
+        max_scale_up_step=apart.choice((None, None, 1, 4)),
+        rescale=apart.choice(("keep", "replace")) if policy == "policy" else "keep",
+        pack_order=apart.choice(("own", "lowest")) if policy == "pack" else "own",
+        predicates=policy == "policy" and apart.random() < 0.5,
+    )
 
 
 def _wait(rng: Random) -> float:

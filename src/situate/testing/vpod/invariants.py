@@ -21,8 +21,10 @@ from situate.objects.messages import Request, Response
 from situate.testing.processes import ProcessState
 from situate.testing.vpod.decisions import breach_of
 from situate.testing.vpod.world import STATEFULSET, Member, VPodWorld
+from situate.vpod.autoscaler import within_limits
 from situate.vpod.crds import INTERNAL_GROUP
 from situate.vpod.decide import Decision
+from situate.vpod.demand import pods_needed
 from situate.vpod.limits import Rule
 from situate.vpod.model import WEIGHT_ANNOTATION_KEY, Key, ordinal_of
 from situate.vpod.pods import Cause, PodClass
@@ -288,11 +290,12 @@ def satisfied(watchdog: Watchdog) -> str | None:
     if member is None or state is None:
         return "nobody leads"
     placements = watchdog.placements()
+    capped = state.options.max_replicas is not None and watchdog.replicas() >= state.options.max_replicas
     for key, content in watchdog.groups().items():
         wanted = content["spec"].get("replicas", 1)
         placed = sum(placements[key].values())
         entry = state.vpods.get(Key.parse(key))
-        ruled_out = entry is not None and entry.ruled_out
+        ruled_out = capped or (entry is not None and entry.ruled_out)
         if (placed < wanted and not ruled_out) or (wanted == 0 and placed):
             return f"{key} wants {wanted} and has {placed}: {json.dumps(placements[key])}"
         for pod in placements[key]:
@@ -314,6 +317,16 @@ def drained(watchdog: Watchdog) -> str | None:
     if state is None or state.drain is None:
         return None
     return f"pods from {state.drain.target} on are still drained"
+
+
+def unused(watchdog: Watchdog) -> str | None:
+    """L4, once all has been calm for long: the highest pod that holds nothing and that nobody asks for, if any."""
+    member = watchdog.world.leader()
+    state = member.controller.placing.state if member is not None else None
+    top = watchdog.replicas() - 1
+    if state is None or state.holds_from(top) or within_limits(state.options, pods_needed(state)) > top:
+        return None
+    return f"{STATEFULSET}-{top} holds nothing"
 
 
 def _readable(content: Mapping[str, Any]) -> dict[str, int]:

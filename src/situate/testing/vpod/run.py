@@ -22,7 +22,7 @@ from situate.testing.network import CALM, Weather
 from situate.testing.processes import ProcessState, Stuck
 from situate.testing.vpod import history as steps
 from situate.testing.vpod.history import AnyStep, History
-from situate.testing.vpod.invariants import Breach, Watchdog, drained, satisfied
+from situate.testing.vpod.invariants import Breach, Watchdog, drained, satisfied, unused
 from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, Member, VPodWorld
 from situate.vpod.drain import leaving
 from situate.vpod.model import PRIORITY_ANNOTATION_KEY, WEIGHT_ANNOTATION_KEY
@@ -35,6 +35,8 @@ KILL_WITHIN_S = 30.0
 """A leader that is to be killed at a message is left alone if there is none for so long."""
 DRAIN_WITHIN_S = 60.0
 """A drain that is to be met has to begin within this time."""
+CUT_FOR_S = 8.0
+"""After a cut was met, until statuses can be written again."""
 
 _STORMS = {
     "request lost": Weather(lose_request=0.3),
@@ -213,7 +215,10 @@ def perform(world: VPodWorld, watchdog: Watchdog, step: AnyStep, happened: Count
         case steps.FailWrites(source=source):
             world.network.failing = f"/consumergroups/s{source}/"
         case steps.MeetDrain(by=by):
-            _meet_drain(world, by, happened)
+            if world.settings.drain:
+                _meet_drain(world, by, happened)
+            else:
+                _meet_cut(world, watchdog, happened)
         case steps.Storm(kind=kind):
             world.network.weather = _STORMS[kind]
         case steps.Calm():
@@ -260,6 +265,8 @@ def _heal(world: VPodWorld, watchdog: Watchdog) -> None:
         if (missing := satisfied(watchdog)) is not None:
             raise Breach(f"L: it was well and is not any more: {missing}")
         if watchdog.writes == before and drained(watchdog) is None:
+            if (kept := unused(watchdog)) is not None:
+                raise Breach(f"L4: nothing was written for {QUIET_S:g} s and {kept}")
             return
     raise Breach(f"B5: vpod still writes {2 * HEALING_S:g} s after the last fault")
 
@@ -326,6 +333,18 @@ def _meet_drain(world: VPodWorld, by: str, happened: Counter[str]) -> None:
         case _:
             stuck = next(iter(leaving(state)), None)
             world.network.failing = f"/consumergroups/{stuck.name}/" if stuck is not None else ""
+
+
+def _meet_cut(world: VPodWorld, watchdog: Watchdog, happened: Counter[str]) -> None:
+    """Takes demand away while no status can be written, until the scale has been cut: then pods that go are still
+    named by statuses, for the evictor to find."""
+    before = watchdog.replicas()
+    for source in range(0, steps.SOURCES, 2):
+        _set_source(world, source, 0)
+    world.network.failing = "/consumergroups/"
+    happened["cut met"] += world.let_pass(DRAIN_WITHIN_S, stop=lambda: watchdog.replicas() < before)
+    world.let_pass(CUT_FOR_S)
+    world.network.failing = ""
 
 
 def _draining(world: VPodWorld) -> Member | None:

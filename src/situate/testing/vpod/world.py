@@ -41,6 +41,7 @@ EPOCH = 1_800_000_000.0
 """Unix seconds at virtual zero."""
 NAMESPACE = "system"
 STATEFULSET = "dispatcher"
+POLICY = "placing"
 TENANTS = ("red", "green", "blue")
 LEASE_NAMESPACE = NAMESPACE
 TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=4.0)
@@ -50,6 +51,13 @@ RESTART_S = 5.0
 
 _IDLE = frozenset({"deployment", "replicaset", "disruption", "namespace"})
 """Controllers of the cluster that have nothing to do in a history."""
+
+_PLACING = {
+    "predicates": '[{"Name": "PodFitsResources"}, {"Name": "NoMaxResourceCount", "Args": "{\\"NumPartitions\\": 3}"}]',
+    "priorities": '[{"Name": "EvenPodSpread", "Weight": 5, "Args": "{\\"MaxSkew\\": 2}"}, '
+    '{"Name": "LowestOrdinalPriority", "Weight": 1}]',
+}
+"""At most three pods a vpod, as a source of three partitions would have it."""
 
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 _MERGE = {"accept": "application/json", "content-type": "application/merge-patch+json"}
@@ -217,9 +225,16 @@ class VPodWorld:
             "retryPeriod": "1s",
             "minReplicas": chosen.min_replicas,
             "policy": chosen.policy,
+            "schedulerConfig": POLICY if chosen.predicates else None,
+            "rescale": chosen.rescale,
+            "pack": {"order": chosen.pack_order},
             "topology": chosen.topology,
+            "topologyRequired": chosen.topology_required,
             "shrink": chosen.shrink,
+            "maxReplicas": chosen.max_replicas,
+            "maxScaleUpStep": chosen.max_scale_up_step,
             "podGrace": "6s",
+            "requireReady": chosen.require_ready,
             "scaleDownStabilization": "20s",
             "drain": {"settle": "2s", "timeout": "60s", "surge": chosen.surge, "enabled": chosen.drain},
             "rebalance": {"enabled": chosen.rebalance, "interval": "15s", "maxMovesPerVPod": 2, "maxMoves": "20%"},
@@ -240,6 +255,8 @@ class VPodWorld:
             labels = {"topology.kubernetes.io/zone": f"zone-{number % 3}"}
             self._make("/api/v1/nodes", node_object(f"node-{number}", labels=labels))
         self._make(f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets", _statefulset())
+        if self.settings.predicates:
+            self._make(f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"name": POLICY}, "data": _PLACING})
         for _ in range(PROCESSES):
             self.start_member()
 
