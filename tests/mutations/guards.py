@@ -275,6 +275,14 @@ GUARDS = (
         ("tests/vpod/test_rebalance.py",),
     ),
     Mutation(
+        "rebalance-predicates",
+        "no pod takes by a rebalance what the policy refuses it (B7)",
+        "vpod/rebalance.py",
+        "chain((first,), takers) if ordinal not in refused)",
+        "chain((first,), takers))",
+        ("tests/vpod/test_rebalance.py",),
+    ),
+    Mutation(
         "negative-status",
         "a negative entry of a status gives no pod more room (B12)",
         "vpod/state.py",
