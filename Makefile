@@ -40,11 +40,12 @@ unit: $(STAMP) ## the tests that need no real control plane; ARGS go to pytest
 
 # The real control plane is built beside the first tests where it is not cached; those that need it come last and wait.
 # Types and imports are checked beside the tests as well, which leave processors idle; what they say comes at the end.
+# The last line is pytest's summary, unless types or contracts have something to say.
 test: lint ## everything; the one command
 	@$(BIN)/python -m tests.controlplane build >/dev/null 2>&1 & \
 	told=$$(mktemp); { $(MAKE) --no-print-directory -k types contracts; } >$$told 2>&1 & checks=$$!; \
 	$(PYTEST) $(ARGS); tests=$$?; \
-	wait $$checks; checks=$$?; cat $$told; rm -f $$told; \
+	wait $$checks; checks=$$?; test $$checks = 0 || cat $$told; rm -f $$told; \
 	test $$tests = 0 && test $$checks = 0
 
 conformance: $(STAMP) ## run vector files: DIRS="DIR ...", or the project's own copy

@@ -28,7 +28,7 @@ from situate.vpod.records import DrainGoal
 
 BLOCK = 100
 """So many seeds show every row of the fault table."""
-BLOCKS = 1
+BLOCKS = 2
 
 
 @pytest.mark.slow
