@@ -7,7 +7,7 @@ medians are compared. The server (`bench.answering`) only answers, so that the c
 decode every answer as they always do and check its status; each writes at the concurrency that suits it best.
 `writes_ratio` (the smaller of patch and create), `watch_ratio` (objects kept, as an informer does) and `memory_ratio`
 are ours / theirs; `watch_cpu_ratio` is by processor time, which a busy machine blurs less. The last line is one JSON
-object. `docs/decisions/0007-watch-events.md` says what stands in the way of a higher `watch_ratio`.
+object. `docs/decisions/0008-watch-events.md` says what stands in the way of a higher `watch_ratio`.
 """
 
 from __future__ import annotations
