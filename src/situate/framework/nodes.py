@@ -145,6 +145,16 @@ class NodeTable:
             known = self.plans[key] = build()
         return known
 
+    def range_of(self, column: int) -> tuple[int, int]:
+        """The least and the most that a node has of the resource with this column; zeros where there is no node."""
+
+        def found() -> tuple[int, int]:
+            if column >= len(self.allocatable) or not len(self):
+                return 0, 0
+            return int(self.allocatable[column].min()), int(self.allocatable[column].max())
+
+        return self.plan(("range", column), found)
+
     def where_taints(self, holds: Callable[[tuple[Taint, ...]], bool]) -> Mask:
         """(nodes,): where it holds of the node's taints."""
         return _spread(self.taint_set, self.vocabulary.taints.values, holds, np.bool_)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from situate.framework.plugin import HIGHEST, PreScored, Reads, Scores
 from situate.framework.pods import PodInfo
 from situate.framework.resources import CPU, MEMORY
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
+from situate.framework.verdict import Mask
 from situate.objects.settings import Mistake
-from situate.plugins.node_resources_fit import ResourceWeight, requested_with
+from situate.plugins.node_resources_fit import ResourceWeight, Use, use_with
 
 
 class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,38 +62,35 @@ class NodeResourcesBalancedAllocation:
 
     def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """`trunc((1 - deviation) * 100)` of the shares in use with the pod on the node, each at most 1."""
-        shares = []
-        there = []
-        for name in self._resources:
-            pair = requested_with(pod, snapshot, name, scored=False)
-            if pair is not None:
-                requested, room = pair
-                has = room != 0
-                shares.append(np.where(has, np.minimum(requested / np.where(has, room, 1), 1.0), 0.0))
-                there.append(has)
-        scores: Scores = ((1.0 - _deviation(shares, there, snapshot.count)) * HIGHEST).astype(np.int64)
+        found = (use_with(pod, snapshot, name, scored=False) for name in self._resources)
+        uses = [use for use in found if use is not None]
+        scores: Scores = ((1.0 - _deviation(uses, snapshot.count)) * HIGHEST).astype(np.int64)
         return scores
 
 
-def _deviation(shares: list[Any], there: list[Any], count: int) -> Any:
+def _deviation(uses: Sequence[Use], count: int) -> NDArray[np.float64]:
     """Half the difference of two shares; of more, the root of their mean squared distance from the mean.
 
-    In upstream's order of operations, since the result is truncated.
+    In upstream's order of operations, since the result is truncated. Resources that a node lacks do not count there.
     """
-    deviation = np.zeros(count)
+    shares = [use.share() for use in uses]
+    if len(uses) == _PAIR and all(use.everywhere for use in uses):
+        return np.abs((shares[0] - shares[1]) / 2)
+    there = [use.room > 0 for use in uses]
     present = np.zeros(count, dtype=np.int64)
     for has in there:
         present += has
-    two = present == 2
+    deviation = np.zeros(count)
+    two = present == _PAIR
     if two.any():
         deviation[two] = _half_difference(shares, there)[two]
-    many = present > 2
+    many = present > _PAIR
     if many.any():
         deviation[many] = _spread(shares, there, present)[many]
     return deviation
 
 
-def _half_difference(shares: list[Any], there: list[Any]) -> Any:
+def _half_difference(shares: Sequence[NDArray[np.float64]], there: Sequence[Mask]) -> NDArray[np.float64]:
     """Of the only two that are there."""
     first = np.zeros(len(shares[0]))
     second = np.zeros(len(shares[0]))
@@ -103,7 +102,9 @@ def _half_difference(shares: list[Any], there: list[Any]) -> Any:
     return np.abs((first - second) / 2)
 
 
-def _spread(shares: list[Any], there: list[Any], present: Any) -> Any:
+def _spread(
+    shares: Sequence[NDArray[np.float64]], there: Sequence[Mask], present: NDArray[np.int64]
+) -> NDArray[np.float64]:
     total = np.zeros(len(shares[0]))
     for share in shares:
         total = total + share
@@ -112,4 +113,8 @@ def _spread(shares: list[Any], there: list[Any], present: Any) -> Any:
     squares = np.zeros(len(shares[0]))
     for share, has in zip(shares, there, strict=True):
         squares = squares + np.where(has, (share - mean) * (share - mean), 0.0)
-    return np.sqrt(squares / divisor)
+    deviation: NDArray[np.float64] = np.sqrt(squares / divisor)
+    return deviation
+
+
+_PAIR: Final = 2

@@ -5,11 +5,13 @@ Scores are integers, worked out as upstream does: `(a - r) * 100 / a` in whole n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from situate.framework.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin import HIGHEST, Need, Reads, Scores
@@ -100,23 +102,28 @@ class NodeResourcesFit:
     def __init__(self, arguments: NodeResourcesFitArgs = NodeResourcesFitArgs()) -> None:  # noqa: B008  # frozen
         self._ignored = frozenset(arguments.ignored_resources)
         self._ignored_groups = frozenset(arguments.ignored_resource_groups)
+        self._ignores = bool(self._ignored or self._ignored_groups)
         strategy = arguments.scoring_strategy
         resources = strategy.resources or ScoringStrategy().resources
         self._resources = tuple((resource.name, resource.weight) for resource in resources)
         self._weights = sum(weight for _, weight in self._resources)
         ratio = strategy.requested_to_capacity_ratio
         self._line = BrokenLine.of((point.utilization, point.score) for point in ratio.shape) if ratio else None
-        self._score: Callable[[Amounts, Amounts], Scores] = (
-            most_allocated if strategy.type == "MostAllocated" else least_allocated
-        )
+        self._score = most_allocated if strategy.type == "MostAllocated" else least_allocated
         self._by_line = strategy.type == "RequestedToCapacityRatio"
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         """Unresolvable where the pod asks for more than the whole node has, else unschedulable."""
         passes = snapshot.pod_count < snapshot.allowed_pods
-        for _, column, asked in self._wanted(pod, snapshot):
+        for column, asked in self._columns(pod, snapshot):
             passes &= snapshot.requested(column) <= snapshot.allocatable(column) - asked
         return Verdict(passes, lambda: self._refusals(pod, snapshot))
+
+    def _columns(self, pod: PodInfo, snapshot: Snapshot) -> Iterable[tuple[int, int]]:
+        """Column and amount of what has to be there."""
+        if not self._ignores:
+            return pod.template.columns
+        return [(column, asked) for _, column, asked in self._wanted(pod, snapshot)]
 
     def _wanted(self, pod: PodInfo, snapshot: Snapshot) -> list[tuple[str, int, int]]:
         """Name, column and amount of what has to be there; cpu, memory and ephemeral storage first."""
@@ -124,7 +131,7 @@ class NodeResourcesFit:
         return [
             (names[column], column, asked)
             for column, asked in pod.template.columns
-            if asked > 0 and not self._is_ignored(names[column])
+            if not self._is_ignored(names[column])
         ]
 
     def _is_ignored(self, name: str) -> bool:
@@ -159,24 +166,25 @@ class NodeResourcesFit:
         if self._by_line:
             return self._score_by_line(pod, snapshot)
         total = np.zeros(snapshot.count, dtype=np.int64)
-        absent = np.zeros(snapshot.count, dtype=np.int64)
+        absent: Scores | None = None
         weights = 0
         for name, weight in self._resources:
-            pair = requested_with(pod, snapshot, name, scored=True)
-            if pair is None:
+            use = use_with(pod, snapshot, name, scored=True)
+            if use is None:
                 continue
-            requested, room = pair
+            share = self._score(use)
+            if weight != 1:
+                share *= weight
             weights += weight
-            if room.all():
-                total += weight * self._score(requested, room)
-            else:
-                there = room > 0
-                total += np.where(there, weight * self._score(requested, np.where(there, room, 1)), 0)
-                absent += np.where(there, 0, weight)
-        if not weights:
-            return total
-        counted = weights - absent
-        return np.where(counted > 0, total // np.maximum(counted, 1), 0) if absent.any() else total // weights
+            if not use.everywhere:
+                there = use.room > 0
+                share = np.where(there, share, 0)
+                lacking = np.where(there, 0, weight)
+                absent = lacking if absent is None else absent + lacking
+            total += share
+        if absent is not None:
+            return total // np.maximum(weights - absent, 1)  # a node that has none of them has no shares either
+        return total // weights if weights else total
 
     def _score_by_line(self, pod: PodInfo, snapshot: Snapshot) -> Scores:
         line = self._line
@@ -184,14 +192,11 @@ class NodeResourcesFit:
         total = np.zeros(snapshot.count, dtype=np.int64)
         weights = np.zeros(snapshot.count, dtype=np.int64)
         for name, weight in self._resources:
-            pair = requested_with(pod, snapshot, name, scored=True)
-            if pair is None:
+            use = use_with(pod, snapshot, name, scored=True)
+            if use is None:
                 continue
-            requested, room = pair
-            there = room > 0
-            divisor = np.where(there, room, 1)
-            utilization = np.where(requested > room, HIGHEST, requested * HIGHEST // divisor)
-            share = np.where(there, line.at(utilization), 0)
+            utilization = np.where(use.requested > use.room, HIGHEST, use.percent(use.requested))
+            share = np.where(use.room > 0, line.at(utilization), 0)
             total += weight * share
             weights += np.where(share > 0, weight, 0)
         divisor = np.maximum(weights, 1)
@@ -231,22 +236,53 @@ def _place(wanted: tuple[str, int, int]) -> tuple[bool, int, str]:
     return (False, column, name) if name in _NATIVE else (True, 0, name)
 
 
-def requested_with(pod: PodInfo, snapshot: Snapshot, name: str, *, scored: bool) -> tuple[Amounts, Amounts] | None:
-    """What would be asked for with the pod on each node, and what each node has; None if it does not count.
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """One resource on each node, with the pod there."""
+
+    requested: Amounts
+    room: Amounts
+    """What the node has; 0 where it lacks the resource."""
+    everywhere: bool
+    """Whether every node has some."""
+    exact: bool
+    """Whether amounts are so small that 64-bit floats give whole percentages exactly."""
+
+    def percent(self, part: Amounts) -> Scores:
+        """`part * 100 // room` for parts that are not negative and at most the room; anything where there is none.
+
+        By a true division where that is exact: below 2^53 the quotient's error is too small to cross an integer.
+        """
+        room = self.room if self.everywhere else np.maximum(self.room, 1)
+        if self.exact:
+            scores: Scores = (part * HIGHEST / room).astype(np.int64)
+            return scores
+        return part * HIGHEST // room
+
+    def share(self) -> NDArray[np.float64]:
+        """What is in use, at most 1; 0 where there is none."""
+        room = self.room if self.everywhere else np.maximum(self.room, 1)
+        share = np.minimum(self.requested / room, 1.0)
+        return share if self.everywhere else np.where(self.room > 0, share, 0.0)
+
+
+def use_with(pod: PodInfo, snapshot: Snapshot, name: str, *, scored: bool) -> Use | None:
+    """How a resource would be in use with the pod on each node; None if it does not count.
 
     `scored`: with the defaults of containers that name no request. Resources beside cpu, memory and ephemeral storage
-    count only if the pod asks for them; an amount of 0 in the second array means that the node lacks the resource.
+    count only if the pod asks for them.
     """
     column = snapshot.nodes.vocabulary.resources.known(name)
-    asked = pod.template.request.of(name)
+    request = pod.template.request
+    asked = request.of(name)
     if column is None or (name not in _NATIVE and not asked):
         return None
     if scored and column in (0, 1):
-        request = pod.template.request
-        return snapshot.scored_requested(column) + (
-            request.scored_memory if column else request.scored_cpu
-        ), snapshot.allocatable(column)
-    return snapshot.requested(column) + asked, snapshot.allocatable(column)
+        requested = snapshot.scored_requested(column) + (request.scored_memory if column else request.scored_cpu)
+    else:
+        requested = snapshot.requested(column) + asked
+    least, most = snapshot.nodes.range_of(column)
+    return Use(requested, snapshot.allocatable(column), least > 0, most * HIGHEST < _EXACT)
 
 
 def is_extended(name: str) -> bool:
@@ -254,25 +290,14 @@ def is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-def least_allocated(requested: Amounts, room: Amounts) -> Scores:
+def least_allocated(use: Use) -> Scores:
     """`(room - requested) * 100 // room`; 0 beyond the room."""
-    return np.where(requested > room, 0, percent(room - requested, room))
+    return use.percent(np.maximum(use.room - use.requested, 0))
 
 
-def most_allocated(requested: Amounts, room: Amounts) -> Scores:
+def most_allocated(use: Use) -> Scores:
     """`min(requested, room) * 100 // room`."""
-    return percent(np.minimum(requested, room), room)
-
-
-def percent(part: Amounts, whole: Amounts) -> Scores:
-    """`part * 100 // whole`, for parts that are not negative.
-
-    By a true division where that is exact: below 2^53 the quotient's error is too small to cross an integer.
-    """
-    scaled = part * HIGHEST
-    if scaled.max(initial=0) < _EXACT:
-        return (scaled / whole).astype(np.int64)
-    return scaled // whole
+    return use.percent(np.minimum(use.requested, use.room))
 
 
 _EXACT: Final = 2**53
