@@ -10,6 +10,7 @@ The answers are those of the plain path in `situate.framework.cycle`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,14 +30,46 @@ INFEASIBLE: Final = -1
 
 _REBUILD_SHARE: Final = 50
 """With more than one in so many nodes changed, asking about all of them is cheaper than picking those."""
-_CLASSES: Final = 4096
-"""Classes before all are learned afresh."""
+_KEPT: Final = 2**22
+"""Nodes of all classes together before all are learned afresh: some 20 bytes each."""
+_LEAST_KEPT: Final = 128
+"""Classes that are kept however many nodes there are."""
+_SEEN: Final = 2**16
+"""Templates that were met once, before those are forgotten."""
+_FEW: Final = 16
+"""Nodes that are looked at before all that have an extreme."""
 
 
 def reads(plugin: object) -> Reads:
     """What the plugin's answers depend on; one that does not say may look at everything."""
     said: Reads = getattr(plugin, "reads", Reads.CLUSTER)
     return said
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Spread:
+    """Raw scores that depend on the nodes alone, and what they come to if the extremes are among the feasible nodes."""
+
+    raw: Scores
+    lowest: Indices
+    highest: Indices
+    """Nodes that have the extremes."""
+    share: Scores
+    """(nodes,): normalized and weighted."""
+
+    @classmethod
+    def of(cls, raw: Scores, normalized: Callable[[Scores], Scores]) -> _Spread:
+        low, high = int(raw.min(initial=0)), int(raw.max(initial=0))
+        return cls(raw, np.flatnonzero(raw == low), np.flatnonzero(raw == high), normalized(raw))
+
+    def holds(self, passes: Mask) -> bool:
+        """Whether `share` is right for these feasible nodes."""
+        return _any_of(passes, self.lowest) and _any_of(passes, self.highest)
+
+
+def _any_of(passes: Mask, nodes: Indices) -> bool:
+    """Whether one of the nodes is feasible; one of the first mostly is."""
+    return bool(passes[nodes[:_FEW]].any() or passes[nodes].any())
 
 
 @dataclass(slots=True, eq=False)
@@ -47,15 +80,25 @@ class _Relative:
     normalizer: NormalizePlugin
     state: Any
     raw: Scores
-    changes: bool
-    """Whether pods that come and go change the raw values."""
+    whole: _Spread | None
+    """None where pods that come and go change the raw values."""
     share: Scores
     """(nodes,): normalized and weighted; right where the node is feasible."""
     extremes: tuple[int, int] | None = None
     """The lowest and the highest raw value of a feasible node when `share` was worked out."""
 
+    @property
+    def changes(self) -> bool:
+        """Whether pods that come and go change the raw values."""
+        return self.whole is None
+
     def renew(self, pod: PodInfo, passes: Mask, *, more: bool) -> bool:
         """Works the shares out again if they may have moved; whether it did. `more`: some node was refused before."""
+        if self.whole is not None and self.whole.holds(passes):
+            moved = self.share is not self.whole.share
+            self.share = self.whole.share
+            self.extremes = self._extremes_of_all()
+            return moved
         extremes = self._extremes(passes)
         if extremes == self.extremes and not more and not self.changes:
             return False
@@ -69,15 +112,23 @@ class _Relative:
         """(feasible,): the shares of fewer nodes than the class has; there is at least one."""
         return self.share[passes] if self._extremes(passes) == self.extremes else self._shares(pod, passes)
 
+    def _extremes_of_all(self) -> tuple[int, int]:
+        whole = self.whole
+        assert whole is not None
+        return int(self.raw[whole.lowest[0]]), int(self.raw[whole.highest[0]])
+
     def _extremes(self, passes: Mask) -> tuple[int, int] | None:
         among = self.raw[passes]
         return (int(among.min()), int(among.max())) if len(among) else None
 
     def _shares(self, pod: PodInfo, passes: Mask) -> Scores:
-        plugin, raw = self.weighted.plugin, self.raw[passes]
-        scores: Scores = call(plugin, "NormalizeScore", self.normalizer.normalize, self.state, pod, raw)
-        check_scores(self.weighted.name, scores)
-        return scores * self.weighted.weight
+        return _normalized(self.weighted, self.normalizer, self.state, pod, self.raw[passes])
+
+
+def _normalized(weighted: Weighted, normalizer: NormalizePlugin, state: Any, pod: PodInfo, raw: Scores) -> Scores:
+    scores: Scores = call(weighted.plugin, "NormalizeScore", normalizer.normalize, state, pod, raw)
+    check_scores(weighted.name, scores)
+    return scores * weighted.weight
 
 
 @dataclass(slots=True, eq=False)
@@ -116,6 +167,7 @@ class Classes:
             each for each in self._scores if reads(each.plugin) is Reads.LOAD and each.normalizer is None
         )
         self._known: dict[int, tuple[PodTemplate, PodClass]] = {}
+        self._seen: dict[int, PodTemplate] = {}
 
     def of(self, pod: PodInfo, snapshot: Snapshot) -> PodClass | None:
         """What is true now; None if a plugin rejects the whole class, which the plain path then explains."""
@@ -130,10 +182,19 @@ class Classes:
                     return known
         learned = self._learn(pod, snapshot)
         if learned is not None:
-            if len(self._known) >= _CLASSES:
-                self._known.clear()
-            self._known[id(pod.template)] = (pod.template, learned)
+            self._keep(pod.template, learned, snapshot.count)
         return learned
+
+    def _keep(self, template: PodTemplate, learned: PodClass, nodes: int) -> None:
+        """A class is worth its room once a second pod of it has come."""
+        if id(template) not in self._seen and id(template) not in self._known:
+            if len(self._seen) >= _SEEN:
+                self._seen.clear()
+            self._seen[id(template)] = template
+            return
+        if len(self._known) >= max(_LEAST_KEPT, _KEPT // max(nodes, 1)):
+            self._known.clear()
+        self._known[id(template)] = (template, learned)
 
     def _learn(self, pod: PodInfo, snapshot: Snapshot) -> PodClass | None:
         states: dict[str, Any] = {}
@@ -165,9 +226,7 @@ class Classes:
                 continue
             changes = reads(weighted.plugin) is Reads.LOAD
             if weighted.normalizer is not None:
-                raw = _raw(weighted, states, pod, snapshot)
-                state, share = states.get(weighted.name), np.zeros(snapshot.count, dtype=np.int64)
-                relative.append(_Relative(weighted, weighted.normalizer, state, raw, changes, share))
+                relative.append(_relative(weighted, weighted.normalizer, states, pod, snapshot, changes=changes))
             elif not changes:
                 base += _checked(weighted, states, pod, snapshot)
         learned = PodClass(
@@ -231,6 +290,27 @@ class Classes:
             total += each.share[where]
         total[~known.passes[where]] = INFEASIBLE
         return total
+
+
+def _relative(
+    weighted: Weighted,
+    normalizer: NormalizePlugin,
+    states: dict[str, Any],
+    pod: PodInfo,
+    snapshot: Snapshot,
+    *,
+    changes: bool,
+) -> _Relative:
+    state = states.get(weighted.name)
+    raw: Scores = call(weighted.plugin, "Score", weighted.plugin.score, state, pod, snapshot)
+    if changes:
+        return _Relative(weighted, normalizer, state, raw.copy(), None, np.zeros(snapshot.count, dtype=np.int64))
+    # plugins give the same array for equal questions, and what comes of it is kept with it
+    whole = snapshot.nodes.plan(
+        ("spread", weighted.name, weighted.weight, id(raw)),
+        lambda: _Spread.of(raw, lambda raw: _normalized(weighted, normalizer, state, pod, raw)),
+    )
+    return _Relative(weighted, normalizer, state, raw, whole, whole.share)
 
 
 def _passing(

@@ -126,11 +126,16 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def _kept(self) -> int:
+        """So many answers are remembered."""
+        return max(_LEAST_KEPT, _KEPT // max(len(self), 1))
+
     def static(self, key: Hashable, build: Callable[[NodeTable], NDArray[A]]) -> NDArray[A]:
         """What `build` makes of this table, made once."""
         known = self.memo.get(key)
         if known is None:
-            if len(self.memo) >= _MEMO:
+            if len(self.memo) >= self._kept:
                 self.memo.clear()
             known = self.memo[key] = build(self)
             known.flags.writeable = False
@@ -140,7 +145,7 @@ class NodeTable:
         """What `build` makes, made once for this table; whatever a key names by `id` has to be kept by the result."""
         known: P | None = self.plans.get(key)
         if known is None:
-            if len(self.plans) >= _MEMO:
+            if len(self.plans) >= self._kept:
                 self.plans.clear()
             known = self.plans[key] = build()
         return known
@@ -204,7 +209,9 @@ class NodeTable:
         )
 
 
-_MEMO: Final = 4096
+_KEPT: Final = 2**23
+"""Entries of all remembered columns together, of 1 to 8 bytes each."""
+_LEAST_KEPT: Final = 128
 
 
 def node_table(vocabulary: Vocabulary, rows: Iterable[NodeRow]) -> NodeTable:

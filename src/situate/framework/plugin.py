@@ -27,7 +27,11 @@ Scores: TypeAlias = NDArray[np.int64]
 
 
 class Reads(Enum):
-    """What a plugin's Filter and Score look at beside the pod; tells which of their answers stay true how long."""
+    """What a plugin's Filter and Score look at beside the pod; tells which of their answers stay true how long.
+
+    Of a plugin that does not read the whole cluster, NormalizeScore looks at nothing but a node's raw score and the
+    lowest and the highest among those that it is given.
+    """
 
     NODE = "node"
     """Labels, taints, names and images alone: true until somebody changes a node."""

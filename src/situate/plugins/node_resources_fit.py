@@ -254,10 +254,11 @@ class Use:
         By a true division where that is exact: below 2^53 the quotient's error is too small to cross an integer.
         """
         room = self.room if self.everywhere else np.maximum(self.room, 1)
-        if self.exact:
-            scores: Scores = (part * HIGHEST / room).astype(np.int64)
-            return scores
-        return part * HIGHEST // room
+        if not self.exact:
+            return part * HIGHEST // room
+        percent = part * float(HIGHEST)
+        percent /= room
+        return percent.astype(np.int64)
 
     def share(self) -> NDArray[np.float64]:
         """What is in use, at most 1; 0 where there is none."""
@@ -292,7 +293,8 @@ def is_extended(name: str) -> bool:
 
 def least_allocated(use: Use) -> Scores:
     """`(room - requested) * 100 // room`; 0 beyond the room."""
-    return use.percent(np.maximum(use.room - use.requested, 0))
+    free = use.room - use.requested
+    return use.percent(np.maximum(free, 0, out=free))
 
 
 def most_allocated(use: Use) -> Scores:
