@@ -150,6 +150,10 @@ class NodeTable:
             known = self.plans[key] = build()
         return known
 
+    def allocatable_float(self, column: int) -> NDArray[np.float64]:
+        """`allocatable[column]` as floats."""
+        return self.plan(("float", column), lambda: self.allocatable[column].astype(np.float64))
+
     def range_of(self, column: int) -> tuple[int, int]:
         """The least and the most that a node has of the resource with this column; zeros where there is no node."""
 

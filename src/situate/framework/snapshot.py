@@ -27,6 +27,8 @@ from situate.framework.verdict import Indices, Mask
 A = TypeVar("A", bound=np.generic)
 Amounts = NDArray[np.int64]
 """(nodes,)"""
+Shares = NDArray[np.float64]
+"""(nodes,)"""
 
 _LOG: Final = 2**16
 """Changed rows that are remembered for those who rescore only these."""
@@ -71,6 +73,10 @@ class Snapshot:
         if column >= len(columns):
             return np.zeros(self.count, dtype=np.int64)
         return take(columns[column], self._chosen)
+
+    def allocatable_float(self, column: int) -> Shares:
+        """The same as floats, which are exact up to 2^53; the column must be there."""
+        return take(self.nodes.allocatable_float(column), self._chosen)
 
     @property
     def allowed_pods(self) -> Amounts:
@@ -123,6 +129,10 @@ class Snapshot:
     def scored_requested(self, column: int) -> Amounts:
         """The same with the defaults of containers that name no request; cpu (0) and memory (1) only."""
         return self._local(self._version.now().scored[column])
+
+    def requested_float(self, column: int, *, scored: bool) -> Shares:
+        """`requested`, or `scored_requested`, as floats, which are exact up to 2^53; the column must be there."""
+        return self._local(self._version.now().as_float(column, scored=scored))
 
     @property
     def pod_count(self) -> Amounts:
@@ -305,6 +315,8 @@ class _Ledger:
     """Whether its rows are those of the snapshot, whatever their nodes; else they are those of the table."""
     changed: list[int] = field(default_factory=list)
     log_begin: int = 0
+    floats: dict[tuple[int, bool], Shares] = field(default_factory=dict)
+    """Columns of `requested`, and of `scored` if the key says so, as floats: those that were asked for."""
 
     @classmethod
     def empty(cls, nodes: NodeTable) -> _Ledger:
@@ -319,6 +331,14 @@ class _Ledger:
     @property
     def log_end(self) -> int:
         return self.log_begin + len(self.changed)
+
+    def as_float(self, column: int, *, scored: bool) -> Shares:
+        values = self.floats.get((column, scored))
+        if values is None:
+            values = self.floats[column, scored] = (self.scored if scored else self.requested)[column].astype(
+                np.float64
+            )
+        return values
 
     def changed_since(self, position: int) -> list[int] | None:
         return None if position < self.log_begin else self.changed[position - self.log_begin :]
@@ -346,6 +366,8 @@ class _Ledger:
             self.requested[column, row] += sign * amount
         self.scored[0, row] += sign * template.request.scored_cpu
         self.scored[1, row] += sign * template.request.scored_memory
+        for (column, scored), values in self.floats.items():
+            values[row] = (self.scored if scored else self.requested)[column, row]
         self.pod_count[row] += sign
         for port in template.host_ports:
             self._count_port(port, row, sign)
@@ -368,6 +390,7 @@ class _Ledger:
         self.scored[0] += counts * first.template.request.scored_cpu
         self.scored[1] += counts * first.template.request.scored_memory
         self.pod_count += counts
+        self.floats.clear()
         self.live_terms.move(first.template, len(infos))
         self.tallies.move_equal(first, rows, 1)
         self.changed += np.flatnonzero(counts).tolist()

@@ -11,13 +11,12 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from situate.framework.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin import HIGHEST, Need, Reads, Scores
 from situate.framework.pods import PodInfo
 from situate.framework.resources import CPU, EPHEMERAL, MEMORY, PODS, amounts
-from situate.framework.snapshot import Amounts, Snapshot
+from situate.framework.snapshot import Amounts, Shares, Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Mask, Refusals, Verdict, refusals
 from situate.objects.label_selectors import valid_label_key
@@ -238,32 +237,30 @@ def _place(wanted: tuple[str, int, int]) -> tuple[bool, int, str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Use:
-    """One resource on each node, with the pod there."""
+    """One resource on each node, with the pod there: floats if they give whole percentages exactly, else integers."""
 
-    requested: Amounts
-    room: Amounts
+    requested: Amounts | Shares
+    room: Amounts | Shares
     """What the node has; 0 where it lacks the resource."""
     everywhere: bool
     """Whether every node has some."""
     exact: bool
-    """Whether amounts are so small that 64-bit floats give whole percentages exactly."""
+    """Whether these are floats. Below 2^53 a true division's error is too small to cross an integer."""
 
-    def percent(self, part: Amounts) -> Scores:
-        """`part * 100 // room` for parts that are not negative and at most the room; anything where there is none.
-
-        By a true division where that is exact: below 2^53 the quotient's error is too small to cross an integer.
-        """
+    def percent(self, part: Amounts | Shares) -> Scores:
+        """`part * 100 // room` for parts that are not negative; anything where there is no room."""
         room = self.room if self.everywhere else np.maximum(self.room, 1)
         if not self.exact:
-            return part * HIGHEST // room
+            return part * HIGHEST // room  # type: ignore[return-value]  # of integers
         percent = part * float(HIGHEST)
         percent /= room
         return percent.astype(np.int64)
 
-    def share(self) -> NDArray[np.float64]:
+    def share(self) -> Shares:
         """What is in use, at most 1; 0 where there is none."""
         room = self.room if self.everywhere else np.maximum(self.room, 1)
-        share = np.minimum(self.requested / room, 1.0)
+        share = self.requested / room
+        np.minimum(share, 1.0, out=share)
         return share if self.everywhere else np.where(self.room > 0, share, 0.0)
 
 
@@ -278,12 +275,15 @@ def use_with(pod: PodInfo, snapshot: Snapshot, name: str, *, scored: bool) -> Us
     asked = request.of(name)
     if column is None or (name not in _NATIVE and not asked):
         return None
-    if scored and column in (0, 1):
-        requested = snapshot.scored_requested(column) + (request.scored_memory if column else request.scored_cpu)
-    else:
-        requested = snapshot.requested(column) + asked
+    with_defaults = scored and column in (0, 1)
+    if with_defaults:
+        asked = request.scored_memory if column else request.scored_cpu
     least, most = snapshot.nodes.range_of(column)
-    return Use(requested, snapshot.allocatable(column), least > 0, most * HIGHEST < _EXACT)
+    if 0 < most < _EXACT // HIGHEST:
+        requested = snapshot.requested_float(column, scored=with_defaults) + asked
+        return Use(requested, snapshot.allocatable_float(column), least > 0, exact=True)
+    whole = snapshot.scored_requested(column) if with_defaults else snapshot.requested(column)
+    return Use(whole + asked, snapshot.allocatable(column), least > 0, exact=False)
 
 
 def is_extended(name: str) -> bool:
