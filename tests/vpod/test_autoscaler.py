@@ -382,3 +382,21 @@ def test_what_a_quota_leaves_over_brings_no_pods_that_go_again() -> None:
     assert total_vreplicas(decision.placements) == 1
     assert [notice.reason for notice in decision.notices] == ["QuotaExceeded"]
     assert pods_needed(kept) == 1
+
+
+@pytest.mark.parametrize("drained", [True, False])
+@pytest.mark.rule("vpod:B11", "vpod:B5", "vpod:L2")
+def test_what_runs_above_a_quota_takes_no_room_from_those_within_theirs(drained: bool) -> None:
+    big, small = vpod("big/a", 30, placed(9, 9, 8)), vpod("small/a", 13)
+    drain = DrainOptions(enabled=drained, settle=0.0)
+    kept = state(3, 9, [big, small], namespace_max_share=0.4, scale_down_stabilization=0.0, drain=drain)
+    live = Loop(kept, {big.key: big, small.key: small})
+    for _ in range(3):
+        live.beat()
+    held = {key: total_vreplicas(subject.placements) for key, subject in live.vpods.items()}
+    assert held == {big.key: 26, small.key: 13}, "26 are above the quota of 18, and stay; no more are granted"
+    assert kept.replicas == 5
+    live.writes.clear()
+    for _ in range(3):
+        live.beat()
+    assert (kept.replicas, live.writes) == (5, [])

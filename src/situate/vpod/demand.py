@@ -29,18 +29,29 @@ def target_of(state: State, entry: Entry) -> int:
 
 
 def items(state: State) -> Counter[int]:
-    """Vreplicas by weight that count as demand: none above the capacity of a pod, none above a namespace's quota."""
+    """Vreplicas by weight that count as demand: none above the capacity of a pod, none above a namespace's quota.
+
+    What runs above a quota counts: it is never taken away, and the room it takes is missing to those within theirs.
+    """
     counts: Counter[int] = Counter()
-    quota = namespace_quota(state) if state.options.namespace_max_share is not None else None
+    asked = [
+        (entry, target_of(state, entry))
+        for entry in state.vpods.values()
+        if entry.listed and entry.weight <= state.options.capacity
+    ]
+    if state.options.namespace_max_share is None:
+        for entry, target in asked:
+            counts[entry.weight] += target
+        return +counts
+    quota = namespace_quota(state)
     granted: Counter[str] = Counter()
-    for entry in state.vpods.values():
-        if not entry.listed or entry.weight > state.options.capacity:
-            continue
-        vreplicas = target_of(state, entry)
-        if quota is not None:
-            vreplicas = min(vreplicas, (quota - granted[entry.key.namespace]) // entry.weight)
-            granted[entry.key.namespace] += vreplicas * entry.weight
-        counts[entry.weight] += vreplicas
+    for entry, target in asked:
+        granted[entry.key.namespace] += min(target, entry.reserved_total) * entry.weight
+    for entry, target in asked:
+        namespace, runs = entry.key.namespace, min(target, entry.reserved_total)
+        more = min(target - runs, max(0, quota - granted[namespace]) // entry.weight)
+        granted[namespace] += more * entry.weight
+        counts[entry.weight] += runs + more
     return +counts
 
 
