@@ -214,8 +214,8 @@ GUARDS = (
         "quota-demand",
         "what is above a quota is no demand (B11)",
         "vpod/demand.py",
-        "            vreplicas = min(vreplicas, (quota - granted[entry.key.namespace]) // entry.weight)\n",
-        "",
+        "        more = min(target - runs, max(0, quota - granted[namespace]) // entry.weight)\n",
+        "        more = target - runs\n",
         ("tests/vpod/test_limits.py",),
     ),
     Mutation(

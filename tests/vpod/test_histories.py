@@ -28,7 +28,7 @@ from situate.vpod.records import DrainGoal
 
 BLOCK = 100
 """So many seeds show every row of the fault table."""
-BLOCKS = 2
+BLOCKS = 1
 
 
 @pytest.mark.slow
