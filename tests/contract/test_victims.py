@@ -64,6 +64,8 @@ class TestScalingDown:
         await work.create("replicasets", replicaset("rs", 3))
         await work.settled(3, holds=owner)
         await work.counted("replicasets", "rs", 3)
+        # The controller knows a moment after the adoption whose pods these are, and counts those of a node only then.
+        await steady(work.pods, lambda pods: len(pods) == 3, seconds=1)
         await work.scale("replicasets", "rs", 2)
         pods = await work.settled(2)
         assert "p2" in {name(each) for each in pods}
