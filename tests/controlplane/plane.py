@@ -58,6 +58,8 @@ class User:
 class Options:
     controllers: bool = False
     scheduler: bool = False
+    # A KubeSchedulerConfiguration; how the API server is reached is filled in. None takes kube-scheduler's defaults.
+    scheduler_configuration: Mapping[str, Any] | None = None
     kwok: bool = False
     stages: Stages = field(default_factory=Stages)
     # Leases of kwok's nodes; 4 s together with `fast_node_failure`.
@@ -239,7 +241,14 @@ class ControlPlane:
             path = self.folder / name
             path.touch(mode=0o600)
             path.write_bytes(content)
-        self.kubeconfig()
+        kubeconfig = self.kubeconfig()
+        if self.options.scheduler_configuration is not None:
+            connection = {
+                **self.options.scheduler_configuration.get("clientConnection", {}),
+                "kubeconfig": str(kubeconfig),
+            }
+            configuration = {**self.options.scheduler_configuration, "clientConnection": connection}
+            (self.folder / "scheduler.json").write_text(json.dumps(configuration))
 
     def _process(self, name: str) -> Process:
         command = (str(self._programs.path(name)), *self._flags(name), *self.options.flags.get(name, ()))
@@ -297,6 +306,8 @@ class ControlPlane:
                     *(_FAST_NODE_FAILURE if options.fast_node_failure else ()),
                 )
             case "kube-scheduler":
+                if options.scheduler_configuration is not None:
+                    kubeconfig = f"--config={folder / 'scheduler.json'}"
                 return (kubeconfig, "--leader-elect=false", "--secure-port=0")
             case "kwok":
                 return (
