@@ -23,12 +23,12 @@ from situate.cli.reaching import server_version
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, KubeError, NotFound
-from situate.objects.authorization import ResourceAttributes
+from situate.objects.authorization import Permission, ResourceAttributes
 from situate.objects.messages import Request
 from situate.objects.resources import CONFIGMAPS, STATEFULSETS
 from situate.runtime.configuration import Configuration, as_plain, configuration_schema
 from situate.vpod.configuration import StatefulSetSettings
-from situate.vpod.permissions import Permission, permissions
+from situate.vpod.permissions import permissions
 from situate.vpod.policy.configmap import parse_policy
 
 _OLDEST = (1, 32)

@@ -18,7 +18,8 @@ from situate.cli.configured import load, vpod_entries
 from situate.cli.failures import mendable_failures
 from situate.cli.options import FileOption
 from situate.cli.output import DataFormat, DataOutputOption, print_objects
-from situate.vpod.permissions import Permission, permissions
+from situate.objects.authorization import Permission
+from situate.vpod.permissions import permissions
 
 IMAGE = "situate"
 ACCOUNT = "situate"

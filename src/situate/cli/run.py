@@ -21,6 +21,7 @@ from situate.cli.streams import complain
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
+from situate.kube.election import Candidacy
 from situate.kube.errors import KubeError
 from situate.kube.events import EventRecorder
 from situate.kube.lease_record import ElectionTimes
@@ -33,7 +34,6 @@ from situate.runtime.reload import ConfigurationFile, follow
 from situate.runtime.startup import collector_paused, run_process
 from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
-from situate.vpod.controller.controller import Candidacy
 from situate.vpod.controller.reporting import VPodMetrics
 
 _ELECTION_QPS = 20.0

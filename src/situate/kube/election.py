@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
@@ -52,6 +52,16 @@ class ElectionNews:
     change: ElectionChange
     lease: LeaseName
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """How a process stands for elections."""
+
+    namespace: str
+    """Where its Leases are."""
+    identity: str
+    times: ElectionTimes = field(default_factory=ElectionTimes)
 
 
 class Leadership:

@@ -1,8 +1,30 @@
-"""May I? (authorization/v1 types.go)."""
+"""May I? (authorization/v1 types.go), and what an account has to be allowed."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from situate.objects.model import Model
+
+READ = ("get", "list", "watch")
+"""The verbs of whoever keeps a store of a resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Verbs on one resource, in one namespace or in all."""
+
+    group: str
+    """Empty for the core group."""
+    resource: str
+    """With the subresource, as RBAC writes it: `statefulsets/scale`."""
+    verbs: tuple[str, ...]
+    why: str
+    """What does not work without it."""
+    namespace: str | None = None
+    """None: every namespace, or an object of the cluster."""
+    name: str = ""
+    """The one object concerned; empty for all. Never set for verbs that RBAC cannot restrict by name."""
 
 
 class ResourceAttributes(Model, frozen=True):

@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from situate.objects.authorization import READ, Permission
 from situate.vpod.configuration import StatefulSetSettings
 from situate.vpod.crds import INTERNAL_GROUP
-
-READ = ("get", "list", "watch")
-
-
-@dataclass(frozen=True, slots=True)
-class Permission:
-    """Verbs on one resource, in one namespace or in all."""
-
-    group: str
-    """Empty for the core group."""
-    resource: str
-    """With the subresource, as RBAC writes it: `statefulsets/scale`."""
-    verbs: tuple[str, ...]
-    why: str
-    """What does not work without it."""
-    namespace: str | None = None
-    """None: every namespace, or an object of the cluster."""
-    name: str = ""
-    """The one object concerned; empty for all. Never set for verbs that RBAC cannot restrict by name."""
 
 
 def permissions(entries: Iterable[StatefulSetSettings], lease_namespace: str) -> tuple[Permission, ...]:

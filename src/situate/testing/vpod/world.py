@@ -22,6 +22,7 @@ from situate.cluster.effects import ADMIN, Identity
 from situate.cluster.names import Names
 from situate.cluster.watch import Watch
 from situate.kube.client import Client
+from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes
 from situate.objects.events import ObjectReference
 from situate.objects.messages import Request, Response
@@ -31,7 +32,6 @@ from situate.testing.processes import Process, ProcessState, World
 from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, Settings
 from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
-from situate.vpod.controller.controller import Candidacy
 from situate.vpod.controller.reporting import VPodMetrics
 from situate.vpod.crds import INTERNAL_GROUP, definitions
 from situate.vpod.decide import Decision

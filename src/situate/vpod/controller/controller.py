@@ -8,16 +8,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 import structlog
 
 from situate.kube.client import Client
-from situate.kube.election import ElectionNews, Elector, Leadership
+from situate.kube.election import Candidacy, ElectionNews, Elector, Leadership
 from situate.kube.errors import KubeError
-from situate.kube.lease_record import ElectionTimes, LeaseName
+from situate.kube.lease_record import LeaseName
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
 from situate.runtime.reconciler import Reconciler
@@ -39,15 +39,6 @@ _CHECKS_EVERY_REFRESHES: Final = 3
 
 class NotLeading(Retriable):
     """A write was about to leave that only the leader may make."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidacy:
-    """How this process stands for election."""
-
-    namespace: str
-    identity: str
-    times: ElectionTimes = field(default_factory=ElectionTimes)
 
 
 class VPodController:
