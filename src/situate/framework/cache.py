@@ -58,6 +58,16 @@ class Cache:
         self._changed.clear()
         return self._snapshot
 
+    def branch(self) -> Cache:
+        """Another cache that knows the same; what becomes of it is nothing to this one."""
+        twin = Cache()
+        twin.vocabulary, twin.reader = self.vocabulary, self.reader  # they only grow
+        twin._snapshot = self.snapshot().branch()
+        twin._nodes, twin._rows = dict(self._nodes), dict(self._rows)
+        twin._pods = dict(self._pods)
+        twin._homeless = {name: dict(pods) for name, pods in self._homeless.items()}
+        return twin
+
     # Nodes
 
     def node(self, name: str) -> Node | None:

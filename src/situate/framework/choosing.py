@@ -47,6 +47,15 @@ class Chooser:
         self._scores = tuple(each for each in profile.score if reads(each.plugin) is Reads.CLUSTER)
         self._next_start = 0
 
+    def visit_as(self, other: Chooser) -> None:
+        """The next round of visits starts where that of another chooser would."""
+        self._next_start = other._next_start
+
+    @property
+    def next_start(self) -> int:
+        """The node at which the next round of visits starts."""
+        return self._next_start
+
     def choose(
         self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, nominated: int | None, tie: Tie
     ) -> Choice | Feasibility:
@@ -103,17 +112,23 @@ class Chooser:
         self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, tie: Tie
     ) -> Choice | Feasibility:
         found = cycle.find_feasible(self._profile, pod, snapshot, nominations)
-        enough = feasible_nodes_to_find(snapshot.count, self._profile.percentage_of_nodes_to_score)
-        if self._profile.percentage_of_nodes_to_score >= ALL_NODES:
-            enough = snapshot.count
-        nodes, visited = visit(found.passes, self._next_start, enough)
-        self._next_start = (self._next_start + visited) % snapshot.count
+        nodes, visited = self.visit(found)
         if not len(nodes):
             return found
         if len(nodes) == 1:
             return Choice(int(nodes[0]), visited, 1)
         totals = cycle.score(self._profile, pod, found, nodes)
         return Choice(int(nodes[tie(totals)]), visited, len(nodes))
+
+    def visit(self, found: Feasibility) -> tuple[Indices, int]:
+        """The feasible nodes that are compared, and how many were looked at for them; the next round starts there."""
+        count = len(found.passes)
+        enough = feasible_nodes_to_find(count, self._profile.percentage_of_nodes_to_score)
+        if self._profile.percentage_of_nodes_to_score >= ALL_NODES:
+            enough = count
+        nodes, visited = visit(found.passes, self._next_start, enough)
+        self._next_start = (self._next_start + visited) % count
+        return nodes, visited
 
     def _choose_by_class(self, classes: Classes, pod: PodInfo, snapshot: Snapshot, tie: Tie) -> Choice | None:
         """None where only the plain path can tell more: nothing is feasible, or a plugin rejects the pod as a whole."""

@@ -228,7 +228,19 @@ def scores_by_plugin(
 ) -> list[tuple[str, NDArray[np.int64]]]:
     """Each Score plugin's share in the total, for the feasible nodes."""
     snapshot = feasibility.snapshot.at(feasible)
-    states = dict(feasibility.prepared.states)
+    states, skipped = pre_score(profile, pod, feasibility.prepared, snapshot)
+    return [
+        (weighted.name, share(weighted, states.get(weighted.name), pod, snapshot))
+        for weighted in profile.score
+        if weighted.name not in skipped
+    ]
+
+
+def pre_score(
+    profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """PreScore over a snapshot of the feasible nodes: the states, and the plugins that have no say."""
+    states = dict(prepared.states)
     skipped: set[str] = set()
     for plugin in profile.pre_score:
         name = plugin.name
@@ -239,21 +251,23 @@ def scores_by_plugin(
             raise PluginFailed(name, "PreScore", f"answered {found.code.title}; allowed: Success or Skip")
         else:
             states[name] = found.state
-    return [
-        (weighted.name, share(weighted, states.get(weighted.name), pod, snapshot))
-        for weighted in profile.score
-        if weighted.name not in skipped
-    ]
+    return states, frozenset(skipped)
 
 
 def share(weighted: Weighted, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
     """What one plugin adds to the total of each node of the snapshot: all of them feasible."""
+    return raw_and_normalized(weighted, state, pod, snapshot)[1] * weighted.weight
+
+
+def raw_and_normalized(weighted: Weighted, state: Any, pod: PodInfo, snapshot: Snapshot) -> tuple[Scores, Scores]:
+    """One plugin's scores before and after NormalizeScore; twice the same where it does not normalize."""
     plugin = weighted.plugin
-    scores: Scores = call(plugin, "Score", plugin.score, state, pod, snapshot)
+    raw: Scores = call(plugin, "Score", plugin.score, state, pod, snapshot)
+    scores = raw
     if weighted.normalizer is not None:
-        scores = call(plugin, "NormalizeScore", weighted.normalizer.normalize, state, pod, scores)
+        scores = call(plugin, "NormalizeScore", weighted.normalizer.normalize, state, pod, raw)
     check_scores(weighted.name, scores)
-    return scores * weighted.weight
+    return raw, scores
 
 
 def check_scores(name: str, scores: Scores) -> None:

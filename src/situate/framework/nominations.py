@@ -17,6 +17,13 @@ class Nominations:
     def __bool__(self) -> bool:
         return bool(self._node)
 
+    def branch(self) -> Nominations:
+        """Another one with the same promises."""
+        twin = Nominations()
+        twin._node = dict(self._node)
+        twin._pods = {node: dict(pods) for node, pods in self._pods.items()}
+        return twin
+
     def nominate(self, info: PodInfo, node: str) -> None:
         """Promises the node to the pod; an empty name takes its promise back."""
         self.remove(info.uid)

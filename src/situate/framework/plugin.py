@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import SKIP, SUCCESS, Code, Status
 from situate.framework.verdict import Mask, Refusals, Verdict
+
+if TYPE_CHECKING:
+    from situate.framework.handle import Handle
 
 Scores: TypeAlias = NDArray[np.int64]
 """(nodes of the snapshot that was given,)"""
@@ -245,12 +248,10 @@ class PostBindPlugin(Plugin, Protocol):
         ...
 
 
-class Handle(Protocol):
-    """What the framework lends to plugins that ask for it when they are made."""
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The newest one."""
+@runtime_checkable
+class HandlePlugin(Plugin, Protocol):
+    def with_handle(self, handle: Handle) -> Plugin:
+        """The same plugin holding the handle; each engine asks once, also those on which something is tried."""
         ...
 
 

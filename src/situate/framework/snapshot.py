@@ -172,6 +172,10 @@ class Snapshot:
 
     # Others like it
 
+    def branch(self) -> Snapshot:
+        """The same over columns of its own: what is tried there costs this one and its successors nothing."""
+        return Snapshot(self.nodes, self.catalog, _Version(self._version.now().copy()), self._chosen)
+
     def at(self, nodes: Indices) -> Snapshot:
         """Of these nodes alone."""
         chosen = nodes if self._chosen is None else self._chosen[nodes]

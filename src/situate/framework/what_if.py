@@ -1,0 +1,202 @@
+"""What would be decided if things were otherwise: the same deciding code, on a snapshot or an engine that is nobody's.
+
+`answer` asks about one pod and one snapshot, which may have been changed at will: plugins ask through their handle.
+`settle` plays what an engine does about all pods that wait, and `room_for` counts how many more of a kind would fit;
+both on an engine made with `Engine.branch`, to which nodes and pods may be added, and from which they may be taken,
+before it is asked. Nothing is written anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from situate.framework.actions import Evict
+from situate.framework.cycle import NO_NODES, Feasibility, Nominations, find_feasible, score
+from situate.framework.decisions import Asked, Decision, Failed, Placed, PlacedRun, Refused, Waiting
+from situate.framework.messages import refusal
+from situate.framework.plugin import Diagnosis, Scores
+from situate.framework.pods import PodInfo, PodKey
+from situate.framework.profile import Profile
+from situate.framework.snapshot import Snapshot
+from situate.framework.verdict import Indices
+from situate.framework.visiting import best
+
+if TYPE_CHECKING:
+    from situate.framework.engine import Engine
+
+MOST: Final = 100_000
+"""Pods of one kind that `room_for` counts before it says "at least"."""
+_TOGETHER: Final = 2**16
+"""Pods that are given to an engine at once."""
+_CHUNK: Final = 256
+"""Pods that are counted at once: placing a run costs next to nothing for each, but all behind the last are refused."""
+_ROUNDS: Final = 1000
+"""Times that `settle` lets pods come back for which room was made: each ends pods of lower priority, so it ends."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """Where one pod could go on one snapshot."""
+
+    snapshot: Snapshot
+    feasible: Indices
+    """Indices of the snapshot."""
+    totals: Scores
+    """(feasible,): weighted and summed over the plugins."""
+    diagnosis: Diagnosis
+    """Why the other nodes will not do."""
+
+    @property
+    def node(self) -> str:
+        """The first of the best; empty if none will do."""
+        return self.snapshot.name(int(self.feasible[best(self.totals)])) if len(self.feasible) else ""
+
+
+def answer(profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations | None = None) -> Answer:
+    """Filter and Score over all nodes of any snapshot. `PluginFailed` if a plugin cannot say.
+
+    `nominations`: other pods of at least this one's priority, by the index of the node that they have been promised.
+    """
+    none = np.zeros(0, dtype=np.intp)
+    if not snapshot.count:
+        return Answer(snapshot, none, np.zeros(0, dtype=np.int64), Diagnosis(snapshot, status=NO_NODES))
+    found: Feasibility = find_feasible(profile, pod, snapshot, nominations)
+    feasible = np.flatnonzero(found.passes)
+    totals = score(profile, pod, found, feasible) if len(feasible) else np.zeros(0, dtype=np.int64)
+    return Answer(snapshot, feasible, totals, found.diagnosis())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of one pod."""
+
+    pod: PodInfo
+    node: str = ""
+    """Empty if no node will do."""
+    held_by: tuple[str, ...] = ()
+    """Plugins that have to let it go before it is bound to the node."""
+    victims: tuple[PodKey, ...] = ()
+    """Pods of lower priority that have been ended to make room for it; the most important first."""
+    why: str = ""
+    """Where there is no node: the sentence of its condition, the plugin that gates it, or what failed."""
+    diagnosis: Diagnosis | None = None
+    """Of its last refusal."""
+
+
+def settle(engine: Engine, now: float) -> dict[str, Outcome]:
+    """What the engine does about the pods in its queue until nothing happens any more; by uid, in order of decision.
+
+    Bindings succeed at once, and so do evictions: victims are gone, and pods for which room was made come back as soon
+    as their back-off allows. The engine is changed: give it a branch.
+    """
+    outcomes: dict[str, Outcome] = {}
+    for _ in range(_ROUNDS):
+        engine.tick(now)
+        while decisions := engine.schedule_run(now, _TOGETHER):
+            for decision in decisions:
+                _heed(engine, decision, outcomes, now)
+        hoping = [uid for uid, each in outcomes.items() if each.victims and not each.node]
+        later = engine.queue.next_tick(now)
+        if later is None or not any(uid in engine.queue for uid in hoping):
+            break
+        now = max(later, now)
+    for waiting in engine.queue:
+        if waiting.info.uid not in outcomes:
+            reasons = ", ".join(waiting.gate_reasons)
+            outcomes[waiting.info.uid] = Outcome(waiting.info, why=f"{waiting.gate}: {reasons}" if reasons else "waits")
+    return outcomes
+
+
+def _heed(engine: Engine, decision: Decision | PlacedRun | Asked, outcomes: dict[str, Outcome], now: float) -> None:
+    match decision:
+        case PlacedRun():
+            for placed in decision:
+                _heed(engine, placed, outcomes, now)
+        case Placed(waiting, node):
+            info = waiting.info
+            earlier = outcomes.get(info.uid)
+            outcomes[info.uid] = Outcome(info, node, victims=earlier.victims if earlier is not None else ())
+            engine.bound(decision)
+            bound = msgspec.structs.replace(info.pod, spec=msgspec.structs.replace(info.pod.spec, node_name=node))
+            engine.set_pod(bound, now)
+        case Waiting(waiting, node):
+            outcomes[waiting.info.uid] = Outcome(waiting.info, node, held_by=tuple(decision.until))
+        case Refused(waiting, diagnosis):
+            victims = [action for action in decision.actions if isinstance(action, Evict)]
+            earlier = outcomes.get(waiting.info.uid)
+            ended = (*(earlier.victims if earlier is not None else ()), *(each.pod for each in victims))
+            outcomes[waiting.info.uid] = Outcome(
+                waiting.info, victims=ended, why=refusal(decision), diagnosis=diagnosis
+            )
+            for victim in victims:
+                engine.remove_pod(victim.uid, now)
+            if victims:
+                engine.evictions_sent(decision, now)
+        case Failed(waiting, error):
+            outcomes[waiting.info.uid] = Outcome(waiting.info, why=error)
+        case Asked():
+            raise ValueError("the engine has extenders, whom nobody asks here; settle a branch of it")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many more pods of a kind would fit."""
+
+    count: int
+    exact: bool
+    """False: at least so many; counting stopped there."""
+    why: str
+    """What is said of the next one; empty where counting stopped before."""
+
+
+def room_for(engine: Engine, pod: PodInfo, now: float, most: int = MOST) -> Room:
+    """How many more pods like this one would be placed, one after the other, until one is refused.
+
+    Nothing is preempted for them, and gates count as open. The engine is left as it was.
+    """
+    engine = engine.branch()
+    spec = msgspec.structs.replace(pod.pod.spec, node_name="", scheduling_gates=(), preemption_policy="Never")
+    shape = engine.cache.reader.read(msgspec.structs.replace(pod.pod, spec=spec))
+    placed = 0
+    while placed < most:
+        asked = min(_CHUNK, most - placed)
+        why = _place_more(engine, shape, placed, asked, now)
+        if why is not None:
+            return Room(placed + _placed_of(engine, shape, placed, asked), exact=True, why=why)
+        placed += asked
+    return Room(placed, exact=False, why="")
+
+
+def _place_more(engine: Engine, shape: PodInfo, begin: int, count: int, now: float) -> str | None:
+    """Places so many; what is said of the first that has no place."""
+    for number in range(begin, begin + count):
+        name = f"{shape.name}-{number}"
+        engine.queue.add(replace(shape, key=(shape.namespace, name), uid=_uid(shape, number)), now)
+    while decisions := engine.schedule_run(now, count):
+        for decision in decisions:
+            if isinstance(decision, Refused):
+                return refusal(decision)
+            if isinstance(decision, Failed):
+                return decision.error
+    return None
+
+
+def _placed_of(engine: Engine, shape: PodInfo, begin: int, count: int) -> int:
+    return sum(engine.cache.pod(_uid(shape, number)) is not None for number in range(begin, begin + count))
+
+
+def _uid(shape: PodInfo, number: int) -> str:
+    return f"{shape.uid} more {number}"
+
+
+def kinds(pods: Sequence[PodInfo]) -> list[tuple[PodInfo, int]]:
+    """One pod of each kind that scheduling can tell apart but for its labels, with their number; in their order."""
+    found: dict[tuple[object, ...], list[PodInfo]] = {}
+    for pod in pods:
+        found.setdefault((id(pod.template), id(pod.spread), pod.priority), []).append(pod)
+    return [(same[0], len(same)) for same in found.values()]
