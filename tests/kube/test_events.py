@@ -189,3 +189,52 @@ def test_the_end_writes_what_it_can() -> None:
         assert len(events(server)) == 50
 
     virtually(main)
+
+
+def test_an_event_with_an_action_is_written_as_kube_scheduler_writes_its_own() -> None:
+    async def main() -> None:
+        server = HostileServer()
+        async with recording(server) as recorder:
+            node = ObjectReference(api_version="v1", kind="Node", name="n1")
+            recorder.record(WEB, NORMAL, "Scheduled", "Successfully assigned", "Binding", node, "packer")
+            await asyncio.sleep(1)
+            ((path, event),) = [each for each in server.objects.items() if "/events/" in each[0]]
+            assert path.startswith("/apis/events.k8s.io/v1/namespaces/default/events/web.")
+            del event["metadata"]
+            assert event == {
+                "apiVersion": "events.k8s.io/v1",
+                "kind": "Event",
+                "regarding": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "namespace": "default",
+                    "name": "web",
+                    "uid": "u1",
+                    "resourceVersion": "7",
+                },
+                "related": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+                "type": "Normal",
+                "action": "Binding",
+                "reason": "Scheduled",
+                "note": "Successfully assigned",
+                "reportingController": "packer",
+                "reportingInstance": "pod-1",
+                "eventTime": "2026-01-01T00:00:00.000000Z",
+            }
+
+    virtually(main)
+
+
+def test_a_note_never_changes_so_other_words_begin_a_new_event() -> None:
+    async def main() -> None:
+        server = HostileServer()
+        async with recording(server) as recorder:
+            for note in ("0/3 nodes", "0/3 nodes", "0/2 nodes"):
+                recorder.record(WEB, WARNING, "FailedScheduling", note, "Scheduling")
+                await asyncio.sleep(1)
+            first, second = events(server)
+            assert (first["note"], first["series"]["count"]) == ("0/3 nodes", 2)
+            assert second["note"] == "0/2 nodes"
+            assert "series" not in second
+
+    virtually(main)

@@ -2,7 +2,9 @@
 
 Written as core/v1, for that is what `kubectl describe` reads: it sorts by `lastTimestamp` and prints `5s (x12 over 3m)`
 from `count`, `firstTimestamp` and `lastTimestamp`; an Event written through events.k8s.io/v1 has no `lastTimestamp` and
-sorts before all others. Repetition is a series: one Event whose count grows, as client-go's correlator makes it.
+sorts before all others. One that names an action is written there all the same, as kube-scheduler writes its own.
+Repetition is a series: one Event whose count grows, as client-go's correlator makes it; in events.k8s.io/v1 no note
+changes, so that other words begin a new one there.
 `record` never waits and never fails; what cannot be kept or written is dropped and counted.
 """
 
@@ -23,8 +25,8 @@ from situate.kube.errors import AlreadyExists, KubeError, NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.events import ObjectReference
 from situate.objects.meta import KubernetesObject
-from situate.objects.resources import CORE_EVENTS, ResourceType
-from situate.objects.timestamps import rfc3339
+from situate.objects.resources import CORE_EVENTS, EVENTS, ResourceType
+from situate.objects.timestamps import micro_time, rfc3339
 
 WINDOW_S: Final = 600.0
 """A reason that has been silent on an object for so long begins a new Event (client-go: ten minutes)."""
@@ -33,7 +35,7 @@ BURST: Final = 25
 REFILL_S: Final = 30.0
 """After its burst one write about an object in this time; counts that wait are written together."""
 MOST_SERIES: Final = 4096
-"""Events that may wait or grow at one time."""
+"""Events that may wait or grow at one time, unless the recorder is told otherwise."""
 ATTEMPTS: Final = 5
 RETRY: Final = Backoff(initial_s=1.0, cap_s=30.0)
 FLUSH_S: Final = 2.0
@@ -81,6 +83,12 @@ class _Series:
     first: datetime
     last: datetime
     seen_at: float
+    action: str = ""
+    """Empty: written as core/v1."""
+    related: ObjectReference | None = None
+    """None if only one object is concerned."""
+    reporter: str = ""
+    """Empty: the recorder's component."""
     count: int = 1
     name: str = ""
     """Of the Event on the server; empty before it was created."""
@@ -120,8 +128,12 @@ class EventRecorder:
         wall_clock: Callable[[], datetime],
         rng: random.Random,
         writers: int = 4,
+        most: int = MOST_SERIES,
     ) -> None:
-        """`component` is what `kubectl describe` shows under From; `instance` says which process it was."""
+        """`component` is what `kubectl describe` shows under From; `instance` says which process it was.
+
+        `most`: so many Events may wait or grow at one time.
+        """
         self.counts = EventCounts()
         self._client = client
         self._component = component
@@ -129,6 +141,7 @@ class EventRecorder:
         self._wall_clock = wall_clock
         self._rng = rng
         self._writers = writers
+        self._most = most
         self._series: dict[_SeriesKey, _Series] = {}  # in the order in which they were last seen
         self._waiting: dict[_SeriesKey, _Series] = {}
         self._buckets: dict[_ObjectKey, _Bucket] = {}
@@ -136,21 +149,34 @@ class EventRecorder:
         self._stopping = asyncio.Event()
         self._log = structlog.get_logger()
 
-    def record(self, regarding: ObjectReference, type_: str, reason: str, message: str) -> None:
-        """Something happened to an object. `type_` is `NORMAL` or `WARNING`, `reason` one word in CamelCase."""
+    def record(
+        self,
+        regarding: ObjectReference,
+        type_: str,
+        reason: str,
+        message: str,
+        action: str = "",
+        related: ObjectReference | None = None,
+        reporter: str = "",
+    ) -> None:
+        """Something happened to an object. `type_` is `NORMAL` or `WARNING`, `reason` one word in CamelCase.
+
+        With an `action`, one word as well, it is written through events.k8s.io/v1, in the name of `reporter`.
+        """
         self.counts.recorded += 1
-        now, wall, message = _now(), self._wall_clock(), message[:LONGEST_MESSAGE]
+        now, wall, message = _now(), self._wall_clock(), _shortened(message)
         about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
         key = (about, type_, reason)
         series = self._series.pop(key, None)
-        if series is not None and now - series.seen_at < WINDOW_S:
+        same = series is not None and (not action or message == series.message)
+        if series is not None and same and now - series.seen_at < WINDOW_S:
             series.count += 1
             series.last, series.seen_at, series.message = wall, now, message
-        elif len(self._series) >= MOST_SERIES and not self._forget_one():
+        elif len(self._series) >= self._most and not self._forget_one():
             self.counts.dropped_full += 1
             return
         else:
-            series = _Series(regarding, type_, reason, message, wall, wall, now)
+            series = _Series(regarding, type_, reason, message, wall, wall, now, action, related, reporter)
         self._series[key] = series
         self._waiting[key] = series
         self._stirred.set()
@@ -228,36 +254,45 @@ class EventRecorder:
             series.writing = False
         self.counts.written += 1
         series.failures = 0
-        if series.count == count:
-            self._waiting.pop(key, None)
+        if series.count == count and self._waiting.get(key) is series:
+            del self._waiting[key]
 
     async def _send(self, series: _Series) -> None:
         namespace = series.regarding.namespace or "default"  # where Events about cluster-scoped objects belong
+        resource: ResourceType[Any] = EVENTS if series.action else CORE_EVENTS
         if series.name:
-            growth = {"count": series.count, "lastTimestamp": rfc3339(series.last), "message": series.message}
             try:
-                await self._client.patch(CORE_EVENTS, series.name, MergePatch(growth), namespace)
+                await self._client.patch(resource, series.name, MergePatch(_growth(series)), namespace)
                 return
             except NotFound:  # an apiserver forgets Events after an hour
                 series.name = ""
         name = f"{series.regarding.name[:200]}.{self._rng.getrandbits(64):016x}"
-        await self._client.create(CORE_EVENTS, self._content(series, name, namespace), namespace)
+        content = self._content if series.action else self._core_content
+        await self._client.create(resource, content(series, name, namespace), namespace)
         series.name = name
 
     def _content(self, series: _Series, name: str, namespace: str) -> dict[str, Any]:
-        regarding = series.regarding
-        involved = {
-            "apiVersion": regarding.api_version,
-            "kind": regarding.kind,
-            "namespace": regarding.namespace,
-            "name": regarding.name,
-            "uid": regarding.uid,
-            "resourceVersion": regarding.resource_version,
-            "fieldPath": regarding.field_path,
+        content = {
+            "metadata": {"name": name, "namespace": namespace},
+            "regarding": _named(series.regarding),
+            "type": series.type,
+            "action": series.action,
+            "reason": series.reason,
+            "note": series.message,
+            "reportingController": series.reporter or self._component,
+            "reportingInstance": self._instance,
+            "eventTime": micro_time(series.first),
         }
+        if series.related is not None:
+            content["related"] = _named(series.related)
+        if series.count > 1:
+            content |= _growth(series)
+        return content
+
+    def _core_content(self, series: _Series, name: str, namespace: str) -> dict[str, Any]:
         return {
             "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": {key: value for key, value in involved.items() if value},
+            "involvedObject": _named(series.regarding),
             "type": series.type,
             "reason": series.reason,
             "message": series.message,
@@ -275,8 +310,10 @@ class EventRecorder:
         if again and series.failures < ATTEMPTS:
             series.not_before = _now() + max(RETRY.delay_s(series.failures, self._rng), problem.after_s or 0.0)
             return
-        self._waiting.pop(key, None)
-        self._series.pop(key, None)
+        if self._waiting.get(key) is series:
+            del self._waiting[key]
+        if self._series.get(key) is series:
+            del self._series[key]
         if again:
             self.counts.dropped_failed += 1
         else:
@@ -291,6 +328,30 @@ class EventRecorder:
                 del self._series[key]
                 return True
         return False
+
+
+def _named(what: ObjectReference) -> dict[str, str]:
+    named = {
+        "apiVersion": what.api_version,
+        "kind": what.kind,
+        "namespace": what.namespace,
+        "name": what.name,
+        "uid": what.uid,
+        "resourceVersion": what.resource_version,
+        "fieldPath": what.field_path,
+    }
+    return {key: value for key, value in named.items() if value}
+
+
+def _growth(series: _Series) -> dict[str, Any]:
+    """What changes about an Event that happened again."""
+    if series.action:
+        return {"series": {"count": series.count, "lastObservedTime": micro_time(series.last)}}
+    return {"count": series.count, "lastTimestamp": rfc3339(series.last), "message": series.message}
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= LONGEST_MESSAGE else message[: LONGEST_MESSAGE - 4] + " ..."
 
 
 def _now() -> float:

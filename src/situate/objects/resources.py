@@ -18,8 +18,9 @@ from situate.objects.coordination import Lease
 from situate.objects.events import CoreEvent, Event
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
+from situate.objects.services import Service
 from situate.objects.unstructured import Unstructured
-from situate.objects.workloads import Deployment, PodDisruptionBudget, ReplicaSet, StatefulSet
+from situate.objects.workloads import Deployment, PodDisruptionBudget, ReplicaSet, ReplicationController, StatefulSet
 
 T = TypeVar("T")
 
@@ -76,6 +77,10 @@ CONFIGMAPS = ResourceType("", "v1", "ConfigMap", "configmaps", True, ConfigMap)
 SECRETS = ResourceType("", "v1", "Secret", "secrets", True, Secret)
 NAMESPACES = ResourceType("", "v1", "Namespace", "namespaces", False, Namespace)
 SERVICEACCOUNTS = ResourceType("", "v1", "ServiceAccount", "serviceaccounts", True, ServiceAccount)
+SERVICES = ResourceType("", "v1", "Service", "services", True, Service)
+REPLICATIONCONTROLLERS = ResourceType(
+    "", "v1", "ReplicationController", "replicationcontrollers", True, ReplicationController
+)
 CORE_EVENTS = ResourceType("", "v1", "Event", "events", True, CoreEvent)
 EVENTS = ResourceType("events.k8s.io", "v1", "Event", "events", True, Event)
 STATEFULSETS = ResourceType("apps", "v1", "StatefulSet", "statefulsets", True, StatefulSet)

@@ -5,7 +5,12 @@ Pod templates are not read: what a controller makes of them arrives as pods.
 
 from __future__ import annotations
 
-from situate.objects.meta import Condition, ObjectMeta
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from situate.objects.meta import NO_LABELS, Condition, ObjectMeta
 from situate.objects.model import Model
 from situate.objects.selectors import LabelSelector
 
@@ -82,6 +87,18 @@ class ReplicaSet(Model, frozen=True):
     status: ReplicaSetStatus = ReplicaSetStatus()
 
 
+class ReplicationControllerSpec(Model, frozen=True):
+    replicas: int = 1
+    selector: Mapping[str, str] = NO_LABELS
+
+
+class ReplicationController(Model, frozen=True):
+    """core/v1: what ReplicaSets have replaced."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+
+
 class ScaleSpec(Model, frozen=True):
     replicas: int = 0
 
@@ -119,6 +136,8 @@ class PodDisruptionBudgetStatus(Model, frozen=True):
     expected_pods: int = 0
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
+    disrupted_pods: Mapping[str, datetime] = msgspec.field(default_factory=dict)
+    """By name: pods whose eviction has been granted, and when."""
 
 
 class PodDisruptionBudget(Model, frozen=True):

@@ -1,0 +1,37 @@
+"""What the scheduler needs to be allowed: the one list behind the printed RBAC and the access check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from situate.kube.lease_record import LeaseName
+from situate.objects.authorization import READ, Permission
+
+_WATCHED = (
+    ("", "nodes", "knowing where there is room"),
+    ("", "pods", "knowing what waits and what is where"),
+    ("", "namespaces", "affinity by the labels of namespaces"),
+    ("", "services", "spreading by default"),
+    ("", "replicationcontrollers", "spreading by default"),
+    ("apps", "replicasets", "spreading by default"),
+    ("apps", "statefulsets", "spreading by default"),
+    ("policy", "poddisruptionbudgets", "preempting where it breaks no budget"),
+)
+
+
+def permissions(lease: LeaseName | None, *, shadow: bool) -> tuple[Permission, ...]:
+    """`lease`: None without election. A shadow only reads, apart from its Lease and its Events."""
+    return tuple(_permissions(lease, shadow=shadow))
+
+
+def _permissions(lease: LeaseName | None, *, shadow: bool) -> Iterator[Permission]:
+    for group, resource, why in _WATCHED:
+        yield Permission(group, resource, READ, why)
+    if not shadow:
+        yield Permission("", "pods/binding", ("create",), "binding pods")
+        yield Permission("", "pods/status", ("patch",), "saying why a pod waits, and what it has been promised")
+        yield Permission("", "pods", ("delete",), "preempting pods")
+    yield Permission("events.k8s.io", "events", ("create", "patch"), "explaining on the object")
+    if lease is not None:
+        coordination = "coordination.k8s.io"
+        yield Permission(coordination, "leases", ("get", "create", "patch"), "electing a leader", lease.namespace)
