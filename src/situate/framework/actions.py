@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from situate.framework.configuration import Extender
 from situate.framework.pods import PodKey
 
 
@@ -15,6 +16,18 @@ class Bind:
     pod: PodKey
     uid: str
     node: str
+
+
+@dataclass(frozen=True, slots=True)
+class BindByExtender:
+    """Have an extender bind the pod. Whether it has when it does not answer, only the pod itself can tell."""
+
+    pod: PodKey
+    uid: str
+    node: str
+    extender: Extender
+    otherwise: tuple[Action, ...] = ()
+    """What binds the pod if the extender fails and may be ignored; without it binding has failed then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +60,4 @@ class Patch:
     subresource: str = ""
 
 
-Action: TypeAlias = Bind | Evict | Nominate | Patch
+Action: TypeAlias = Bind | BindByExtender | Evict | Nominate | Patch

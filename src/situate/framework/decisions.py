@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from situate.framework.actions import Action
+from situate.framework.actions import Action, BindByExtender
 from situate.framework.choosing import Choice
+from situate.framework.configuration import Extender
 from situate.framework.cycle import PluginFailed, call
+from situate.framework.extenders import Question
 from situate.framework.plugin import Diagnosis, PostFiltered
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
@@ -78,6 +80,15 @@ class Failed:
     plugin: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """No decision yet: the cycle stands still, and no other begins, until extenders have answered (`Engine.resume`)."""
+
+    pod: WaitingPod
+    questions: tuple[Question, ...]
+    """They may be asked at the same time."""
+
+
 Decision: TypeAlias = Placed | Waiting | Refused | Failed
 
 
@@ -91,8 +102,10 @@ class Binding:
     """Whose failure changes nothing."""
 
     @classmethod
-    def of(cls, profile: Profile, pod: PodInfo, node: str) -> Binding:
+    def of(cls, profile: Profile, pod: PodInfo, node: str, binder: Extender | None = None) -> Binding:
         """PreBind of those with something to do, Bind of the first that takes it, PostBind.
+
+        `binder`: the extender that binds instead of plugins; these come after one that may be ignored.
 
         `PluginFailed` if one of them cannot say.
         """
@@ -103,13 +116,18 @@ class Binding:
                 before += call(plugin, "PreBind", plugin.pre_bind, pod, node)
             elif preflight.code is not Code.SKIP:
                 raise PluginFailed(plugin.name, "PreBindPreFlight", preflight.message or preflight.code.title)
-        for binder in profile.bind:
-            bind = call(binder, "Bind", binder.bind, pod, node)
-            if bind is not None:
-                after = [
-                    action
-                    for teller in profile.post_bind
-                    for action in call(teller, "PostBind", teller.post_bind, pod, node)
-                ]
-                return cls(tuple(before), tuple(bind), tuple(after))
-        raise PluginFailed(profile.bind[-1].name, "Bind", "no plugin binds the pod")
+        after = [
+            action for teller in profile.post_bind for action in call(teller, "PostBind", teller.post_bind, pod, node)
+        ]
+        return cls(tuple(before), _bind(profile, pod, node, binder), tuple(after))
+
+
+def _bind(profile: Profile, pod: PodInfo, node: str, extender: Extender | None) -> tuple[Action, ...]:
+    if extender is not None:
+        otherwise = _bind(profile, pod, node, None) if extender.ignorable else ()
+        return (BindByExtender(pod.key, pod.uid, node, extender, otherwise),)
+    for plugin in profile.bind:
+        bind: tuple[Action, ...] | None = call(plugin, "Bind", plugin.bind, pod, node)
+        if bind is not None:
+            return tuple(bind)
+    raise PluginFailed(profile.bind[-1].name, "Bind", "no plugin binds the pod")

@@ -7,20 +7,25 @@ benchmarks drive the same engine.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from situate.framework.actions import Evict, Nominate
+from situate.framework.actions import Action, Evict, Nominate
+from situate.framework.asking import Asking, Unplaced
 from situate.framework.cache import Cache
 from situate.framework.catalog import Catalog
 from situate.framework.changes import events_of, node_change, pod_change
 from situate.framework.choosing import Choice, Chooser
+from situate.framework.configuration import Extender
 from situate.framework.cycle import NO_NODES, PluginFailed
-from situate.framework.decisions import Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
+from situate.framework.decisions import Asked, Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.events import Change, ClusterEvent, Subject
+from situate.framework.extenders import Reply, Steps, asks, in_turn, interested
+from situate.framework.handle import Handle, Wishes, with_handles
 from situate.framework.nominations import Nominations
 from situate.framework.permits import Permits
 from situate.framework.plugin import Diagnosis, PostFiltered, Scores
@@ -28,11 +33,12 @@ from situate.framework.pods import PodInfo
 from situate.framework.post_filter import run_post_filter
 from situate.framework.profile import Profile
 from situate.framework.queue.scheduling import QueueSettings, SchedulingQueue
-from situate.framework.queue.waiting import WaitingPod
+from situate.framework.queue.waiting import Place, WaitingPod
 from situate.framework.reserving import concerns, reserve, unreserve
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code, Status
 from situate.framework.visiting import best, best_at_random
+from situate.framework.what_if import Answer, answer
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 
@@ -59,9 +65,14 @@ class Engine:
         queue: QueueSettings = QueueSettings(),  # noqa: B008  # frozen
         shortcuts: Shortcuts = Shortcuts(),  # frozen
         seed: int | None = None,
+        extenders: Sequence[Extender] = (),
     ) -> None:
-        """`seed` draws among equally good nodes; None takes the first of them."""
-        self.profiles = {profile.scheduler_name: profile for profile in profiles}
+        """`seed` draws among equally good nodes; None takes the first of them. `extenders`: as configured."""
+        self._made_of = (profiles, queue, shortcuts, seed)
+        self._wishes = Wishes()
+        self._heeded: deque[Decision] = deque()
+        """What came of plugins' wishes, to be handed out before anything else."""
+        self.profiles = {profile.scheduler_name: with_handles(profile, self._lend) for profile in profiles}
         self.cache = Cache()
         self.queue = SchedulingQueue(self.profiles, queue)
         self.nominations = Nominations()
@@ -69,6 +80,28 @@ class Engine:
         self._choosers = {name: Chooser(profile, by_class=shortcuts.classes) for name, profile in self.profiles.items()}
         self._random = None if seed is None else np.random.default_rng(seed)
         self._batches = shortcuts.classes and shortcuts.batches and seed is None
+        self._extenders = in_turn(extenders)
+        self._open: _Open | None = None
+
+    def branch(self) -> Engine:
+        """Another engine that knows and has promised the same, and for which no pod waits: for trying things out.
+
+        Whatever becomes of it, this one does not notice. It asks no extenders.
+        """
+        twin = Engine(*self._made_of)
+        twin.cache = self.cache.branch()
+        twin.nominations = self.nominations.branch()
+        for name, chooser in twin._choosers.items():
+            chooser.visit_as(self._choosers[name])
+        if self._random is not None and twin._random is not None:
+            twin._random.bit_generator.state = self._random.bit_generator.state
+        return twin
+
+    def _lend(self, plugin: str) -> Handle:
+        def what_if(pod: PodInfo, snapshot: Snapshot) -> Answer:
+            return answer(self.profiles[pod.pod.spec.scheduler_name], pod, snapshot)
+
+        return Handle(plugin, self._wishes, lambda: self.snapshot, what_if)
 
     # What happens
 
@@ -142,15 +175,44 @@ class Engine:
 
     # Scheduling cycles
 
-    def schedule(self, now: float) -> Decision | None:
-        """Takes the next pod through its scheduling cycle; None when no pod's turn has come."""
+    def schedule(self, now: float) -> Decision | Asked | None:
+        """Takes the next pod through its scheduling cycle; None when no pod's turn has come.
+
+        `Asked` only with extenders; before anything else is decided, `resume` has to be told what they reply.
+        """
+        self._must_not_be_open()
+        if self._wishes or self._heeded:
+            self._heed(now)
+            if self._heeded:
+                return self._heeded.popleft()
         while (waiting := self.queue.pop()) is not None:
             decision = self._settle(waiting, now)
             if decision is not None:
                 return decision
         return None
 
-    def _settle(self, waiting: WaitingPod, now: float) -> Decision | None:
+    def resume(self, replies: Sequence[Reply], now: float) -> Decision | Asked | None:
+        """Goes on with the cycle that has asked: one reply for each question, in their order.
+
+        None if the pod has been deleted or placed meanwhile.
+        """
+        if self._open is None:
+            raise RuntimeError("no cycle has asked anything")
+        (waiting, steps), self._open = self._open, None
+        if waiting.place is Place.GONE or waiting.info.terminating:
+            steps.close()
+            self.queue.delete(waiting.info.uid)
+            return None
+        try:
+            return self._go_on(waiting, steps, replies, now)
+        except PluginFailed as failed:
+            return self._failed(waiting, failed, now)
+
+    def _must_not_be_open(self) -> None:
+        if self._open is not None:
+            raise RuntimeError(f"pod {self._open[0].info}: its extenders have been asked; resume that cycle first")
+
+    def _settle(self, waiting: WaitingPod, now: float) -> Decision | Asked | None:
         """None for a pod that is being deleted, which nobody waits for any more."""
         if waiting.info.terminating:
             self.queue.delete(waiting.info.uid)
@@ -158,21 +220,30 @@ class Engine:
         try:
             return self._decide(waiting, now)
         except PluginFailed as failed:
-            self.queue.put_back(waiting, now)
-            return Failed(waiting, str(failed), failed.plugin)
+            return self._failed(waiting, failed, now)
 
-    def schedule_run(self, now: float, most: int) -> list[Decision | PlacedRun]:
+    def _failed(self, waiting: WaitingPod, failed: PluginFailed, now: float) -> Failed:
+        self.queue.put_back(waiting, now)
+        return Failed(waiting, str(failed), failed.plugin)
+
+    def schedule_run(self, now: float, most: int) -> list[Decision | PlacedRun | Asked]:
         """Takes the next pods through their scheduling cycles, at most so many; empty when no pod's turn has come.
 
-        Equal pods that follow each other may be placed at once, exactly where `schedule` would have put each.
+        Equal pods that follow each other may be placed at once, exactly where `schedule` would have put each. `Asked`
+        comes last, if it does.
         """
+        self._must_not_be_open()
+        if self._wishes or self._heeded:
+            self._heed(now)
+            if self._heeded:
+                return [self._heeded.popleft()]
         first = self.queue.pop()
         if first is None:
             return []
         run = [first]
-        if self._batches and most > 1:
+        if self._batches and most > 1 and not self._interested(first.info):
             run += self.queue.pop_like(first, most - 1, _equal)
-        decisions: list[Decision | PlacedRun] = []
+        decisions: list[Decision | PlacedRun | Asked] = []
         at = 0
         while at < len(run):
             placed = self._place_run(run[at:]) if at + 1 < len(run) and self._may_run(first) else None
@@ -205,11 +276,19 @@ class Engine:
         self.queue.done_run(pods)
         return PlacedRun(pods, nodes, snapshot.nodes.names)
 
-    def _decide(self, waiting: WaitingPod, now: float) -> Decision:
+    def _interested(self, info: PodInfo) -> tuple[Extender, ...]:
+        return tuple(extender for extender in self._extenders if interested(extender, info))
+
+    def _decide(self, waiting: WaitingPod, now: float) -> Decision | Asked:
         info = waiting.info
         snapshot = self.cache.snapshot()
         if not snapshot.count:
             return self._refuse(waiting, Diagnosis(snapshot, status=NO_NODES), None, now)
+        extenders = tuple(filter(asks, self._interested(info))) if self._extenders else ()
+        if extenders:
+            name = info.pod.spec.scheduler_name
+            asking = Asking(self.profiles[name], self._choosers[name], extenders, self.nominations, self._tie)
+            return self._go_on(waiting, asking.schedule(info, snapshot.branch()), None, now)
         index = snapshot.nodes.index
         promised = self.nominations.node_of(info.uid)
         found = self._choosers[info.pod.spec.scheduler_name].choose(
@@ -225,6 +304,29 @@ class Engine:
         profile = self.profiles[info.pod.spec.scheduler_name]
         result = run_post_filter(profile, found, info, diagnosis, self.nominations)
         return self._refuse(waiting, diagnosis, result, now)
+
+    def _go_on(
+        self,
+        waiting: WaitingPod,
+        steps: Steps[tuple[str, Choice] | Unplaced],
+        replies: Sequence[Reply] | None,
+        now: float,
+    ) -> Decision | Asked:
+        """Until the next questions, or to the end; the nodes of the snapshot may have gone meanwhile."""
+        try:
+            questions = next(steps) if replies is None else steps.send(replies)
+        except StopIteration as end:
+            found: tuple[str, Choice] | Unplaced = end.value
+        else:
+            self._open = waiting, steps
+            return Asked(waiting, questions)
+        if isinstance(found, Unplaced):
+            return self._refuse(waiting, found.diagnosis, found.result, now)
+        node, choice = found
+        if self.cache.node(node) is None:
+            self.queue.put_back(waiting, now)
+            return Failed(waiting, f"node {node} has gone while extenders were asked about it")
+        return self._place(waiting, node, choice, now)
 
     def _place(self, waiting: WaitingPod, node: str, choice: Choice, now: float) -> Decision:
         """Assume, Reserve, Permit."""
@@ -292,9 +394,26 @@ class Engine:
             return None
         return self._give_up(held.pod, held.node, Status(Code.UNSCHEDULABLE, (reason,), plugin), now)
 
+    def asked_for(self) -> tuple[Action, ...]:
+        """What plugins want to have done beside any placement, since this was called last."""
+        asked = tuple(self._wishes.actions)
+        self._wishes.actions.clear()
+        return asked
+
+    def _heed(self, now: float) -> None:
+        """What plugins have asked for through their handles comes to pass, in the order of the kinds."""
+        wishes = self._wishes.taken()
+        self.queue.activate(wishes.activate, now)
+        allowed = [self.allow(uid, plugin) for uid, plugin in wishes.allow]
+        rejected = [self.reject(uid, plugin, reason, now) for uid, plugin, reason in wishes.reject]
+        self._heeded += [decision for decision in (*allowed, *rejected) if decision is not None]
+
     def binding(self, placed: Placed) -> Binding:
         """What has to be done to bind the pod. `PluginFailed` if a plugin cannot say."""
-        return Binding.of(self.profiles[placed.pod.info.pod.spec.scheduler_name], placed.pod.info, placed.node)
+        info = placed.pod.info
+        binders = [extender for extender in self._interested(info) if extender.bind_verb]
+        profile = self.profiles[info.pod.spec.scheduler_name]
+        return Binding.of(profile, info, placed.node, binders[0] if binders else None)
 
     def bound(self, placed: Placed) -> None:
         """The API server has accepted the binding; the watch will tell the rest."""
@@ -315,6 +434,10 @@ class Engine:
     def snapshot(self) -> Snapshot:
         """The newest one."""
         return self.cache.snapshot()
+
+
+_Open: TypeAlias = tuple[WaitingPod, Steps[tuple[str, Choice] | Unplaced]]
+"""A cycle that stands still."""
 
 
 def _equal(one: WaitingPod, other: WaitingPod) -> bool:

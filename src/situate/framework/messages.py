@@ -28,4 +28,6 @@ def no_node(diagnosis: Diagnosis) -> str:
         return f"0/{count} nodes are available: {status.message}."
     counts = count_reasons((refusals, where) for _, refusals, where in diagnosis.refused)
     entries = sorted(f"{number} {text}" for text, number in counts.items())
+    if not entries:  # an extender need not say why
+        return f"0/{count} nodes are available:"
     return f"0/{count} nodes are available: {', '.join(entries)}."

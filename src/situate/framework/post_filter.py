@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
-from situate.framework.cycle import Feasibility, call
+from situate.framework.configuration import Extender
+from situate.framework.cycle import Feasibility, PluginFailed, call
+from situate.framework.extenders import Steps, finished
 from situate.framework.nominations import Nominations
-from situate.framework.plugin import Diagnosis, PostFiltered
+from situate.framework.plugin import Diagnosis, PostFiltered, PostFilterPlugin
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
 from situate.framework.status import Code
@@ -21,16 +25,54 @@ class Cycle:
     nominations: Nominations
 
 
+@runtime_checkable
+class AskingPostFilterPlugin(PostFilterPlugin, Protocol):
+    """A PostFilter plugin that extenders have a say in."""
+
+    def post_filter_steps(
+        self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle, extenders: Sequence[Extender]
+    ) -> Steps[PostFiltered]:
+        """`post_filter`, with questions to these extenders."""
+        ...
+
+
 def run_post_filter(
     profile: Profile, feasibility: Feasibility, pod: PodInfo, diagnosis: Diagnosis, nominations: Nominations
 ) -> PostFiltered | None:
     """Success or unresolvable ends it; otherwise the last answer that says something about a nomination wins."""
+    return finished(post_filter_steps(profile, feasibility, pod, diagnosis, nominations, ()))
+
+
+def post_filter_steps(
+    profile: Profile,
+    feasibility: Feasibility,
+    pod: PodInfo,
+    diagnosis: Diagnosis,
+    nominations: Nominations,
+    extenders: Sequence[Extender],
+) -> Steps[PostFiltered | None]:
+    """The same where these extenders have to do with the pod."""
     cycle = Cycle(profile, feasibility, nominations)
     result: PostFiltered | None = None
     for plugin in profile.post_filter:
-        found: PostFiltered = call(plugin, "PostFilter", plugin.post_filter, pod, diagnosis, cycle)
+        found: PostFiltered
+        if extenders and isinstance(plugin, AskingPostFilterPlugin):
+            found = yield from _asked(plugin, pod, diagnosis, cycle, extenders)
+        else:
+            found = call(plugin, "PostFilter", plugin.post_filter, pod, diagnosis, cycle)
         if found.status.ok or found.status.code is Code.UNRESOLVABLE:
             return found
         if result is None or found.nominate is not None:
             result = found
     return result
+
+
+def _asked(
+    plugin: AskingPostFilterPlugin, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle, extenders: Sequence[Extender]
+) -> Steps[PostFiltered]:
+    try:
+        return (yield from plugin.post_filter_steps(pod, diagnosis, cycle, extenders))
+    except PluginFailed:
+        raise
+    except Exception as problem:
+        raise PluginFailed(plugin.name, "PostFilter", f"{type(problem).__name__}: {problem}") from problem

@@ -99,6 +99,7 @@ def settle(engine: Engine, now: float) -> dict[str, Outcome]:
         engine.tick(now)
         while decisions := engine.schedule_run(now, _TOGETHER):
             for decision in decisions:
+                assert not isinstance(decision, Asked)  # branches ask no extenders
                 _heed(engine, decision, outcomes, now)
         hoping = [uid for uid, each in outcomes.items() if each.victims and not each.node]
         later = engine.queue.next_tick(now)

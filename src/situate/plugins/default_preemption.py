@@ -6,14 +6,16 @@ once its victims have gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 from zlib import crc32
 
 import msgspec
 
 from situate.framework.actions import Action, Evict, Nominate
+from situate.framework.configuration import Extender
 from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.extenders import Steps, finished, shrink
 from situate.framework.plugin import Diagnosis, PostFiltered
 from situate.framework.pods import PodInfo
 from situate.framework.post_filter import Cycle
@@ -69,6 +71,15 @@ class DefaultPreemption:
 
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle) -> PostFiltered:
         """Success with a nomination; else unschedulable, and an earlier nomination is void if nothing helps."""
+        return finished(self.post_filter_steps(pod, diagnosis, cycle, ()))
+
+    def post_filter_steps(
+        self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle, extenders: Sequence[Extender]
+    ) -> Steps[PostFiltered]:
+        """The same where these extenders may shrink what there is to choose from, and the lists of victims.
+
+        They are shown as many candidates as upstream looks for, if no limit is configured.
+        """
         snapshot = diagnosis.snapshot
         codes = diagnosis.codes()
         reason = ineligible(pod, snapshot, _code_of_nominated(pod, diagnosis, codes))
@@ -76,7 +87,10 @@ class DefaultPreemption:
             return PostFiltered(unschedulable(f"preemption: {reason}"))
         nodes = nodes_that_might_help(codes)
         promised = cycle.nominations.against(pod, snapshot.nodes.index) if cycle.nominations else {}
+        shrinking = any(extender.preempt_verb for extender in extenders)
         enough = self._limits.enough(len(nodes))
+        if enough is None and shrinking:
+            enough = candidates_to_find(len(nodes), PERCENTAGE, ABSOLUTE)
         prepared = cycle.feasibility.prepared
         if enough is None:
             found = find_cheapest(cycle.profile, pod, prepared, snapshot, nodes, promised)
@@ -89,7 +103,12 @@ class DefaultPreemption:
             return PostFiltered(
                 unschedulable(f"preemption: {_no_candidate(found, len(nodes), snapshot.count)}"), nominate=""
             )
-        best = choose(found.candidates)
+        candidates = found.candidates
+        if shrinking:
+            candidates = yield from shrink(extenders, pod, snapshot, candidates)
+            if not candidates:
+                return PostFiltered(unschedulable("preemption: no candidate node for preemption"))
+        best = choose(candidates)
         node = snapshot.name(best.node)
         return PostFiltered(SUCCESS, node, (*_evictions(pod, best), *_withdrawals(pod, node, cycle)))
 

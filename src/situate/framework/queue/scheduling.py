@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Final
 
 from situate.framework.events import ANY_CHANGE, ClusterEvent, EventHint, Hint, Subject
+from situate.framework.extenders import EXTENDER
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
 from situate.framework.queue.active import ActiveQueue
@@ -390,6 +391,7 @@ def _hints(profile: Profile) -> Iterator[tuple[str, EventHint]]:
     for name in dict.fromkeys(plugin.name for plugin in members):
         if name not in told:
             yield name, EventHint(Subject.ANYTHING, ANY_CHANGE)
+    yield EXTENDER, EventHint(Subject.ANYTHING, ANY_CHANGE)
 
 
 def _says_skip(hint: EventHint, info: PodInfo, event: ClusterEvent) -> bool:
