@@ -19,9 +19,8 @@ from situate.objects.meta import NO_LABELS, Condition, ObjectMeta, OwnerReferenc
 from situate.objects.pods import (
     Affinity,
     ContainerStatus,
-    EphemeralVolumeSource,
-    PersistentVolumeClaimSource,
     Pod,
+    PodResourceClaim,
     PodSchedulingGate,
     PodSpec,
     PodStatus,
@@ -56,12 +55,6 @@ class _MetaWire(msgspec.Struct, gc=False, rename="camel"):
     generate_name: str = ""
 
 
-class _VolumeWire(msgspec.Struct, gc=False, rename="camel"):
-    name: str = ""
-    persistent_volume_claim: PersistentVolumeClaimSource | None = None
-    ephemeral: EphemeralVolumeSource | None = None
-
-
 class _SpecWire(msgspec.Struct, gc=False, rename="camel"):
     node_name: str = ""
     hostname: str = ""
@@ -77,12 +70,13 @@ class _SpecWire(msgspec.Struct, gc=False, rename="camel"):
     affinity: msgspec.Raw = _NOTHING
     tolerations: msgspec.Raw = _NOTHING
     topology_spread_constraints: msgspec.Raw = _NOTHING
-    volumes: list[_VolumeWire] = []
+    volumes: list[Volume] = []
     scheduling_gates: msgspec.Raw = _NOTHING
     host_network: bool = False
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
     host_users: bool | None = None
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class _AnyStatusWire(msgspec.Struct, gc=False, rename="camel"):
@@ -240,12 +234,13 @@ class PodReader:
             _NO_AFFINITY if wire.affinity is _NOTHING else self._affinity(wire.affinity),
             self._tolerations(wire.tolerations),
             () if wire.topology_spread_constraints is _NOTHING else self._spread(wire.topology_spread_constraints),
-            _binding_volumes(wire.volumes) if wire.volumes else (),
+            _deciding_volumes(wire.volumes) if wire.volumes else (),
             () if wire.scheduling_gates is _NOTHING else self._gates(wire.scheduling_gates),
             wire.host_network,
             intern(wire.restart_policy),
             wire.termination_grace_period_seconds,
             wire.host_users,
+            wire.resource_claims,
         )
 
     def _status(
@@ -273,15 +268,9 @@ class PodReader:
         )
 
 
-def _binding_volumes(wires: list[_VolumeWire]) -> tuple[Volume, ...]:
-    """Only the kinds that bind a pod to a place: nearly every pod has one with a service account's token."""
-    return tuple(
-        [
-            Volume(wire.name, wire.persistent_volume_claim, wire.ephemeral)
-            for wire in wires
-            if wire.persistent_volume_claim or wire.ephemeral
-        ]
-    )
+def _deciding_volumes(wires: list[Volume]) -> tuple[Volume, ...]:
+    """Only those of the kinds that are read: nearly every pod has one with a service account's token."""
+    return tuple([wire for wire in wires if wire != Volume(wire.name)])
 
 
 def _interner(type_: Any, absent: Any, path: str, *, by_content: bool = True) -> Interner[Any]:

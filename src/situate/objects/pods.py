@@ -170,14 +170,76 @@ class EphemeralVolumeSource(Model, frozen=True):
     """A claim named `<pod>-<volume>` that lives as long as the pod."""
 
 
+class GCEPersistentDiskSource(Model, frozen=True):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSElasticBlockStoreSource(Model, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class RBDSource(Model, frozen=True):
+    """An image of a Ceph cluster, known by its monitors."""
+
+    monitors: tuple[str, ...] = ()
+    pool: str = "rbd"
+    image: str = ""
+    read_only: bool = False
+
+
+class ISCSISource(Model, frozen=True):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class AzureDiskSource(Model, frozen=True):
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str = "Shared"
+    """`Managed`, `Shared` or `Dedicated`."""
+
+
+class CinderSource(Model, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class PortworxSource(Model, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class CSIInlineSource(Model, frozen=True):
+    """A volume that lives as long as the pod, and no claim."""
+
+    driver: str = ""
+
+
+class ImageVolumeSource(Model, frozen=True):
+    """An image whose files are a volume."""
+
+    reference: str = ""
+
+
 class Volume(Model, frozen=True):
-    """A claim on storage, which may bind the pod to a place."""
+    """A volume of a kind that decides, or may decide, where the pod goes; None where it is of another kind."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
-    """None if the volume is of another kind."""
     ephemeral: EphemeralVolumeSource | None = None
-    """None if the volume is of another kind."""
+    csi: CSIInlineSource | None = None
+    image: ImageVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreSource | None = None
+    rbd: RBDSource | None = None
+    iscsi: ISCSISource | None = None
+    azure_disk: AzureDiskSource | None = None
+    cinder: CinderSource | None = None
+    portworx_volume: PortworxSource | None = None
+
+
+class PodResourceClaim(Model, frozen=True):
+    """Devices that the pod is to get (dynamic resource allocation); which ones is not read."""
+
+    name: str = ""
 
 
 class PodSpec(Model, frozen=True):
@@ -202,7 +264,7 @@ class PodSpec(Model, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    """Only those that bind the pod to a place."""
+    """Only those of the kinds that `Volume` has."""
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     host_network: bool = False
     restart_policy: str = ""
@@ -210,6 +272,7 @@ class PodSpec(Model, frozen=True):
     """None means the server's default, 30 s."""
     host_users: bool | None = None
     """False asks for a user namespace; None is the same as true."""
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class ContainerStateRunning(Model, frozen=True):

@@ -19,6 +19,15 @@ from situate.objects.events import CoreEvent, Event
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.services import Service
+from situate.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from situate.objects.unstructured import Unstructured
 from situate.objects.workloads import Deployment, PodDisruptionBudget, ReplicaSet, ReplicationController, StatefulSet
 
@@ -89,6 +98,19 @@ REPLICASETS = ResourceType("apps", "v1", "ReplicaSet", "replicasets", True, Repl
 LEASES = ResourceType("coordination.k8s.io", "v1", "Lease", "leases", True, Lease)
 PODDISRUPTIONBUDGETS = ResourceType(
     "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, PodDisruptionBudget
+)
+PERSISTENTVOLUMECLAIMS = ResourceType(
+    "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, PersistentVolumeClaim
+)
+PERSISTENTVOLUMES = ResourceType("", "v1", "PersistentVolume", "persistentvolumes", False, PersistentVolume)
+STORAGECLASSES = ResourceType("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, StorageClass)
+CSINODES = ResourceType("storage.k8s.io", "v1", "CSINode", "csinodes", False, CSINode)
+CSIDRIVERS = ResourceType("storage.k8s.io", "v1", "CSIDriver", "csidrivers", False, CSIDriver)
+CSISTORAGECAPACITIES = ResourceType(
+    "storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", True, CSIStorageCapacity
+)
+VOLUMEATTACHMENTS = ResourceType(
+    "storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", False, VolumeAttachment
 )
 PRIORITYCLASSES = ResourceType("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, PriorityClass)
 CUSTOMRESOURCEDEFINITIONS = ResourceType(
