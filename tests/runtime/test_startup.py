@@ -33,3 +33,25 @@ def test_a_process_runs_on_the_loop_of_the_extra_where_it_is_installed() -> None
         return type(asyncio.get_running_loop()).__module__
 
     assert run_process(loop_module()) == "uvloop"  # a development dependency
+
+
+def test_says_what_breaks_in_a_callback_but_not_what_comes_too_late_for_a_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
+        transport, _ = await loop.create_connection(asyncio.Protocol, *server.sockets[0].getsockname())
+        server.close()
+        transport.abort()
+        with pytest.raises(RuntimeError) as late:
+            for _ in range(1000):  # until the socket itself is closed
+                await asyncio.sleep(0)
+                transport.write(b"too late")
+        loop.call_exception_handler({"message": "late", "exception": late.value, "transport": transport})
+        loop.call_exception_handler({"message": "ours", "exception": ValueError("broken"), "transport": transport})
+        loop.call_soon(lambda: 1 // 0)
+
+    run_process(main())
+    said = [record.getMessage().splitlines()[0] for record in caplog.records]
+    assert [line.split(" <")[0] for line in said] == ["ours", "Exception in callback"], said

@@ -20,7 +20,19 @@ T = TypeVar("T")
 def run_process(main: Coroutine[Any, Any, T]) -> T:
     """As `asyncio.run`, on uvloop where the extra `fast` is installed."""
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
+        runner.get_loop().set_exception_handler(_without_late_writes)
         return runner.run(main)
+
+
+def _without_late_writes(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Says what goes wrong in callbacks, but not that uvloop's TLS had something left for a connection that has ended.
+
+    asyncio's own drops it without a word (uvloop issue 506). Whoever waits for that connection hears that it is lost.
+    """
+    transport = context.get("transport")
+    late = transport is not None and transport.is_closing() and isinstance(context.get("exception"), RuntimeError)
+    if not late:
+        loop.default_exception_handler(context)
 
 
 def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
