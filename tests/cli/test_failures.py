@@ -72,7 +72,7 @@ def test_a_server_that_does_not_answer(good: Path, tmp_path: Path) -> None:
             )
         )
         sentence = failed(ExitCode.CLUSTER, "check", "-f", str(good), "--kubeconfig", str(kubeconfig))
-    assert f"at {server}: connection refused; see whether the API server runs" in sentence
+    assert f"at {server}: connection refused; see whether the server runs" in sentence
     assert f"check `server` in context c of {kubeconfig}" in sentence
 
 

@@ -6,6 +6,8 @@ Turning it into profiles is `situate.framework.profiles`.
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 
@@ -125,6 +127,17 @@ class ExtenderTLS(msgspec.Struct, frozen=True, rename="camel"):
     key_data: str = ""
     ca_data: str = ""
 
+    def mistakes(self) -> Iterable[Mistake]:
+        for field in ("certData", "keyData", "caData"):
+            if not _is_base64(getattr(self, field.replace("Data", "_data"))):
+                yield Mistake(field, "text that is not base64", "PEM in base64")
+        if self.insecure and (self.ca_file or self.ca_data):
+            yield Mistake("insecure", "true", "false where an authority is named: it would not be heeded")
+        certificate, key = self.cert_data or self.cert_file, self.key_data or self.key_file
+        if bool(certificate) != bool(key):
+            there, missing = ("certificate", "key") if certificate else ("key", "certificate")
+            yield Mistake("keyFile" if certificate else "certFile", "", f"the {missing} of the {there}")
+
 
 class ManagedResource(msgspec.Struct, frozen=True, rename="camel"):
     """An extended resource that an extender looks after."""
@@ -153,6 +166,10 @@ class Extender(msgspec.Struct, frozen=True, rename="camel"):
     def mistakes(self) -> Iterable[Mistake]:
         if self.prioritize_verb and not self.weight:
             yield Mistake("weight", "0", "1 or more, with prioritizeVerb")
+        for number, resource in enumerate(self.managed_resources):
+            if resource.name.startswith("requests.") or "kubernetes.io/" in resource.name:
+                allowed = "an extended resource, as example.com/thing: none of Kubernetes' own"
+                yield Mistake(f"managedResources[{number}].name", resource.name, allowed)
 
 
 class KubeSchedulerConfiguration(msgspec.Struct, frozen=True, rename="camel"):
@@ -187,8 +204,23 @@ class KubeSchedulerConfiguration(msgspec.Struct, frozen=True, rename="camel"):
             if profile.scheduler_name in seen:
                 yield Mistake(f"profiles[{number}].schedulerName", profile.scheduler_name, "each name once")
             seen.add(profile.scheduler_name)
+        managed: set[str] = set()
+        for number, extender in enumerate(self.extenders):
+            for place, resource in enumerate(extender.managed_resources):
+                if resource.name in managed:
+                    path = f"extenders[{number}].managedResources[{place}].name"
+                    yield Mistake(path, resource.name, "each resource once: one extender manages it")
+                managed.add(resource.name)
         binders = [number for number, extender in enumerate(self.extenders) if extender.bind_verb]
         if len(binders) > 1:
             yield Mistake(
                 f"extenders[{binders[1]}].bindVerb", self.extenders[binders[1]].bind_verb, "one extender only"
             )
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return False
+    return True

@@ -10,17 +10,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from situate.framework import plugin as points
 from situate.framework.configuration import (
     EVERY,
     EnabledPlugin,
     KubeSchedulerConfiguration,
+    PluginConfig,
     PluginSet,
     SchedulerProfile,
 )
 from situate.framework.plugin import Plugin
 from situate.framework.profile import Profile, Weighted
 from situate.objects.settings import Mistake, did_you_mean, parse_section
+
+_FIT: Final = "NodeResourcesFit"
+"""The plugin whose arguments say which resources others look after."""
 
 
 class PluginType(Protocol):
@@ -61,6 +67,7 @@ def profiles_of(
 ) -> tuple[tuple[Profile, ...], tuple[Mistake, ...]]:
     """The profiles, or none and every mistake."""
     mistakes: list[Mistake] = []
+    configuration = _with_ignored_resources(configuration)
     built = [
         _profile(profile, configuration, registry, f"profiles[{number}]", mistakes)
         for number, profile in enumerate(configuration.profiles)
@@ -69,6 +76,33 @@ def profiles_of(
     if not mistakes:
         mistakes += _one_order(configuration, profiles)
     return ((), tuple(mistakes)) if mistakes else (profiles, ())
+
+
+def _with_ignored_resources(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """Resources that extenders manage and nobody else is to look at go into the arguments of NodeResourcesFit.
+
+    They take the place of what stands there (upstream scheduler.go buildExtenders).
+    """
+    ignored = [
+        resource.name
+        for extender in configuration.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    ]
+    if not ignored:
+        return configuration
+    profiles = tuple(_ignoring(profile, ignored) for profile in configuration.profiles)
+    return msgspec.structs.replace(configuration, profiles=profiles)
+
+
+def _ignoring(profile: SchedulerProfile, ignored: Sequence[str]) -> SchedulerProfile:
+    configs = list(profile.plugin_config)
+    place = next((number for number, each in enumerate(configs) if each.name == _FIT), None)
+    if place is None:
+        configs.append(PluginConfig(_FIT, {"ignoredResources": ignored}))
+    else:
+        configs[place] = PluginConfig(_FIT, (configs[place].args or {}) | {"ignoredResources": ignored})
+    return msgspec.structs.replace(profile, plugin_config=tuple(configs))
 
 
 def _one_order(configuration: KubeSchedulerConfiguration, profiles: Sequence[Profile]) -> Iterable[Mistake]:

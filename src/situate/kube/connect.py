@@ -40,7 +40,11 @@ def find_connection(
     names none.
     """
     environ = os.environ if environ is None else environ
-    connection = _found(kubeconfig, context, environ, service_account)
+    return through_proxy(_found(kubeconfig, context, environ, service_account), environ)
+
+
+def through_proxy(connection: Connection, environ: Mapping[str, str]) -> Connection:
+    """By the proxy that the environment names for its server, unless the connection has one of its own."""
     if connection.proxy_url:
         return connection
     proxy_url = _proxy_of(connection.server, environ)

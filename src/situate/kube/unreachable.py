@@ -41,7 +41,7 @@ def not_connected(error: Exception, request: Request, connection: Connection) ->
         case TimeoutError():
             problem = f"no connection within {CONNECT_TIMEOUT_S:g} s; {check}"
         case ConnectionRefusedError():
-            problem = f"connection refused; see whether the API server runs, and check `server` in {connection.source}"
+            problem = f"connection refused; see whether the server runs, and check `server` in {connection.source}"
         case ConnectionError():
             problem = f"the connection was closed while it was being set up; {check}"
         case _:

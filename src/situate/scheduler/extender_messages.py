@@ -1,0 +1,186 @@
+"""What goes to extenders and comes back, as JSON (upstream staging/src/k8s.io/kube-scheduler/extender/v1 types.go).
+
+Extenders are mostly written in Go, whose decoder takes a field's name in any case; so does this. What Go would not
+decode is no reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from situate.framework.actions import BindByExtender
+from situate.framework.extenders import (
+    Filtered,
+    FilterNodes,
+    NoReply,
+    Preempted,
+    Prioritized,
+    PrioritizeNodes,
+    ProcessPreemption,
+    Question,
+    Reply,
+)
+
+_INT64: Final = range(-(2**63), 2**63)
+
+
+class BadReply(ValueError):
+    """A reply that is not what the question asks for."""
+
+
+def node_arguments(
+    question: FilterNodes | PrioritizeNodes, pod: bytes, nodes: Sequence[bytes] | None
+) -> dict[str, Any]:
+    """ExtenderArgs. `nodes`: the whole objects, for extenders that keep none themselves; None sends names."""
+    items = None if nodes is None else {"metadata": {}, "items": list(map(msgspec.Raw, nodes))}
+    return {
+        "Pod": msgspec.Raw(pod),
+        "Nodes": items,
+        "NodeNames": list(question.nodes) if nodes is None else None,
+    }
+
+
+def preemption_arguments(
+    question: ProcessPreemption, pod: bytes, victims: Mapping[str, bytes] | None
+) -> dict[str, Any]:
+    """ExtenderPreemptionArgs. `victims`: the whole objects by uid; None sends uids alone."""
+    by_node = {
+        node: {
+            "Pods": [{"UID": each.uid} if victims is None else msgspec.Raw(victims[each.uid]) for each in found.pods],
+            "NumPDBViolations": found.violations,
+        }
+        for node, found in question.victims.items()
+    }
+    return {
+        "Pod": msgspec.Raw(pod),
+        "NodeNameToVictims": None if victims is None else by_node,
+        "NodeNameToMetaVictims": by_node if victims is None else None,
+    }
+
+
+def binding_arguments(action: BindByExtender) -> dict[str, Any]:
+    """ExtenderBindingArgs."""
+    namespace, name = action.pod
+    return {"PodName": name, "PodNamespace": namespace, "PodUID": action.uid, "Node": action.node}
+
+
+def reply_of(question: Question, body: bytes) -> Reply:
+    """What the answer's body says; `NoReply` if it cannot be read or tells of an error."""
+    try:
+        said = _decoded(body)
+        match question:
+            case FilterNodes():
+                return _filtered(question, said)
+            case PrioritizeNodes():
+                return _prioritized(said)
+            case ProcessPreemption():
+                return _preempted(said)
+    except BadReply as problem:
+        return NoReply(str(problem))
+
+
+def binding_problem(body: bytes) -> str:
+    """What ExtenderBindingResult says went wrong; empty if nothing did. `BadReply` if it cannot be read."""
+    return _text(_fields(_decoded(body), "reply"), "Error")
+
+
+def _filtered(question: FilterNodes, said: Any) -> Filtered:
+    fields = _fields(said, "reply")
+    error = _text(fields, "Error")
+    if error:
+        raise BadReply(error)
+    names, nodes = fields.get("nodenames"), fields.get("nodes")
+    if question.extender.node_cache_capable and names is not None:
+        passing = tuple(_string(name, "NodeNames") for name in _list(names, "NodeNames"))
+    elif nodes is not None:
+        items = _list(_fields(nodes, "Nodes").get("items"), "Nodes.items")
+        passing = tuple(map(_name_of, items))
+    else:
+        passing = ()
+    return Filtered(passing, _texts(fields, "FailedNodes"), _texts(fields, "FailedAndUnresolvableNodes"))
+
+
+def _name_of(node: Any) -> str:
+    metadata = _fields(_fields(node, "Nodes.items").get("metadata"), "Nodes.items.metadata")
+    return _string(metadata.get("name", ""), "Nodes.items.metadata.name")
+
+
+def _prioritized(said: Any) -> Prioritized:
+    scores = []
+    for each in _list(said, "reply"):
+        fields = _fields(each, "reply")
+        scores.append((_text(fields, "Host"), _integer(fields, "Score")))
+    return Prioritized(tuple(scores))
+
+
+def _preempted(said: Any) -> Preempted:
+    path = "NodeNameToMetaVictims"
+    victims = {}
+    by_node = _fields(said, "reply").get(path.lower())
+    for node, found in _object(by_node, path).items():
+        fields = _fields(found, path)
+        pods = (_fields(each, f"{path}.Pods") for each in _list(fields.get("pods"), f"{path}.Pods"))
+        uids = tuple(_text(each, "UID") for each in pods)
+        victims[node] = (uids, _integer(fields, "NumPDBViolations"))
+    return Preempted(victims)
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+        raise BadReply(f"answered what is no JSON: {problem}") from problem
+
+
+def _object(value: Any, path: str) -> dict[str, Any]:
+    """null is an empty one, as Go has it."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _wrong(path, value, "an object")
+    return value
+
+
+def _fields(value: Any, path: str) -> dict[str, Any]:
+    """By their names in lower case."""
+    return {name.lower(): each for name, each in _object(value, path).items()}
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise _wrong(path, value, "a list")
+    return value
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name.lower())
+    return "" if value is None else _string(value, name)
+
+
+def _string(value: Any, path: str) -> str:
+    if not isinstance(value, str):
+        raise _wrong(path, value, "a string")
+    return value
+
+
+def _texts(fields: Mapping[str, Any], name: str) -> dict[str, str]:
+    return {key: _string(value, f"{name}.{key}") for key, value in _object(fields.get(name.lower()), name).items()}
+
+
+def _integer(fields: Mapping[str, Any], name: str) -> int:
+    value = fields.get(name.lower())
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
+        raise _wrong(name, value, "a whole number of 64 bits")
+    return value
+
+
+def _wrong(path: str, value: Any, allowed: str) -> BadReply:
+    found = msgspec.json.encode(value).decode()
+    return BadReply(f"{path}: found {found[:60]}{'…' if len(found) > 60 else ''}, allowed: {allowed}")
