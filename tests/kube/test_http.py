@@ -381,9 +381,7 @@ async def test_nobody_listens() -> None:
     async with serving(echo) as port:
         pass
     async with transport_to(plain(port)) as transport:
-        with pytest.raises(
-            Unreachable, match="connection refused; see whether the server runs, and check"
-        ) as caught:
+        with pytest.raises(Unreachable, match="connection refused; see whether the server runs, and check") as caught:
             await transport.send(WRITE)
     assert (caught.value.retriable, caught.value.outcome_unknown) == (True, False)
 
