@@ -1,8 +1,13 @@
-"""NodeResourcesBalancedAllocation: nodes whose resources are in use alike (upstream plugins/noderesources)."""
+"""NodeResourcesBalancedAllocation: nodes whose resources come to be in use alike (upstream plugins/noderesources).
+
+Since Kubernetes 1.36 it is what a pod changes that counts (kubernetes/kubernetes#135573); before, it was only how a
+node would stand with the pod.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -41,7 +46,7 @@ def _repeated(resources: tuple[ResourceWeight, ...]) -> Iterable[Mistake]:
 
 
 class NodeResourcesBalancedAllocation:
-    """The lower the standard deviation of the shares in use, the better."""
+    """The more even the pod makes the shares that are in use, the better."""
 
     name = "NodeResourcesBalancedAllocation"
     reads = Reads.LOAD
@@ -61,11 +66,28 @@ class NodeResourcesBalancedAllocation:
         return PreScored(Code.SKIP)
 
     def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
-        """`trunc((1 - deviation) * 100)` of the shares in use with the pod on the node, each at most 1."""
-        found = (use_with(pod, snapshot, name, scored=False) for name in self._resources)
-        uses = [use for use in found if use is not None]
-        scores: Scores = ((1.0 - _deviation(uses, snapshot.count)) * HIGHEST).astype(np.int64)
+        """75 where the pod changes nothing, up to 100 where it evens the node out, down to 50."""
+        uses = self.uses(pod, snapshot)
+        before = [replace(use, requested=use.requested - asked) for use, asked in uses]
+        scores = evenness([use for use, _ in uses], snapshot.count)
+        scores -= evenness(before, snapshot.count)
+        scores += HIGHEST // 2
+        scores //= 2  # never negative: evenness is 50 at least
+        scores += HIGHEST // 2
         return scores
+
+    def uses(self, pod: PodInfo, snapshot: Snapshot) -> list[tuple[Use, int]]:
+        """With the pod on the node, and how much of that is the pod's."""
+        found = (
+            (use_with(pod, snapshot, name, scored=False), pod.template.request.of(name)) for name in self._resources
+        )
+        return [(use, asked) for use, asked in found if use is not None]
+
+
+def evenness(uses: Sequence[Use], count: int) -> Scores:
+    """(nodes,): `trunc((1 - deviation) * 100)` of the shares in use, each at most 1; 50 to 100."""
+    scores: Scores = ((1.0 - _deviation(uses, count)) * HIGHEST).astype(np.int64)
+    return scores
 
 
 def _deviation(uses: Sequence[Use], count: int) -> NDArray[np.float64]:

@@ -16,12 +16,20 @@ def skips(pod: Pod, resources: Sequence[str] = ("cpu", "memory")) -> bool:
 
 
 def score_node(pod: Pod, node: Node, world: World, resources: Sequence[str] = ("cpu", "memory")) -> int:
+    improved = evenness(pod, node, world, resources) - evenness(pod, node, world, resources, with_it=False)
+    return 50 + (50 + improved) // 2
+
+
+def evenness(
+    pod: Pod, node: Node, world: World, resources: Sequence[str] = ("cpu", "memory"), *, with_it: bool = True
+) -> int:
+    """With the pod on the node, or without it."""
     shares = []
     for name in resources:
         capacity = room(node, name)
         if capacity == 0 or (name not in NATIVE and request(pod, name) == 0):
             continue
-        used = sum(request(other, name) for other in world.on(node)) + request(pod, name)
+        used = sum(request(other, name) for other in world.on(node)) + with_it * request(pod, name)
         shares.append(min(used / capacity, 1.0))
     deviation = 0.0
     if len(shares) == 2:
