@@ -10,9 +10,11 @@ import pytest
 from situate.framework.actions import Action, Bind, Evict
 from situate.framework.decisions import Failed, Placed, Refused, Waiting
 from situate.framework.engine import Engine
+from situate.framework.plugin import Reserved
 from situate.framework.pods import PodInfo
 from situate.framework.profile import profile_of
 from situate.framework.queue.scheduling import QueueSettings
+from situate.framework.snapshot import Snapshot
 from situate.framework.status import SUCCESS, Code, Status, unschedulable
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
@@ -40,9 +42,9 @@ class Recorder:
         self._permit = permit
         self._timeout_s = timeout_s
 
-    def reserve(self, pod: PodInfo, node: str) -> Status:
+    def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:
         self.asked.append("reserve")
-        return self._reserve
+        return Reserved(self._reserve)
 
     def unreserve(self, pod: PodInfo, node: str) -> None:
         self.asked.append("unreserve")
@@ -216,10 +218,10 @@ def test_a_rejection_in_reserve_takes_back_all_of_it() -> None:
 @pytest.mark.parametrize("point", ["reserve", "permit"])
 def test_an_error_in_a_plugin_fails_the_pod_alone_and_names_the_plugin(point: str) -> None:
     class Broken(Recorder):
-        def reserve(self, pod: PodInfo, node: str) -> Status:
+        def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:
             if point == "reserve":
                 raise ZeroDivisionError("oh")
-            return super().reserve(pod, node)
+            return super().reserve(pod, node, snapshot)
 
         def permit(self, pod: PodInfo, node: str, now: float) -> tuple[Status, float]:
             raise ZeroDivisionError("oh")

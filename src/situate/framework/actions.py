@@ -60,4 +60,40 @@ class Patch:
     subresource: str = ""
 
 
-Action: TypeAlias = Bind | BindByExtender | Evict | Nominate | Patch
+@dataclass(frozen=True, slots=True)
+class AwaitVolumes:
+    """Wait, once the actions before it are done, until storage is ready for the pod: claims bound, volumes made.
+
+    `situate.plugins.volume_binding_progress` says how far that is, whenever something may have changed; if it takes
+    longer than `timeout_s`, binding has failed.
+    """
+
+    pod: PodKey
+    uid: str
+    node: str
+    given: tuple[AwaitedVolume, ...]
+    wanted: tuple[AwaitedClaim, ...]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedVolume:
+    """A volume that is being bound to a claim."""
+
+    volume: str
+    claim: PodKey
+    claim_uid: str
+    before: str
+    """The volume's resourceVersion before it was written; empty if nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedClaim:
+    """A claim for which a volume is being made."""
+
+    claim: PodKey
+    before: str
+    """The claim's resourceVersion before it was written; empty if nothing was written."""
+
+
+Action: TypeAlias = Bind | BindByExtender | Evict | Nominate | Patch | AwaitVolumes

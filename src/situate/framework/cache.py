@@ -13,6 +13,7 @@ from situate.framework.catalog import EMPTY, Catalog
 from situate.framework.nodes import NodeRow, Vocabulary, alternating, node_row, node_table
 from situate.framework.pods import PodInfo, PodReader
 from situate.framework.snapshot import Snapshot
+from situate.framework.storage import Promises, Reservation
 from situate.framework.verdict import Indices
 from situate.objects.nodes import Node
 
@@ -161,8 +162,26 @@ class Cache:
         return known
 
     def set_catalog(self, catalog: Catalog = EMPTY) -> None:
-        """The other objects are these from now on."""
-        self._snapshot = self._snapshot.with_catalog(catalog)
+        """The other objects are these from now on; what has been promised of storage stays so."""
+        self._set_promises(catalog, self.catalog.storage.promises)
+
+    def promise(self, uid: str, reservation: Reservation) -> None:
+        """The pod with this uid gets this with its node, and nobody else."""
+        self._set_promises(self.catalog, self.catalog.storage.promises.with_(uid, reservation))
+
+    def release(self, uid: str) -> Reservation:
+        """The pod's storage is not promised any more: it is written, or will never be; what it was."""
+        storage = self.catalog.storage
+        reservation = storage.reservation(uid)
+        if reservation:
+            self._set_promises(self.catalog, storage.promises.without(uid))
+        return reservation
+
+    def _set_promises(self, catalog: Catalog, promises: Promises) -> None:
+        storage = catalog.storage.with_promises(promises)
+        self._snapshot = self._snapshot.with_catalog(
+            catalog if storage is catalog.storage else replace(catalog, storage=storage)
+        )
 
     @property
     def catalog(self) -> Catalog:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from situate.framework.storage import EMPTY_STORAGE, Storage
 from situate.objects.label_selectors import Selector
 
 Name = tuple[str, str]
@@ -42,8 +43,7 @@ class Catalog:
     """By kind, namespace and name of a ReplicationController, ReplicaSet or StatefulSet: which pods are its own."""
     budgets: Mapping[str, tuple[Budget, ...]] = field(default_factory=_nothing)
     """By namespace, in the order of their names."""
-    storage: Mapping[tuple[str, str, str], Any] = field(default_factory=_nothing)
-    """By kind, namespace and name: claims, volumes, storage classes, CSI nodes and drivers, storage capacities."""
+    storage: Storage = EMPTY_STORAGE
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
         """None if the namespace is not known."""

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from msgspec.structs import replace
+
 from situate.framework.events import Change, ClusterEvent, Subject
 from situate.framework.pods import PodInfo
+from situate.framework.storage import Storage
 from situate.objects.nodes import Node
+from situate.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    Stored,
+    VolumeAttachment,
+)
 
 
 def node_change(old: Node | None, new: Node) -> Change:
@@ -44,6 +59,39 @@ def pod_change(old: PodInfo, new: PodInfo) -> Change:
     if old.pod.spec.scheduling_gates and not new.pod.spec.scheduling_gates:
         change |= Change.GATES_ELIMINATED
     return change
+
+
+def store(storage: Storage, new: Stored) -> tuple[Storage, tuple[ClusterEvent, ...]]:
+    """The storage with an object that is new or has changed, and what the queue has to hear of that.
+
+    Nothing if no more than the version is new: then the object is taken over all the same, for promises about it.
+    """
+    old = storage.known(new)
+    if old is None:
+        change = Change.ADD
+    else:
+        same = replace(old, metadata=replace(old.metadata, resource_version=new.metadata.resource_version)) == new
+        change = Change(0) if same else Change.UPDATE
+    return storage.with_(new), events_of(_SUBJECTS[type(new)], change, old, new)
+
+
+def discard(storage: Storage, gone: Stored) -> tuple[Storage, tuple[ClusterEvent, ...]]:
+    """The storage without the object, and what the queue has to hear of that."""
+    old = storage.known(gone)
+    if old is None:
+        return storage, ()
+    return storage.without(gone), (ClusterEvent(_SUBJECTS[type(gone)], Change.DELETE, old),)
+
+
+_SUBJECTS: Final[dict[type[Stored], Subject]] = {
+    PersistentVolumeClaim: Subject.CLAIM,
+    PersistentVolume: Subject.VOLUME,
+    StorageClass: Subject.STORAGE_CLASS,
+    CSINode: Subject.CSI_NODE,
+    CSIDriver: Subject.CSI_DRIVER,
+    CSIStorageCapacity: Subject.STORAGE_CAPACITY,
+    VolumeAttachment: Subject.VOLUME_ATTACHMENT,
+}
 
 
 def events_of(subject: Subject, change: Change, old: object, new: object) -> tuple[ClusterEvent, ...]:

@@ -15,6 +15,7 @@ from situate.framework.plugin import Diagnosis, PostFiltered
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
 from situate.framework.queue.waiting import WaitingPod
+from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Indices
 
@@ -102,7 +103,9 @@ class Binding:
     """Whose failure changes nothing."""
 
     @classmethod
-    def of(cls, profile: Profile, pod: PodInfo, node: str, binder: Extender | None = None) -> Binding:
+    def of(
+        cls, profile: Profile, pod: PodInfo, node: str, snapshot: Snapshot, binder: Extender | None = None
+    ) -> Binding:
         """PreBind of those with something to do, Bind of the first that takes it, PostBind.
 
         `binder`: the extender that binds instead of plugins; these come after one that may be ignored.
@@ -111,9 +114,9 @@ class Binding:
         """
         before: list[Action] = []
         for plugin in profile.pre_bind:
-            preflight = call(plugin, "PreBindPreFlight", plugin.pre_bind_preflight, pod, node)
+            preflight = call(plugin, "PreBindPreFlight", plugin.pre_bind_preflight, pod, node, snapshot)
             if preflight.code is Code.SUCCESS:
-                before += call(plugin, "PreBind", plugin.pre_bind, pod, node)
+                before += call(plugin, "PreBind", plugin.pre_bind, pod, node, snapshot)
             elif preflight.code is not Code.SKIP:
                 raise PluginFailed(plugin.name, "PreBindPreFlight", preflight.message or preflight.code.title)
         after = [

@@ -133,6 +133,7 @@ class Engine:
         self.queue.delete(uid)
         self.nominations.remove(uid)
         if self.permits.end(uid) is not None or self.cache.pod(uid) is not None:
+            self._release(uid, now)
             known = self.cache.remove_pod(uid)
             if known is not None:
                 self._tell((ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, known.info),), now)
@@ -146,6 +147,7 @@ class Engine:
         self.queue.delete(info.uid)
         self.nominations.remove(info.uid)
         self.permits.end(info.uid)
+        self.cache.release(info.uid)
         known = self.cache.set_pod(info, node)
         if known is None or known.assumed:
             self._tell((ClusterEvent(Subject.ASSIGNED_POD, Change.ADD, None, info),), now)
@@ -336,7 +338,10 @@ class Engine:
         self.nominations.remove(info.uid)
         held = None
         try:
-            rejection = reserve(profile, info, node)
+            reserved = reserve(profile, info, node, self.cache.snapshot())
+            rejection = None if reserved.status.ok else reserved.status
+            if reserved.storage:
+                self.cache.promise(info.uid, reserved.storage)
             if rejection is None:
                 rejection, held = self.permits.ask(profile, waiting, node, now)
         except PluginFailed:
@@ -413,7 +418,7 @@ class Engine:
         info = placed.pod.info
         binders = [extender for extender in self._interested(info) if extender.bind_verb]
         profile = self.profiles[info.pod.spec.scheduler_name]
-        return Binding.of(profile, info, placed.node, binders[0] if binders else None)
+        return Binding.of(profile, info, placed.node, self.cache.snapshot(), binders[0] if binders else None)
 
     def bound(self, placed: Placed) -> None:
         """The API server has accepted the binding; the watch will tell the rest."""
@@ -427,8 +432,16 @@ class Engine:
 
     def _undo(self, info: PodInfo, node: str, now: float) -> None:
         unreserve(self.profiles[info.pod.spec.scheduler_name], info, node)
+        self._release(info.uid, now)
         if self.cache.forget(info.uid) is not None:
             self._tell((ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, info),), now)
+
+    def _release(self, uid: str, now: float) -> None:
+        """Volumes that the pod was promised are free for others, who hear of it: the API server has nothing to tell."""
+        for given in self.cache.release(uid).given:
+            free = self.cache.catalog.storage.volume(given.volume.metadata.name)
+            if free is not None:
+                self._tell((ClusterEvent(Subject.VOLUME, Change.UPDATE, given.volume, free),), now)
 
     @property
     def snapshot(self) -> Snapshot:

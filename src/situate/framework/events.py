@@ -23,6 +23,7 @@ class Subject(Enum):
     CSI_NODE = "CSINode"
     CSI_DRIVER = "CSIDriver"
     STORAGE_CAPACITY = "CSIStorageCapacity"
+    VOLUME_ATTACHMENT = "VolumeAttachment"
     RESOURCE_CLAIM = "ResourceClaim"
     RESOURCE_SLICE = "ResourceSlice"
     DEVICE_CLASS = "DeviceClass"

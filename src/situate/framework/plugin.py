@@ -20,6 +20,7 @@ from situate.framework.events import EventHint
 from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import SKIP, SUCCESS, Code, Status
+from situate.framework.storage import Reservation
 from situate.framework.verdict import Mask, Refusals, Verdict
 
 if TYPE_CHECKING:
@@ -207,9 +208,23 @@ class NormalizePlugin(Plugin, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Reserved:
+    """The answer of Reserve."""
+
+    status: Status = SUCCESS
+    storage: Reservation = Reservation()  # noqa: RUF009  # frozen
+    """What the pod is promised; it counts in all snapshots until the pod is confirmed, or not bound after all."""
+
+
+RESERVED: Final = Reserved()
+
+
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
-    def reserve(self, pod: PodInfo, node: str) -> Status: ...
+    def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:
+        """The pod counts in the snapshot already."""
+        ...
 
     def unreserve(self, pod: PodInfo, node: str) -> None:
         """Cannot fail, may be called twice, and when `reserve` was not."""
@@ -225,11 +240,11 @@ class PermitPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreBindPlugin(Plugin, Protocol):
-    def pre_bind_preflight(self, pod: PodInfo, node: str) -> Status:
+    def pre_bind_preflight(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Status:
         """`SKIP` where there is nothing to do."""
         ...
 
-    def pre_bind(self, pod: PodInfo, node: str) -> tuple[Action, ...]:
+    def pre_bind(self, pod: PodInfo, node: str, snapshot: Snapshot) -> tuple[Action, ...]:
         """What has to be done before the pod is bound; all of it must succeed."""
         ...
 

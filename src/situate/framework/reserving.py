@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from situate.framework.cycle import PluginFailed, call
+from situate.framework.plugin import RESERVED, Reserved
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
+from situate.framework.snapshot import Snapshot
 from situate.framework.status import Status
+from situate.framework.storage import Reservation
 
 
 def concerns(plugin: object, pod: PodInfo) -> bool:
@@ -17,15 +20,20 @@ def concerns(plugin: object, pod: PodInfo) -> bool:
     return True if knows is None else bool(knows(pod))
 
 
-def reserve(profile: Profile, pod: PodInfo, node: str) -> Status | None:
-    """None if all plugins have reserved, else the rejection. What was reserved is for the caller to take back."""
+def reserve(profile: Profile, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:
+    """What all plugins have reserved, or the first rejection. What was reserved is for the caller to take back."""
+    together = RESERVED
     for plugin in profile.reserve:
-        status: Status = call(plugin, "Reserve", plugin.reserve, pod, node)
+        reserved: Reserved = call(plugin, "Reserve", plugin.reserve, pod, node, snapshot)
+        status = reserved.status
         if status.code.rejects:
-            return Status(status.code, status.reasons, plugin.name)
+            return Reserved(Status(status.code, status.reasons, plugin.name))
         if not status.ok:
             raise PluginFailed(plugin.name, "Reserve", status.message or status.code.title)
-    return None
+        one, other = together.storage, reserved.storage
+        if other:
+            together = Reserved(storage=Reservation(one.given + other.given, one.wanted + other.wanted))
+    return together
 
 
 def unreserve(profile: Profile, pod: PodInfo, node: str) -> None:

@@ -1,0 +1,129 @@
+"""A map that never changes: another one with one entry more costs a few hundred pointers, however many there are.
+
+Two levels of 64 branches, and dicts as leaves. What two maps have in common is the same object, so that the difference
+between any two of them is found by looking where they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_BITS: Final = 6
+_MASK: Final = 2**_BITS - 1
+_Leaf = dict[K, V] | None
+_Branch = tuple[_Leaf[K, V], ...] | None
+
+
+class PersistentMap(Mapping[K, V]):
+    """In no particular order: whoever needs one sorts. Values are compared by identity alone."""
+
+    __slots__ = ("_branches", "_count")
+
+    def __init__(self) -> None:
+        """Empty; `PersistentMap.of` fills one."""
+        self._branches: tuple[_Branch[K, V], ...] = (None,) * (_MASK + 1)
+        self._count = 0
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[K, V]]) -> PersistentMap[K, V]:
+        """With these entries, at once; of equal keys the last one counts."""
+        branches: list[list[dict[K, V] | None] | None] = [None] * (_MASK + 1)
+        for key, value in entries:
+            one, two = _place(key)
+            branch = branches[one]
+            if branch is None:
+                branch = branches[one] = [None] * (_MASK + 1)
+            leaf = branch[two]
+            if leaf is None:
+                leaf = branch[two] = {}
+            leaf[key] = value
+        made = cls()
+        made._branches = tuple(None if branch is None else tuple(branch) for branch in branches)
+        made._count = sum(len(leaf) for branch in branches for leaf in branch or () if leaf)
+        return made
+
+    def with_(self, key: K, value: V) -> PersistentMap[K, V]:
+        """With this entry instead of the one that the key has, if any."""
+        one, two = _place(key)
+        branch = self._branches[one]
+        leaf = branch[two] if branch is not None else None
+        changed = {**leaf, key: value} if leaf else {key: value}
+        return self._with_leaf(one, two, changed, self._count + len(changed) - len(leaf or ()))
+
+    def without(self, key: K) -> PersistentMap[K, V]:
+        """The same map if it has no such key."""
+        if key not in self:
+            return self
+        one, two = _place(key)
+        branch = self._branches[one]
+        assert branch is not None
+        changed = dict(branch[two] or {})
+        del changed[key]
+        return self._with_leaf(one, two, changed or None, self._count - 1)
+
+    def differing(self, other: PersistentMap[K, V]) -> set[K]:
+        """The keys that only one of the two has, or that have other values."""
+        found: set[K] = set()
+        for mine, theirs in zip(self._branches, other._branches, strict=True):
+            if mine is theirs:
+                continue
+            for leaf, leaf_of_other in zip(mine or _NO_LEAVES, theirs or _NO_LEAVES, strict=True):
+                if leaf is not leaf_of_other:
+                    one, two = leaf or {}, leaf_of_other or {}
+                    found |= {key for key, value in one.items() if two.get(key, _ABSENT) is not value}
+                    found |= two.keys() - one.keys()
+        return found
+
+    def __getitem__(self, key: K) -> V:
+        one, two = _place(key)
+        branch = self._branches[one]
+        leaf = branch[two] if branch is not None else None
+        if leaf is None:
+            raise KeyError(key)
+        return leaf[key]
+
+    def __contains__(self, key: object) -> bool:
+        one, two = _place(key)
+        branch = self._branches[one]
+        leaf = branch[two] if branch is not None else None
+        return leaf is not None and key in leaf
+
+    def __iter__(self) -> Iterator[K]:
+        for branch in self._branches:
+            for leaf in branch or ():
+                yield from leaf or ()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same map: comparing all entries is `differing`'s work."""
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def _with_leaf(self, one: int, two: int, leaf: dict[K, V] | None, count: int) -> PersistentMap[K, V]:
+        branch = list(self._branches[one] or _NO_LEAVES)
+        branch[two] = leaf
+        branches = list(self._branches)
+        branches[one] = tuple(branch)
+        changed: PersistentMap[K, V] = PersistentMap()
+        changed._branches = tuple(branches)
+        changed._count = count
+        return changed
+
+
+def _place(key: object) -> tuple[int, int]:
+    number = hash(key)
+    return number & _MASK, number >> _BITS & _MASK
+
+
+_NO_LEAVES: Final = (None,) * (_MASK + 1)
+_ABSENT: Final[Any] = object()
+EMPTY_MAP: Final[PersistentMap[Any, Any]] = PersistentMap()
+"""The one empty map."""
