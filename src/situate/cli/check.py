@@ -20,6 +20,7 @@ from situate.cli.options import ContextOption, KubeconfigOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.reaching import server_version
+from situate.cli.rights import needed_rights
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, KubeError, NotFound
@@ -28,7 +29,6 @@ from situate.objects.messages import Request
 from situate.objects.resources import CONFIGMAPS, STATEFULSETS
 from situate.runtime.configuration import Configuration, as_plain, configuration_schema
 from situate.vpod.configuration import StatefulSetSettings
-from situate.vpod.permissions import permissions
 from situate.vpod.policy.configmap import parse_policy
 
 _OLDEST = (1, 32)
@@ -73,7 +73,7 @@ def check(
         findings = [Finding(f"configuration {file}", ok=True)]
         if not offline:
             with progress("asking the cluster"):
-                findings += asyncio.run(_check_cluster(configuration, kubeconfig, context))
+                findings += asyncio.run(_check_cluster(configuration, file, kubeconfig, context))
     if output in (Format.JSON, Format.YAML):
         print_data([msgspec.to_builtins(finding) for finding in findings], output)
     else:
@@ -85,7 +85,9 @@ def check(
         raise typer.Exit(ExitCode.NO)
 
 
-async def _check_cluster(configuration: Configuration, kubeconfig: Path | None, context: str | None) -> list[Finding]:
+async def _check_cluster(
+    configuration: Configuration, file: Path, kubeconfig: Path | None, context: str | None
+) -> list[Finding]:
     connection = find_connection(kubeconfig, context)
     client = connect(connection, random.Random())
     try:
@@ -93,8 +95,8 @@ async def _check_cluster(configuration: Configuration, kubeconfig: Path | None, 
         entries = vpod_entries(configuration)
         for entry in entries:
             findings += [finding async for finding in _entry(client, entry)]
-        leases = configuration.runtime.leader_election.namespace or connection.namespace
-        findings += [finding async for finding in _rights(client, permissions(entries, leases))]
+        wanted = needed_rights(configuration, file, connection.namespace)
+        findings += [finding async for finding in _rights(client, wanted)]
     finally:
         await client.close()
     return findings

@@ -16,9 +16,10 @@ from situate.runtime.configuration import (
     parse_configuration,
 )
 from situate.runtime.reload import ConfigurationFile
+from situate.scheduler.configuration import SchedulerSettings
 from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings
 
-SECTIONS = (Section("vpod", list[StatefulSetSettings], ENVIRONMENT),)
+SECTIONS = (Section("vpod", list[StatefulSetSettings], ENVIRONMENT), Section("scheduler", SchedulerSettings))
 """One for each product."""
 
 
@@ -33,8 +34,9 @@ def configuration_file(file: Path, assignments: Iterable[str] = ()) -> Configura
 
     def parse(text: str) -> tuple[Configuration | None, tuple[Mistake, ...]]:
         configuration, mistakes = parse_configuration(text, SECTIONS, (*from_environment, *from_flags))
-        twice = _named_twice(vpod_entries(configuration)) if configuration is not None else ()
-        mistakes = (*wrong_environment, *wrong_flags, *mistakes, *twice)
+        if configuration is not None:
+            mistakes = (*_named_twice(vpod_entries(configuration)), *_wrong_profiles(configuration, file.parent))
+        mistakes = (*wrong_environment, *wrong_flags, *mistakes)
         return None if mistakes else configuration, mistakes
 
     return ConfigurationFile(file, parse)
@@ -51,6 +53,16 @@ def _named_twice(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:
             yield Mistake(f"vpod[{number}].statefulSetName", name, "each StatefulSet once", hint)
 
 
+def _wrong_profiles(configuration: Configuration, folder: Path) -> tuple[Mistake, ...]:
+    settings = scheduler_settings(configuration)
+    if settings is None:
+        return ()
+    # plugins are arrays' business: what has no scheduler is spared their import
+    from situate.cli.scheduling import scheduler_setup
+
+    return scheduler_setup(settings, folder)[1]
+
+
 def load(file: Path, assignments: Iterable[str] = ()) -> Configuration:
     """The configuration of a file. Raises `BadConfiguration` with every mistake, `WrongInput` without a file."""
     return configuration_file(file, assignments).load()
@@ -59,3 +71,8 @@ def load(file: Path, assignments: Iterable[str] = ()) -> Configuration:
 def vpod_entries(configuration: Configuration) -> tuple[StatefulSetSettings, ...]:
     """The StatefulSets that vpod looks after; empty if the file does not name the product."""
     return tuple(configuration.section("vpod", list) or ())
+
+
+def scheduler_settings(configuration: Configuration) -> SchedulerSettings | None:
+    """None if the file does not name the product."""
+    return configuration.section("scheduler", SchedulerSettings)

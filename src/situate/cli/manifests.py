@@ -1,25 +1,25 @@
 """`situate manifests`: everything that must exist in a cluster before situate can run there.
 
-The rights are those of `situate.vpod.permissions`, so what is printed here is what `situate check` asks for and what
+The rights are those of `situate.cli.rights`, so what is printed here is what `situate check` asks for and what
 the tests run under.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from situate import __version__
-from situate.cli.configured import load, vpod_entries
+from situate.cli.configured import load
 from situate.cli.failures import mendable_failures
 from situate.cli.options import FileOption
 from situate.cli.output import DataFormat, DataOutputOption, print_objects
+from situate.cli.rights import files_beside, needed_rights
 from situate.objects.authorization import Permission
-from situate.vpod.permissions import permissions
 
 IMAGE = "situate"
 ACCOUNT = "situate"
@@ -50,19 +50,20 @@ def manifests(
     """
     with mendable_failures():
         configuration = load(file)
-        entries = vpod_entries(configuration)
-        leases = configuration.runtime.leader_election.namespace or namespace
-        text = file.read_text(encoding="utf-8")
-        objects = list(installation(Installation(namespace, image, replicas), text, permissions(entries, leases)))
+        files = {"situate.yaml": file.read_text(encoding="utf-8"), **files_beside(configuration, file)}
+        where = Installation(namespace, image, replicas)
+        objects = list(installation(where, files, needed_rights(configuration, file, namespace)))
     print_objects(objects, output)
 
 
-def installation(where: Installation, configuration: str, rights: Sequence[Permission]) -> Iterator[dict[str, Any]]:
+def installation(
+    where: Installation, files: Mapping[str, str], rights: Sequence[Permission]
+) -> Iterator[dict[str, Any]]:
     """The objects in the order in which they may be applied."""
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _LABELS}}
     yield _object("v1", "ServiceAccount", where.namespace, ACCOUNT)
     yield from access(where.namespace, rights)
-    yield _object("v1", "ConfigMap", where.namespace, "situate", data={"situate.yaml": configuration})
+    yield _object("v1", "ConfigMap", where.namespace, "situate", data=dict(files))
     yield _deployment(where)
     yield _object(
         "v1",

@@ -7,24 +7,30 @@ import contextlib
 import os
 import random
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Protocol
 
 import structlog
 import typer
 
-from situate.cli.configured import configuration_file, vpod_entries
+from situate.cli.configured import configuration_file, scheduler_settings, vpod_entries
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, FileOption, KubeconfigOption, SetOption
 from situate.cli.reaching import Reaching
+from situate.cli.scheduling import require_setup
 from situate.cli.streams import complain
+from situate.framework.configuration import Extender
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
 from situate.kube.election import Candidacy
 from situate.kube.errors import KubeError
-from situate.kube.events import EventRecorder
+from situate.kube.events import MOST_SERIES, EventRecorder
 from situate.kube.lease_record import ElectionTimes
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.unstructured import Unstructured
 from situate.runtime.configuration import BadConfiguration, Configuration
 from situate.runtime.health import CannotListen, Health, HealthServer
 from situate.runtime.logs import configure_logging
@@ -32,12 +38,23 @@ from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
 from situate.runtime.reload import ConfigurationFile, follow
 from situate.runtime.startup import collector_paused, run_process
+from situate.scheduler.configuration import ClientRate
+from situate.scheduler.controller import SchedulerController
+from situate.scheduler.extenders import WHOLE_NODES, ApiDocuments, Extenders, wants_whole_nodes
+from situate.scheduler.metrics import SchedulerMetrics
+from situate.scheduler.setup import Setup
 from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
 from situate.vpod.controller.reporting import VPodMetrics
 
 _ELECTION_QPS = 20.0
 """Of each client for Leases and Events: work never uses up what leadership depends on."""
+_WRITERS, _WRITERS_OF_MANY = 4, 24
+"""Events that are written at a time, without and with a scheduler."""
+_MANY_EVENTS = 50_000
+"""Events that may wait where each binding brings one."""
+_OTHER_CALLS = 8
+"""Calls of the scheduler beside those that `callsInFlight` bounds: relists, reads, what PreBind waits for."""
 
 
 def run(
@@ -53,24 +70,22 @@ def run(
     with mendable_failures():
         source = configuration_file(file, assignments or ())
         configuration = source.load()
-        if not vpod_entries(configuration):
-            raise WrongInput(f"{file}: nothing to run; name a product, such as vpod")
+        settings = scheduler_settings(configuration)
+        if not vpod_entries(configuration) and settings is None:
+            raise WrongInput(f"{file}: nothing to run; name a product: vpod or scheduler")
+        setup = None if settings is None else require_setup(settings, file)
         connection = find_connection(kubeconfig, context)
         log = configuration.runtime.log
         configure_logging(log.level, log.format)
-        raise typer.Exit(run_process(_run(source, configuration, connection)))
+        raise typer.Exit(run_process(_run(source, configuration, connection, setup)))
 
 
-async def _run(source: ConfigurationFile, configuration: Configuration, connection: Connection) -> ExitCode:
-    runtime = configuration.runtime
-    rng = random.Random()
-    clients = [
-        connect(connection, rng, qps=runtime.client.qps, burst=runtime.client.burst),
-        connect(connection, rng, qps=_ELECTION_QPS),
-        connect(connection, rng, qps=_ELECTION_QPS),
-    ]
+async def _run(
+    source: ConfigurationFile, configuration: Configuration, connection: Connection, setup: Setup | None
+) -> ExitCode:
+    to_close: list[Closing] = []
     try:
-        await _compose(source, configuration, connection, clients).run()
+        await _Composition(source, configuration, connection, to_close).manager(setup).run()
     except ServiceFailed as failed:
         if failed.name == Reaching.name and isinstance(failed.__cause__, KubeError):
             raise failed.__cause__ from None
@@ -79,64 +94,137 @@ async def _run(source: ConfigurationFile, configuration: Configuration, connecti
         complain(str(failed))
         return ExitCode.NO
     finally:
-        for client in clients:
-            await client.close()
+        for each in to_close:
+            await each.close()
     return ExitCode.DONE
 
 
-def _compose(
-    source: ConfigurationFile, configuration: Configuration, connection: Connection, clients: list[Client]
-) -> Manager:
+class Closing(Protocol):
+    """What holds connections."""
+
+    async def close(self) -> None: ...
+
+
+class _Composition:
     """Everything that the process runs, in the order in which it starts."""
-    runtime = configuration.runtime
-    work, elections, events = clients
-    manager = Manager(shutdown_timeout_s=runtime.shutdown_timeout)
-    stop_on_signals(manager)
-    metrics, health = Metrics(), Health()
-    identity = runtime.leader_election.identity or f"{socket.gethostname()}_{os.urandom(4).hex()}"
-    recorder = EventRecorder(events, "situate", identity, wall_clock=_wall, rng=random.Random())
-    metrics.add_events(recorder)
-    health.add_readiness("stopping", lambda: "the process is stopping" if manager.stopping else None)
-    if runtime.health.address is not None:
-        manager.add(HealthServer(runtime.health.address, health, metrics.render))
-    reaching = Reaching(work, random.Random())
-    health.add_readiness("connection", reaching.not_ready)
-    manager.add(reaching, ready=reaching.reached)
-    manager.add(recorder)
-    times = runtime.leader_election
-    candidacy = Candidacy(
-        times.namespace or os.environ.get("SITUATE_NAMESPACE") or connection.namespace,
-        identity,
-        ElectionTimes(times.lease_duration, times.renew_deadline, times.retry_period),
-    )
-    vpod_metrics = VPodMetrics(metrics.registry)
-    controllers: list[VPodController] = []
-    entries = vpod_entries(configuration)
-    served = served_kinds(entries)
-    teller = next((entry for entry in entries if any(s.source_kind for s in entry.completed_sources())), None)
-    for entry in entries:
-        controller = VPodController(
-            entry,
+
+    def __init__(
+        self, source: ConfigurationFile, configuration: Configuration, connection: Connection, to_close: list[Closing]
+    ) -> None:
+        """`to_close`: where is noted what has to be closed in the end."""
+        self._source = source
+        self._configuration = configuration
+        self._connection = connection
+        self._to_close = to_close
+        runtime = configuration.runtime
+        self._manager = Manager(shutdown_timeout_s=runtime.shutdown_timeout)
+        self._metrics, self._health = Metrics(), Health()
+        times = runtime.leader_election
+        self._candidacy = Candidacy(
+            times.namespace or os.environ.get("SITUATE_NAMESPACE") or connection.namespace,
+            times.identity or f"{socket.gethostname()}_{os.urandom(4).hex()}",
+            ElectionTimes(times.lease_duration, times.renew_deadline, times.retry_period),
+        )
+        self._elections = self._client(_ELECTION_QPS)
+
+    def manager(self, setup: Setup | None) -> Manager:
+        """`setup`: of the scheduler, if there is to be one."""
+        manager, runtime = self._manager, self._configuration.runtime
+        stop_on_signals(manager)
+        self._health.add_readiness("stopping", lambda: "the process is stopping" if manager.stopping else None)
+        if runtime.health.address is not None:
+            manager.add(HealthServer(runtime.health.address, self._health, self._metrics.render))
+        reaching = Reaching(self._elections, random.Random())
+        self._health.add_readiness("connection", reaching.not_ready)
+        manager.add(reaching, ready=reaching.reached)
+        recorder = self._recorder(None if setup is None else setup.rate)
+        controllers = [*self._vpod(recorder)]
+        listings = [controller.watched.wait_synced for controller in controllers]
+        if setup is not None:
+            listings.append(self._scheduler(setup, recorder).watched.wait_synced)
+        manager.add(_FirstListing(listings))
+        manager.add(_Reload(self._source, self._configuration, controllers, self._metrics))
+        return manager
+
+    def _vpod(self, recorder: EventRecorder) -> Iterator[VPodController]:
+        runtime, metrics = self._configuration.runtime, self._metrics
+        entries = vpod_entries(self._configuration)
+        if not entries:
+            return
+        work = self._client(runtime.client.qps, runtime.client.burst)
+        vpod_metrics = VPodMetrics(metrics.registry)
+        served = served_kinds(entries)
+        teller = next((entry for entry in entries if any(s.source_kind for s in entry.completed_sources())), None)
+        for entry in entries:
+            controller = VPodController(
+                entry,
+                work,
+                self._candidacy,
+                record=recorder.record,
+                metrics=vpod_metrics,
+                wall=_wall,
+                rng=random.Random(),
+                election_client=self._elections,
+                workers=runtime.workers,
+                observe_election=metrics.observe_election,
+                served=served if entry is teller else None,
+            )
+            self._health.add_readiness(controller.name, controller.not_ready)
+            metrics.add_queue(controller.name, controller.queue)
+            for reflector in controller.watched.reflectors():
+                metrics.add_reflector(reflector)
+            self._manager.add(controller)
+            yield controller
+
+    def _scheduler(self, setup: Setup, recorder: EventRecorder) -> SchedulerController:
+        work = self._client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + _OTHER_CALLS)
+        controller = SchedulerController(
+            setup,
             work,
-            candidacy,
+            self._candidacy,
             record=recorder.record,
-            metrics=vpod_metrics,
+            metrics=SchedulerMetrics(self._metrics.registry),
             wall=_wall,
             rng=random.Random(),
-            election_client=elections,
-            workers=runtime.workers,
-            observe_election=metrics.observe_election,
-            served=served if entry is teller else None,
+            extending=self._extending(setup.extenders, work),
+            election_client=self._elections,
+            observe_election=self._metrics.observe_election,
         )
-        controllers.append(controller)
-        health.add_readiness(controller.name, controller.not_ready)
-        metrics.add_queue(controller.name, controller.queue)
+        self._health.add_readiness(controller.name, controller.not_ready)
         for reflector in controller.watched.reflectors():
-            metrics.add_reflector(reflector)
-        manager.add(controller)
-    manager.add(_FirstListing(controllers))
-    manager.add(_Reload(source, controllers, metrics))
-    return manager
+            self._metrics.add_reflector(reflector)
+        self._manager.add(controller)
+        return controller
+
+    def _extending(self, extenders: Sequence[Extender], client: Client) -> Extenders:
+        nodes: Store[Unstructured] = Store("whole nodes")
+        if wants_whole_nodes(extenders):
+            reflector = Reflector(client, WHOLE_NODES, nodes, rng=random.Random())
+            self._manager.add(reflector, ready=nodes.wait_synced)
+        found = Extenders.of(extenders, ApiDocuments(client, nodes), os.environ)
+        self._to_close.append(found)
+        return found
+
+    def _recorder(self, rate: ClientRate | None) -> EventRecorder:
+        """`rate`: of bindings, each of which brings an Event; None where nothing is bound."""
+        client = self._client(_ELECTION_QPS) if rate is None else self._client(rate.qps, rate.burst)
+        recorder = EventRecorder(
+            client,
+            "situate",
+            self._candidacy.identity,
+            wall_clock=_wall,
+            rng=random.Random(),
+            writers=_WRITERS if rate is None else _WRITERS_OF_MANY,
+            most=MOST_SERIES if rate is None else _MANY_EVENTS,
+        )
+        self._metrics.add_events(recorder)
+        self._manager.add(recorder)
+        return recorder
+
+    def _client(self, qps: float, burst: int = 100, connections: int = 64) -> Client:
+        client = connect(self._connection, random.Random(), qps=qps, burst=burst, max_connections=connections)
+        self._to_close.append(client)
+        return client
 
 
 class _FirstListing:
@@ -145,14 +233,14 @@ class _FirstListing:
     name = "first listing"
     _AT_MOST_S = 60.0  # a resource that is missing may never be listed, and the collector must come back
 
-    def __init__(self, controllers: Sequence[VPodController]) -> None:
-        self._controllers = controllers
+    def __init__(self, listings: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        self._listings = listings
 
     async def run(self) -> None:
         with collector_paused(), contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._AT_MOST_S):
-                for controller in self._controllers:
-                    await controller.watched.wait_synced()
+                for seen in self._listings:
+                    await seen()
         await asyncio.get_running_loop().create_future()  # until cancelled: a service runs as long as the process
 
 
@@ -161,8 +249,15 @@ class _Reload:
 
     name = "configuration"
 
-    def __init__(self, source: ConfigurationFile, controllers: Iterable[VPodController], metrics: Metrics) -> None:
+    def __init__(
+        self,
+        source: ConfigurationFile,
+        configuration: Configuration,
+        controllers: Iterable[VPodController],
+        metrics: Metrics,
+    ) -> None:
         self._source = source
+        self._scheduler = scheduler_settings(configuration)
         self._controllers = {_name(controller.settings): controller for controller in controllers}
         self._metrics = metrics
         self._log = structlog.get_logger()
@@ -179,6 +274,8 @@ class _Reload:
         if entries.keys() != self._controllers.keys():
             changed = sorted(entries.keys() ^ self._controllers.keys())
             self._log.warning("entries were added or removed; restart to take them over", statefulsets=changed)
+        if scheduler_settings(configuration) != self._scheduler:
+            self._log.warning("settings of the scheduler have changed; restart to take them over")
         self._log.info("the configuration was taken over")
 
     def _rejected(self, problem: BadConfiguration) -> None:

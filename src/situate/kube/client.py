@@ -259,16 +259,17 @@ class Client:
         response = await self.raw(Request("PUT", path, (), _JSON, msgspec.json.encode(body)))
         return _decoded(_scale_of(resource), response.body)
 
-    async def bind(self, pod: Pod, node: str) -> None:
-        """Assigns the pod to a node; `Conflict` if it is bound, gated, terminating, or another pod by now."""
+    async def bind(self, pod: Pod, node: str, *, unchanged: bool = False) -> None:
+        """Assigns the pod to a node; `Conflict` if it is bound, gated, terminating, or another pod by now.
+
+        With `unchanged` also if it has changed in any way.
+        """
         meta = pod.metadata
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
-            "target": target,
-        }
+        metadata = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
+        if unchanged:
+            metadata["resourceVersion"] = meta.resource_version
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         path = PODS.path(meta.namespace, meta.name, "binding")
         await self.raw(Request("POST", path, (), _JSON, msgspec.json.encode(body)))
 

@@ -55,15 +55,20 @@ def through_proxy(connection: Connection, environ: Mapping[str, str]) -> Connect
     return replace(connection, proxy_url=proxy_url)
 
 
-def connect(connection: Connection, rng: Random, *, qps: float | None = None, burst: int = 100) -> Client:
+def connect(
+    connection: Connection, rng: Random, *, qps: float | None = None, burst: int = 100, max_connections: int = 64
+) -> Client:
     """A client for one server, to be closed after use; must be called where an event loop runs.
 
-    `rng` jitters the waits before repeated calls; `qps` None sends without a limit.
+    `rng` jitters the waits before repeated calls; `qps` None sends without a limit. `max_connections` bounds calls in
+    flight; watches are not counted.
     """
     loop = asyncio.get_running_loop()
     credentials = Credentials(connection, monotonic=loop.time, now=lambda: datetime.now(UTC))
     limiter = Limiter(qps, burst) if qps else None
-    return Client(HttpTransport(connection, credentials), limiter=limiter, retries=Retries(rng))
+    return Client(
+        HttpTransport(connection, credentials, max_connections=max_connections), limiter=limiter, retries=Retries(rng)
+    )
 
 
 def in_cluster_connection(environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Connection | None:

@@ -42,10 +42,14 @@ class Actuator:
     def allowed(self) -> bool:
         """Whether a write may begin at this moment."""
         try:
-            self._may_write()
+            self.check()
         except Retriable:
             return False
         return True
+
+    def check(self) -> None:
+        """Raises what `may_write` raises."""
+        self._may_write()
 
     async def finish(self) -> None:
         """Waits for the answers that are still due."""

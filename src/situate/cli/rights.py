@@ -1,0 +1,37 @@
+"""What a configuration needs in a cluster: the rights of all its products, and the files that it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from situate.cli.configured import scheduler_settings, vpod_entries
+from situate.objects.authorization import Permission
+from situate.runtime.configuration import Configuration
+from situate.vpod.permissions import permissions as vpod_permissions
+
+
+def needed_rights(configuration: Configuration, file: Path, namespace: str) -> tuple[Permission, ...]:
+    """Without duplicates. `file`: of the configuration; `namespace`: where the process runs."""
+    leases = configuration.runtime.leader_election.namespace or namespace
+    found: dict[Permission, None] = {}
+    entries = vpod_entries(configuration)
+    if entries:
+        found.update(dict.fromkeys(vpod_permissions(entries, leases)))
+    settings = scheduler_settings(configuration)
+    if settings is not None:
+        # plugins are arrays' business: what has no scheduler is spared their import
+        from situate.cli.scheduling import require_setup
+        from situate.scheduler.permissions import permissions as scheduler_permissions
+
+        setup = require_setup(settings, file)
+        lease = None if setup.election is None else setup.election.lease(leases)
+        found.update(dict.fromkeys(scheduler_permissions(lease, shadow=setup.shadow)))
+    return tuple(found)
+
+
+def files_beside(configuration: Configuration, file: Path) -> dict[str, str]:
+    """The files that the configuration names, by their names."""
+    settings = scheduler_settings(configuration)
+    if settings is None or settings.configuration is None:
+        return {}
+    return {settings.configuration: (file.parent / settings.configuration).read_text(encoding="utf-8")}

@@ -1,0 +1,193 @@
+"""The scheduler as a service: it watches always, and decides and writes while it leads.
+
+All of it runs on one event loop; time is the loop's, so a simulated loop runs the same code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from situate.framework.engine import Engine
+from situate.kube.client import Client
+from situate.kube.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.errors import KubeError
+from situate.kube.reflector import Reflector
+from situate.runtime.actuator import Actuator
+from situate.runtime.outcomes import Retriable
+from situate.scheduler.intake import Intake
+from situate.scheduler.loop import Loop
+from situate.scheduler.metrics import SchedulerMetrics
+from situate.scheduler.performing import Extending, LivePerformer, MakePerformer, Means
+from situate.scheduler.reporting import Record, Reporter
+from situate.scheduler.setup import Setup
+from situate.scheduler.watched import Watched
+
+_PROMOTION_RETRY_S: Final = 1.0
+_FOR_EVER_S: Final = 3e9
+"""A century: how long it leads where there is no election."""
+
+
+class NotLeading(Retriable):
+    """A write was about to leave that only the leader may make."""
+
+
+class SchedulerController:
+    """A service: `run` until `stop` or cancellation; the Lease is released then."""
+
+    name = "scheduler"
+
+    def __init__(
+        self,
+        setup: Setup,
+        client: Client,
+        candidacy: Candidacy,
+        *,
+        record: Record,
+        metrics: SchedulerMetrics,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        extending: Extending,
+        election_client: Client | None = None,
+        make_performer: MakePerformer = LivePerformer,
+        observe_election: Callable[[ElectionNews], None] = lambda _: None,
+        stopwatch: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`election_client`: one whose rate limit the work cannot use up; None: the same client."""
+        self.setup = setup
+        self.watched = Watched.of(client, rng)
+        self.engine: Engine | None = None
+        """None while this process does not lead."""
+        self.metrics = metrics
+        self.metrics.show(lambda: self.engine)
+        self._client = client
+        self._wall = wall
+        self._rng = rng
+        self._extending = extending
+        self._make_performer = make_performer
+        self._stopwatch = stopwatch
+        self._leadership: Leadership | None = None
+        self._actuator = Actuator(self._may_write)
+        self.reporter = Reporter(metrics, record, setup.names[0], _now)
+        self.intake = Intake(self.watched, self.reporter, _now)
+        self._stopping = asyncio.Event()
+        self.elector: Elector | None = None
+        """None where it leads without asking anybody."""
+        if setup.election is not None:
+            self.elector = Elector(
+                election_client or client,
+                setup.election.lease(candidacy.namespace),
+                candidacy.identity,
+                self._lead,
+                wall_clock=wall,
+                rng=rng,
+                times=setup.election.times or candidacy.times,
+                observe=observe_election,
+            )
+        self._log = structlog.get_logger().bind(controller=self.name)
+
+    async def run(self) -> None:
+        """Watches and stands for election. Raises what a defect of ours raises."""
+        async with asyncio.TaskGroup() as group:
+            watches = [group.create_task(each.run(), name=each.name) for each in self.watched.reflectors()]
+            await group.create_task(self._lead_without_election() if self.elector is None else self.elector.run())
+            for watch in watches:
+                watch.cancel()
+
+    def stop(self) -> None:
+        """Ends `run` in an orderly way: what is in flight is answered or refused, the Lease is released."""
+        self._stopping.set()
+        if self.elector is not None:
+            self.elector.stop()
+
+    def not_ready(self) -> str | None:
+        """For readiness. A standby that has seen everything is ready."""
+        return self.watched.not_ready()
+
+    def reflectors(self) -> Iterator[Reflector[Any]]:
+        return self.watched.reflectors()
+
+    async def _lead_without_election(self) -> None:
+        leadership = Leadership(0, _now, self._wall)
+        leadership.extend(_now(), self._wall(), _FOR_EVER_S)
+        lead = asyncio.ensure_future(self._lead(leadership))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((lead, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            lead.cancel()
+            await asyncio.wait([lead])
+        if not lead.cancelled():
+            lead.result()
+
+    async def _lead(self, leadership: Leadership) -> None:
+        """One term. Nothing is decided before the engine knows what fresh listings say."""
+        self._leadership = leadership
+        try:
+            await self._see_everything()
+            engine = Engine(self.setup.profiles, self.setup.queue, extenders=self.setup.extenders)
+            loop = Loop(engine, self.intake, self.metrics, self._extending, _now, self._stopwatch)
+            performer = self._make_performer(self._means(engine, loop.stir))
+            self.intake.begin(engine, loop.stir)
+            self.engine = engine
+            self._log.info("the scheduler is rebuilt", nodes=len(engine.cache.nodes), pods=len(engine.cache))
+            async with asyncio.TaskGroup() as group:
+                group.create_task(performer.run())
+                group.create_task(loop.run(performer))
+        except* NotLeading:
+            # nothing more is decided or written; the elector is about to see the same, and ends the term
+            self._end_term()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._end_term()
+            await self._actuator.finish()
+            self._leadership = None
+
+    def _end_term(self) -> None:
+        self.engine = None
+        self.intake.end()
+
+    async def _see_everything(self) -> None:
+        """A standby's stores may lag behind what the last leader has bound."""
+        if not self.watched.synced:
+            await self.watched.wait_synced()
+            return
+        while True:
+            try:
+                await self.watched.relist()
+                return
+            except KubeError as problem:
+                self._log.warning("the state cannot be rebuilt yet", error=str(problem))
+            await asyncio.sleep(_PROMOTION_RETRY_S)
+
+    def _means(self, engine: Engine, stir: Callable[[], None]) -> Means:
+        return Means(
+            engine=engine,
+            intake=self.intake,
+            reporter=self.reporter,
+            client=self._client,
+            actuator=self._actuator,
+            pods=self.watched.pods,
+            extending=self._extending,
+            in_flight=self.setup.calls_in_flight,
+            stir=stir,
+            clock=_now,
+            wall=self._wall,
+            rng=self._rng,
+        )
+
+    def _may_write(self) -> None:
+        """Raises unless this process leads at this very moment, by its own clock."""
+        if self._leadership is None or not self._leadership.valid_now():
+            raise NotLeading("the scheduler: another process may lead by now; nothing is written", after_s=1.0)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,395 @@
+"""What becomes of decisions: they are performed on the API server (`LivePerformer`), or by another performer only told.
+
+A performer takes decisions without waiting, and tells the engine how each went.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, Protocol, assert_never
+
+import structlog
+
+from situate.framework.actions import Action, Bind, BindByExtender, Evict, Nominate
+from situate.framework.cycle import PluginFailed
+from situate.framework.decisions import Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
+from situate.framework.engine import Engine
+from situate.framework.extenders import Question, Reply
+from situate.framework.pods import PodInfo, PodKey
+from situate.kube.backoff import Backoff
+from situate.kube.client import Client
+from situate.kube.errors import Conflict, Invalid, KubeError, NotFound
+from situate.kube.patches import StrategicMergePatch
+from situate.kube.reflector import Reflector
+from situate.objects.pods import Pod
+from situate.objects.resources import PODS
+from situate.runtime.actuator import Actuator
+from situate.runtime.outcomes import BrokenInvariant
+from situate.scheduler.binding import Binder, NotBound
+from situate.scheduler.conditions import (
+    DISRUPTION_TARGET,
+    POD_SCHEDULED,
+    SCHEDULER_ERROR,
+    UNSCHEDULABLE,
+    Claim,
+    StatusChange,
+    status_patch,
+)
+from situate.scheduler.dispatching import Dispatcher, Relevance
+from situate.scheduler.extenders import BindingFailed
+from situate.scheduler.intake import Intake
+from situate.scheduler.reporting import Reporter
+
+_ATTEMPTS: Final = 5
+"""Of a write that may fail for a moment."""
+_RETRY: Final = Backoff(initial_s=0.2, cap_s=5.0)
+_AHEAD: Final = 2
+"""Decisions go so many times the calls in flight ahead of what has been sent."""
+
+
+class Extending(Protocol):
+    """Reaches extenders."""
+
+    async def ask(self, questions: Sequence[Question]) -> Sequence[Reply]:
+        """One reply for each, in their order."""
+        ...
+
+    async def bind(self, action: BindByExtender) -> None:
+        """`BindingFailed` unless the extender says that it has."""
+        ...
+
+
+class Performer(Protocol):
+    """What is done about decisions. One for a term."""
+
+    @property
+    def room(self) -> int:
+        """So many more placements it takes now; it stirs the loop when there is room again."""
+        ...
+
+    def perform(self, decision: Decision | PlacedRun, began: float, seconds: float) -> None:
+        """Takes a decision, without waiting. `began`: its cycle; `seconds`: how long that took."""
+        ...
+
+    def ask_for(self, actions: Iterable[Action]) -> None:
+        """What plugins want to have done beside any placement."""
+        ...
+
+    async def run(self) -> None:
+        """Does what has been taken, until cancelled."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a performer works with, in one term."""
+
+    engine: Engine
+    intake: Intake
+    reporter: Reporter
+    client: Client
+    actuator: Actuator
+    pods: Reflector[Pod]
+    extending: Extending
+    in_flight: int
+    stir: Callable[[], None]
+    clock: Callable[[], float]
+    wall: Callable[[], datetime]
+    rng: random.Random
+
+
+MakePerformer = Callable[[Means], Performer]
+
+
+class LivePerformer:
+    """Binds, preempts, and says on the pods what came of them."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._engine = means.engine
+        self._binder = Binder(means.client, means.actuator, means.pods, wall=means.wall, rng=means.rng)
+        self._dispatcher = Dispatcher(means.in_flight, self._sent)
+        self._group: asyncio.TaskGroup | None = None
+        self._log = structlog.get_logger()
+
+    @property
+    def room(self) -> int:
+        busy = len(self._dispatcher)
+        return _AHEAD * self._means.in_flight - busy if busy <= self._means.in_flight else 0
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            await self._dispatcher.run()
+
+    def perform(self, decision: Decision | PlacedRun, began: float, seconds: float) -> None:
+        match decision:
+            case PlacedRun():
+                for placed in decision:
+                    self._dispatcher.submit(_Bind(self, placed, began))
+            case Placed():
+                self._dispatcher.submit(_Bind(self, decision, began))
+            case Refused():
+                self._refuse(decision, seconds)
+            case Failed():
+                self._fail(decision.pod.info, decision.error, seconds)
+            case Waiting():
+                pass  # the engine gives it out again when its permits are there, or have run out
+            case _:
+                assert_never(decision)
+
+    def ask_for(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Nominate):
+                change = StatusChange(nominate=action.node)
+                self._dispatcher.submit(_Status(self, action.pod, action.uid, change))
+            else:
+                assert self._group is not None
+                self._group.create_task(self._wish(action))
+
+    def _sent(self) -> None:
+        if len(self._dispatcher) <= self._means.in_flight:
+            self._means.stir()
+
+    def _refuse(self, refused: Refused, seconds: float) -> None:
+        message = self._means.reporter.refused(refused, seconds)
+        info, result = refused.pod.info, refused.post_filter
+        nominate = result.nominate if result is not None else None
+        claim = Claim(POD_SCHEDULED, "False", UNSCHEDULABLE, message)
+        self._dispatcher.submit(_Status(self, info.key, info.uid, StatusChange(claim, nominate)))
+        evictions = [action for action in refused.actions if isinstance(action, Evict)]
+        if evictions:
+            self._means.reporter.metrics.preempted(len(evictions))
+            self._preempt(refused, evictions, nominate or "")
+        self.ask_for(action for action in refused.actions if not isinstance(action, Evict))
+
+    def _preempt(self, refused: Refused, evictions: list[Evict], node: str) -> None:
+        left = {each.uid for each in evictions}
+
+        def ended(uid: str) -> None:
+            left.discard(uid)
+            if not left:
+                self._engine.evictions_sent(refused, self._means.clock())
+                self._means.stir()
+
+        for eviction in evictions:
+            held = self._engine.reject(eviction.uid, "DefaultPreemption", "preempted", self._means.clock())
+            if held is not None:  # it was not bound yet, so nothing has to be ended
+                self.perform(held, self._means.clock(), 0.0)
+                ended(eviction.uid)
+            else:
+                self._dispatcher.submit(_Eviction(self, eviction, refused.pod.info, node, ended))
+
+    def _fail(self, info: PodInfo, error: str, seconds: float) -> None:
+        self._means.reporter.failed(info, error, seconds)
+        claim = Claim(POD_SCHEDULED, "False", SCHEDULER_ERROR, error)
+        self._dispatcher.submit(_Status(self, info.key, info.uid, StatusChange(claim)))
+
+    # What calls do
+
+    async def bind(self, placed: Placed, began: float, steps: Binding | None) -> None:
+        """A binding cycle, or the rest of one: `steps` are known once PreBind is through."""
+        if steps is None:
+            try:
+                steps = self._engine.binding(placed)
+            except PluginFailed as error:
+                self.not_bound(placed, NotBound(str(error)), began)
+                return
+            if steps.before:  # may take minutes, as making a volume does: no other call waits for it
+                assert self._group is not None
+                self._group.create_task(self._prepare(placed, began, steps))
+                return
+        failed = await self._all(steps.bind)
+        if failed is not None:
+            self.not_bound(placed, failed, began)
+            return
+        self._engine.bound(placed)
+        self._means.reporter.scheduled(placed, began)
+        for action in steps.after:
+            problem = await self._one(action)
+            if problem is not None:
+                self._log.warning("a step after the binding failed", pod=str(placed.pod.info), error=problem.why)
+
+    def not_bound(self, placed: Placed, problem: NotBound, began: float) -> None:
+        """The pod is not on the node, for certain."""
+        now = self._means.clock()
+        info = placed.pod.info
+        self._engine.binding_failed(placed, now)
+        if not problem.gone:
+            self._fail(info, f"binding rejected: {problem.why}", now - began)
+        self._means.intake.again(info.namespace, info.name, info.uid)
+        self._means.stir()
+
+    async def end(self, eviction: Evict, preemptor: PodInfo, node: str) -> None:
+        """Says on the victim why, and deletes it."""
+        namespace, name = eviction.pod
+        victim = self._means.pods.store.get(name, namespace)
+        if victim is None or victim.metadata.uid != eviction.uid:
+            return
+        claim = Claim(DISRUPTION_TARGET, "True", eviction.reason, eviction.message)
+        if not await self.write_status(eviction.pod, eviction.uid, StatusChange(claim)):
+            return
+        delete = self._means.client.delete
+        if await self._persistently(lambda: delete(PODS, name, namespace, uid=eviction.uid), f"{namespace}/{name}"):
+            self._means.reporter.preempted(victim, preemptor, node)
+
+    async def write_status(self, pod: PodKey, uid: str, change: StatusChange) -> bool:
+        """Whether the pod says so now."""
+        namespace, name = pod
+        known = self._means.pods.store.get(name, namespace)
+        if known is None or known.metadata.uid != uid or (known.spec.node_name and not _about_victim(change)):
+            return False
+        patch = status_patch(known, change, self._means.wall())
+        if patch is None:
+            return True
+        body = StrategicMergePatch(patch)
+        write = self._means.client.patch_status
+        return await self._persistently(lambda: write(PODS, name, body, namespace), f"{namespace}/{name}")
+
+    async def _wish(self, action: Action) -> None:
+        """Something that a plugin wants to have done beside any placement."""
+        problem = await self._one(action)
+        if problem is not None:
+            self._log.warning("what a plugin asked for failed", error=problem.why)
+
+    async def _prepare(self, placed: Placed, began: float, steps: Binding) -> None:
+        failed = await self._all(steps.before)
+        if failed is not None:
+            self.not_bound(placed, failed, began)
+        else:
+            self._dispatcher.submit(_Bind(self, placed, began, steps))
+
+    async def _all(self, actions: Iterable[Action]) -> NotBound | None:
+        for action in actions:
+            problem = await self._one(action)
+            if problem is not None:
+                return problem
+        return None
+
+    async def _one(self, action: Action) -> NotBound | None:
+        """None if it is done."""
+        match action:
+            case Bind():
+                return await self._binder.bind(action)
+            case Evict(pod, uid, reason, message):
+                claim = Claim(DISRUPTION_TARGET, "True", reason, message)
+                await self.write_status(pod, uid, StatusChange(claim))
+                delete = self._means.client.delete
+                done = await self._persistently(lambda: delete(PODS, pod[1], pod[0], uid=uid), "/".join(pod))
+            case Nominate(pod, uid, node):
+                done = await self.write_status(pod, uid, StatusChange(nominate=node))
+            case BindByExtender():
+                return await self._bind_by_extender(action)
+            case _:
+                return NotBound(f"{type(action).__name__} is not performed here")
+        return None if done else NotBound(f"{type(action).__name__} failed")
+
+    async def _bind_by_extender(self, action: BindByExtender) -> NotBound | None:
+        try:
+            await self._means.actuator.write(self._means.extending.bind(action))
+        except BindingFailed as failed:
+            problem: NotBound | None = NotBound(str(failed))
+            if failed.outcome_unknown:
+                problem = await self._binder.settle(Bind(action.pod, action.uid, action.node), str(failed))
+            if problem is None or problem.gone or not action.otherwise:
+                return problem
+            return await self._all(action.otherwise)
+        return None
+
+    async def _persistently(self, write: Callable[[], Coroutine[Any, Any, object]], what: str) -> bool:
+        """Whether a write that may be repeated was accepted; tries a few times."""
+        for failures in range(1, _ATTEMPTS + 1):
+            try:
+                await self._means.actuator.write(write())
+                return True
+            except (Conflict, Invalid, NotFound):
+                return False  # another pod has the name, or none
+            except KubeError as problem:
+                if not problem.retriable or failures == _ATTEMPTS:
+                    self._log.warning("a write is given up", pod=what, error=str(problem))
+                    return False
+                await asyncio.sleep(max(_RETRY.delay_s(failures, self._means.rng), problem.after_s or 0.0))
+        return False
+
+
+def _about_victim(change: StatusChange) -> bool:
+    """Whether it concerns pods that have a node."""
+    return change.claim is not None and change.claim.type == DISRUPTION_TARGET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bind:
+    """A binding cycle."""
+
+    performer: LivePerformer
+    placed: Placed
+    began: float
+    steps: Binding | None = None
+
+    @property
+    def uid(self) -> str:
+        return self.placed.pod.info.uid
+
+    @property
+    def relevance(self) -> Relevance:
+        return Relevance.BINDING
+
+    async def send(self) -> None:
+        await self.performer.bind(self.placed, self.began, self.steps)
+
+    def dropped(self) -> None:
+        self.performer.not_bound(self.placed, NotBound("the pod is to end", gone=True), self.began)
+
+    def merged(self, earlier: _Bind) -> _Bind:
+        raise BrokenInvariant(f"pod {self.placed.pod.info} is being bound to {earlier.placed.node} already")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Status:
+    """A change of a pod's status."""
+
+    performer: LivePerformer
+    pod: PodKey
+    uid: str
+    change: StatusChange
+    relevance: Relevance = Relevance.STATUS
+
+    async def send(self) -> None:
+        await self.performer.write_status(self.pod, self.uid, self.change)
+
+    def dropped(self) -> None:
+        """What took its place says more."""
+
+    def merged(self, earlier: _Status) -> _Status:
+        return replace(self, change=self.change.after(earlier.change))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Eviction:
+    """The end of a victim."""
+
+    performer: LivePerformer
+    eviction: Evict
+    preemptor: PodInfo
+    node: str
+    ended: Callable[[str], None]
+    relevance: Relevance = Relevance.EVICTION
+
+    @property
+    def uid(self) -> str:
+        return self.eviction.uid
+
+    async def send(self) -> None:
+        await self.performer.end(self.eviction, self.preemptor, self.node)
+        self.ended(self.uid)
+
+    def dropped(self) -> None:
+        self.ended(self.uid)
+
+    def merged(self, earlier: _Eviction) -> _Eviction:
+        earlier.dropped()
+        return self

@@ -1,0 +1,81 @@
+"""What the scheduler watches: pods that have not ended, nodes, and what plugins read besides."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from situate.kube.client import Client
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.meta import KubernetesObject
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import (
+    NAMESPACES,
+    NODES,
+    PODDISRUPTIONBUDGETS,
+    PODS,
+    REPLICASETS,
+    REPLICATIONCONTROLLERS,
+    SERVICES,
+    STATEFULSETS,
+    ResourceType,
+)
+
+T = TypeVar("T", bound=KubernetesObject)
+
+NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that hold room or wait for it; one that ends leaves the watch as if it were deleted."""
+
+READ_BESIDES: Final[tuple[ResourceType[Any], ...]] = (
+    NAMESPACES,
+    SERVICES,
+    REPLICATIONCONTROLLERS,
+    REPLICASETS,
+    STATEFULSETS,
+    PODDISRUPTIONBUDGETS,
+)
+"""What goes into the catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Reflectors and their stores. They follow the server whether or not this process leads."""
+
+    pods: Reflector[Pod]
+    nodes: Reflector[Node]
+    others: Mapping[ResourceType[Any], Reflector[Any]]
+
+    @classmethod
+    def of(cls, client: Client, rng: random.Random) -> Watched:
+        def reflector(resource: ResourceType[T], fields: str = "") -> Reflector[T]:
+            store: Store[T] = Store(resource.group_resource)
+            return Reflector(client, resource, store, rng=rng, field_selector=fields)
+
+        return cls(reflector(PODS, NOT_ENDED), reflector(NODES), {each: reflector(each) for each in READ_BESIDES})
+
+    def reflectors(self) -> Iterator[Reflector[Any]]:
+        yield self.nodes
+        yield self.pods
+        yield from self.others.values()
+
+    @property
+    def synced(self) -> bool:
+        return all(reflector.store.synced for reflector in self.reflectors())
+
+    async def wait_synced(self) -> None:
+        for reflector in self.reflectors():
+            await reflector.store.wait_synced()
+
+    async def relist(self) -> None:
+        """Compares every store with fresh listings and repairs it. Raises what the client raises."""
+        await asyncio.gather(*(reflector.relist() for reflector in self.reflectors()))
+
+    def not_ready(self) -> str | None:
+        """Why pods cannot be placed yet; None once everything was seen."""
+        problems = (reflector.not_ready() for reflector in self.reflectors())
+        return next((problem for problem in problems if problem is not None), None)
