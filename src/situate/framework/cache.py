@@ -123,7 +123,7 @@ class Cache:
         self._place(info, node)
 
     def assume_equal(self, infos: Sequence[PodInfo], nodes: Indices) -> None:
-        """Many pods of one template, one labels object and one priority, each on the node at the index beside it."""
+        """Many pods of one template, one labels object, one priority and equal volumes, each on the node beside it."""
         snapshot = self.snapshot()
         names = snapshot.nodes.names
         self._snapshot = snapshot.assume_equal(infos, nodes)

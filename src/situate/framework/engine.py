@@ -460,6 +460,7 @@ def _equal(one: WaitingPod, other: WaitingPod) -> bool:
         left.template is right.template
         and left.labels is right.labels
         and left.spread is right.spread
+        and left.volumes == right.volumes
         and left.priority == right.priority
         and not right.terminating
         and not right.nominated

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
+from sys import intern
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -64,10 +65,9 @@ class PodTemplate:
     preferred_anti_affinity: tuple[AffinityTerm, ...]
     host_ports: tuple[HostPort, ...]
     images: tuple[str, ...]
-    """Of containers and init containers, with their tags."""
+    """Of containers, init containers and volumes, with their tags."""
     containers: int
     """So many containers and init containers."""
-    volumes: tuple[Volume, ...]
     preemption_policy: str
 
 
@@ -84,6 +84,8 @@ class PodInfo:
     """Interned by `PodReader`."""
     spread: tuple[SpreadConstraint, ...]
     """The pod's own constraints; interned with the labels that they look at."""
+    volumes: tuple[Volume, ...] = ()
+    """Not a part of the template: pods of a StatefulSet have a claim each, and are alike in all else."""
 
     @property
     def namespace(self) -> str:
@@ -133,6 +135,7 @@ class PodReader:
             self._template(pod),
             labels,
             self._spread_of(pod, labels),
+            pod.spec.volumes,
         )
 
     def _template(self, pod: Pod) -> PodTemplate:
@@ -202,9 +205,14 @@ class PodReader:
             preferred_affinity=terms[2],
             preferred_anti_affinity=terms[3],
             host_ports=_host_ports(spec),
-            images=tuple(with_tag(container.image) for container in (*spec.init_containers, *spec.containers)),
+            images=tuple(
+                with_tag(image)
+                for image in (
+                    *(container.image for container in (*spec.init_containers, *spec.containers)),
+                    *_image_volumes(spec),
+                )
+            ),
             containers=len(spec.init_containers) + len(spec.containers),
-            volumes=spec.volumes,
             preemption_policy=spec.preemption_policy,
         )
 
@@ -233,11 +241,16 @@ def _parts(pod: Pod) -> tuple[Any, ...]:
         spec.tolerations,
         spec.node_selector,
         spec.affinity,
-        spec.volumes,
         spec.preemption_policy,
         None if pending is None else pending.reason,
         *running,
+        *_image_volumes(spec),
     )
+
+
+def _image_volumes(spec: PodSpec) -> list[str]:
+    """The images that are volumes; interned, so that equal ones are told by identity."""
+    return [intern(volume.image.reference) for volume in spec.volumes if volume.image is not None]
 
 
 def _pod_terms(affinity: Affinity, namespace: str) -> tuple[tuple[AffinityTerm, ...], ...]:

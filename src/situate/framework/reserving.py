@@ -14,7 +14,8 @@ from situate.framework.storage import Reservation
 def concerns(plugin: object, pod: PodInfo) -> bool:
     """Whether Reserve and PreBind of the plugin may have something to do for the pod.
 
-    A plugin that knows better says so by a method `reserves(pod)`, whose answer depends on the pod's template alone.
+    A plugin that knows better says so by a method `reserves(pod)`, whose answer depends on the pod's template and
+    volumes alone.
     """
     knows = getattr(plugin, "reserves", None)
     return True if knows is None else bool(knows(pod))

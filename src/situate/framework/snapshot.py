@@ -23,6 +23,7 @@ from situate.framework.placed import NOWHERE, PlacedPods
 from situate.framework.pods import ANY_ADDRESS, HostPort, PodInfo
 from situate.framework.tallies import Question, Tallies
 from situate.framework.verdict import Indices, Mask
+from situate.framework.volume_use import VolumeUse
 
 A = TypeVar("A", bound=np.generic)
 Amounts = NDArray[np.int64]
@@ -147,6 +148,20 @@ class Snapshot:
                 used[list(on)] = True
         return self._local(used)
 
+    @property
+    def volume_use(self) -> VolumeUse:
+        """Which pods in place use which volumes, to be read only; its rows are those of `row_names`."""
+        return self._version.now().volumes
+
+    @property
+    def row_names(self) -> Sequence[str]:
+        """The nodes of the rows on which pods are counted: those of the table, or of a snapshot that is cut off."""
+        return [self.name(index) for index in range(self.count)] if self._version.now().alone else self.nodes.names
+
+    def of_rows(self, column: NDArray[A]) -> NDArray[A]:
+        """(nodes,): the entries of a column over the rows."""
+        return self._local(column)
+
     def tally(self, question: Question) -> NDArray[np.int64]:
         """(domains,): the pods that a question is about, over all nodes; copy what is to be kept.
 
@@ -207,7 +222,7 @@ class Snapshot:
         return self._after(_Step((found[0],), (found[1],), -1))
 
     def assume_equal(self, infos: Sequence[PodInfo], nodes: Indices) -> Snapshot:
-        """With pods of one template, one labels object and one priority, each on the node beside it."""
+        """With pods of one template, one labels object, one priority and equal volumes, each on the node beside it."""
         return self._after(_Step(tuple(infos), nodes, 1))
 
     def with_catalog(self, catalog: Catalog) -> Snapshot:
@@ -315,6 +330,7 @@ class _Ledger:
     placed: PlacedPods = field(default_factory=PlacedPods)
     tallies: Tallies = field(default_factory=Tallies)
     live_terms: LiveTerms = field(default_factory=LiveTerms)
+    volumes: VolumeUse = field(default_factory=VolumeUse)
     alone: bool = False
     """Whether its rows are those of the snapshot, whatever their nodes; else they are those of the table."""
     changed: list[int] = field(default_factory=list)
@@ -375,13 +391,15 @@ class _Ledger:
         self.pod_count[row] += sign
         for port in template.host_ports:
             self._count_port(port, row, sign)
+        if info.volumes:
+            self.volumes.move(info, row, sign)
         self.live_terms.move(template, sign)
         self.tallies.move(info, row, sign)
         self.changed.append(row)
 
     def _apply_equal(self, infos: Sequence[PodInfo], rows: Indices, sign: int) -> None:
         first = infos[0]
-        if first.template.host_ports or sign < 0:
+        if first.template.host_ports or first.volumes or sign < 0:
             for info, row in zip(infos, rows.tolist(), strict=True):
                 self._apply_one(info, row, sign)
             return
@@ -420,6 +438,7 @@ class _Ledger:
             self.placed.copy(),
             self.tallies.copy(),
             self.live_terms.copy(),
+            self.volumes.copy(),
             self.alone,
         )
 
@@ -433,7 +452,9 @@ class _Ledger:
         requested[:, rows] = self.requested[:, kept]
         scored[:, rows] = self.scored[:, kept]
         pod_count[rows] = self.pod_count[kept]
-        moved = _Ledger(requested, scored, pod_count, placed=self.placed.moved(row_of))
+        moved = _Ledger(
+            requested, scored, pod_count, placed=self.placed.moved(row_of), volumes=self.volumes.moved(row_of)
+        )
         for (protocol, number), addresses in self.ports.items():
             for address, on in addresses.items():
                 at = {int(row_of[row]): pods for row, pods in on.items() if row_of[row] >= 0}
@@ -461,6 +482,8 @@ class _Ledger:
             cut.live_terms.move(info.template, 1)
             for port in info.template.host_ports:
                 cut._count_port(port, 0, 1)
+            if info.volumes:
+                cut.volumes.move(info, 0, 1)
         return cut
 
 

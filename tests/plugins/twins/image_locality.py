@@ -18,9 +18,10 @@ def size_on(image: str, node: Node) -> int | None:
 
 def score_node(pod: Pod, node: Node, world: World) -> int:
     containers = [*pod.spec.init_containers, *pod.spec.containers]
+    images = [container.image for container in containers]
+    images += [volume.image.reference for volume in pod.spec.volumes if volume.image is not None]
     total = 0
-    for container in containers:
-        image = with_tag(container.image)
+    for image in map(with_tag, images):
         size = size_on(image, node)
         if size is not None:
             having = sum(size_on(image, other) is not None for other in world.nodes)
