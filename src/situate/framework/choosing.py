@@ -45,16 +45,8 @@ class Chooser:
         self._filters = tuple(plugin for plugin in profile.filter if reads(plugin) is Reads.CLUSTER)
         self._pre_scores = tuple(plugin for plugin in profile.pre_score if reads(plugin) is Reads.CLUSTER)
         self._scores = tuple(each for each in profile.score if reads(each.plugin) is Reads.CLUSTER)
-        self._next_start = 0
-
-    def visit_as(self, other: Chooser) -> None:
-        """The next round of visits starts where that of another chooser would."""
-        self._next_start = other._next_start
-
-    @property
-    def next_start(self) -> int:
-        """The node at which the next round of visits starts."""
-        return self._next_start
+        self.next_start = 0
+        """Where the next round of visits starts."""
 
     def choose(
         self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, nominated: int | None, tie: Tie
@@ -126,8 +118,8 @@ class Chooser:
         enough = feasible_nodes_to_find(count, self._profile.percentage_of_nodes_to_score)
         if self._profile.percentage_of_nodes_to_score >= ALL_NODES:
             enough = count
-        nodes, visited = visit(found.passes, self._next_start, enough)
-        self._next_start = (self._next_start + visited) % count
+        nodes, visited = visit(found.passes, self.next_start, enough)
+        self.next_start = (self.next_start + visited) % count
         return nodes, visited
 
     def _choose_by_class(self, classes: Classes, pod: PodInfo, snapshot: Snapshot, tie: Tie) -> Choice | None:

@@ -92,10 +92,14 @@ class Engine:
         twin.cache = self.cache.branch()
         twin.nominations = self.nominations.branch()
         for name, chooser in twin._choosers.items():
-            chooser.visit_as(self._choosers[name])
+            chooser.next_start = self._choosers[name].next_start
         if self._random is not None and twin._random is not None:
             twin._random.bit_generator.state = self._random.bit_generator.state
         return twin
+
+    def next_start(self, scheduler_name: str) -> int:
+        """The node at which the profile's next round of visits starts, where not all are visited."""
+        return self._choosers[scheduler_name].next_start
 
     def _lend(self, plugin: str) -> Handle:
         def what_if(pod: PodInfo, snapshot: Snapshot) -> Answer:
