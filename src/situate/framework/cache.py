@@ -6,7 +6,7 @@ right in the end: a pod confirmed elsewhere moves, one that is gone is taken out
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from situate.framework.catalog import EMPTY, Catalog
@@ -31,9 +31,11 @@ class CachedPod:
 class Cache:
     """Mutable, of one scheduler; `snapshot` gives frozen values."""
 
-    def __init__(self) -> None:
+    def __init__(self, annotations: Iterable[str] = (), allotments: Iterable[str] = ()) -> None:
+        """Keys of annotations: of those that plugins read of pods to place, and of those that say what was allotted."""
         self.vocabulary = Vocabulary.new()
-        self.reader = PodReader(self.vocabulary.resources)
+        self.reader = PodReader(self.vocabulary.resources, annotations)
+        self._allotments = tuple(allotments)
         self._nodes: dict[str, Node] = {}
         self._rows: dict[str, NodeRow] = {}
         self._changed: set[str] = set()
@@ -61,7 +63,7 @@ class Cache:
 
     def branch(self) -> Cache:
         """Another cache that knows the same; what becomes of it is nothing to this one."""
-        twin = Cache()
+        twin = Cache((), self._allotments)
         twin.vocabulary, twin.reader = self.vocabulary, self.reader  # they only grow
         twin._snapshot = self.snapshot().branch()
         twin._nodes, twin._rows = dict(self._nodes), dict(self._rows)
@@ -147,7 +149,7 @@ class Cache:
         """What the watch says of a pod in place; what was known of it before."""
         known = self._pods.get(info.uid)
         self._pods[info.uid] = CachedPod(info, node, assumed=False)
-        if known is not None and known.node == node and _counts_alike(known.info, info):
+        if known is not None and known.node == node and self._counts_alike(known.info, info):
             return known
         if known is not None:
             self._displace(known)
@@ -202,13 +204,14 @@ class Cache:
         elif known.info.uid in self._snapshot.placed:
             self._snapshot = self._snapshot.forget(known.info)
 
-
-def _counts_alike(one: PodInfo, other: PodInfo) -> bool:
-    """Whether no decision about other pods can tell them apart."""
-    return (
-        one.template is other.template
-        and one.labels == other.labels
-        and one.priority == other.priority
-        and one.terminating == other.terminating
-        and one.started == other.started
-    )
+    def _counts_alike(self, one: PodInfo, other: PodInfo) -> bool:
+        """Whether no decision about other pods can tell them apart."""
+        given, known = one.pod.metadata.annotations, other.pod.metadata.annotations
+        return (
+            one.template is other.template
+            and one.labels == other.labels
+            and one.priority == other.priority
+            and one.terminating == other.terminating
+            and one.started == other.started
+            and all(given.get(key) == known.get(key) for key in self._allotments)
+        )

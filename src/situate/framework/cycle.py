@@ -168,7 +168,7 @@ def _with_nominated(
     alone = snapshot.alone(node)
     for other in others:
         prepared = with_pod(profile, pod, prepared, other, node, snapshot)
-        alone = alone.assume(other, 0)
+        alone = alone.assume(allotted(profile, other, alone), 0)
     return [(name, _at(verdict, node, snapshot.count)) for name, verdict in run_filters(profile, pod, alone, prepared)]
 
 
@@ -211,6 +211,15 @@ def _changed(
         if name in states and change is not None:
             states[name] = call(plugin, "PreFilterExtensions", change, states[name], pod, other, node, snapshot)
     return Prepared(states, prepared.skipped, prepared.only, prepared.restricting, prepared.status)
+
+
+def allotted(profile: Profile, pod: PodInfo, node: Snapshot) -> PodInfo:
+    """The pod as it counts on this node, the only one of the snapshot: with what the first plugin allots that does."""
+    for plugin in profile.allot:
+        annotations = call(plugin, "Allot", plugin.allot, pod, node)
+        if annotations:
+            return pod.annotated(annotations)
+    return pod
 
 
 def score(profile: Profile, pod: PodInfo, feasibility: Feasibility, feasible: Indices) -> NDArray[np.int64]:

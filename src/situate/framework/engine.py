@@ -21,7 +21,7 @@ from situate.framework.catalog import Catalog
 from situate.framework.changes import events_of, node_change, pod_change
 from situate.framework.choosing import Choice, Chooser
 from situate.framework.configuration import Extender
-from situate.framework.cycle import NO_NODES, PluginFailed
+from situate.framework.cycle import NO_NODES, PluginFailed, allotted
 from situate.framework.decisions import Asked, Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.events import Change, ClusterEvent, Subject
 from situate.framework.extenders import Reply, Steps, asks, in_turn, interested
@@ -73,7 +73,10 @@ class Engine:
         self._heeded: deque[Decision] = deque()
         """What came of plugins' wishes, to be handed out before anything else."""
         self.profiles = {profile.scheduler_name: with_handles(profile, self._lend) for profile in profiles}
-        self.cache = Cache()
+        self.cache = Cache(
+            {key for profile in profiles for plugin in profile.annotations for key in plugin.annotations},
+            {key for profile in profiles for plugin in profile.allot for key in plugin.allotments},
+        )
         self.queue = SchedulingQueue(self.profiles, queue)
         self.nominations = Nominations()
         self.permits = Permits()
@@ -263,7 +266,7 @@ class Engine:
         profile = self.profiles[waiting.info.pod.spec.scheduler_name]
         if self.nominations or waiting.info.terminating or profile.permit:
             return False
-        return not any(concerns(plugin, waiting.info) for plugin in profile.reserve)
+        return not any(concerns(plugin, waiting.info) for plugin in (*profile.allot, *profile.reserve))
 
     def _place_run(self, run: list[WaitingPod]) -> PlacedRun | None:
         """None if they have to be placed one by one."""
@@ -335,9 +338,9 @@ class Engine:
         return self._place(waiting, node, choice, now)
 
     def _place(self, waiting: WaitingPod, node: str, choice: Choice, now: float) -> Decision:
-        """Assume, Reserve, Permit."""
-        info = waiting.info
-        profile = self.profiles[info.pod.spec.scheduler_name]
+        """Allot, assume, Reserve, Permit."""
+        profile = self.profiles[waiting.info.pod.spec.scheduler_name]
+        info = self._allotted(profile, waiting.info, node) if profile.allot else waiting.info
         self.cache.assume(info, node)
         self.nominations.remove(info.uid)
         held = None
@@ -357,6 +360,10 @@ class Engine:
             return Waiting(waiting, node, choice, held)
         self.queue.done(info.uid)
         return Placed(waiting, node, choice)
+
+    def _allotted(self, profile: Profile, info: PodInfo, node: str) -> PodInfo:
+        snapshot = self.cache.snapshot()
+        return allotted(profile, info, snapshot.at(np.array([snapshot.nodes.index[node]], dtype=np.intp)))
 
     def _tie(self, totals: Scores) -> int:
         return best(totals) if self._random is None else best_at_random(totals, self._random)
@@ -419,7 +426,8 @@ class Engine:
 
     def binding(self, placed: Placed) -> Binding:
         """What has to be done to bind the pod. `PluginFailed` if a plugin cannot say."""
-        info = placed.pod.info
+        known = self.cache.pod(placed.pod.info.uid)
+        info = placed.pod.info if known is None else known.info  # with what it was allotted
         binders = [extender for extender in self._interested(info) if extender.bind_verb]
         profile = self.profiles[info.pod.spec.scheduler_name]
         return Binding.of(profile, info, placed.node, self.cache.snapshot(), binders[0] if binders else None)

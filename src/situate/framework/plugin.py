@@ -7,7 +7,7 @@ be done is returned as actions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -218,6 +218,37 @@ class Reserved:
 
 
 RESERVED: Final = Reserved()
+
+
+@runtime_checkable
+class AnnotationsPlugin(Plugin, Protocol):
+    """One to which annotations of a pod to place make a difference: equal pods are equal in these too."""
+
+    @property
+    def annotations(self) -> Sequence[str]:
+        """Their keys; `PodTemplate.annotations` has the values."""
+        ...
+
+
+@runtime_checkable
+class AllotPlugin(Plugin, Protocol):
+    """One that says which units of a node a pod gets there, such as which of its GPUs (`situate.framework.holdings`).
+
+    There is no such point upstream, where a Reserve plugin keeps this to itself.
+    """
+
+    @property
+    def allotments(self) -> Sequence[str]:
+        """Keys of the annotations that `allot` gives."""
+        ...
+
+    def allot(self, pod: PodInfo, node: Snapshot) -> Mapping[str, str]:
+        """Annotations that say what the pod gets of this node, the only one of the snapshot, before it is there.
+
+        The pod counts with them from now on, and later calls are given the pod as it is then; writing them to the API
+        is PreBind's part. Empty if the pod needs no units. The first plugin with an answer decides.
+        """
+        ...
 
 
 @runtime_checkable

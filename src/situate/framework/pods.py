@@ -7,8 +7,8 @@ each pod a label of its own (StatefulSets, indexed Jobs), and so is the node of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from sys import intern
@@ -69,6 +69,8 @@ class PodTemplate:
     containers: int
     """So many containers and init containers."""
     preemption_policy: str
+    annotations: Mapping[str, str]
+    """Those that plugins read (`AnnotationsPlugin`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +111,12 @@ class PodInfo:
         """None while no kubelet has seen it."""
         return self.pod.status.start_time
 
+    def annotated(self, annotations: Mapping[str, str]) -> PodInfo:
+        """The pod with these annotations too, which tell no templates apart."""
+        metadata = self.pod.metadata
+        metadata = msgspec.structs.replace(metadata, annotations={**metadata.annotations, **annotations})
+        return replace(self, pod=msgspec.structs.replace(self.pod, metadata=metadata))
+
     def __str__(self) -> str:
         return f"{self.key[0]}/{self.key[1]}"
 
@@ -116,8 +124,11 @@ class PodInfo:
 class PodReader:
     """Makes `PodInfo` of pods, sharing what is equal; one a cluster."""
 
-    def __init__(self, columns: ResourceColumns) -> None:
+    def __init__(self, columns: ResourceColumns, annotations: Iterable[str] = ()) -> None:
+        """`annotations`: the keys of those that make a difference between pods."""
         self._columns = columns
+        self._annotations = tuple(sorted(annotations))
+        self._texts: dict[str, str] = {}
         self._numbers = count()
         self._by_parts: dict[tuple[Any, ...], tuple[tuple[Any, ...], PodTemplate]] = {}
         self._by_content: dict[bytes, PodTemplate] = {}
@@ -140,6 +151,8 @@ class PodReader:
 
     def _template(self, pod: Pod) -> PodTemplate:
         parts = _parts(pod)
+        if self._annotations:
+            parts += self._told(pod)
         identity = tuple(map(id, parts))
         known = self._by_parts.get(identity)
         if known is not None:
@@ -151,6 +164,18 @@ class PodReader:
             _remember(self._by_content, content, template)
         _remember(self._by_parts, identity, (parts, template))
         return template
+
+    def _told(self, pod: Pod) -> tuple[str, ...]:
+        """Keys and values of the annotations that make a difference; equal ones are the same objects."""
+        there = pod.metadata.annotations
+        told: list[str] = []
+        for key in self._annotations:
+            value = there.get(key)
+            if value is not None:
+                if value not in self._texts:
+                    _remember(self._texts, value, value)
+                told += (key, self._texts[value])
+        return tuple(told)
 
     def _shared_labels(self, labels: Mapping[str, str]) -> Mapping[str, str]:
         content = frozenset(labels.items())
@@ -181,6 +206,7 @@ class PodReader:
     def _compile(self, pod: Pod) -> PodTemplate:
         spec = pod.spec
         request = pod_request(pod)
+        there = pod.metadata.annotations
         affinity = spec.affinity
         node_affinity = affinity.node_affinity
         required = node_affinity.required if node_affinity is not None else None
@@ -214,6 +240,7 @@ class PodReader:
             ),
             containers=len(spec.init_containers) + len(spec.containers),
             preemption_policy=spec.preemption_policy,
+            annotations={key: there[key] for key in self._annotations if key in there},
         )
 
 

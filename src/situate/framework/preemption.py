@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from situate.framework.budgets import split_by_budget
-from situate.framework.cycle import Nominations, Prepared, call, with_pod, without_pod
+from situate.framework.cycle import Nominations, Prepared, allotted, call, with_pod, without_pod
 from situate.framework.placed import NOT_STARTED, started_at
 from situate.framework.plugin import FilterPlugin, Reads
 from situate.framework.pods import PodInfo
@@ -264,7 +264,7 @@ class _Trial:
             return found
         alone, prepared = self._alone, self._prepared
         for other in self._promised:
-            alone = alone.assume(other, 0)
+            alone = alone.assume(allotted(self._profile, other, alone), 0)
             prepared = with_pod(self._profile, self._pod, prepared, other, self._node, self._snapshot)
         return self._first(alone, prepared)
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from situate.framework.plugin import (
+    AllotPlugin,
+    AnnotationsPlugin,
     BindPlugin,
     EnqueuePlugin,
     FilterPlugin,
@@ -59,6 +61,8 @@ class Profile:
     post_filter: tuple[PostFilterPlugin, ...] = ()
     pre_score: tuple[PreScorePlugin, ...] = ()
     score: tuple[Weighted, ...] = ()
+    allot: tuple[AllotPlugin, ...] = ()
+    annotations: tuple[AnnotationsPlugin, ...] = ()
     reserve: tuple[ReservePlugin, ...] = ()
     permit: tuple[PermitPlugin, ...] = ()
     pre_bind: tuple[PreBindPlugin, ...] = ()
@@ -84,6 +88,8 @@ def profile_of(
         post_filter=tuple(plugin for plugin in members if isinstance(plugin, PostFilterPlugin)),
         pre_score=tuple(plugin for plugin in members if isinstance(plugin, PreScorePlugin)),
         score=tuple(Weighted.of(plugin, weight) for plugin, weight in listed if isinstance(plugin, ScorePlugin)),
+        allot=tuple(plugin for plugin in members if isinstance(plugin, AllotPlugin)),
+        annotations=tuple(plugin for plugin in members if isinstance(plugin, AnnotationsPlugin)),
         reserve=tuple(plugin for plugin in members if isinstance(plugin, ReservePlugin)),
         permit=tuple(plugin for plugin in members if isinstance(plugin, PermitPlugin)),
         pre_bind=tuple(plugin for plugin in members if isinstance(plugin, PreBindPlugin)),

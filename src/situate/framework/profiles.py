@@ -147,6 +147,8 @@ def _profile(
         queue_sort=chosen["queue_sort"][0],
         score=tuple(Weighted.of(plugin, weights.get(plugin.name, 1)) for plugin in chosen["score"]),
         enqueue=tuple(plugin for plugin in plugins.values() if isinstance(plugin, points.EnqueuePlugin)),
+        allot=tuple(plugin for plugin in plugins.values() if isinstance(plugin, points.AllotPlugin)),
+        annotations=tuple(plugin for plugin in plugins.values() if isinstance(plugin, points.AnnotationsPlugin)),
         percentage_of_nodes_to_score=(configuration.percentage_of_nodes_to_score if percentage is None else percentage),
         **{point: tuple(found) for point, found in chosen.items() if point not in ("queue_sort", "score")},
     )

@@ -12,7 +12,7 @@ from situate.framework.storage import Reservation
 
 
 def concerns(plugin: object, pod: PodInfo) -> bool:
-    """Whether Reserve and PreBind of the plugin may have something to do for the pod.
+    """Whether Allot, Reserve and PreBind of the plugin may have something to do for the pod.
 
     A plugin that knows better says so by a method `reserves(pod)`, whose answer depends on the pod's template and
     volumes alone.

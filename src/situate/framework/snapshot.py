@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.catalog import EMPTY, Catalog
+from situate.framework.holdings import Holding, Holdings, Units
 from situate.framework.labels import Domains, Ids
 from situate.framework.live_terms import LiveTerms
 from situate.framework.nodes import Columns, NodeTable, take
@@ -170,6 +171,12 @@ class Snapshot:
         ledger = self._version.now()
         return ledger.tallies.get(question, self.domains(question.topology_key), lambda: ledger.placed)
 
+    def held(self, holding: Holding, width: int) -> Units:
+        """(width, nodes): what the pods on each node hold of its first units; not to be written to."""
+        ledger = self._version.now()
+        held = ledger.holdings.get(holding, width, len(ledger.pod_count), lambda: ledger.placed)
+        return held if ledger.alone or self._chosen is None else held.take(self._chosen, axis=1)
+
     @property
     def live_terms(self) -> LiveTerms:
         """What the pods in place say about others, to be read only."""
@@ -205,7 +212,8 @@ class Snapshot:
     def loaded(self, info: PodInfo, nodes: Indices, further: Amounts) -> Snapshot:
         """These nodes, which may repeat, each with so many further pods like `info` on it.
 
-        It knows amounts and pod counts, not which pods are there or which ports they have. Only of all nodes.
+        It knows amounts and pod counts, not which pods are there, which ports they have or which units they would be
+        given. Only of all nodes.
         """
         laden = self._version.now().loaded_at(info, nodes, further)
         return Snapshot(self.nodes, self.catalog, _Version(laden), nodes)
@@ -331,6 +339,7 @@ class _Ledger:
     tallies: Tallies = field(default_factory=Tallies)
     live_terms: LiveTerms = field(default_factory=LiveTerms)
     volumes: VolumeUse = field(default_factory=VolumeUse)
+    holdings: Holdings = field(default_factory=Holdings)
     alone: bool = False
     """Whether its rows are those of the snapshot, whatever their nodes; else they are those of the table."""
     changed: list[int] = field(default_factory=list)
@@ -395,6 +404,7 @@ class _Ledger:
             self.volumes.move(info, row, sign)
         self.live_terms.move(template, sign)
         self.tallies.move(info, row, sign)
+        self.holdings.move(info, row, sign)
         self.changed.append(row)
 
     def _apply_equal(self, infos: Sequence[PodInfo], rows: Indices, sign: int) -> None:
@@ -415,6 +425,7 @@ class _Ledger:
         self.floats.clear()
         self.live_terms.move(first.template, len(infos))
         self.tallies.move_equal(first, rows, 1)
+        self.holdings.move_each(infos, rows)
         self.changed += np.flatnonzero(counts).tolist()
 
     def _count_port(self, port: HostPort, row: int, sign: int) -> None:
@@ -439,6 +450,7 @@ class _Ledger:
             self.tallies.copy(),
             self.live_terms.copy(),
             self.volumes.copy(),
+            self.holdings.copy(),
             self.alone,
         )
 
@@ -455,6 +467,7 @@ class _Ledger:
         moved = _Ledger(
             requested, scored, pod_count, placed=self.placed.moved(row_of), volumes=self.volumes.moved(row_of)
         )
+        moved.holdings = self.holdings.moved(kept, rows, count)
         for (protocol, number), addresses in self.ports.items():
             for address, on in addresses.items():
                 at = {int(row_of[row]): pods for row, pods in on.items() if row_of[row] >= 0}
@@ -469,6 +482,7 @@ class _Ledger:
             if column >= len(self.requested):
                 self._grow(column + 1)
         laden = _Ledger(self.requested[:, rows], self.scored[:, rows], self.pod_count[rows] + further, alone=True)
+        laden.holdings = self.holdings.at(rows)
         for column, amount in info.template.columns:
             laden.requested[column] += further * amount
         laden.scored[0] += further * info.template.request.scored_cpu
@@ -477,6 +491,7 @@ class _Ledger:
 
     def alone_at(self, row: int) -> _Ledger:
         cut = _Ledger(self.requested[:, [row]], self.scored[:, [row]], self.pod_count[[row]], alone=True)
+        cut.holdings = self.holdings.at(np.array([row], dtype=np.intp))
         for info in self.placed.on(row):
             cut.placed.add(info, 0)
             cut.live_terms.move(info.template, 1)
