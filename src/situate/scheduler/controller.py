@@ -75,7 +75,7 @@ class SchedulerController:
         self._leadership: Leadership | None = None
         self._actuator = Actuator(self._may_write)
         self.reporter = Reporter(metrics, record, setup.names[0], _now)
-        self.intake = Intake(self.watched, self.reporter, _now)
+        self.intake = Intake(self.watched.stores, self.reporter, _now)
         self._stopping = asyncio.Event()
         self.elector: Elector | None = None
         """None where it leads without asking anybody."""

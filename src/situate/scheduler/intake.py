@@ -1,9 +1,9 @@
-"""Tells an engine what the watches see. One object that cannot be acted on is refused by name; the others go on."""
+"""Tells an engine what the stores show, as watches or a reader fill them. One object that cannot be acted on is refused by name; the others go on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -15,32 +15,45 @@ from situate.objects.nodes import Node
 from situate.objects.pods import Affinity, Pod
 from situate.objects.resources import ResourceType
 from situate.scheduler.catalogs import CatalogKeeper
-from situate.scheduler.reporting import Reporter
-from situate.scheduler.watched import Watched
+from situate.scheduler.watched import Stores
+
+
+class Complaints(Protocol):
+    """Is told of objects that cannot be acted on."""
+
+    def bad_object(self, each: Pod | Node, problem: str) -> None:
+        """May be told again and again."""
+        ...
+
+    def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None: ...
+
+    def good_object(self, resource: str, uid: str) -> None:
+        """It can be read, or it is gone."""
+        ...
 
 
 class Intake:
     """Of one process. While there is no engine it only keeps the catalog."""
 
-    def __init__(self, watched: Watched, reporter: Reporter, clock: Callable[[], float]) -> None:
-        self._watched = watched
+    def __init__(self, stores: Stores, reporter: Complaints, clock: Callable[[], float]) -> None:
+        self._stores = stores
         self._reporter = reporter
         self._clock = clock
         self._engine: Engine | None = None
         self._stir: Callable[[], None] = lambda: None
         self._catalogs = CatalogKeeper()
-        watched.nodes.store.on_change(self._node)
-        watched.pods.store.on_change(self._pod)
-        for resource, reflector in watched.others.items():
-            reflector.store.on_change(self._handler(resource))
+        stores.nodes.on_change(self._node)
+        stores.pods.on_change(self._pod)
+        for resource, store in stores.others.items():
+            store.on_change(self._handler(resource))
 
     def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
         """Tells the engine all that is known, and from now on every change; `stir` is called after each."""
         self._engine, self._stir = engine, stir
-        for node in self._watched.nodes.store.list():
+        for node in self._stores.nodes.list():
             self._node(None, node)
         self.hand_over_catalog()
-        pods = self._watched.pods.store.list()
+        pods = self._stores.pods.list()
         for pod in pods:
             if pod.spec.node_name:
                 self._pod(None, pod)
@@ -59,7 +72,7 @@ class Intake:
 
     def again(self, namespace: str, name: str, uid: str) -> None:
         """Tells the engine of a pod that waits again: it does not heed changes of one that is being bound."""
-        pod = self._watched.pods.store.get(name, namespace)
+        pod = self._stores.pods.get(name, namespace)
         if pod is not None and pod.metadata.uid == uid:
             self._set_pod(pod)
 

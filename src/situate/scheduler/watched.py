@@ -43,6 +43,25 @@ READ_BESIDES: Final[tuple[ResourceType[Any], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
+class Stores:
+    """What is known of the cluster, whoever keeps it so: watches, or a reader of dumps and recordings."""
+
+    pods: Store[Pod]
+    nodes: Store[Node]
+    others: Mapping[ResourceType[Any], Store[Any]]
+
+    @classmethod
+    def empty(cls) -> Stores:
+        others: dict[ResourceType[Any], Store[Any]] = {each: Store(each.group_resource) for each in READ_BESIDES}
+        return cls(Store(PODS.group_resource), Store(NODES.group_resource), others)
+
+    def of(self, resource: ResourceType[Any]) -> Store[Any] | None:
+        """None if the scheduler does not look at the resource."""
+        own: dict[ResourceType[Any], Store[Any]] = {PODS: self.pods, NODES: self.nodes}
+        return own.get(resource) or self.others.get(resource)
+
+
+@dataclass(frozen=True, slots=True)
 class Watched:
     """Reflectors and their stores. They follow the server whether or not this process leads."""
 
@@ -57,6 +76,10 @@ class Watched:
             return Reflector(client, resource, store, rng=rng, field_selector=fields)
 
         return cls(reflector(PODS, NOT_ENDED), reflector(NODES), {each: reflector(each) for each in READ_BESIDES})
+
+    @property
+    def stores(self) -> Stores:
+        return Stores(self.pods.store, self.nodes.store, {each: found.store for each, found in self.others.items()})
 
     def reflectors(self) -> Iterator[Reflector[Any]]:
         yield self.nodes
