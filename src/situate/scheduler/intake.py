@@ -1,4 +1,7 @@
-"""Tells an engine what the stores show, as watches or a reader fill them. One object that cannot be acted on is refused by name; the others go on."""
+"""Tells an engine what the stores show, which watches fill, or whoever reads a dump.
+
+One object that cannot be acted on is refused by name; the others go on.
+"""
 
 from __future__ import annotations
 

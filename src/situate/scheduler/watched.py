@@ -57,8 +57,8 @@ class Stores:
 
     def of(self, resource: ResourceType[Any]) -> Store[Any] | None:
         """None if the scheduler does not look at the resource."""
-        own: dict[ResourceType[Any], Store[Any]] = {PODS: self.pods, NODES: self.nodes}
-        return own.get(resource) or self.others.get(resource)
+        stores: dict[ResourceType[Any], Store[Any]] = {PODS: self.pods, NODES: self.nodes, **self.others}
+        return stores.get(resource)
 
 
 @dataclass(frozen=True, slots=True)
