@@ -69,6 +69,9 @@ soak: $(STAMP) ## histories of vpod under faults for as long as ARGS="--minutes 
 bench-vpod: $(STAMP) ## speed of vpod's decisions beside the reference's
 	@$(BIN)/python -m bench.vpod $(ARGS)
 
+bench-engine: $(STAMP) ## speed and memory of the scheduling engine, beside kube-scheduler's thresholds
+	@$(BIN)/python -m bench.engine $(ARGS)
+
 bench-client: $(STAMP) ## speed and memory of the client beside lightkube
 	@$(BIN)/python -m bench.client $(ARGS)
 

@@ -26,6 +26,15 @@ def test_vpod() -> None:
     assert found["fill_s"]["100x10x50"] > 0
 
 
+def test_engine() -> None:
+    rows = ("classes_5000", "parse_bind_5000", "SchedulingBasic", "TopologySpreading", "memory")
+    found = last_line("bench.engine", "--quick", "--rows", *rows)
+    assert found["pods_per_cpu_s"].keys() == {"classes_5000", "parse_bind_5000"}
+    assert found["scheduler_perf"].keys() == {"SchedulingBasic", "TopologySpreading"}
+    assert found["scheduler_perf"]["SchedulingBasic"]["threshold"] == 680
+    assert 0 < found["memory"]["mib"] < 1024
+
+
 @pytest.mark.slow
 def test_client() -> None:
     found = last_line("bench.client", "--quick")
