@@ -54,6 +54,8 @@ class PreFiltered:
     """What this plugin's later calls in the cycle are given; never changed, only replaced."""
     only: Mask | None = None
     """(nodes,): the only nodes that can do; None is all."""
+    elsewhere: frozenset[str] = frozenset()
+    """Names of nodes that could do as well, if there were such nodes; with `only`."""
 
 
 SKIPPED: Final = PreFiltered(SKIP)
@@ -65,7 +67,7 @@ class PreScored:
     """The answer of PreScore."""
 
     code: Code = Code.SUCCESS
-    """`SKIP` drops the plugin's Score."""
+    """`SKIP` drops the plugin's Score; it has to hold for equal pods behind this one too, once this one is placed."""
     state: Any = None
 
 

@@ -124,11 +124,13 @@ class InterPodAffinity:
                 counts = weight * counts
             key = question.topology_key
             worth[key] = worth[key] + counts if key in worth else counts
-        said = tuple((key, counts) for key, counts in worth.items() if np.count_nonzero(counts))
-        return PreScored(state=said) if said else PreScored(Code.SKIP)
+        # nothing is skipped for want of pods: the first one that is placed changes that for those behind it
+        return PreScored(state=tuple((key, counts) for key, counts in worth.items() if np.count_nonzero(counts)))
 
     def score(self, state: ByKey, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """The sum of what the node's domains are worth."""
+        if not state:
+            return np.zeros(snapshot.count, dtype=np.int64)
         (key, counts), *others = state
         total = snapshot.over_nodes(key, counts, 0)
         for key, counts in others:
