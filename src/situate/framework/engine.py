@@ -138,7 +138,7 @@ class Engine:
     def remove_pod(self, uid: str, now: float) -> None:
         """A pod is gone, or has ended; harmless if it is not known."""
         self.queue.delete(uid)
-        self.nominations.remove(uid)
+        self._withdraw(uid, now)
         if self.permits.end(uid) is not None or self.cache.pod(uid) is not None:
             self._release(uid, now)
             known = self.cache.remove_pod(uid)
@@ -162,13 +162,26 @@ class Engine:
             self._tell(events_of(Subject.ASSIGNED_POD, pod_change(known.info, info), known.info, info), now)
 
     def _set_waiting(self, info: PodInfo, now: float) -> None:
-        self.nominations.nominate(info, info.nominated)
         known = self.queue.get(info.uid)
         if known is None:
+            self.nominations.nominate(info, info.nominated)
             self.queue.add(info, now)
         else:
             old = known.info
+            before = self.nominations.node_of(info.uid)
+            # one that neither of them names is of our own making, and only not written yet
+            promised = info.nominated or ("" if old.nominated else before)
+            if promised != before:
+                self._withdraw(info.uid, now)
+            self.nominations.nominate(info, promised)
             self.queue.update(info, events_of(Subject.POD, pod_change(old, info), old, info), now)
+
+    def _withdraw(self, uid: str, now: float) -> None:
+        """What the pod was promised is free again, as if it had gone from there; not for more important ones."""
+        info = self.nominations.remove(uid)
+        if info is not None:
+            event = ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, info)
+            self.queue.on_event(event, now, at_most=info.priority)
 
     def _tell(self, events: Sequence[ClusterEvent], now: float) -> None:
         for event in events:

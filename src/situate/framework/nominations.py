@@ -31,12 +31,15 @@ class Nominations:
             self._node[info.uid] = node
             self._pods.setdefault(node, {})[info.uid] = info
 
-    def remove(self, uid: str) -> None:
+    def remove(self, uid: str) -> PodInfo | None:
+        """The pod that had been promised a node; None if it had not."""
         node = self._node.pop(uid, None)
-        if node is not None:
-            del self._pods[node][uid]
-            if not self._pods[node]:
-                del self._pods[node]
+        if node is None:
+            return None
+        info = self._pods[node].pop(uid)
+        if not self._pods[node]:
+            del self._pods[node]
+        return info
 
     def node_of(self, uid: str) -> str:
         """Empty if none was promised."""

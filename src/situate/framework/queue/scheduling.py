@@ -196,12 +196,17 @@ class SchedulingQueue:
 
     # What happens around them
 
-    def on_event(self, event: ClusterEvent, now: float) -> int:
-        """Something has happened; how many pods left the unschedulable ones for it."""
+    def on_event(self, event: ClusterEvent, now: float, *, at_most: int | None = None) -> int:
+        """Something has happened; how many pods left the unschedulable ones for it.
+
+        `at_most`: it can help only pods of this priority or a lower one; None is all.
+        """
         if self._in_flight:
             self._events.append(event)
         moved = 0
         for pod in self._concerned(event):
+            if at_most is not None and pod.info.priority > at_most:
+                continue
             strategy = self._strategy(pod, event)
             if strategy is not Strategy.SKIP:
                 self._take(pod)
@@ -345,7 +350,8 @@ class SchedulingQueue:
         """The unschedulable pods whose rejectors want to hear of the event."""
         if event.subject is Subject.ANYTHING:
             return list(self._unschedulable.values())
-        plugins = {"", *(name for hints in self._hints.values() for name, hint in hints if hint.concerns(event))}
+        told = (name for hints in self._hints.values() for name, hint in hints if hint.concerns(event))
+        plugins = dict.fromkeys(("", *told))  # in order: those that come back together keep it
         found: dict[str, WaitingPod] = {}
         for plugin in plugins:
             found.update(self._by_rejector.get(plugin, {}))
