@@ -121,6 +121,9 @@ _CHANGES: Final[Mapping[ResourceType[Any], Callable[[CatalogKeeper, Any, Any], N
     PODDISRUPTIONBUDGETS: CatalogKeeper._budget,  # noqa: SLF001
 }
 
+CATALOGED: Final[tuple[ResourceType[Any], ...]] = tuple(_CHANGES)
+"""The resources that `CatalogKeeper.change` takes."""
+
 
 def _name(old: KubernetesObject | None, new: KubernetesObject | None) -> tuple[str, str]:
     each = new if new is not None else old

@@ -141,18 +141,11 @@ class SchedulerController:
             async with asyncio.TaskGroup() as group:
                 group.create_task(performer.run())
                 group.create_task(loop.run(performer))
-        except* NotLeading:
-            # nothing more is decided or written; the elector is about to see the same, and ends the term
-            self._end_term()
-            await asyncio.get_running_loop().create_future()
         finally:
-            self._end_term()
+            self.engine = None
+            self.intake.end()
             await self._actuator.finish()
             self._leadership = None
-
-    def _end_term(self) -> None:
-        self.engine = None
-        self.intake.end()
 
     async def _see_everything(self) -> None:
         """A standby's stores may lag behind what the last leader has bound."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import IntEnum
 from typing import Any, Protocol
+
+from situate.runtime.outcomes import Retriable
 
 
 class Relevance(IntEnum):
@@ -35,7 +37,7 @@ class Call(Protocol):
     def relevance(self) -> Relevance: ...
 
     async def send(self) -> None:
-        """Does it, and tells whoever has to know how it went. Raises only what ends the term."""
+        """Does it, and tells whoever has to know how it went. Raises what the actuator raises."""
         ...
 
     def dropped(self) -> None:
@@ -83,7 +85,7 @@ class Dispatcher:
         return uid in self._waiting
 
     async def run(self) -> None:
-        """Raises what a call raises."""
+        """Until cancelled, also when nothing can be sent any more."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._workers):
                 group.create_task(self._work())
@@ -110,9 +112,20 @@ class Dispatcher:
             call = self._waiting.pop(uid)
             self._under_way.add(uid)
             try:
-                await call.send()
+                await until_the_term_ends(call.send())
             finally:
                 self._under_way.discard(uid)
                 if uid in self._waiting:
                     self._take_turn(uid)
             self._sent()
+
+
+async def until_the_term_ends(work: Awaitable[None]) -> None:
+    """Does the work, unless this process leads no longer: then waits for the end of the term, which is about to come.
+
+    An exception would end it as well; but a task group that ends by one forgets that it is being cancelled.
+    """
+    try:
+        await work
+    except Retriable:
+        await asyncio.get_running_loop().create_future()

@@ -39,7 +39,7 @@ from situate.scheduler.conditions import (
     StatusChange,
     status_patch,
 )
-from situate.scheduler.dispatching import Dispatcher, Relevance
+from situate.scheduler.dispatching import Dispatcher, Relevance, until_the_term_ends
 from situate.scheduler.extenders import BindingFailed
 from situate.scheduler.intake import Intake
 from situate.scheduler.reporting import Reporter
@@ -119,6 +119,8 @@ class LivePerformer:
     @property
     def room(self) -> int:
         busy = len(self._dispatcher)
+        if not self._means.actuator.allowed():
+            return 0  # another process may lead by now: what is decided here would only be told
         return _AHEAD * self._means.in_flight - busy if busy <= self._means.in_flight else 0
 
     async def run(self) -> None:
@@ -149,7 +151,7 @@ class LivePerformer:
                 self._dispatcher.submit(_Status(self, action.pod, action.uid, change))
             else:
                 assert self._group is not None
-                self._group.create_task(self._wish(action))
+                self._group.create_task(until_the_term_ends(self._wish(action)))
 
     def _sent(self) -> None:
         if len(self._dispatcher) <= self._means.in_flight:
@@ -201,7 +203,7 @@ class LivePerformer:
                 return
             if steps.before:  # may take minutes, as making a volume does: no other call waits for it
                 assert self._group is not None
-                self._group.create_task(self._prepare(placed, began, steps))
+                self._group.create_task(until_the_term_ends(self._prepare(placed, began, steps)))
                 return
         failed = await self._all(steps.bind)
         if failed is not None:

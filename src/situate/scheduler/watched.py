@@ -14,32 +14,13 @@ from situate.kube.store import Store
 from situate.objects.meta import KubernetesObject
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
-from situate.objects.resources import (
-    NAMESPACES,
-    NODES,
-    PODDISRUPTIONBUDGETS,
-    PODS,
-    REPLICASETS,
-    REPLICATIONCONTROLLERS,
-    SERVICES,
-    STATEFULSETS,
-    ResourceType,
-)
+from situate.objects.resources import NODES, PODS, ResourceType
+from situate.scheduler.catalogs import CATALOGED
 
 T = TypeVar("T", bound=KubernetesObject)
 
 NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that hold room or wait for it; one that ends leaves the watch as if it were deleted."""
-
-READ_BESIDES: Final[tuple[ResourceType[Any], ...]] = (
-    NAMESPACES,
-    SERVICES,
-    REPLICATIONCONTROLLERS,
-    REPLICASETS,
-    STATEFULSETS,
-    PODDISRUPTIONBUDGETS,
-)
-"""What goes into the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +33,7 @@ class Stores:
 
     @classmethod
     def empty(cls) -> Stores:
-        others: dict[ResourceType[Any], Store[Any]] = {each: Store(each.group_resource) for each in READ_BESIDES}
+        others: dict[ResourceType[Any], Store[Any]] = {each: Store(each.group_resource) for each in CATALOGED}
         return cls(Store(PODS.group_resource), Store(NODES.group_resource), others)
 
     def of(self, resource: ResourceType[Any]) -> Store[Any] | None:
@@ -75,7 +56,7 @@ class Watched:
             store: Store[T] = Store(resource.group_resource)
             return Reflector(client, resource, store, rng=rng, field_selector=fields)
 
-        return cls(reflector(PODS, NOT_ENDED), reflector(NODES), {each: reflector(each) for each in READ_BESIDES})
+        return cls(reflector(PODS, NOT_ENDED), reflector(NODES), {each: reflector(each) for each in CATALOGED})
 
     @property
     def stores(self) -> Stores:

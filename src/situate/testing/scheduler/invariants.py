@@ -1,0 +1,185 @@
+"""What holds in every history of the scheduler: at each write, after each step, and once all is calm."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from situate.cluster.effects import Identity
+from situate.cluster.watch import Watch
+from situate.framework.resources import amount
+from situate.objects.messages import Request, Response
+from situate.objects.quantity import parse_quantity
+from situate.testing.processes import ProcessState
+from situate.testing.scheduler.world import FOREIGN, LEASE, NAMESPACE, SchedulerWorld
+
+Obj = Mapping[str, Any]
+
+
+class Breach(AssertionError):
+    """An invariant does not hold; the message says which one and on what object."""
+
+
+class Watchdog:
+    """Looks at every write when it has been carried out."""
+
+    def __init__(self, world: SchedulerWorld) -> None:
+        self._world = world
+        self._bound: dict[str, str] = {}
+        """By uid: the node of each binding that was accepted."""
+        self.happened: Counter[str] = Counter()
+        self.writes = 0
+        self._story = hashlib.sha256()
+        self._breach: Breach | None = None
+        world.told.append(self._told)
+
+    def check(self) -> None:
+        """Raises the first breach of a write; then looks at the processes."""
+        if self._breach is not None:
+            raise self._breach
+        for process in self._world.world.processes:
+            failure = process.failure() if process.state is ProcessState.ENDED else None
+            if failure is not None:
+                raise Breach(f"process {process.name} ended with {failure!r}") from failure
+            if process.complaints:
+                raise Breach(f"process {process.name} complains: {process.complaints[0]}")
+        for member in self._world.members:
+            for reflector in member.controller.reflectors():
+                if reflector.store.handler_failures:
+                    raise Breach(f"a handler of {reflector.name} failed in {member.identity}")
+            engine = member.controller.engine
+            if engine is not None and member.leads:
+                self._counts_what_is(member.identity, engine.cache.pod)
+
+    def story(self) -> str:
+        """A digest of every write: equal for equal histories."""
+        return self._story.hexdigest()
+
+    def _told(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
+        if request.method == "GET" or not isinstance(answer, Response) or "/leases" in request.path:
+            return
+        self.writes += 1
+        self._story.update(f"{request.method} {request.path} {answer.status}".encode() + request.body)
+        if answer.status >= 300:
+            self.happened[f"{_kind(request)} answered {answer.status}"] += 1
+            return
+        self.happened[_kind(request)] += 1
+        try:
+            self._writer_leads(request, identity)
+            if request.path.endswith("/binding"):
+                self._binding(request)
+            elif request.method == "DELETE":
+                self._victim(request)
+        except Breach as breach:
+            self._breach = self._breach or breach
+
+    def _writer_leads(self, request: Request, identity: Identity) -> None:
+        leases = [
+            each for each in self._world.objects("leases.coordination.k8s.io") if each["metadata"]["name"] == LEASE
+        ]
+        holder = leases[0]["spec"].get("holderIdentity") if leases else None
+        if holder != identity.user:
+            raise Breach(f"{identity.user} wrote {request.path} while {holder} held the Lease")
+
+    def _binding(self, request: Request) -> None:
+        body = msgspec.json.decode(request.body)
+        uid, node = body["metadata"]["uid"], body["target"]["name"]
+        before = self._bound.setdefault(uid, node)
+        if before != node:
+            raise Breach(f"{request.path}: bound to {node} after {before}")
+        over = overfull(self._world)
+        if over:
+            raise Breach(f"{request.path} to {node}: {over}")
+
+    def _victim(self, request: Request) -> None:
+        name = request.path.rpartition("/")[2]
+        pods = {each["metadata"]["name"]: each for each in self._world.pods()}
+        victim = pods.get(name)
+        if victim is None:
+            return
+        conditions = {each["type"]: each for each in victim["status"].get("conditions", ())}
+        if conditions.get("DisruptionTarget", {}).get("reason") != "PreemptionByScheduler":
+            raise Breach(f"victim {name} was deleted without being told why")
+        waiting = [each for each in pods.values() if not each["spec"].get("nodeName")]
+        if not any(_priority(each) > _priority(victim) for each in waiting):
+            self.happened["victim whose preemptor has gone"] += 1
+
+    def _counts_what_is(self, identity: str, cached: Any) -> None:
+        """A leader counts every pod where the server has it, unless it has not heard of that yet."""
+        for pod in self._world.pods():
+            node, known = pod["spec"].get("nodeName"), cached(pod["metadata"]["uid"])
+            if node and known is not None and known.node != node and not known.assumed:
+                raise Breach(f"{identity} counts {pod['metadata']['name']} on {known.node}; it is on {node}")
+
+
+def overfull(world: SchedulerWorld) -> str | None:
+    """A node whose pods ask for more than it has; None if there is none."""
+    for node in world.objects("nodes"):
+        name = node["metadata"]["name"]
+        if name == FOREIGN:
+            continue
+        on_it = [pod for pod in world.pods() if pod["spec"].get("nodeName") == name and not _ended(pod)]
+        room = node["status"]["allocatable"]
+        asked, has = sum(map(cpu_milli, on_it)), amount("cpu", parse_quantity(room["cpu"]))
+        if asked > has or len(on_it) > int(room["pods"]):
+            return f"{name} has {has}m and {room['pods']} pods, and holds {asked}m and {len(on_it)} pods"
+    return None
+
+
+def unsettled(world: SchedulerWorld) -> str | None:
+    """A pod that could have its node and has none, or that nobody has told why; None once all is as it should be."""
+    pods = [pod for pod in world.pods() if not _ended(pod)]
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        if pod["spec"].get("nodeName"):
+            if pod["status"].get("nominatedNodeName"):
+                return f"{name} has a node, and still a nomination"
+            continue
+        if "deletionTimestamp" in pod["metadata"]:
+            return f"{name} is still being deleted"
+        better = [each for each in pods if _priority(each) >= _priority(pod) and each is not pod]
+        for node in world.objects("nodes"):
+            if node["spec"].get("unschedulable"):
+                continue
+            if _fits(pod, node, better):
+                return f"{name} waits, although there is or can be made room on {node['metadata']['name']}"
+        conditions = {each["type"]: each for each in pod["status"].get("conditions", ())}
+        said = conditions.get("PodScheduled", {})
+        if (said.get("status"), said.get("reason")) != ("False", "Unschedulable"):
+            return f"{name} waits, and its condition says {said}"
+    return None
+
+
+def _fits(pod: Obj, node: Obj, others: Iterable[Obj]) -> bool:
+    """Whether the pod has room beside those of its own or a higher priority."""
+    room = node["status"]["allocatable"]
+    on_it = [each for each in others if each["spec"].get("nodeName") == node["metadata"]["name"]]
+    asked = sum(map(cpu_milli, on_it)) + cpu_milli(pod)
+    return asked <= amount("cpu", parse_quantity(room["cpu"])) and len(on_it) < int(room["pods"])
+
+
+def cpu_milli(pod: Obj) -> int:
+    requests = (each.get("resources", {}).get("requests", {}) for each in pod["spec"]["containers"])
+    return sum(amount("cpu", parse_quantity(each.get("cpu", "0"))) for each in requests)
+
+
+def _priority(pod: Obj) -> int:
+    return int(pod["spec"].get("priority") or 0)
+
+
+def _ended(pod: Obj) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def _kind(request: Request) -> str:
+    last = request.path.rpartition("/")[2]
+    if last in ("binding", "status"):
+        return f"{last} written"
+    return "victim deleted" if request.method == "DELETE" else f"{request.method} {last}"
+
+
+__all__ = ["NAMESPACE", "Breach", "Watchdog", "cpu_milli", "overfull", "unsettled"]

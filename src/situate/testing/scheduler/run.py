@@ -1,0 +1,263 @@
+"""Plays histories of the scheduler: every step, the invariants after each, and healing at the end."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, assert_never
+
+import structlog
+
+from situate.cluster.effects import Identity
+from situate.cluster.watch import Watch
+from situate.objects.messages import Request, Response
+from situate.sim.shrink import shrink
+from situate.testing.network import CALM, Weather
+from situate.testing.objects import pod as pod_object
+from situate.testing.processes import ProcessState, Stuck
+from situate.testing.scheduler import history as steps
+from situate.testing.scheduler.history import AnyStep
+from situate.testing.scheduler.invariants import Breach, Watchdog, overfull, unsettled
+from situate.testing.scheduler.world import FOREIGN, NAMESPACE, Member, SchedulerWorld
+
+HEALING_S = 900.0
+"""Once all is calm, every pod that can have a node has one within this time."""
+QUIET_S = 120.0
+"""Afterwards nothing is written for so long."""
+KILL_WITHIN_S = 60.0
+"""A leader that is to meet its end at a message is left alone if there is none for so long."""
+_PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+_STORMS = {
+    "request lost": Weather(lose_request=0.3),
+    "answer lost": Weather(lose_answer=0.3),
+    "refused": Weather(refuse=0.5),
+    "conflict": Weather(conflict=0.5),
+    "late events": Weather(event_delay_s=20.0),
+    "blind": Weather(lose_answer=0.3, event_delay_s=20.0),
+}
+
+
+@dataclass(slots=True)
+class Played:
+    """How a history went."""
+
+    breach: str | None = None
+    """The first invariant that did not hold, or what kept the end from being reached."""
+    at_step: int = 0
+    happened: Counter[str] = field(default_factory=Counter)
+    """How often each kind of step, of write, of trouble on the network, and of Event occurred."""
+    story: str = ""
+    """A digest of every write: equal for equal histories."""
+
+
+def play(seed: int, history: Sequence[AnyStep]) -> Played:
+    """Runs a history from an empty cluster. Equal histories go equally."""
+    with _collector_at_rest(), _logs_off():
+        return _play(seed, history)
+
+
+def shortened(seed: int, history: Sequence[AnyStep], *, most_tries: int = 100) -> tuple[AnyStep, ...]:
+    """A short history that still fails."""
+    return shrink(history, lambda candidate: play(seed, candidate).breach is not None, most_tries=most_tries)
+
+
+def _play(seed: int, history: Sequence[AnyStep]) -> Played:
+    world = SchedulerWorld(seed)
+    watchdog = Watchdog(world)
+    played = Played()
+    story = _Story(world, watchdog.happened)
+    try:
+        for number, step in enumerate(history):
+            played.at_step = number
+            watchdog.happened[type(step).__name__] += 1
+            story.perform(step)
+            world.let_pass(step.wait)
+            watchdog.check()
+        _heal(world, watchdog)
+    except (Breach, Stuck) as breach:
+        played.breach = str(breach)
+    finally:
+        played.happened = watchdog.happened + world.network.happened + world.events
+        played.story = watchdog.story()
+        world.close()
+    return played
+
+
+def _heal(world: SchedulerWorld, watchdog: Watchdog) -> None:
+    """Ends every fault, waits until nothing is left to do, and for silence after that."""
+    world.network.weather = CALM
+    world.network.down = False
+    world.network.leaving.clear()
+    for member in world.members:
+        member.process.resume()
+    _restore_nodes(world)
+    end = world.now + HEALING_S
+    while (missing := unsettled(world)) is not None:
+        world.let_pass(5.0)
+        watchdog.check()
+        if world.now > end:
+            raise Breach(f"{HEALING_S:g} s after the last fault: {missing}")
+    before = watchdog.writes
+    world.let_pass(QUIET_S)
+    watchdog.check()
+    if watchdog.writes != before:
+        raise Breach(f"{watchdog.writes - before} writes although all is done")
+    over = overfull(world)
+    if over:
+        raise Breach(over)
+
+
+class _Story:
+    """Does what steps say; what is impossible at the moment, such as killing a leader that is none, is left out."""
+
+    def __init__(self, world: SchedulerWorld, happened: Counter[str]) -> None:
+        self._world = world
+        self._happened = happened
+        self._made = 0
+
+    def perform(self, step: AnyStep) -> None:
+        world = self._world
+        match step:
+            case steps.CreatePods(count=count, cpu_milli=cpu, priority=priority):
+                self._create(count, cpu, priority)
+            case steps.DeletePod(number=number):
+                self._with_pod(number, world.pods(), lambda name: world.call("DELETE", f"{_PODS_PATH}/{name}"))
+            case steps.LabelPods():
+                for pod in _waiting(world):
+                    labels = {"metadata": {"labels": {"seen": f"at-{int(world.now)}"}}}
+                    world.call("PATCH", f"{_PODS_PATH}/{pod['metadata']['name']}", labels, patch=True)
+            case steps.BindElsewhere(number=number):
+                self._with_pod(number, _waiting(world), self._bind_elsewhere)
+            case steps.KillLeader():
+                if (member := world.leader()) is not None:
+                    world.end(member)
+            case steps.KillLeaderAt(message=message, answered=answered):
+                self._at(message, answered, "killed", world.end)
+            case steps.PauseLeaderAt(message=message, answered=answered, seconds=seconds):
+                self._at(message, answered, "paused", partial(self._pause, seconds=seconds))
+            case steps.StopLeader():
+                if (member := world.leader()) is not None:
+                    world.stop(member)
+            case steps.RemoveNode(node=node):
+                world.call("DELETE", f"/api/v1/nodes/node-{node}")
+            case steps.RestoreNodes():
+                _restore_nodes(world)
+            case steps.CordonNode(node=node):
+                world.call("PATCH", f"/api/v1/nodes/node-{node}", {"spec": {"unschedulable": True}}, patch=True)
+            case steps.Storm(kind=kind):
+                world.network.weather = _STORMS[kind]
+            case steps.Calm():
+                world.network.weather = CALM
+            case steps.CutWatches(compact=compact):
+                if compact:
+                    world.cluster.api.store.compact()
+                world.network.cut_watches()
+            case steps.ServerDown(seconds=seconds):
+                world.network.down = True
+                world.network.cut_watches()
+                world.timeline.after(seconds, lambda: setattr(world.network, "down", False))
+            case _:
+                assert_never(step)
+
+    def _create(self, count: int, cpu: int, priority: int) -> None:
+        for _ in range(count):
+            self._made += 1
+            made = pod_object(f"pod-{self._made}", cpu=f"{cpu}m" if cpu else "", scheduler="situate")
+            made["spec"] |= {"terminationGracePeriodSeconds": 1, "priorityClassName": f"worth-{priority}"}
+            answer = self._world.call("POST", _PODS_PATH, made)
+            assert answer["kind"] == "Pod", answer
+
+    def _with_pod(self, number: int, pods: Sequence[Any], do: Callable[[str], object]) -> None:
+        if pods:
+            do(pods[number % len(pods)]["metadata"]["name"])
+
+    def _bind_elsewhere(self, name: str) -> None:
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": FOREIGN}}
+        if self._world.call("POST", f"{_PODS_PATH}/{name}/binding", body).get("status") == "Success":
+            self._happened["bound by somebody else"] += 1
+
+    def _at(self, message: str, answered: bool, what: str, do: Callable[[Member], None]) -> None:
+        """Has something happen to a leader at its next write of a kind."""
+        world, happened = self._world, self._happened
+        until = world.now + KILL_WITHIN_S
+
+        def meant(request: Request) -> bool:
+            if message == "delete":
+                return request.method == "DELETE"
+            return request.method != "GET" and request.path.endswith(f"/{message}")
+
+        def met(identity: Identity, when: str) -> None:
+            member = next((m for m in world.members if m.identity == identity.user), None)
+            if member is not None and world.now <= until:
+                happened[f"leader {what} {when}"] += 1
+                do(member)
+
+        def left(request: Request, identity: Identity) -> None:
+            if meant(request):
+                world.network.leaving.remove(left)
+                met(identity, f"before its {message} left")
+
+        def arrived(request: Request, _: Response | Watch, identity: Identity) -> None:
+            if meant(request):
+                world.told.remove(arrived)
+                met(identity, f"before the answer to its {message}")
+
+        if answered:
+            world.told.append(arrived)
+        else:
+            world.network.leaving.append(left)
+
+    def _pause(self, member: Member, seconds: float) -> None:
+        member.process.pause()
+        self._world.timeline.after(seconds, lambda: self._wake(member))
+
+    def _wake(self, member: Member) -> None:
+        """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
+        if member.process.state is ProcessState.PAUSED:
+            elector = member.controller.elector
+            self._happened["stale leader woke up"] += elector is not None and not elector.leading()
+            member.process.resume()
+
+
+def _waiting(world: SchedulerWorld) -> list[dict[str, Any]]:
+    return [each for each in world.pods() if not each["spec"].get("nodeName")]
+
+
+def _restore_nodes(world: SchedulerWorld) -> None:
+    present = {each["metadata"]["name"] for each in world.objects("nodes")}
+    for number in range(steps.NODES):
+        if f"node-{number}" not in present:
+            world.add_node(number)
+        world.call("PATCH", f"/api/v1/nodes/node-{number}", {"spec": {"unschedulable": None}}, patch=True)
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """A collection would run the `finally` blocks of killed processes at a moment that no seed decides."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def _logs_off() -> Iterator[None]:
+    """Schedulers under faults log much that is expected here."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
