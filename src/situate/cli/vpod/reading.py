@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from situate.cli.configured import load, vpod_entries
+from situate.cli.dumps import read_objects
 from situate.cli.failures import WrongInput
 from situate.cli.progress import progress
 from situate.cli.streams import complain
@@ -27,7 +27,6 @@ from situate.objects.label_selectors import parse_selector
 from situate.objects.meta import ObjectMeta
 from situate.objects.resources import CONFIGMAPS, NODES, PODS, STATEFULSETS, ResourceType, unstructured
 from situate.objects.unstructured import Unstructured
-from situate.objects.yaml_text import load_yaml_documents
 from situate.vpod.adapters import NoSchedulerFoundError, elsewhere, read_vpod
 from situate.vpod.configuration import SourceSettings, StatefulSetSettings
 from situate.vpod.model import Key, PlainVPod
@@ -39,9 +38,6 @@ from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
 
 T = TypeVar("T")
-
-_MOST_NODES: Final = 20_000_000
-"""Of a dump of objects: some 100,000 pods. More than this is an attack or an accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,49 +119,23 @@ class _FileListing:
     """The objects of a file: one document each, or lists of them, as `kubectl get -o yaml` prints them."""
 
     def __init__(self, path: Path) -> None:
-        self._objects = list(_flattened(_documents(path)))
-        self._path = path
+        self._objects = list(read_objects([path], "--objects"))
 
     async def list(self, resource: ResourceType[T], namespace: str | None, labels: str = "") -> list[T]:
         selector = parse_selector(labels)
         found: list[T] = []
-        for content in self._objects:
-            if content.get("apiVersion") != resource.api_version or content.get("kind") != resource.kind:
+        for each in self._objects:
+            if (each.api_version, each.kind) != (resource.api_version, resource.kind):
                 continue
             try:
-                item = decode(resource, msgspec.json.encode(content))
+                item = decode(resource, msgspec.json.encode(each.content))
             except (ValueError, TypeError, RecursionError) as problem:
-                complain(f"--objects {self._path}: left out: {problem}")  # it does not stop the others
+                complain(f"{each.place}: left out: {problem}")  # it does not stop the others
                 continue
             meta: ObjectMeta = item.metadata  # type: ignore[attr-defined]  # every model has metadata
             if (namespace is None or meta.namespace == namespace) and selector.matches(meta.labels):
                 found.append(item)
         return found
-
-
-def _documents(path: Path) -> Iterable[object]:
-    """As JSON if it is that, since reading a large dump as YAML takes minutes."""
-    try:
-        content = path.read_bytes()
-    except OSError as problem:
-        raise WrongInput(f"--objects {path}: cannot be read: {problem.strerror}") from None
-    with suppress(ValueError, RecursionError):
-        return [msgspec.json.decode(content)]
-    try:
-        documents, mistakes = load_yaml_documents(content.decode(), _MOST_NODES)
-    except UnicodeDecodeError as problem:
-        raise WrongInput(f"--objects {path}: byte {problem.start} is no UTF-8; allowed is YAML or JSON") from None
-    if mistakes:
-        raise WrongInput("\n".join(f"--objects {path}: {each}" for each in mistakes))
-    return documents
-
-
-def _flattened(documents: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
-    for document in documents:
-        items = document.get("items") if isinstance(document, Mapping) else None
-        for item in items if isinstance(items, list) else [document]:
-            if isinstance(item, Mapping):
-                yield item
 
 
 async def _observed(entry: StatefulSetSettings, listing: _ClusterListing | _FileListing) -> Observed:
