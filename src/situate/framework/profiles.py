@@ -23,7 +23,7 @@ from situate.framework.configuration import (
 )
 from situate.framework.plugin import Plugin
 from situate.framework.profile import Profile, Weighted
-from situate.objects.settings import Mistake, did_you_mean, parse_section
+from situate.objects.settings import Mistake, default_section, did_you_mean, parse_section
 
 _FIT: Final = "NodeResourcesFit"
 """The plugin whose arguments say which resources others look after."""
@@ -198,7 +198,11 @@ def _made(name: str, wire: SchedulerProfile, registry: Registry, path: str, mist
         arguments, wrong = parse_section(given, kind, here)
         mistakes += wrong
         return None if wrong else make(arguments)
-    return make()
+    if kind is None:
+        return make()
+    arguments, wrong = default_section(kind, f"{path}.pluginConfig[{name}].args")  # some cannot do without any
+    mistakes += wrong
+    return None if wrong else make(arguments)
 
 
 def _arguments(wire: SchedulerProfile, name: str) -> dict[str, Any] | None:
