@@ -16,6 +16,13 @@ from situate.framework.profiles import Registry
 from situate.objects.settings import Mistake
 from situate.plugins.default_binder import DefaultBinder
 from situate.plugins.default_preemption import DefaultPreemption
+from situate.plugins.gpu_share.best_fit_score import BestFitScore
+from situate.plugins.gpu_share.dot_product_score import DotProductScore
+from situate.plugins.gpu_share.fgd_score import FGDScore
+from situate.plugins.gpu_share.gpu_clustering_score import GpuClusteringScore
+from situate.plugins.gpu_share.gpu_packing_score import GpuPackingScore
+from situate.plugins.gpu_share.gpu_share import GpuShare
+from situate.plugins.gpu_share.random_score import RandomScore
 from situate.plugins.image_locality import ImageLocality
 from situate.plugins.inter_pod_affinity import InterPodAffinity
 from situate.plugins.node_affinity import NodeAffinity
@@ -55,12 +62,24 @@ _SHIPPED: Final[tuple[tuple[PluginType, int], ...]] = (
 """With their weights, 0 where they do not score; in upstream's order (apis/config/v1 default_plugins.go)."""
 
 
+_OPTIONAL: Final[tuple[PluginType, ...]] = (
+    GpuShare,
+    RandomScore,
+    DotProductScore,
+    GpuClusteringScore,
+    GpuPackingScore,
+    BestFitScore,
+    FGDScore,
+)
+"""Those that a profile has to name."""
+
+
 def registry(others: Iterable[EntryPoint]) -> tuple[Registry, tuple[Mistake, ...]]:
     """All plugins, and what is wrong with those of others that were left out.
 
     `others`: the entry points of group `GROUP`.
     """
-    types = {_name(make): make for make, _ in _SHIPPED}
+    types = {_name(make): make for make in (*(make for make, _ in _SHIPPED), *_OPTIONAL)}
     mistakes: list[Mistake] = []
     for entry in sorted(others, key=lambda each: (each.name, each.value)):
         loaded = _loaded(entry, types)

@@ -1,0 +1,39 @@
+"""DotProductScore: nodes whose idle resources point another way than what the pod asks for.
+
+As in Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014), turned round by the
+simulator: of cpu and GPU, each as a share of the largest node's, the smaller the product the better.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from situate.framework.plugin import HIGHEST, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.resources import CPU
+from situate.framework.snapshot import Snapshot
+from situate.plugins.gpu_share.devices import idle
+from situate.plugins.gpu_share.gpu_share import GpuShare
+from situate.plugins.gpu_share.requests import GpuRequest
+
+LARGEST_CPU: Final = 128_000
+"""Thousandths of a core, of the largest node in the paper's cluster."""
+LARGEST_GPU: Final = 8_000
+"""Thousandths of a GPU."""
+
+
+class DotProductScore(GpuShare):
+    """`trunc((1 - (cpu idle * cpu asked + GPU idle * GPU asked) / 2) * 100)`, all as shares of the largest node."""
+
+    name = "DotProductScore"
+
+    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
+        request: GpuRequest | None = state
+        cpu = (snapshot.allocatable(0) - snapshot.requested(0)) / LARGEST_CPU
+        product = cpu * (pod.template.request.of(CPU) / LARGEST_CPU)
+        if request is not None:
+            product = product + idle(snapshot).sum(axis=0) / LARGEST_GPU * (request.total / LARGEST_GPU)
+        scores: Scores = ((1 - product / 2) * HIGHEST).astype(np.int64)
+        return np.clip(scores, 0, HIGHEST, out=scores)  # a node may be larger than that, or have promised too much

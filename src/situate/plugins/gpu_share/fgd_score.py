@@ -1,0 +1,98 @@
+"""FGDScore: fragmentation gradient descent (Weng et al., USENIX ATC 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.keys import Key
+from situate.framework.plugin import HIGHEST, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.resources import CPU
+from situate.framework.snapshot import Snapshot
+from situate.objects.settings import Mistake
+from situate.plugins.gpu_share.devices import Idle, idle, tightest, without
+from situate.plugins.gpu_share.fragmentation import Fragmentation, Kinds, TypicalPod
+from situate.plugins.gpu_share.gpu_share import GpuShare
+from situate.plugins.gpu_share.requests import WHOLE, GpuRequest
+
+
+class FGDScoreArgs(msgspec.Struct, frozen=True, rename="camel"):
+    """Of FGDScore."""
+
+    typical_pods: tuple[TypicalPod, ...] = ()
+    """The kinds of pods that usually come, with how often they do."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if not any(pod.wants_gpu for pod in self.typical_pods):
+            yield Mistake(
+                "typicalPods", "none that wants a GPU", "the kinds of pods that usually come, one of them with a GPU"
+            )
+
+
+class FGDScore(GpuShare):
+    """`trunc(100 / (1 + e^-d))`, where d is by how many GPUs fragmentation falls with the pod on the node.
+
+    A pod that wants one device tries each that has room, and gets the first with the highest score.
+    """
+
+    name = "FGDScore"
+    arguments = FGDScoreArgs
+
+    def __init__(self, arguments: FGDScoreArgs) -> None:
+        self._typical = arguments.typical_pods
+        self._key = Key(self.name, self._typical)
+
+    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
+        request: GpuRequest | None = state
+        measure = self.fragmentation(snapshot)
+        free = idle(snapshot)
+        before, after = _kinds(measure, pod, snapshot)
+        usable = measure.usable(before, free)
+        if request is None:
+            return _sigmoid(measure, measure.usable(after, free) - usable, 0)
+        if request.count > 1:
+            return _sigmoid(measure, measure.usable(after, without(free, request)) - usable, request.total)
+        best = _by_device(measure, after, free, request).max(axis=0, initial=_NO_ROOM)
+        return _sigmoid(measure, best - usable, request.total)
+
+    def pick(self, pod: PodInfo, request: GpuRequest, node: Snapshot) -> list[int]:
+        free = idle(node)
+        if request.count > 1 or request.milli == WHOLE or not (free >= request.milli).any():
+            return tightest(free[:, 0], request)
+        measure = self.fragmentation(node)
+        before, after = _kinds(measure, pod, node)
+        gained = _by_device(measure, after, free, request) - measure.usable(before, free)
+        scores = np.where(free >= request.milli, _sigmoid(measure, gained, request.total), -1)
+        return [int(scores[:, 0].argmax())]
+
+    def fragmentation(self, snapshot: Snapshot) -> Fragmentation:
+        """Of the nodes that the snapshot is about."""
+        nodes = snapshot.nodes
+        return nodes.plan(self._key, lambda: Fragmentation.of(nodes, self._typical))
+
+
+def _kinds(measure: Fragmentation, pod: PodInfo, snapshot: Snapshot) -> tuple[Kinds, Kinds]:
+    """Without and with the pod's cpu taken."""
+    cpu = snapshot.allocatable(0) - snapshot.requested(0)
+    return measure.kinds(snapshot, cpu), measure.kinds(snapshot, cpu - pod.template.request.of(CPU))
+
+
+def _by_device(measure: Fragmentation, after: Kinds, free: Idle, request: GpuRequest) -> NDArray[np.int64]:
+    """(devices, nodes): what would be usable with the pod on that device; below all others where it has no room."""
+    return np.where(free >= request.milli, measure.usable_by_device(after, free, request.milli), _NO_ROOM)
+
+
+_NO_ROOM = np.iinfo(np.int64).min // 4
+
+
+def _sigmoid(measure: Fragmentation, gained: NDArray[np.int64], taken: int) -> NDArray[np.int64]:
+    """Of how far fragmentation falls: by what is taken, and by what becomes usable."""
+    fall = (gained + taken * measure.weight) / (measure.weight * WHOLE)
+    with np.errstate(over="ignore"):  # far below 0 the score is 0
+        scores: NDArray[np.int64] = (HIGHEST / (1 + np.exp(-fall))).astype(np.int64)
+    return scores

@@ -1,0 +1,55 @@
+"""GpuClusteringScore: pods that want GPUs alike together, as in Gandiva (Xiao et al., OSDI 2018)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from situate.framework.holdings import Holding
+from situate.framework.plugin import HIGHEST, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.plugins.gpu_share.devices import idle
+from situate.plugins.gpu_share.dot_product_score import LARGEST_GPU
+from situate.plugins.gpu_share.gpu_share import GpuShare
+from situate.plugins.gpu_share.requests import MOST_DEVICES, WHOLE, BadRequest, GpuRequest, gpu_request
+
+_SHARE: Final = 0
+"""The kind of pods that share a GPU; others are of the kind of their number of GPUs."""
+
+
+class GpuClusteringScore(GpuShare):
+    """Three quarters of the way up for a node with pods of the pod's own kind only, half for one with others as well, a
+    quarter for one without GPU pods; within the quarter the fuller the better. 0 for a pod without GPUs.
+    """
+
+    name = "GpuClusteringScore"
+
+    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+        request: GpuRequest | None = state
+        if request is None:
+            return np.zeros(snapshot.count, dtype=np.int64)
+        there = snapshot.held(_KINDS, MOST_DEVICES + 1) > 0
+        kinds = np.count_nonzero(there, axis=0)
+        same = there[_kind(request)]
+        quarters = np.where(same, np.where(kinds == 1, 3, 2), np.where(kinds == 0, 1, 0))
+        used = np.maximum(LARGEST_GPU - idle(snapshot).sum(axis=0), 0)
+        quarter = HIGHEST // 4
+        scores: Scores = quarter * quarters + quarter * used // LARGEST_GPU
+        return scores
+
+
+def _kind(request: GpuRequest) -> int:
+    return _SHARE if request.count == 1 and request.milli < WHOLE else request.count
+
+
+def _kind_of(info: PodInfo) -> tuple[tuple[int, int], ...]:
+    try:
+        request = gpu_request(info.template.annotations)
+    except BadRequest:
+        return ()
+    return () if request is None else ((_kind(request), 1),)
+
+
+_KINDS: Final = Holding("GpuClusteringScore", _kind_of)

@@ -1,0 +1,39 @@
+"""GpuPackingScore: devices in use before idle ones, nodes in use before empty ones (Weng et al., NSDI 2022)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from situate.framework.plugin import HIGHEST, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.plugins.gpu_share.devices import Devices, given, idle
+from situate.plugins.gpu_share.gpu_share import GpuShare
+from situate.plugins.gpu_share.requests import WHOLE, GpuRequest
+
+
+class GpuPackingScore(GpuShare):
+    """50 to 100 on devices in use, the less idle the better; below 50 where unused devices have to be begun, the fewer
+    the better; 33 at most where the node has no GPU in use, the smaller the better. 0 for a pod without GPUs.
+    """
+
+    name = "GpuPackingScore"
+
+    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+        request: GpuRequest | None = state
+        if request is None:
+            return np.zeros(snapshot.count, dtype=np.int64)
+        free = np.sort(idle(snapshot), axis=0)
+        count = Devices.of(snapshot.nodes).count
+        if snapshot.chosen is not None:
+            count = count[snapshot.chosen]
+        taken = given(free, request)
+        begun = np.count_nonzero(taken & (free == WHOLE), axis=0)
+        unused = np.count_nonzero(free == WHOLE, axis=0)
+        shared = HIGHEST - np.where(taken, free * HIGHEST // WHOLE, 0).sum(axis=0) // 10
+        on_empty = np.maximum(HIGHEST // 3 - unused, unused)
+        on_used = np.where(begun > 0, np.maximum(HIGHEST // 2 - begun, HIGHEST // 3), np.maximum(shared, HIGHEST // 2))
+        scores: Scores = np.where(unused == count, on_empty, on_used)
+        return scores

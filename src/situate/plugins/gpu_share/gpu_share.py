@@ -1,0 +1,119 @@
+"""GpuShare: room on the devices of a node, not only on all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from situate.framework.actions import Action, Patch
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin import SKIPPED, PreFiltered, Reads
+from situate.framework.pods import PodInfo
+from situate.framework.resources import amounts
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import SKIP, SUCCESS, Code, Status
+from situate.framework.verdict import Verdict, refuse_in_turn
+from situate.objects.nodes import Node
+from situate.plugins.gpu_share.devices import Devices, idle, tightest
+from situate.plugins.gpu_share.requests import (
+    ASKS,
+    COUNT,
+    INDEX,
+    MODEL,
+    BadRequest,
+    GpuRequest,
+    gpu_request,
+    held_devices,
+    index_text,
+)
+
+
+class GpuShare:
+    """Refuses nodes whose devices cannot take the pod, and gives it the tightest ones of the node that is chosen.
+
+    A pod that wants a share of a GPU must find it on one device; one that wants several needs as many devices with
+    room. A pod in place that does not say which devices it got holds none here.
+    """
+
+    name = "GpuShare"
+    reads = Reads.LOAD
+    annotations: Final = ASKS
+    allotments: Final = (INDEX,)
+
+    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
+        """Skipped for a pod without GPUs; unresolvable for one whose annotations cannot be read."""
+        try:
+            request = gpu_request(pod.template.annotations)
+        except BadRequest as problem:
+            return PreFiltered(Status(Code.UNRESOLVABLE, (str(problem),)))
+        return SKIPPED if request is None else PreFiltered(state=request)
+
+    def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
+        """Unresolvable where the node has too few devices, or of another model; else unschedulable."""
+        request: GpuRequest = state
+        devices = Devices.of(snapshot.nodes)
+        few = snapshot.static((GpuShare.name, "few", request.count), lambda _: devices.count < request.count)
+        others = snapshot.static((GpuShare.name, "models", request.models), lambda _: ~devices.are(request.models))
+        fitting = np.count_nonzero(idle(snapshot) >= request.milli, axis=0)
+        return refuse_in_turn(
+            (few, "node(s) didn't have enough GPUs", Code.UNRESOLVABLE),
+            (others, "node(s) didn't have GPUs of the wanted model", Code.UNRESOLVABLE),
+            (fitting < request.count, "node(s) didn't have enough idle GPUs", Code.UNSCHEDULABLE),
+        )
+
+    def reserves(self, pod: PodInfo) -> bool:
+        """Whether the pod wants devices, which are picked pod by pod."""
+        return _request(pod) is not None
+
+    def allot(self, pod: PodInfo, node: Snapshot) -> Mapping[str, str]:
+        """The devices that the pod gets. Any that it says it has are of an earlier try."""
+        request = _request(pod)
+        return {} if request is None else {INDEX: index_text(self.pick(pod, request, node))}
+
+    def pick(self, pod: PodInfo, request: GpuRequest, node: Snapshot) -> list[int]:  # noqa: ARG002
+        """The devices of the only node of the snapshot, ascending; none if they do not suffice."""
+        return tightest(idle(node)[:, 0], request)
+
+    def pre_bind_preflight(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Status:  # noqa: ARG002
+        return SUCCESS if INDEX in pod.pod.metadata.annotations and self.reserves(pod) else SKIP
+
+    def pre_bind(self, pod: PodInfo, node: str, snapshot: Snapshot) -> tuple[Action, ...]:  # noqa: ARG002
+        """Tells the pod, and with it the node's device plugin, which devices it got."""
+        told = {INDEX: pod.pod.metadata.annotations[INDEX]}
+        return (Patch("pods", pod.key, {"metadata": {"uid": pod.uid, "annotations": told}}),)
+
+    def events(self) -> tuple[EventHint, ...]:
+        """Pods that give devices back, and nodes that come, get devices or another model."""
+        return (
+            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),
+            EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE | Change.LABELS, _after_node),
+        )
+
+
+def _request(pod: PodInfo) -> GpuRequest | None:
+    try:
+        return gpu_request(pod.template.annotations)
+    except BadRequest:
+        return None
+
+
+def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if held_devices(old) else Hint.SKIP
+
+
+def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
+    """It would take the pod if it were empty, and has more devices of the right model than it had."""
+    request = _request(pod)
+    if request is None:
+        return Hint.SKIP
+    before, after = _right_devices(request, old), _right_devices(request, new)
+    return Hint.QUEUE if after >= request.count and after > before else Hint.SKIP
+
+
+def _right_devices(request: GpuRequest, node: Node | None) -> int:
+    """So many devices of a model that will do."""
+    if node is None or (request.models and node.metadata.labels.get(MODEL) not in request.models):
+        return 0
+    return amounts(node.status.allocatable).get(COUNT, 0)

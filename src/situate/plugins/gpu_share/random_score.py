@@ -1,0 +1,55 @@
+"""RandomScore: any node that will do, and any of its devices; what the policies are measured against."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from situate.framework.plugin import HIGHEST, PreScored, Reads, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.plugins.gpu_share.devices import idle, tightest
+from situate.plugins.gpu_share.gpu_share import GpuShare
+from situate.plugins.gpu_share.requests import WHOLE, GpuRequest
+
+
+class RandomScoreArgs(msgspec.Struct, frozen=True, rename="camel"):
+    """Of RandomScore."""
+
+    seed: int = 0
+    """Another number gives other choices."""
+
+
+class RandomScore(GpuShare):
+    """One node gets everything. The pod's uid and the seed decide, so that a decision can be repeated."""
+
+    name = "RandomScore"
+    reads = Reads.CLUSTER
+    arguments = RandomScoreArgs
+
+    def __init__(self, arguments: RandomScoreArgs = RandomScoreArgs()) -> None:  # noqa: B008  # frozen
+        self._seed = arguments.seed
+
+    def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
+        return PreScored(state=self._draw(pod, "node", snapshot.count))
+
+    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+        scores = np.zeros(snapshot.count, dtype=np.int64)
+        scores[state] = HIGHEST
+        return scores
+
+    def pick(self, pod: PodInfo, request: GpuRequest, node: Snapshot) -> list[int]:
+        """Any device for a share of one; whole ones are all the same."""
+        free = idle(node)[:, 0]
+        fitting = np.flatnonzero(free >= request.milli).tolist()
+        if request.count > 1 or request.milli == WHOLE or not fitting:
+            return tightest(free, request)
+        return [fitting[self._draw(pod, "device", len(fitting))]]
+
+    def _draw(self, pod: PodInfo, what: str, among: int) -> int:
+        """0 to `among - 1`, each as likely."""
+        digest = blake2b(f"{self._seed} {pod.uid} {what}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest) % among
