@@ -232,7 +232,7 @@ def test_an_error_in_a_plugin_fails_the_pod_alone_and_names_the_plugin(point: st
     failed = engine.schedule(0)
     assert isinstance(failed, Failed)
     assert failed.plugin == "Broken"
-    assert failed.error == f"plugin Broken at {point.title()}: ZeroDivisionError: oh"
+    assert failed.error == f'running {point.title()} plugin "Broken": ZeroDivisionError: oh'
     assert used(engine) == {"a": 0}
 
 

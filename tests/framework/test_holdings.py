@@ -234,7 +234,7 @@ def test_a_plugin_that_cannot_say_fails_the_cycle_of_its_pod_alone() -> None:
     here.set_pod(pod("a"), 0.0)
     failed = here.schedule(0.0)
     assert isinstance(failed, Failed)
-    assert failed.error == "plugin Seats at Allot: RuntimeError: no idea"
+    assert failed.error == 'running Allot plugin "Seats": RuntimeError: no idea'
     assert here.cache.pod("a") is None, "nothing is assumed"
 
 

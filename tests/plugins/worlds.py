@@ -182,19 +182,23 @@ def _port(random: Random) -> ContainerPort:
     return ContainerPort(80, random.choice((0, 8080, 8081)), address, random.choice(("TCP", "UDP")))
 
 
-def _node_requirement(random: Random) -> NodeSelectorRequirement:
+def _node_requirement(random: Random, *, readable: bool = False) -> NodeSelectorRequirement:
+    """`readable`: a preference that is not fails the pod."""
     operator = random.choice(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
     key = random.choice(("kind", "gen", ZONE, HOSTNAME, "rack"))
     if operator in ("Exists", "DoesNotExist"):
         return NodeSelectorRequirement(key, operator)
     values = random.choice((("a",), ("z1", "node-1"), ("1",), ("2",), ("z2", "r1", "b")))
+    if readable and operator in ("Gt", "Lt"):
+        values = (random.choice("12"),)
     return NodeSelectorRequirement(key, operator, values)
 
 
-def _node_term(random: Random) -> NodeSelectorTerm:
+def _node_term(random: Random, *, readable: bool = False) -> NodeSelectorTerm:
     fields = NodeSelectorRequirement("metadata.name", random.choice(("In", "NotIn")), (f"node-{random.randrange(4)}",))
     return NodeSelectorTerm(
-        _many(random, 2, lambda: _node_requirement(random)), (fields,) if random.random() < 0.25 else ()
+        _many(random, 2, lambda: _node_requirement(random, readable=readable)),
+        (fields,) if random.random() < 0.25 else (),
     )
 
 
@@ -202,7 +206,7 @@ def _node_affinity(random: Random) -> NodeAffinity:
     terms = _many(random, 2, lambda: _node_term(random))
     return NodeAffinity(
         NodeSelector(terms) if terms and random.random() < 0.6 else None,
-        _many(random, 2, lambda: PreferredSchedulingTerm(random.randrange(1, 101), _node_term(random))),
+        _many(random, 2, lambda: PreferredSchedulingTerm(random.randrange(1, 101), _node_term(random, readable=True))),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from situate.framework.cycle import call, check_scores
+from situate.framework.cycle import PluginFailed, call, check_scores
 from situate.framework.nodes import NodeTable
 from situate.framework.plugin import FilterPlugin, NormalizePlugin, Reads, Scores
 from situate.framework.pods import PodInfo, PodTemplate
@@ -170,7 +170,7 @@ class Classes:
         self._seen: dict[int, PodTemplate] = {}
 
     def of(self, pod: PodInfo, snapshot: Snapshot) -> PodClass | None:
-        """What is true now; None if a plugin rejects the whole class, which the plain path then explains."""
+        """What is true now; None if a plugin rejects the whole class, or fails, which the plain path then explains."""
         found = self._known.get(id(pod.template))
         if found is not None:
             known = found[1]
@@ -180,7 +180,10 @@ class Classes:
                     if changed:
                         self._catch_up(known, pod, snapshot, changed)
                     return known
-        learned = self._learn(pod, snapshot)
+        try:
+            learned = self._learn(pod, snapshot)
+        except PluginFailed:
+            return None  # with fewer nodes to look at it may not even be asked
         if learned is not None:
             self._keep(pod.template, learned, snapshot.count)
         return learned

@@ -36,7 +36,7 @@ class PluginFailed(Exception):
     """A plugin raised, or answered what it may not; ends the pod's cycle with an error, and nothing else."""
 
     def __init__(self, plugin: str, point: str, problem: str) -> None:
-        super().__init__(f"plugin {plugin} at {point}: {problem}")
+        super().__init__(f'running {point} plugin "{plugin}": {problem}')
         self.plugin = plugin
         self.point = point
 
@@ -95,6 +95,7 @@ def prepare(plugins: Sequence[PreFilterPlugin], pod: PodInfo, snapshot: Snapshot
     states: dict[str, Any] = {}
     skipped: set[str] = set()
     only: Mask | None = None
+    elsewhere: frozenset[str] = frozenset()
     restricting: list[str] = []
     rejection = SUCCESS
     for plugin in plugins:
@@ -114,8 +115,9 @@ def prepare(plugins: Sequence[PreFilterPlugin], pod: PodInfo, snapshot: Snapshot
         states[name] = found.state
         if found.only is not None:
             restricting.append(name)
+            elsewhere = found.elsewhere if only is None else elsewhere & found.elsewhere
             only = found.only if only is None else only & found.only
-            if not only.any():
+            if not only.any() and not elsewhere:
                 return Prepared(states, frozenset(skipped), status=_nowhere(restricting))
     return Prepared(states, frozenset(skipped), only, tuple(restricting), rejection)
 

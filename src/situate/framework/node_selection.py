@@ -6,14 +6,16 @@ A term is evaluated against one set of labels and one name; `situate.framework.l
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from situate.objects.label_selectors import valid_label_value
 from situate.objects.pods import NodeSelectorRequirement, NodeSelectorTerm
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _BEYOND: Final = 2**63
+_NO_INTEGER: Final = "for 'Gt', 'Lt' operators, the value must be an integer"
 NAME_FIELD: Final = "metadata.name"
 
 
@@ -23,10 +25,17 @@ class Term:
 
     expressions: tuple[NodeSelectorRequirement, ...]
     fields: tuple[NodeSelectorRequirement, ...]
+    problems: tuple[str, ...] = ()
+    """What cannot be read, each with its path below the term."""
 
     @classmethod
     def of(cls, wire: NodeSelectorTerm) -> Term:
-        return cls(wire.match_expressions, wire.match_fields)
+        problems = [
+            f".matchExpressions[{number}]{problem}"
+            for number, expression in enumerate(wire.match_expressions)
+            for problem in _problems(expression)
+        ]
+        return cls(wire.match_expressions, wire.match_fields, tuple(problems))
 
     @property
     def keys(self) -> frozenset[str]:
@@ -52,10 +61,25 @@ class Term:
         return self.matches_labels(labels) and self.matches_name(name)
 
     def matches_labels(self, labels: Mapping[str, str]) -> bool:
-        return all(holds(requirement, labels) for requirement in self.expressions)
+        return not self.problems and all(holds(requirement, labels) for requirement in self.expressions)
 
     def matches_name(self, name: str) -> bool:
         return all(_field_holds(requirement, name) for requirement in self.fields)
+
+
+def _problems(requirement: NodeSelectorRequirement) -> Iterable[str]:
+    """What the API server admits, and upstream cannot read either; in its words."""
+    comparing = requirement.operator in ("Gt", "Lt")
+    for number, value in enumerate(requirement.values):
+        if comparing and not _is_integer(value):
+            yield f'.values[{number}]: Invalid value: "{value}": {_NO_INTEGER}'
+        if not valid_label_value(value):
+            yield f'.values[{number}][{requirement.key}]: Invalid value: "{value}": a label has no such value'
+
+
+def _is_integer(text: str) -> bool:
+    """Of 64 bits."""
+    return _INTEGER.fullmatch(text) is not None and -_BEYOND <= int(text) < _BEYOND
 
 
 def holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
@@ -78,12 +102,9 @@ def holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bo
 
 
 def _compares(value: str, operator: str, bound: str) -> bool:
-    if not (_INTEGER.fullmatch(value) and _INTEGER.fullmatch(bound)):
+    if not (_is_integer(value) and _is_integer(bound)):
         return False
-    left, right = int(value), int(bound)
-    if max(abs(left), abs(right)) >= _BEYOND:
-        return False
-    return left > right if operator == "Gt" else left < right
+    return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
 
 
 def _field_holds(requirement: NodeSelectorRequirement, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from situate.framework.configuration import Extender
@@ -13,7 +13,7 @@ from situate.framework.nominations import Nominations
 from situate.framework.plugin import Diagnosis, PostFiltered, PostFilterPlugin
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
-from situate.framework.status import Code
+from situate.framework.status import Code, unschedulable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,9 @@ class AskingPostFilterPlugin(PostFilterPlugin, Protocol):
 def run_post_filter(
     profile: Profile, feasibility: Feasibility, pod: PodInfo, diagnosis: Diagnosis, nominations: Nominations
 ) -> PostFiltered | None:
-    """Success or unresolvable ends it; otherwise the last answer that says something about a nomination wins."""
+    """Success or unresolvable ends it; otherwise the last answer that says something about a nomination wins, with the
+    reasons of all.
+    """
     return finished(post_filter_steps(profile, feasibility, pod, diagnosis, nominations, ()))
 
 
@@ -54,6 +56,7 @@ def post_filter_steps(
     """The same where these extenders have to do with the pod."""
     cycle = Cycle(profile, feasibility, nominations)
     result: PostFiltered | None = None
+    reasons: list[str] = []
     for plugin in profile.post_filter:
         found: PostFiltered
         if extenders and isinstance(plugin, AskingPostFilterPlugin):
@@ -62,9 +65,10 @@ def post_filter_steps(
             found = call(plugin, "PostFilter", plugin.post_filter, pod, diagnosis, cycle)
         if found.status.ok or found.status.code is Code.UNRESOLVABLE:
             return found
+        reasons += found.status.reasons
         if result is None or found.nominate is not None:
             result = found
-    return result
+    return None if result is None else replace(result, status=unschedulable(*reasons))
 
 
 def _asked(

@@ -22,6 +22,8 @@ DEFAULT_MILLI_CPU: Final = 100
 DEFAULT_MEMORY: Final = 200 * 2**20
 """What a container that names no request counts for when scores are taken (upstream util/pod_resources.go)."""
 
+_DEFAULTS: Final = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
+
 MOST: Final = 2**53
 """No amount counts for more, so that sums over a node's pods cannot overflow: 8 PiB, or 9 billion cores."""
 
@@ -47,8 +49,13 @@ class PodRequest:
     amounts: Amounts
     """Without zeros, and without `pods`."""
     scored_cpu: int
-    """With the defaults of containers that name no request (upstream NonMissingContainerRequests)."""
+    """Of a pod in place; containers that name no request count for a default (upstream NonMissingContainerRequests)."""
     scored_memory: int
+    wanted_cpu: int
+    """The same of a pod to place, whose requests as a whole do not count there: upstream's scorers of NodeResourcesFit
+    are not told of them (fit.go NewFit), unlike the one of NodeResourcesBalancedAllocation.
+    """
+    wanted_memory: int
 
     def of(self, name: str) -> int:
         return self.amounts.get(name, 0)
@@ -61,25 +68,28 @@ def pod_request(pod: Pod) -> PodRequest:
     the largest of what it asks for, what it has been given and what it runs with (KEP-1287).
     """
     asked = _asked(pod, {})
-    defaults = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
+    defaults = _DEFAULTS
     if _pod_level(pod.spec):
         defaults = {name: value for name, value in defaults.items() if name not in asked}
     scored = _asked(pod, defaults) if defaults else asked
+    wanted = _asked(pod, _DEFAULTS, as_a_whole=False) if _pod_level(pod.spec) else scored
     return PodRequest(
         {name: value for name, value in asked.items() if value and name != PODS},
         scored.get(CPU, 0),
         scored.get(MEMORY, 0),
+        wanted.get(CPU, 0),
+        wanted.get(MEMORY, 0),
     )
 
 
-def _asked(pod: Pod, defaults: Amounts) -> dict[str, int]:
-    """`defaults` stand in for what a container does not name."""
+def _asked(pod: Pod, defaults: Amounts, *, as_a_whole: bool = True) -> dict[str, int]:
+    """`defaults` stand in for what a container does not name; `as_a_whole`: with the pod-level requests."""
     spec = pod.spec
     reported = {status.name: status for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)}
     infeasible = bool(reported) and _resize_is_infeasible(pod)
 
-    def asked_by(container: Container) -> dict[str, int]:
-        status = reported.get(container.name)
+    def asked_by(container: Container, *, running: bool = True) -> dict[str, int]:
+        status = reported.get(container.name) if running else None
         own = _in_place(container, status, infeasible=infeasible) if status is not None else None
         return {**defaults, **(amounts(container.resources.requests) if own is None else own)}
 
@@ -89,7 +99,7 @@ def _asked(pod: Pod, defaults: Amounts) -> dict[str, int]:
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.init_containers:
-        asked = asked_by(container)
+        asked = asked_by(container, running=container.restart_policy == "Always")
         if container.restart_policy == "Always":
             _add(total, asked)
             _add(sidecars, asked)
@@ -98,7 +108,8 @@ def _asked(pod: Pod, defaults: Amounts) -> dict[str, int]:
             _add(asked, sidecars)
         _raise_to(peak, asked)
     _raise_to(total, peak)
-    total.update(amounts(_pod_level(spec)))
+    if as_a_whole:
+        total.update(amounts(_pod_level(spec)))
     _add(total, amounts(spec.overhead))
     return total
 

@@ -8,13 +8,14 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from situate.framework.cycle import PluginFailed
 from situate.framework.events import Change, EventHint, Hint, Subject
 from situate.framework.node_selection import Term
 from situate.framework.nodes import NodeTable
 from situate.framework.plugin import PASSED, SKIPPED, PreFiltered, PreScored, Reads, Scores
 from situate.framework.pods import PodInfo, PodTemplate
 from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
+from situate.framework.status import Code, unresolvable
 from situate.framework.verdict import Mask, Verdict, refuse_in_turn
 from situate.objects.nodes import Node
 from situate.objects.pods import NodeAffinity as NodeAffinityWire
@@ -23,6 +24,7 @@ from situate.plugins.node_term_mistakes import term_mistakes
 from situate.plugins.normalizing import default_normalize
 
 _MISMATCH: Final = "node(s) didn't match Pod's node affinity/selector"
+_CONFLICT: Final = "pod affinity terms conflict"
 _ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
 
 
@@ -68,10 +70,12 @@ class NodeAffinity:
         named = _named(template.node_terms)
         if named is None:
             return PASSED
+        if not named:
+            return PreFiltered(unresolvable(_CONFLICT))
         only = np.zeros(snapshot.count, dtype=np.bool_)
         index = snapshot.nodes.index
         only[[index[name] for name in named if name in index]] = True
-        return PreFiltered(only=only)
+        return PreFiltered(only=only, elsewhere=frozenset(name for name in named if name not in index))
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         """The profile's demands first, then the pod's. Unresolvable: no preemption changes a label."""
@@ -85,7 +89,14 @@ class NodeAffinity:
         return refuse_in_turn((~enforced, _ENFORCED, Code.UNRESOLVABLE), own)
 
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
-        """Skipped without preferences, the pod's or the profile's."""
+        """Skipped without preferences, the pod's or the profile's. As upstream, one that cannot be read is an error."""
+        problems = [
+            f"[{number}]{problem}"
+            for number, (_, term) in enumerate(pod.template.preferred_node_terms)
+            for problem in term.problems
+        ]
+        if problems:
+            raise PluginFailed(self.name, "PreScore", problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
         if pod.template.preferred_node_terms or self._preferred:
             return PreScored()
         return PreScored(Code.SKIP)

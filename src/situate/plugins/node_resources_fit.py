@@ -277,7 +277,7 @@ def use_with(pod: PodInfo, snapshot: Snapshot, name: str, *, scored: bool) -> Us
         return None
     with_defaults = scored and column in (0, 1)
     if with_defaults:
-        asked = request.scored_memory if column else request.scored_cpu
+        asked = request.wanted_memory if column else request.wanted_cpu
     least, most = snapshot.nodes.range_of(column)
     if 0 < most < _EXACT // HIGHEST:
         requested = snapshot.requested_float(column, scored=with_defaults) + asked

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from tests.plugins.twins.normalizing import broken_line
-from tests.plugins.twins.requests import is_extended, names, request, room, scored_request
+from tests.plugins.twins.requests import is_extended, names, request, room, scored_request, wanted_request
 from tests.plugins.twins.world import PASS, UNRESOLVABLE, UNSCHEDULABLE, Answer, World
 
 NATIVE = ("cpu", "memory", "ephemeral-storage")
@@ -48,7 +48,7 @@ def in_use(pod: Pod, node: Node, world: World, name: str) -> int | None:
     asked = request(pod, name)
     if room(node, name) == 0 or (name not in NATIVE and asked == 0):
         return None
-    return sum(scored_request(other, name) for other in world.on(node)) + scored_request(pod, name)
+    return sum(scored_request(other, name) for other in world.on(node)) + wanted_request(pod, name)
 
 
 def score_node(

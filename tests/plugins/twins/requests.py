@@ -20,8 +20,11 @@ def room(node: Node, name: str) -> int:
     return amount(name, quantity) if quantity is not None else 0
 
 
-def request(pod: Pod, name: str, missing: int = 0) -> int:
-    """Of one resource; `missing` stands for a container that does not name it."""
+def request(pod: Pod, name: str, missing: int = 0, *, as_a_whole: bool = True) -> int:
+    """Of one resource; `missing` stands for a container that does not name it.
+
+    `as_a_whole`: what the pod asks for as a whole goes before the sum of its containers.
+    """
 
     def of(requests: Mapping[str, Quantity]) -> int:
         return amount(name, requests[name]) if name in requests else missing
@@ -39,13 +42,18 @@ def request(pod: Pod, name: str, missing: int = 0) -> int:
         else:
             peak = max(peak, sidecars + own)
     total = max(total, peak)
-    if name in spec.resources.requests and (name in DEFAULTS or name.startswith("hugepages-")):
+    if as_a_whole and name in spec.resources.requests and (name in DEFAULTS or name.startswith("hugepages-")):
         total = amount(name, spec.resources.requests[name])
     return total + (amount(name, spec.overhead[name]) if name in spec.overhead else 0)
 
 
+def wanted_request(pod: Pod, name: str) -> int:
+    """Of a pod to place: with the defaults for containers that do not name cpu or memory, without more."""
+    return request(pod, name, DEFAULTS.get(name, 0), as_a_whole=name not in DEFAULTS)
+
+
 def scored_request(pod: Pod, name: str) -> int:
-    """With the defaults for containers that do not name cpu or memory.
+    """Of a pod in place: with the defaults for containers that do not name cpu or memory.
 
     Where the pod asks for something as a whole, they stand in only for what nobody in it names.
     """
