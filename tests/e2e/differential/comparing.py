@@ -1,0 +1,106 @@
+"""Where two schedulers differ about a pod, and how often each plugin had a say where they agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from tests.e2e.differential.ours import Answer
+from tests.e2e.differential.theirs import Theirs
+
+REFUSING = (
+    "NodeUnschedulable",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "NodeDeclaredFeatures",
+)
+"""NodeName is none of them: the API server shows a scheduler no waiting pod with a node."""
+SCORING = (
+    "TaintToleration",
+    "NodeAffinity",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+)
+ELSE = ("pods", "placed", "refused", "gated", "made room")
+ENOUGH = 10
+"""So often at least, among 500 pods."""
+
+
+def differences(theirs: Theirs, ours: Answer | None) -> list[str]:
+    """A sentence for each; none where the two agree."""
+    if ours is None:
+        return ["our queue did not let the pod go"]
+    found = []
+    if theirs.node:
+        if theirs.node not in ours.best:
+            found.append(f"it chose {theirs.node}, we {' or '.join(sorted(ours.best)) or 'none: ' + ours.message}")
+        elif ours.chosen not in ours.best:
+            found.append(f"the engine chose {ours.chosen}, which is none of {sorted(ours.best)}")
+        return found
+    if ours.best or ours.chosen:
+        return [f"it refused the pod ({theirs.message}), we chose one of {sorted(ours.best)}"]
+    if theirs.message != ours.message:
+        found.append(f"it says:\n  {theirs.message}\nwe say:\n  {ours.message}")
+    if bool(theirs.nominated) != bool(ours.nominated):
+        found.append(f"it makes room on {theirs.nominated or 'no node'}, we on {ours.nominated or 'none'}")
+    elif theirs.nominated:
+        found += _worse(theirs.nominated, ours)
+    return found
+
+
+def _worse(node: str, ours: Answer) -> list[str]:
+    """Nodes that cost the same are equally good."""
+    own, there = ours.room[ours.nominated], ours.room[node]
+    if isinstance(there, str):
+        return [f"it makes room on {node}, where we see no use in that: {there}"]
+    if isinstance(own, str) or own[1] != there[1]:
+        return [f"it makes room on {node} ({there}), we on {ours.nominated} ({own})"]
+    return []
+
+
+def victims_differ(node: str, gone: frozenset[str], ours: Answer) -> list[str]:
+    """Whether other pods had to leave the node than we would have chosen there."""
+    there = ours.room.get(node, "not that node")
+    if not isinstance(there, str) and there[0] == gone:
+        return []
+    return [f"to make room on {node} it ended {sorted(gone)}, we would have ended {there}"]
+
+
+def counted(theirs: Theirs, ours: Answer) -> Counter[str]:
+    """What a comparison has tried."""
+    found = Counter({"pods": 1, "placed" if theirs.node else "refused": 1})
+    if theirs.nominated:
+        found["made room"] += 1
+    for plugin in ours.narrowing:
+        found[f"{plugin} narrowed"] += 1
+    for plugin in ours.rejecting:
+        found[f"{plugin} refused"] += 1
+    for plugin in ours.deciding:
+        found[f"{plugin} decided"] += 1
+    return found
+
+
+def table(counts: Mapping[str, int]) -> list[str]:
+    """A line for each plugin."""
+    lines = ["  ".join(f"{counts.get(name, 0)} {name}" for name in ELSE)]
+    lines.append(f"{'plugin':34}{'narrowed':>10}{'refused':>10}{'decided':>10}")
+    for plugin in dict.fromkeys((*REFUSING, *SCORING)):
+        narrowed, refused, decided = (counts.get(f"{plugin} {what}", 0) for what in ("narrowed", "refused", "decided"))
+        told = (f"{narrowed:10}{refused:10}" if plugin in REFUSING else " " * 20) + (
+            f"{decided:10}" if plugin in SCORING else ""
+        )
+        lines.append(f"{plugin:34}{told}".rstrip())
+    return lines
+
+
+def rarely(counts: Mapping[str, int], enough: int = ENOUGH) -> list[str]:
+    """What was tried too seldom to say much."""
+    wanted = [*(f"{plugin} refused" for plugin in REFUSING), *(f"{plugin} decided" for plugin in SCORING), *ELSE]
+    return [f"{name}: {counts.get(name, 0)}" for name in wanted if counts.get(name, 0) < enough]

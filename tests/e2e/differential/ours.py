@@ -1,0 +1,266 @@
+"""Our side: the engine, fed from the same objects, and what it makes of a pod."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from situate.framework.actions import Evict, Nominate
+from situate.framework.catalog import Budget, Catalog
+from situate.framework.configuration import KubeSchedulerConfiguration
+from situate.framework.cycle import Feasibility, Nominations, find_feasible, scores_by_plugin
+from situate.framework.decisions import Asked, Decision, Failed, Placed, Refused
+from situate.framework.engine import Engine
+from situate.framework.messages import refusal
+from situate.framework.plugin import Diagnosis
+from situate.framework.pods import PodInfo
+from situate.framework.preemption import Candidate, Hopeless, cost, dry_run
+from situate.framework.profile import Profile
+from situate.framework.profiles import profiles_of
+from situate.objects.codec import decode
+from situate.objects.label_selectors import Requirement, Selector, selector_of
+from situate.objects.resources import NODES, PODS
+from situate.objects.selectors import LabelSelector
+from situate.objects.settings import parse_section
+from situate.plugins.registry import registry
+from tests.e2e.differential.api import Object
+from tests.e2e.differential.configuration import CONFIGURATION
+from tests.e2e.differential.objects import Cluster
+
+_BETWEEN_S = 1000.0
+"""Of our clock, from one question to the next: no back-off lasts that long."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What the engine decides about a pod, and why."""
+
+    best: frozenset[str]
+    """All nodes that are as good as any; empty if no node will do."""
+    chosen: str
+    """One of the best."""
+    message: str
+    """Why no node will do, or what broke."""
+    nominated: str
+    """The node that is to be made free."""
+    victims: frozenset[str]
+    """Pods, as `namespace/name`, that have to leave it."""
+    withdrawn: frozenset[str]
+    """Uids of pods that lose what they were promised."""
+    feasible: int
+    narrowing: frozenset[str]
+    """Plugins to which some node belongs that will not do."""
+    rejecting: frozenset[str]
+    """The same where no node will do; it is these whose words are compared."""
+    deciding: frozenset[str]
+    """Plugins without whose scores other nodes would be the best."""
+    shares: dict[str, dict[str, int]]
+    """Of each feasible node: what each plugin adds to its total."""
+    room: dict[str, tuple[frozenset[str], Any] | str]
+    """If some node is to be made free, for each one: who would have to leave it, and what that costs, as `cost` tells;
+    or why that does not help.
+    """
+    refused: dict[str, list[str]]
+    """Why each of the other nodes will not do."""
+
+    def as_json(self) -> Object:
+        """For case files."""
+        return {
+            "best": sorted(self.best),
+            "chosen": self.chosen,
+            "message": self.message,
+            "nominated": self.nominated,
+            "victims": sorted(self.victims),
+            "shares": self.shares,
+            "refused": self.refused,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Inquiry:
+    """A pod's cycle, for further questions."""
+
+    profile: Profile
+    pod: PodInfo
+    found: Feasibility
+    promised: Nominations
+
+    def making_room_on(self, node: str) -> tuple[frozenset[str], Any] | str:
+        snapshot = self.found.snapshot
+        index = snapshot.nodes.index[node]
+        tried = dry_run(self.profile, self.pod, self.found.prepared, snapshot, index, self.promised.get(index, ()))
+        match tried:
+            case Candidate():
+                return frozenset(map(str, tried.victims)), cost(tried)
+            case Hopeless():
+                return ", ".join(tried.reasons)
+
+
+class Ours:
+    """An engine as it ships, over one cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._engine = Engine(_profiles())
+        self._now = 0.0
+        self._engine.set_catalog(catalog_of(cluster), (), self._now)
+        for node in cluster["nodes"]:
+            self._engine.set_node(decode(NODES, json.dumps(node).encode()), self._now)
+        for pod in cluster["pods"]:
+            self.set_pod(pod)
+
+    def set_pod(self, pod: Object) -> None:
+        """A pod is new, or has changed."""
+        self._engine.set_pod(decode(PODS, json.dumps(pod).encode()), self._now)
+
+    def remove_pod(self, uid: str) -> None:
+        """A pod is gone."""
+        self._engine.remove_pod(uid, self._now)
+
+    def answer(self, uid: str) -> Answer | None:
+        """What becomes of the pod now; None if its turn has not come. Counts it where it was placed."""
+        self._now += _BETWEEN_S
+        waiting = self._engine.queue.get(uid)
+        if waiting is None:
+            raise AssertionError(f"pod {uid} does not wait in the queue")
+        inquiry = self._inquire(waiting.info)
+        decision = self._engine.schedule(self._now)
+        if decision is None:
+            return None
+        if decision.pod.info.uid != uid:
+            raise AssertionError(f"it is the turn of {decision.pod.info}, not of {waiting.info}")
+        if isinstance(decision, Refused):
+            self._engine.evictions_sent(decision, self._now)
+        return self._told(decision, inquiry)
+
+    def _inquire(self, info: PodInfo) -> _Inquiry:
+        engine = self._engine
+        profile = engine.profiles[info.pod.spec.scheduler_name]
+        snapshot = engine.snapshot
+        promised = engine.nominations.against(info, snapshot.nodes.index)
+        return _Inquiry(profile, info, find_feasible(profile, info, snapshot, promised), promised)
+
+    def _told(self, decision: Decision | Asked, inquiry: _Inquiry) -> Answer:
+        found, index = inquiry.found, inquiry.found.snapshot.nodes.index
+        names = found.snapshot.nodes.names
+        nodes = np.flatnonzero(found.passes & (not isinstance(decision, Failed)))
+        diagnosis = found.diagnosis()
+        shares = dict(scores_by_plugin(inquiry.profile, inquiry.pod, found, nodes)) if len(nodes) > 1 else {}
+        best, deciding = _best(len(nodes), shares)
+        promised = index.get(inquiry.pod.nominated)
+        if promised is not None and found.passes[promised]:
+            best, deciding = {int(np.searchsorted(nodes, promised))}, frozenset()
+        nominated, evictions, withdrawn = _consequences(decision)
+        return Answer(
+            best=frozenset(names[nodes[place]] for place in best),
+            chosen=decision.node if isinstance(decision, Placed) else "",
+            message=_message(decision),
+            nominated=nominated,
+            victims=evictions,
+            withdrawn=withdrawn,
+            feasible=len(nodes),
+            narrowing=diagnosis.rejectors,
+            rejecting=frozenset() if len(nodes) else diagnosis.rejectors,
+            deciding=deciding,
+            shares={
+                names[node]: {plugin: int(share[place]) for plugin, share in shares.items()}
+                for place, node in enumerate(nodes.tolist())
+            },
+            room={name: inquiry.making_room_on(name) for name in names} if nominated else {},
+            refused=_refused(diagnosis),
+        )
+
+
+def _best(count: int, shares: dict[str, Any]) -> tuple[set[int], frozenset[str]]:
+    """The places of the best nodes, and the plugins without whose scores there would be others."""
+    total = sum(shares.values(), np.zeros(count, dtype=np.int64))
+
+    def highest(totals: Any) -> set[int]:
+        return set(np.flatnonzero(totals == totals.max()).tolist()) if count else set()
+
+    best = highest(total)
+    return best, frozenset(plugin for plugin, share in shares.items() if highest(total - share) != best)
+
+
+def _message(decision: Decision | Asked) -> str:
+    match decision:
+        case Refused():
+            return refusal(decision)
+        case Failed():
+            return decision.error
+        case _:
+            return ""
+
+
+def _consequences(decision: Decision | Asked) -> tuple[str, frozenset[str], frozenset[str]]:
+    """The node to be made free, victims by name, and by uid whoever loses a promise."""
+    if not isinstance(decision, Refused):
+        return "", frozenset(), frozenset()
+    nominated = decision.post_filter.nominate if decision.post_filter is not None else None
+    victims = frozenset("/".join(action.pod) for action in decision.actions if isinstance(action, Evict))
+    withdrawn = frozenset(action.uid for action in decision.actions if isinstance(action, Nominate))
+    return nominated or "", victims, withdrawn
+
+
+def _refused(diagnosis: Diagnosis) -> dict[str, list[str]]:
+    names = diagnosis.snapshot.nodes.names
+    return {
+        names[node]: [f"{plugin}: {text}" for text in refusals.of(node)]
+        for plugin, refusals, where in diagnosis.refused
+        for node in np.flatnonzero(where).tolist()
+    }
+
+
+def _profiles() -> tuple[Profile, ...]:
+    wire, mistakes = parse_section(CONFIGURATION, KubeSchedulerConfiguration, "")
+    assert wire is not None, mistakes
+    known, _ = registry(())
+    profiles, wrong = profiles_of(wire, known)
+    assert not wrong, wrong
+    return profiles
+
+
+# Other objects
+
+
+def catalog_of(cluster: Cluster) -> Catalog:
+    """What plugins read besides nodes and pods."""
+    services: dict[str, tuple[dict[str, str], ...]] = {}
+    for namespace, _, spec in _read(cluster, "services"):
+        if spec.get("selector"):
+            services[namespace] = (*services.get(namespace, ()), spec["selector"])
+    owners: dict[tuple[str, str, str], Selector] = {}
+    for namespace, name, spec in _read(cluster, "replicationcontrollers"):
+        labels = spec["selector"].items()
+        owners["ReplicationController", namespace, name] = Selector(
+            tuple(
+                sorted(
+                    (Requirement(key, "in", frozenset((value,))) for key, value in labels), key=lambda each: each.key
+                )
+            )
+        )
+    for kind, plural in (("ReplicaSet", "replicasets"), ("StatefulSet", "statefulsets")):
+        for namespace, name, spec in _read(cluster, plural):
+            owners[kind, namespace, name] = selector_of(msgspec.convert(spec["selector"], LabelSelector))
+    budgets: dict[str, tuple[Budget, ...]] = {}
+    for item in cluster.get("poddisruptionbudgets", ()):
+        namespace, name = item["metadata"]["namespace"], item["metadata"]["name"]
+        selector = selector_of(msgspec.convert(item["spec"]["selector"], LabelSelector))
+        budget = Budget(name, selector, item.get("status", {}).get("disruptionsAllowed", 0))
+        budgets[namespace] = (*budgets.get(namespace, ()), budget)
+    return Catalog(
+        namespaces={item["metadata"]["name"]: item["metadata"].get("labels", {}) for item in cluster["namespaces"]},
+        services=services,
+        owners=owners,
+        budgets=budgets,
+    )
+
+
+def _read(cluster: Cluster, plural: str) -> Iterable[tuple[str, str, Any]]:
+    """Namespace, name and spec."""
+    for item in cluster.get(plural, ()):
+        yield item["metadata"]["namespace"], item["metadata"]["name"], item["spec"]

@@ -1,0 +1,176 @@
+"""A cluster's life on both sides: pods come one at a time, and each is decided before the next is posted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tests.e2e.differential.api import Object
+from tests.e2e.differential.clusters import draw_cluster
+from tests.e2e.differential.comparing import counted, differences, victims_differ
+from tests.e2e.differential.drawing import Draw
+from tests.e2e.differential.objects import Cluster, key_of
+from tests.e2e.differential.ours import Answer, Ours
+from tests.e2e.differential.pods import INCOMING, Theme, draw_pod
+from tests.e2e.differential.theirs import Change, KubeScheduler, Theirs, decided, told_of
+
+PODS_EACH = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A pod about which the two differ, with the cluster as it stood."""
+
+    seed: int
+    pod: Object
+    cluster: Cluster
+    theirs: Theirs
+    ours: Object
+    differences: list[str]
+
+    def as_json(self) -> Object:
+        return {
+            "seed": self.seed,
+            "differences": self.differences,
+            "theirs": self.theirs.as_json(),
+            "ours": self.ours,
+            "pod": self.pod,
+            "cluster": self.cluster,
+        }
+
+    @classmethod
+    def from_json(cls, wire: Object) -> Case:
+        """As `as_json` wrote it."""
+        theirs = Theirs(**wire["theirs"])
+        return cls(wire["seed"], wire["pod"], wire["cluster"], theirs, wire["ours"], wire["differences"])
+
+
+@dataclass(slots=True)
+class Played:
+    """What a seed has come to."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    cases: list[Case] = field(default_factory=list)
+
+
+def play(seed: int, scheduler: KubeScheduler, pods: int = PODS_EACH) -> Played:
+    """One cluster and so many pods. It goes on after a difference: each pod is compared on its own."""
+    draw = Draw(seed)
+    life = _Life(seed, scheduler, draw_cluster(draw))
+    gated: Object | None = None
+    for number in range(pods):
+        theme = draw.one(INCOMING)
+        pod = draw_pod(draw, f"pod-{number}", theme)
+        if theme is Theme.GATES:
+            gated = gated or life.hold(pod)
+            continue
+        life.decide(life.post(pod))
+        if gated is not None:
+            life.decide(life.let_go(gated))
+            gated = None
+    return life.played
+
+
+class _Life:
+    """Of one cluster."""
+
+    def __init__(self, seed: int, scheduler: KubeScheduler, wanted: Cluster) -> None:
+        self.played = Played()
+        self._seed = seed
+        self._scheduler = scheduler
+        self._cluster = scheduler.begin(wanted)
+        self._pods = {pod["metadata"]["uid"]: pod for pod in self._cluster["pods"]}
+        self._ours = Ours(self._cluster)
+        self._deleted: set[str] = set()
+        """Uids of pods that we have taken away; what the watch still tells of them is over."""
+
+    def post(self, pod: Object) -> str:
+        """Its uid."""
+        return self._see(Change(self._scheduler.post(pod), gone=False))
+
+    def hold(self, pod: Object) -> Object:
+        """Posts a pod that may not be scheduled yet."""
+        uid = self.post(pod)
+        assert self._ours.answer(uid) is None
+        return self._pods[uid]
+
+    def let_go(self, gated: Object) -> str:
+        """Takes the gates from a pod that nobody has touched while others were scheduled; its uid."""
+        uid: str = gated["metadata"]["uid"]
+        assert not decided(self._pods[uid]), f"{key_of(gated)} was gated, and scheduled"
+        self.played.counts["gated"] += 1
+        return self._see(Change(self._scheduler.change(gated, {"spec": {"schedulingGates": []}}), gone=False))
+
+    def decide(self, uid: str) -> None:
+        """Has both decide about the pod, and compares; a pod that is refused is deleted."""
+        pod, before = self._pods[uid], self._snapshot(uid)
+        answer = self._ours.answer(uid)
+        ended = self._wait(uid)
+        told = self._pods[uid]
+        theirs = told_of(told)
+        found = differences(theirs, answer)
+        if theirs.nominated and answer is not None:
+            found += self._make_room(told, answer, ended)
+        if found or answer is None:
+            self.played.cases.append(
+                Case(self._seed, pod, before, theirs, {} if answer is None else answer.as_json(), found)
+            )
+        else:
+            self.played.counts += counted(theirs, answer)
+        if not self._pods[uid]["spec"].get("nodeName"):
+            self._deleted.add(uid)
+            self._scheduler.delete(self._pods[uid])
+            self._see(Change(self._pods[uid], gone=True))
+
+    def _make_room(self, pod: Object, answer: Answer, ended: list[Object]) -> list[str]:
+        """Waits until the pod has the node that was promised to it; differences in who had to go, and where it went."""
+        uid, node = pod["metadata"]["uid"], pod["status"]["nominatedNodeName"]
+        there = answer.room.get(node, "")
+        expected = frozenset() if isinstance(there, str) else there[0]
+        leaving = [other for other in self._pods.values() if key_of(other) in expected and _terminating(other)]
+        for other in leaving:  # nobody else ends them here
+            self._scheduler.delete(other)
+        while True:
+            change = self._next_change()
+            if change.uid == uid and change.pod["spec"].get("nodeName"):
+                break
+            if change.gone:
+                ended.append(change.pod)
+            self._see(change)
+        again = self._ours.answer(uid)
+        self._see(change)
+        found = victims_differ(node, frozenset(key_of(other) for other in ended), answer)
+        return found + differences(told_of(change.pod), again)
+
+    def _wait(self, uid: str) -> list[Object]:
+        """Until kube-scheduler has decided about the pod; the pods that ended meanwhile."""
+        ended = []
+        while not decided(self._pods[uid]):
+            change = self._next_change()
+            if change.gone:
+                ended.append(change.pod)
+            self._see(change)
+        return ended
+
+    def _next_change(self) -> Change:
+        while (change := self._scheduler.next_change()).uid in self._deleted:
+            pass
+        return change
+
+    def _see(self, change: Change) -> str:
+        """Both we and our engine hear of it; the uid."""
+        if change.gone:
+            self._pods.pop(change.uid, None)
+            self._ours.remove_pod(change.uid)
+        else:
+            self._pods[change.uid] = change.pod
+            self._ours.set_pod(change.pod)
+        return change.uid
+
+    def _snapshot(self, uid: str) -> Cluster:
+        """As it stands without the pod."""
+        return {**self._cluster, "pods": [pod for other, pod in self._pods.items() if other != uid]}
+
+
+def _terminating(pod: Object) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
