@@ -42,6 +42,7 @@ VERBS: Final = {
     "simulate": Verb("situate.cli.simulate", "Compare settings on a simulated cluster."),
     "crds": Verb("situate.cli.crds", "Print the custom resource definitions."),
     "manifests": Verb("situate.cli.manifests", "Print what to apply to install situate."),
+    "scheduler": Verb("situate.cli.scheduler", "Pods on nodes: why, what if, compare."),
     "vpod": Verb("situate.cli.vpod", "Virtual replicas: what is, why, what would be."),
 }
 

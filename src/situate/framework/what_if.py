@@ -8,7 +8,7 @@ before it is asked. Nothing is written anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,7 @@ import numpy as np
 from situate.framework.actions import Evict
 from situate.framework.cycle import NO_NODES, Feasibility, Nominations, find_feasible, score
 from situate.framework.decisions import Asked, Decision, Failed, Placed, PlacedRun, Refused, Waiting
-from situate.framework.messages import refusal
+from situate.framework.messages import no_node, refusal
 from situate.framework.plugin import Diagnosis, Scores
 from situate.framework.pods import PodInfo, PodKey
 from situate.framework.profile import Profile
@@ -181,7 +181,7 @@ def _place_more(engine: Engine, shape: PodInfo, begin: int, count: int, now: flo
     while decisions := engine.schedule_run(now, count):
         for decision in decisions:
             if isinstance(decision, Refused):
-                return refusal(decision)
+                return no_node(decision.diagnosis)
             if isinstance(decision, Failed):
                 return decision.error
     return None
@@ -195,9 +195,9 @@ def _uid(shape: PodInfo, number: int) -> str:
     return f"{shape.uid} more {number}"
 
 
-def kinds(pods: Sequence[PodInfo]) -> list[tuple[PodInfo, int]]:
-    """One pod of each kind that scheduling can tell apart but for its labels, with their number; in their order."""
+def kinds(pods: Iterable[PodInfo]) -> list[tuple[PodInfo, ...]]:
+    """The pods by kind, in the order of their first: what only labels tell apart is of one kind."""
     found: dict[tuple[object, ...], list[PodInfo]] = {}
     for pod in pods:
-        found.setdefault((id(pod.template), id(pod.spread), pod.priority), []).append(pod)
-    return [(same[0], len(same)) for same in found.values()]
+        found.setdefault((id(pod.template), id(pod.spread), pod.volumes, pod.priority), []).append(pod)
+    return [tuple(same) for same in found.values()]

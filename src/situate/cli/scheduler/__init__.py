@@ -1,0 +1,24 @@
+"""`situate scheduler`: why pods go where they go, what would be if, and what another profile would have done."""
+
+from __future__ import annotations
+
+import typer
+
+from situate.cli.scheduler.explain import explain
+from situate.cli.scheduler.what_if import what_if
+
+_HELP = """Where pods go: why, why not, and what if. Nothing here writes to a cluster.
+
+\b
+situate scheduler explain web-0 -n shop
+situate scheduler what-if -f deployment.yaml
+  without a cluster, from a dump of its objects:
+kubectl get nodes,pods,namespaces,services -A -o json > cluster.json
+situate scheduler explain web-0 -n shop --dump cluster.json
+  under other profiles:
+situate scheduler what-if -f deployment.yaml --profile packing.yaml
+"""
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_HELP)
+app.command(short_help="Say why a pod goes where it goes, or nowhere.")(explain)
+app.command("what-if", short_help="Show where pods would go, and how many more.")(what_if)

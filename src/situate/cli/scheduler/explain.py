@@ -1,0 +1,249 @@
+"""`situate scheduler explain`: why a pod goes where it goes, or nowhere, and the least that would have to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.scheduler.options import DumpOption, NamespaceOption, ProfileOption
+from situate.cli.scheduler.profiles import read_profiles
+from situate.cli.scheduler.world import Where, World, observe
+from situate.cli.streams import complain, say
+from situate.framework.cycle import PluginFailed
+from situate.framework.explaining import Explanation, NodeGroup, NodeScore, Question
+from situate.framework.explaining import explain as explanation_of
+from situate.framework.least_change import Change, LeastChange, least_change
+from situate.framework.pods import BadPod
+from situate.objects.pods import Pod
+from situate.objects.settings import did_you_mean
+
+_FILTERS: Final = (
+    Column("plugin"),
+    Column("refuses", right=True),
+    Column("also", right=True, wide=True),
+    Column("reasons"),
+)
+_GROUPS: Final = (
+    Column("nodes", right=True),
+    Column("code", wide=True),
+    Column("refused by"),
+    Column("reasons"),
+    Column("names"),
+)
+_SCORES: Final = (Column("node"), Column("total", right=True), Column("of which"))
+_BEST: Final = 10
+"""Nodes whose scores a table shows; `-o wide` shows all."""
+_NAMES: Final = 3
+
+
+def explain(
+    pod: Annotated[str, typer.Argument(help="NAME of the pod, or NAMESPACE/NAME.", show_default=False)],
+    namespace: NamespaceOption = None,
+    dump: DumpOption = None,
+    profile: ProfileOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say why a pod goes where it goes, or why nowhere: plugin by plugin, node by node, with all scores.
+
+    For a pod without a node also the least that would have to change, found by asking the plugins again with the
+    change made. A pod that has a node is explained as if it were to be placed now. Exits with 1 if no node will do.
+    """
+    with mendable_failures():
+        world = observe(Where.of(kubeconfig, context, dump))
+        found = _find(world, pod, namespace)
+        engine = world.engine(read_profiles(profile), [found])
+        try:
+            with progress("asking the plugins"):
+                told = explanation_of(Question.of(engine, found))
+                change = least_change(told)
+        except (BadPod, PluginFailed) as problem:
+            raise WrongInput(str(problem)) from None
+    if output in (Format.JSON, Format.YAML):
+        print_data(as_data(found, told, change, world.remarks.said), output)
+    else:
+        for remark in world.remarks.said:
+            complain(remark)
+        _print(found, told, change, output)
+    if not told.node:
+        raise typer.Exit(ExitCode.NO)
+
+
+def _find(world: World, text: str, namespace: str | None) -> Pod:
+    within, slash, name = text.rpartition("/")
+    if slash and namespace is not None and within != namespace:
+        raise WrongInput(f"{text}: -n {namespace} names another namespace; leave one of them out")
+    within = within or namespace or "default"
+    found = world.pod(within, name)
+    if found is not None:
+        return found
+    known = [each.metadata.name for each in world.stores.pods.list(within)]
+    hint = did_you_mean(name, known)
+    elsewhere = [each.metadata.namespace for each in world.stores.pods.list() if each.metadata.name == name]
+    if not hint and elsewhere:
+        hint = f"there is one in namespace {elsewhere[0]}: name it with -n"
+    raise WrongInput(f"pod {within}/{name}: there is none that has not ended{'; ' + hint if hint else ''}")
+
+
+def _print(pod: Pod, told: Explanation, change: LeastChange, form: Format) -> None:
+    say(_headline(pod, told))
+    if told.gate is not None:
+        say(f"it is not tried: {told.gate.plugin}: {told.gate.message}; what follows is as if it were")
+    for line in told.pre_filters:
+        if line.reasons:
+            say(f"PreFilter {line.plugin}: {', '.join(line.reasons)}")
+        elif line.nodes is not None:
+            say(f"PreFilter {line.plugin}: {line.nodes} of {told.question.snapshot.count} nodes can do")
+    lines = [
+        (line.plugin, line.refused, line.also, _reasons(line.reasons.items()))
+        for line in told.filters
+        if line.refused or line.also or (form is Format.WIDE and line.concerned)
+    ]
+    if lines:
+        say()
+        print_table(_FILTERS, lines, form)
+    if told.groups and lines:
+        say()
+        print_table(_GROUPS, [_group_row(group, form) for group in told.groups], form)
+    if told.scores:
+        say()
+        shown = told.scores if form is Format.WIDE else told.scores[:_BEST]
+        print_table(_SCORES, [(each.node, each.total, _shares(each, form)) for each in shown], form)
+        if len(told.scores) > len(shown):
+            say(f"and {len(told.scores) - len(shown)} nodes with less; -o wide shows them")
+    if change != LeastChange():
+        say()
+        for sentence in change_lines(change):
+            say(sentence)
+
+
+def _headline(pod: Pod, told: Explanation) -> str:
+    info = told.question.pod
+    ties = len(told.best) - 1
+    among = f", one of {ties + 1} equally good nodes" if ties else ""
+    why = "which was promised to it" if told.promised else f"{told.feasible} of {told.question.snapshot.count} nodes do"
+    if pod.spec.node_name:
+        then = f"{info} is on {pod.spec.node_name}; placed now "
+        if not told.node:
+            return f"{then}it would find no node: {told.message}"
+        if told.node == pod.spec.node_name or pod.spec.node_name in told.best:
+            return f"{then}it would go there again ({why}{among})"
+        return f"{then}it would go to {told.node} ({why}{among})"
+    return f"{info} goes to {told.node} ({why}{among})" if told.node else f"{info} waits: {told.message}"
+
+
+def _group_row(group: NodeGroup, form: Format) -> tuple[object, ...]:
+    own = group.refusals[0] if group.refusals else ("", ())
+    others = [plugin for plugin, _ in group.refusals[1:]]
+    reasons = ", ".join(own[1])
+    if others:
+        reasons += f" (also refused by {', '.join(others)})"
+    shown = group.nodes if form is Format.WIDE else group.nodes[:_NAMES]
+    names = ", ".join(shown) + (", ..." if len(group.nodes) > len(shown) else "")
+    return len(group.nodes), group.code.title, own[0] or "-", reasons or "-", names
+
+
+def _reasons(counted: Any) -> str:
+    return ", ".join(f"{number} {text}" for text, number in counted) or "-"
+
+
+def _shares(score: NodeScore, form: Format) -> str:
+    if form is not Format.WIDE:
+        return ", ".join(f"{plugin} {share.weighted}" for plugin, share in score.shares.items())
+    return ", ".join(
+        f"{plugin} {share.weighted} (raw {share.raw}, normalized {share.normalized})"
+        for plugin, share in score.shares.items()
+    )
+
+
+def change_lines(change: LeastChange) -> Iterator[str]:
+    """What would have to change, for people."""
+    if change.changes:
+        several = len(change.changes) > 1
+        yield "any one of these would make it fit, the least first:" if several else "this would make it fit:"
+        yield from (f"- {_change_line(each)}" for each in change.changes)
+    elif change.together:
+        yield f"no single change would make it fit; on {change.together[0].node} these together would:"
+        yield from (f"- {each.text}" for each in change.together)
+
+
+def _change_line(change: Change) -> str:
+    victims = f": {', '.join('/'.join(each) for each in change.victims)}" if change.victims else ""
+    more = "" if change.nodes == 1 else f": {change.nodes} nodes"
+    return f"{change.text}{victims}{more}"
+
+
+def as_data(pod: Pod, told: Explanation, change: LeastChange, remarks: Sequence[str]) -> dict[str, Any]:
+    """Everything, for programs."""
+    return {
+        "pod": str(told.question.pod),
+        "schedulerName": pod.spec.scheduler_name,
+        "nodeNow": pod.spec.node_name,
+        "node": told.node,
+        "promised": told.promised,
+        "best": list(told.best),
+        "message": told.message,
+        "gate": None if told.gate is None else {"plugin": told.gate.plugin, "message": told.gate.message},
+        "nodes": told.question.snapshot.count,
+        "feasible": told.feasible,
+        "visited": told.visited,
+        "preFilter": [
+            {
+                "plugin": line.plugin,
+                "code": "" if line.code is None else line.code.title,
+                "reasons": list(line.reasons),
+                "nodes": line.nodes,
+            }
+            for line in told.pre_filters
+        ],
+        "filter": [
+            {
+                "plugin": line.plugin,
+                "concerned": line.concerned,
+                "refuses": line.refused,
+                "alsoRefuses": line.also,
+                "reasons": dict(line.reasons),
+            }
+            for line in told.filters
+        ],
+        "groups": [
+            {
+                "nodes": list(group.nodes),
+                "code": group.code.title,
+                "refusals": [{"plugin": plugin, "reasons": list(reasons)} for plugin, reasons in group.refusals],
+            }
+            for group in told.groups
+        ],
+        "scores": [
+            {
+                "node": score.node,
+                "total": score.total,
+                "plugins": {
+                    plugin: {"raw": share.raw, "normalized": share.normalized, "weighted": share.weighted}
+                    for plugin, share in score.shares.items()
+                },
+            }
+            for score in told.scores
+        ],
+        "changes": [_change_data(each) for each in change.changes],
+        "changesTogether": [_change_data(each) for each in change.together],
+        "remarks": list(remarks),
+    }
+
+
+def _change_data(change: Change) -> dict[str, Any]:
+    return {
+        "kind": str(change.kind),
+        "text": change.text,
+        "nodes": change.nodes,
+        "node": change.node,
+        "room": dict(change.room),
+        "victims": ["/".join(each) for each in change.victims],
+    }

@@ -1,0 +1,218 @@
+"""The pods that manifests would bring: pods as they are, and those that a controller would make from a template.
+
+Each pod is admitted by the API server of `situate.cluster`: checked field by field, with defaults filled in and the
+priority of its class, as if it had been created. Nothing leaves this process.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from situate.cli.dumps import Dumped, read_objects
+from situate.cli.failures import WrongInput
+from situate.cluster.api import ApiServer
+from situate.cluster.controllers.templates import pod_from_template
+from situate.cluster.names import Names
+from situate.objects.codec import Malformed, decode
+from situate.objects.configuration import PriorityClass
+from situate.objects.messages import Request, Response
+from situate.objects.pods import Pod
+from situate.objects.resources import (
+    NODES,
+    PODS,
+    PRIORITYCLASSES,
+    REPLICASETS,
+    REPLICATIONCONTROLLERS,
+    STATEFULSETS,
+    ResourceType,
+)
+from situate.objects.settings import shown
+
+T = TypeVar("T")
+
+_COUNTED: Final = {
+    ("apps/v1", "Deployment"): "replicas",
+    ("apps/v1", "ReplicaSet"): "replicas",
+    ("apps/v1", "StatefulSet"): "replicas",
+    ("v1", "ReplicationController"): "replicas",
+    ("batch/v1", "Job"): "parallelism",
+}
+"""Where a workload says how many pods it wants at a time."""
+_OWNERS: Final[Mapping[str, ResourceType[Any]]] = {
+    "Deployment": REPLICASETS,
+    "ReplicaSet": REPLICASETS,
+    "StatefulSet": STATEFULSETS,
+    "ReplicationController": REPLICATIONCONTROLLERS,
+}
+_MOST: Final = 1_000_000
+_JSON: Final[Mapping[str, str]] = {"content-type": "application/json", "accept": "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPods:
+    """What manifests would bring."""
+
+    pods: tuple[Pod, ...] = ()
+    others: tuple[tuple[ResourceType[Any], Any], ...] = ()
+    """Nodes, and objects that plugins read: Services, budgets, the owners of the pods."""
+    ignored: tuple[str, ...] = ()
+    """Objects that no scheduler looks at: `ConfigMap shop/web`."""
+
+
+def pods_of(
+    files: Iterable[Path],
+    namespace: str,
+    classes: Iterable[PriorityClass],
+    known: Iterable[ResourceType[Any]],
+) -> ManifestPods:
+    """Their pods, in order. Raises `WrongInput` with file, object and field.
+
+    `namespace`: of who names none. `known`: resources whose objects count as if they had been applied.
+    """
+    objects = list(read_objects(files, "-f"))
+    kinds = {(each.api_version, each.kind): each for each in known if each is not PODS}
+    own = [_decoded(PRIORITYCLASSES, each) for each in objects if _is(PRIORITYCLASSES, each)]
+    admission = _Admission([*classes, *own])
+    pods: list[Pod] = []
+    others: list[tuple[ResourceType[Any], Any]] = []
+    ignored: list[str] = []
+    for each in objects:
+        resource = kinds.get((each.api_version, each.kind))
+        if _is(PODS, each):
+            content = {**each.content, "metadata": {"namespace": namespace, **_metadata(each)}}
+            pods.append(_named(admission.admitted(content, each), ""))
+        elif (each.api_version, each.kind) in _COUNTED:
+            pods += _of_workload(each, namespace, admission)
+            others += _owner(each, namespace)
+        elif resource is not None:
+            within = {"namespace": namespace} if resource.namespaced else {}
+            content = {**each.content, "metadata": {**within, **_metadata(each)}}
+            others.append((resource, _decoded(resource, Dumped(each.place, content))))
+        elif not _is(PRIORITYCLASSES, each):
+            ignored.append(f"{each.kind or 'an object without kind'} {each.name}".strip())
+    if not pods and not any(resource is NODES for resource, _ in others):
+        allowed = ", ".join(kind for _, kind in _COUNTED)
+        found = f"; found {', '.join(ignored[:5])}" if ignored else ""
+        raise WrongInput(f"-f {', '.join(map(str, files))}: no pods; allowed: Pod, {allowed}{found}")
+    return ManifestPods(tuple(pods), tuple(others), tuple(ignored))
+
+
+def _is(resource: ResourceType[Any], each: Dumped) -> bool:
+    return (each.api_version, each.kind) == (resource.api_version, resource.kind)
+
+
+def _decoded(resource: ResourceType[T], each: Dumped) -> T:
+    try:
+        return decode(resource, msgspec.json.encode(each.content))
+    except Malformed as problem:
+        raise WrongInput(f"{each.place}: {problem}") from None
+
+
+def _owner(each: Dumped, namespace: str) -> Iterator[tuple[ResourceType[Any], Any]]:
+    """Whom the pods belong to, by whose selector they are spread by default; of a Deployment its ReplicaSet."""
+    resource = _OWNERS.get(each.kind)
+    if resource is not None:
+        kept = {key: value for key, value in each.content.items() if key != "status"}
+        metadata = {"namespace": namespace, **_metadata(each)}
+        yield resource, _decoded(resource, Dumped(each.place, {**kept, "metadata": metadata}))
+
+
+def _of_workload(each: Dumped, namespace: str, admission: _Admission) -> Iterator[Pod]:
+    metadata = {"namespace": namespace, **_metadata(each)}
+    name = str(metadata.get("name", ""))
+    if not name:
+        raise WrongInput(f"{each.place}: {each.kind}: metadata.name: missing, allowed: a name")
+    spec = each.content.get("spec")
+    template = spec.get("template") if isinstance(spec, Mapping) else None
+    if not isinstance(spec, Mapping) or not isinstance(template, Mapping):
+        raise WrongInput(
+            f"{each.place}: {each.kind} {name}: spec.template: found {shown(template)}, allowed: a template"
+        )
+    count = _count(each, spec, name)
+    owner = {**each.content, "metadata": {"uid": f"{each.kind} {namespace}/{name}", **metadata}}
+    if each.kind == "Deployment":  # its pods belong to a ReplicaSet, which has its selector
+        owner = {**owner, "apiVersion": "apps/v1", "kind": "ReplicaSet"}
+    content = pod_from_template(dict(template), owner)
+    content["metadata"] = {**content["metadata"], "name": f"{name}-0"}
+    if not count:
+        return
+    pod = admission.admitted(content, each)
+    for number in range(count):
+        yield _named(pod, f"{name}-{number}")
+
+
+def _count(each: Dumped, spec: Mapping[str, Any], name: str) -> int:
+    field = _COUNTED[each.api_version, each.kind]
+    found = spec.get(field, 1)
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= _MOST:
+        raise WrongInput(f"{each.place}: {each.kind} {name}: spec.{field}: found {shown(found)}, allowed: 0 to {_MOST}")
+    completions = spec.get("completions")
+    return min(found, completions) if each.kind == "Job" and isinstance(completions, int) else found
+
+
+def _metadata(each: Dumped) -> dict[str, Any]:
+    found = each.content.get("metadata")
+    if found is not None and not isinstance(found, Mapping):
+        raise WrongInput(f"{each.place}: {each.kind}: metadata: found {shown(found)}, allowed: a mapping with a name")
+    return dict(found or {})
+
+
+def _named(pod: Pod, name: str) -> Pod:
+    """With a uid that tells it from others, and under another name."""
+    meta = pod.metadata
+    name = name or meta.name
+    uid = f"what if {meta.namespace}/{name}"
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(meta, name=name, uid=uid))
+
+
+class _Admission:
+    """An API server with nothing in it but namespaces and priority classes."""
+
+    def __init__(self, classes: Iterable[PriorityClass]) -> None:
+        self._api = ApiServer(Names(random.Random(0)), now=0.0, tracks_managers=False)
+        for each in classes:
+            body = {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": each.metadata.name},
+                "value": each.value,
+                "globalDefault": each.global_default,
+                "preemptionPolicy": each.preemption_policy or "PreemptLowerPriority",
+            }
+            self._post("/apis/scheduling.k8s.io/v1/priorityclasses", body)
+
+    def admitted(self, content: Mapping[str, Any], source: Dumped) -> Pod:
+        """As the server would have stored it."""
+        namespace = content["metadata"]["namespace"]
+        self._post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        kept = {key: value for key, value in content.items() if key != "status"}
+        metadata = {
+            key: value
+            for key, value in content["metadata"].items()
+            if key not in ("uid", "resourceVersion", "managedFields")
+        }
+        spec = content.get("spec")
+        priority = None
+        if isinstance(spec, Mapping):
+            priority = spec.get("priority") if not spec.get("priorityClassName") else None
+            kept["spec"] = {key: value for key, value in spec.items() if key not in ("nodeName", "priority")}
+        query = (("dryRun", "All"), ("fieldValidation", "Strict"))
+        answer = self._post(f"/api/v1/namespaces/{namespace}/pods", {**kept, "metadata": metadata}, query)
+        if answer.status >= 400:
+            message = msgspec.json.decode(answer.body).get("message", "")
+            raise WrongInput(f"{source.place}: {source.kind} {source.name}: {message}")
+        pod = decode(PODS, answer.body)
+        if isinstance(priority, int):  # the server would only take it from a class, but here it says what is meant
+            return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=priority))
+        return pod
+
+    def _post(self, path: str, body: Mapping[str, Any], query: tuple[tuple[str, str], ...] = ()) -> Response:
+        answer = self._api.answer(Request("POST", path, query, _JSON, msgspec.json.encode(body)), 0.0)
+        assert isinstance(answer, Response)
+        return answer

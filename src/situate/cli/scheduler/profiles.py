@@ -1,0 +1,103 @@
+"""Under which profiles a question is asked: those of a file, or kube-scheduler's plugins for any schedulerName."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from situate.cli.configured import load, scheduler_settings
+from situate.cli.failures import WrongInput
+from situate.cli.scheduling import require_setup
+from situate.framework.configuration import (
+    API_VERSION,
+    KIND,
+    KubeSchedulerConfiguration,
+    SchedulerProfile,
+)
+from situate.framework.engine import Engine
+from situate.framework.profile import ALL_NODES, Profile
+from situate.framework.queue.scheduling import QueueSettings
+from situate.objects.yaml_text import load_yaml
+from situate.plugins.registry import GROUP, registry
+from situate.runtime.configuration import BadConfiguration
+from situate.scheduler.configuration import SchedulerSettings
+from situate.scheduler.setup import Setup, kube_configuration, set_up
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """What is asked, and what has to be said about it."""
+
+    source: str
+    """The file; empty for the defaults."""
+    profiles: tuple[Profile, ...]
+    queue: QueueSettings
+    remarks: tuple[str, ...] = ()
+
+    def for_names(self, names: Iterable[str]) -> Profiles:
+        """So that every one of these scheduler names has a profile.
+
+        Where there is one profile alone, it answers for all names. Raises `WrongInput` where several do not say.
+        """
+        known = {profile.scheduler_name for profile in self.profiles}
+        missing = sorted({name for name in names if name not in known})
+        if not missing:
+            return self
+        if len(self.profiles) > 1:
+            raise WrongInput(
+                f"--profile {self.source}: there is no profile for pods of scheduler {', '.join(missing)}; it has "
+                f"{', '.join(sorted(known))}: add one, or leave a single profile, which then answers for all"
+            )
+        (only,) = self.profiles
+        more = tuple(replace(only, scheduler_name=name) for name in missing)
+        said = f"pods of scheduler {', '.join(missing)} are asked about under profile {only.scheduler_name}"
+        return replace(self, profiles=(only, *more), remarks=(*self.remarks, said) if self.source else self.remarks)
+
+    def engine(self) -> Engine:
+        return Engine(self.profiles, self.queue)
+
+
+def read_profiles(file: Path | None) -> Profiles:
+    """Raises `BadConfiguration` with every mistake, `WrongInput` where the file is none of the two kinds."""
+    if file is None:
+        plain = KubeSchedulerConfiguration(percentage_of_nodes_to_score=ALL_NODES, profiles=(SchedulerProfile(),))
+        return _profiles("", _set_up(plain, ""))
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise WrongInput(f"--profile {file}: cannot be read: {problem}") from None
+    data, mistakes = load_yaml(text)
+    if mistakes:
+        raise BadConfiguration(str(file), mistakes)
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if kind == "Situate":
+        settings = scheduler_settings(load(file))
+        if settings is None:
+            raise WrongInput(
+                f"--profile {file}: there is no scheduler section; add `scheduler: {{}}` with its profiles"
+            )
+        return _profiles(str(file), require_setup(settings, file))
+    if kind != KIND:
+        allowed = f"{KIND} ({API_VERSION}), or Situate with a scheduler section"
+        raise WrongInput(f"--profile {file}: kind: found {kind or 'none'}, allowed: {allowed}")
+    loaded, mistakes = kube_configuration(text)
+    if loaded is None:
+        raise BadConfiguration(str(file), mistakes)
+    return _profiles(str(file), _set_up(loaded, str(file)))
+
+
+def _set_up(loaded: KubeSchedulerConfiguration, source: str) -> Setup:
+    plugins, mistakes = registry(entry_points(group=GROUP))
+    setup = None
+    if not mistakes:
+        setup, mistakes = set_up(SchedulerSettings(), loaded, plugins)
+    if setup is None:
+        raise BadConfiguration(source or "the plugins that are installed", mistakes)
+    return setup
+
+
+def _profiles(source: str, setup: Setup) -> Profiles:
+    remarks = ("extenders are not asked: the answer is what the plugins alone would decide",) if setup.extenders else ()
+    return Profiles(source, setup.profiles, setup.queue, remarks)

@@ -1,0 +1,285 @@
+"""`situate scheduler what-if`: where pods would go, and how many more of them. Nothing is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.scheduler.manifest_pods import ManifestPods, pods_of
+from situate.cli.scheduler.options import DumpOption, NamespaceOption, ProfileOption
+from situate.cli.scheduler.profiles import read_profiles
+from situate.cli.scheduler.world import Where, World, observe
+from situate.cli.streams import complain, say
+from situate.framework.engine import Engine
+from situate.framework.pods import BadPod, PodInfo
+from situate.framework.what_if import Outcome, Room, kinds, room_for, settle
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import NODES
+from situate.objects.settings import did_you_mean
+
+_KINDS: Final = (
+    Column("pods like"),
+    Column("asked", right=True),
+    Column("placed", right=True),
+    Column("nodes", right=True),
+    Column("more fit", right=True),
+    Column("why not more", wide=True),
+)
+_PODS: Final = (Column("pod"), Column("node"), Column("remark"))
+_LISTED: Final = 20
+"""Pods that a table names one by one; `-o wide` names all."""
+_MOST: Final = 10_000
+_MOST_NODES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is to be otherwise."""
+
+    add_nodes: int
+    like: str | None
+    remove_nodes: tuple[str, ...]
+    cordon: tuple[str, ...]
+    drain: tuple[str, ...]
+    remove_pods: tuple[str, ...]
+
+
+def what_if(
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("--file", "-f", help="Pods, workloads whose templates become pods, nodes, services; repeatable."),
+    ] = None,
+    namespace: NamespaceOption = None,
+    pending: Annotated[bool, typer.Option("--pending", help="Ask about the pods that wait now, too.")] = False,
+    add_nodes: Annotated[
+        int, typer.Option("--add-nodes", min=0, max=_MOST_NODES, help="With so many nodes more; see --like.")
+    ] = 0,
+    like: Annotated[str | None, typer.Option(help="NODE that the added ones are copies of.")] = None,
+    remove_node: Annotated[list[str] | None, typer.Option(help="Without this node and its pods; repeatable.")] = None,
+    cordon: Annotated[list[str] | None, typer.Option(help="With this node cordoned; repeatable.")] = None,
+    drain: Annotated[
+        list[str] | None, typer.Option(help="With this node cordoned and its pods placed anew; repeatable.")
+    ] = None,
+    remove_pod: Annotated[list[str] | None, typer.Option(help="Without this pod, NAMESPACE/NAME; repeatable.")] = None,
+    most: Annotated[
+        int, typer.Option(min=0, max=1_000_000, help="Count no more than so many that fit besides; 0 does not count.")
+    ] = _MOST,
+    dump: DumpOption = None,
+    profile: ProfileOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show where pods would go, who would have to leave for them, and how many more would fit. Nothing is written.
+
+    \b
+    situate scheduler what-if -f deployment.yaml
+    situate scheduler what-if --pending --add-nodes 3 --like node-1
+    situate scheduler what-if --drain node-1 --dump cluster.json
+
+    The pods are decided about in the order of the scheduling queue, each counting for those behind it, as if bindings
+    and evictions succeeded at once. "More fit" are pods of the same kind after all of these, without preemption.
+    Exits with 1 if a pod would find no node.
+    """
+    with mendable_failures():
+        changes = Changes(add_nodes, like, *(tuple(each or ()) for each in (remove_node, cordon, drain, remove_pod)))
+        if not files and not pending and not drain:
+            raise WrongInput(
+                "what-if: name pods with -f, or ask about those that wait with --pending, or --drain a node"
+            )
+        world = observe(Where.of(kubeconfig, context, dump))
+        asked = ManifestPods()
+        if files:
+            asked = pods_of(files, namespace or "default", world.priority_classes, (NODES, *world.stores.others))
+            world.put(asked.others)
+        pods = [*(world.pending if pending else ()), *asked.pods]
+        moved = _moved(world, changes.drain)
+        trial = _changed(world, world.engine(read_profiles(profile), [*pods, *moved]), changes)
+        with progress("deciding"):
+            outcomes = _play(trial, [*moved, *pods], world)
+            rooms = _rooms(trial, outcomes, most) if most else {}
+    refused = sum(not each.node for each in outcomes)
+    if output in (Format.JSON, Format.YAML):
+        print_data(_as_data(outcomes, rooms, most, [*world.remarks.said, *_left(asked)]), output)
+    else:
+        for remark in (*world.remarks.said, *_left(asked)):
+            complain(remark)
+        _print(outcomes, rooms, output)
+    if refused:
+        raise typer.Exit(ExitCode.NO)
+
+
+def _left(asked: ManifestPods) -> list[str]:
+    return [f"not looked at: {each}" for each in asked.ignored]
+
+
+def _changed(world: World, engine: Engine, changes: Changes) -> Engine:
+    """A branch on which all of it is so."""
+    trial = engine.branch()
+    if changes.add_nodes:
+        pattern = _node(world, changes.like, "--like") if changes.like is not None else None
+        if pattern is None:
+            raise WrongInput("--add-nodes: name the node that they are copies of, with --like NODE")
+        for number in range(1, changes.add_nodes + 1):
+            trial.set_node(_copy(pattern, f"{pattern.metadata.name}-copy-{number}"), 0.0)
+    elif changes.like is not None:
+        raise WrongInput("--like: say how many such nodes there are to be, with --add-nodes COUNT")
+    for name in changes.remove_nodes:
+        _node(world, name, "--remove-node")
+        trial.remove_node(name, 0.0)
+    for option, names in (("--cordon", changes.cordon), ("--drain", changes.drain)):
+        for name in names:
+            node = _node(world, name, option)
+            spec = msgspec.structs.replace(node.spec, unschedulable=True)
+            trial.set_node(msgspec.structs.replace(node, spec=spec), 0.0)
+    for text in changes.remove_pods:
+        namespace, slash, name = text.partition("/")
+        pod = world.pod(namespace, name) if slash else None
+        if pod is None:
+            raise WrongInput(f"--remove-pod {text}: there is no such pod; name it as NAMESPACE/NAME")
+        trial.remove_pod(pod.metadata.uid, 0.0)
+    for pod in _moved(world, changes.drain):
+        trial.remove_pod(pod.metadata.uid, 0.0)
+    return trial
+
+
+def _node(world: World, name: str, option: str) -> Node:
+    found = world.stores.nodes.get(name)
+    if found is None:
+        hint = did_you_mean(name, (each.metadata.name for each in world.stores.nodes.list()))
+        raise WrongInput(f"{option} {name}: there is no such node{'; ' + hint if hint else ''}")
+    return found
+
+
+def _copy(node: Node, name: str) -> Node:
+    """Another node like it: open, empty, with a host name of its own."""
+    labels = {**node.metadata.labels}
+    if "kubernetes.io/hostname" in labels:
+        labels["kubernetes.io/hostname"] = name
+    metadata = msgspec.structs.replace(node.metadata, name=name, uid=name, labels=labels)
+    return msgspec.structs.replace(node, metadata=metadata)
+
+
+def _moved(world: World, drained: Iterable[str]) -> list[Pod]:
+    """What a drain would have to place elsewhere: not the pods of DaemonSets, nor those of the node itself."""
+    names = frozenset(drained)
+    if not names:
+        return []
+    found = []
+    for pod in world.stores.pods.list():
+        owner = pod.metadata.controller
+        stays = owner is not None and owner.kind in ("DaemonSet", "Node")
+        if pod.spec.node_name in names and not stays and not pod.finished:
+            spec = msgspec.structs.replace(pod.spec, node_name="")
+            found.append(msgspec.structs.replace(pod, spec=spec))
+    return found
+
+
+def _play(trial: Engine, pods: Sequence[Pod], world: World) -> list[Outcome]:
+    """In the order of decision."""
+    for pod in pods:
+        try:
+            trial.set_pod(pod, 0.0)
+        except BadPod as problem:
+            world.remarks.bad_object(pod, str(problem))
+    return list(settle(trial, 0.0).values())
+
+
+def _rooms(trial: Engine, outcomes: Sequence[Outcome], most: int) -> dict[str, Room]:
+    """By uid of the first pod of each kind."""
+    firsts = (same[0] for same in kinds(each.pod for each in outcomes))
+    return {pod.uid: room_for(trial, pod, 0.0, most) for pod in firsts}
+
+
+def _print(outcomes: Sequence[Outcome], rooms: dict[str, Room], form: Format) -> None:
+    placed = sum(bool(each.node) for each in outcomes)
+    say(f"{placed} of {len(outcomes)} pods would find a node")
+    if not outcomes:
+        return
+    by_kind = _by_kind(outcomes)
+    rows = []
+    for first, members in by_kind:
+        room = rooms.get(first.uid)
+        nodes = {each.node for each in members if each.node}
+        rows.append(
+            (
+                first,
+                len(members),
+                sum(bool(each.node) for each in members),
+                len(nodes),
+                "-" if room is None else _number(room),
+                "-" if room is None else room.why or "counting stopped there",
+            )
+        )
+    print_table(_KINDS, rows, form)
+    if form is Format.WIDE or len(outcomes) <= _LISTED:
+        say()
+        print_table(_PODS, [(each.pod, each.node or "-", _remark(each)) for each in outcomes], form)
+        return
+    for text, number in Counter(each.why for each in outcomes if not each.node).most_common():
+        say(f"{number} pods: {text}")
+
+
+def _by_kind(outcomes: Sequence[Outcome]) -> list[tuple[PodInfo, list[Outcome]]]:
+    """The first pod of each kind, and what becomes of all of them."""
+    by_uid = {each.pod.uid: each for each in outcomes}
+    return [(same[0], [by_uid[pod.uid] for pod in same]) for same in kinds(each.pod for each in outcomes)]
+
+
+def _number(room: Room) -> str:
+    return str(room.count) if room.exact else f"{room.count} or more"
+
+
+def _remark(outcome: Outcome) -> str:
+    parts = []
+    if outcome.victims:
+        parts.append(f"ends {', '.join('/'.join(each) for each in outcome.victims)}")
+    if outcome.held_by:
+        parts.append(f"waits for {', '.join(outcome.held_by)}")
+    if outcome.why:
+        parts.append(outcome.why)
+    return "; ".join(parts)
+
+
+def _as_data(outcomes: Sequence[Outcome], rooms: dict[str, Room], most: int, remarks: Sequence[str]) -> dict[str, Any]:
+    data = []
+    for first, members in _by_kind(outcomes):
+        room = rooms.get(first.uid)
+        data.append(
+            {
+                "pod": str(first),
+                "asked": len(members),
+                "placed": sum(bool(each.node) for each in members),
+                "more": None if room is None else room.count,
+                "moreIsExact": room is not None and room.exact,
+                "whyNotMore": "" if room is None else room.why,
+            }
+        )
+    return {
+        "asked": len(outcomes),
+        "placed": sum(bool(each.node) for each in outcomes),
+        "countedUpTo": most,
+        "kinds": data,
+        "pods": [
+            {
+                "pod": str(each.pod),
+                "node": each.node,
+                "victims": ["/".join(victim) for victim in each.victims],
+                "heldBy": list(each.held_by),
+                "why": each.why,
+            }
+            for each in outcomes
+        ],
+        "remarks": list(remarks),
+    }

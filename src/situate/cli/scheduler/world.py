@@ -1,0 +1,194 @@
+"""The cluster that a question is about: as an API server lists it now, or as a dump has it. Nothing is ever written.
+
+Objects go through the same intake as in the live scheduler, so that they mean the same here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from situate.cli.dumps import read_objects
+from situate.cli.failures import WrongInput
+from situate.cli.progress import progress
+from situate.cli.scheduler.profiles import Profiles
+from situate.framework.engine import Engine
+from situate.kube.connect import connect, find_connection
+from situate.kube.errors import Forbidden, NotFound
+from situate.objects.codec import Malformed, decode
+from situate.objects.configuration import PriorityClass
+from situate.objects.meta import KubernetesObject
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import NODES, PODS, PRIORITYCLASSES, ResourceType
+from situate.scheduler.intake import Intake
+from situate.scheduler.watched import NOT_ENDED, Stores
+
+T = TypeVar("T", bound=KubernetesObject)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where the objects are read from."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    dumps: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, kubeconfig: Path | None, context: str | None, dumps: Iterable[Path] | None) -> Where:
+        return cls(kubeconfig, context, tuple(dumps or ()))
+
+
+@dataclass(slots=True)
+class Remarks:
+    """What could not be acted on, a sentence each."""
+
+    said: list[str] = field(default_factory=list)
+
+    def bad_object(self, each: Pod | Node, problem: str) -> None:  # noqa: ARG002 - the signature is `Complaints`'
+        self.say(f"left out: {problem}")
+
+    def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
+        name = "/".join(part for part in (each.metadata.namespace, each.metadata.name) if part)
+        self.say(f"left out: {resource.group_resource} {name}: {problem}")
+
+    def good_object(self, resource: str, uid: str) -> None:
+        pass
+
+    def say(self, sentence: str) -> None:
+        if sentence not in self.said:
+            self.said.append(sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What is known of the cluster."""
+
+    stores: Stores
+    priority_classes: tuple[PriorityClass, ...]
+    remarks: Remarks
+
+    @property
+    def pending(self) -> list[Pod]:
+        """Pods that wait for a node, the oldest first."""
+        waiting = [each for each in self.stores.pods.list() if not each.spec.node_name and not each.finished]
+        return sorted(waiting, key=lambda pod: pod.metadata.creation_timestamp or _EPOCH)
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        return self.stores.pods.get(name, namespace)
+
+    def put(self, objects: Iterable[tuple[ResourceType[Any], Any]]) -> None:
+        """As if these had been applied."""
+        for resource, found in objects:
+            _put(self.stores, resource, found)
+
+    def engine(self, profiles: Profiles, asked: Iterable[Pod] = ()) -> Engine:
+        """An engine that knows all of it, the pending pods in its queue, with profiles for the pods `asked` about."""
+        chosen = profiles.for_names(each.spec.scheduler_name for each in (*self.pending, *asked))
+        for remark in chosen.remarks:
+            self.remarks.say(remark)
+        engine = chosen.engine()
+        Intake(self.stores, self.remarks, lambda: 0.0).begin(engine, lambda: None)
+        return engine
+
+
+def observe(where: Where) -> World:
+    """What a cluster or a dump shows. Raises `KubeError` or `WrongInput`."""
+    if where.dumps:
+        with progress(f"reading {', '.join(map(str, where.dumps))}"):
+            return _from_dumps(where.dumps)
+    with progress("reading the cluster"):
+        return asyncio.run(_from_cluster(where))
+
+
+def _from_dumps(paths: tuple[Path, ...]) -> World:
+    stores, remarks = Stores.empty(), Remarks()
+    classes: list[PriorityClass] = []
+    read: tuple[ResourceType[Any], ...] = (NODES, PODS, PRIORITYCLASSES, *stores.others)
+    known = {(each.api_version, each.kind): each for each in read}
+    pods: list[Pod] = []
+    seen = 0
+    for each in read_objects(paths, "--dump"):
+        resource = known.get((each.api_version, each.kind))
+        if resource is None:
+            continue
+        seen += 1
+        try:
+            found = decode(resource, msgspec.json.encode(each.content))
+        except Malformed as problem:
+            remarks.say(f"left out: {each.place}: {problem}")
+            continue
+        if resource is PRIORITYCLASSES:
+            classes.append(found)
+        elif resource is PODS:
+            pods.append(found)
+        else:
+            _put(stores, resource, found)
+    if not seen:
+        raise WrongInput(
+            f"--dump {', '.join(map(str, paths))}: no nodes, pods or anything else that a scheduler looks at; "
+            "write one with `kubectl get nodes,pods,namespaces,services -A -o json > cluster.json`"
+        )
+    _put_pods(stores, pods)
+    return World(stores, tuple(classes), remarks)
+
+
+async def _from_cluster(where: Where) -> World:
+    stores, remarks = Stores.empty(), Remarks()
+    classes: list[PriorityClass] = []
+    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+    try:
+        read: tuple[ResourceType[Any], ...] = (NODES, PODS, *stores.others, PRIORITYCLASSES)
+        for resource in read:
+            fields = NOT_ENDED if resource is PODS else ""
+            try:
+                page = await client.list_all(resource, field_selector=fields)
+            except (Forbidden, NotFound) as problem:
+                if resource in (NODES, PODS):
+                    raise
+                remarks.say(f"{resource.group_resource} cannot be read, and count as none: {problem}")
+                continue
+            for malformed in page.malformed:
+                remarks.say(f"left out: {malformed}")
+            if resource is PRIORITYCLASSES:
+                classes += page.items
+            elif resource is PODS:
+                _put_pods(stores, page.items)
+            else:
+                for found in page.items:
+                    _put(stores, resource, found)
+    finally:
+        await client.close()
+    return World(stores, tuple(classes), remarks)
+
+
+def _put(stores: Stores, resource: ResourceType[Any], found: Any) -> None:
+    store = stores.of(resource)
+    assert store is not None
+    store.put(found)
+
+
+def _put_pods(stores: Stores, pods: Iterable[Pod]) -> None:
+    """The oldest first, which is the order in which they wait; those that have ended hold nothing."""
+    for pod in sorted(pods, key=lambda each: each.metadata.creation_timestamp or _EPOCH):
+        if not pod.finished:
+            stores.pods.put(_identified(pod))
+
+
+def _identified(pod: Pod) -> Pod:
+    """A pod that was written by hand may lack a uid."""
+    meta = pod.metadata
+    if meta.uid:
+        return pod
+    uid = f"{meta.namespace}/{meta.name}"
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(meta, uid=uid))
