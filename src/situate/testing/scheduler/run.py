@@ -27,8 +27,8 @@ from situate.testing.scheduler.world import FOREIGN, NAMESPACE, Member, Schedule
 
 HEALING_S = 900.0
 """Once all is calm, every pod that can have a node has one within this time."""
-QUIET_S = 120.0
-"""Afterwards nothing is written for so long."""
+QUIET_S = 60.0
+"""That all is done shows in so long a time without a write."""
 KILL_WITHIN_S = 60.0
 """A leader that is to meet its end at a message is left alone if there is none for so long."""
 _PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -98,16 +98,14 @@ def _heal(world: SchedulerWorld, watchdog: Watchdog) -> None:
         member.process.resume()
     _restore_nodes(world)
     end = world.now + HEALING_S
-    while (missing := unsettled(world)) is not None:
-        world.let_pass(5.0)
+    while world.now < end:
+        before = watchdog.writes
+        world.let_pass(QUIET_S)
         watchdog.check()
-        if world.now > end:
-            raise Breach(f"{HEALING_S:g} s after the last fault: {missing}")
-    before = watchdog.writes
-    world.let_pass(QUIET_S)
-    watchdog.check()
-    if watchdog.writes != before:
-        raise Breach(f"{watchdog.writes - before} writes although all is done")
+        if (missing := unsettled(world)) is None and watchdog.writes == before:
+            break
+    else:
+        raise Breach(f"{HEALING_S:g} s after the last fault: {missing or 'it still writes'}")
     over = overfull(world)
     if over:
         raise Breach(over)
