@@ -12,30 +12,30 @@ from situate.kube.credentials import TlsMaterial
 
 def tls_context(connection: Connection, material: TlsMaterial) -> ssl.SSLContext:
     """Verifies the server against the given authorities, or the system's; shows the client certificate, if any."""
-    context = ssl.create_default_context()
+    if material.ca and not connection.insecure_skip_tls_verify:
+        context = _trusting(connection, connection.ca, material.ca)
+        # Kubernetes' own certificate authorities lack the extensions that Python 3.13 demands; Go's TLS never does.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    else:
+        context = ssl.create_default_context()  # reads the system's authorities, which takes a while
     if connection.insecure_skip_tls_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    elif material.ca:
-        context = ssl.create_default_context(cadata=_text(connection, connection.ca, material.ca))
-        # Kubernetes' own certificate authorities lack the extensions that Python 3.13 demands; Go's TLS never does.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if material.certificate:
         _show_certificate(context, connection, material)
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-def _text(connection: Connection, pem: Pem | None, data: bytes) -> str:
-    text = data.decode("ascii", "replace")
+def _trusting(connection: Connection, pem: Pem | None, data: bytes) -> ssl.SSLContext:
+    """A context that knows these authorities alone."""
     try:
-        ssl.create_default_context(cadata=text)
+        return ssl.create_default_context(cadata=data.decode("ascii", "replace"))
     except (ssl.SSLError, ValueError) as error:
         place = pem.field if pem else "the certificate authority"
         raise BadConnection(
             f"{connection.source}: {place}: found no usable certificate ({error}); allowed: certificates in PEM"
         ) from error
-    return text
 
 
 def _show_certificate(context: ssl.SSLContext, connection: Connection, material: TlsMaterial) -> None:

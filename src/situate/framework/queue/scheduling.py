@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from situate.framework.events import ANY_CHANGE, ClusterEvent, EventHint, Hint, Subject
+from situate.framework.events import ANY_CHANGE, Change, ClusterEvent, EventHint, Hint, Subject
 from situate.framework.extenders import EXTENDER
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
@@ -51,6 +51,8 @@ class SchedulingQueue:
         self._profiles = profiles
         self._settings = settings
         self._hints = {name: tuple(_hints(profile)) for name, profile in profiles.items()}
+        self._told: dict[tuple[Subject, Change], tuple[str, ...]] = {}
+        """By kind of event: the plugins that want to hear of it, and the one without a name."""
         self._pods: dict[str, WaitingPod] = {}
         self._active = ActiveQueue()
         self._backing_off = BackoffQueue(settings.backoff)
@@ -350,8 +352,14 @@ class SchedulingQueue:
         """The unschedulable pods whose rejectors want to hear of the event."""
         if event.subject is Subject.ANYTHING:
             return list(self._unschedulable.values())
-        told = (name for hints in self._hints.values() for name, hint in hints if hint.concerns(event))
-        plugins = dict.fromkeys(("", *told))  # in order: those that come back together keep it
+        if not self._unschedulable:
+            return []
+        kind = event.subject, event.change
+        plugins = self._told.get(kind)
+        if plugins is None:
+            told = (name for hints in self._hints.values() for name, hint in hints if hint.concerns(event))
+            # in order: those that come back together keep it
+            plugins = self._told[kind] = tuple(dict.fromkeys(("", *told)))
         found: dict[str, WaitingPod] = {}
         for plugin in plugins:
             found.update(self._by_rejector.get(plugin, {}))
