@@ -1,5 +1,5 @@
-"""How a process begins: on the fastest event loop that is installed, and with the garbage collector out of the way
-while a hundred thousand objects are read for the first time.
+"""How a process begins: on the fastest event loop that is installed, with memory that is kept once it is there, and
+with the garbage collector out of the way while a hundred thousand objects are read for the first time.
 
 Those objects all stay, so every collection on the way is in vain; afterwards they are frozen, and later collections do
 not walk them. The setting is the process's, so the composition root asks for it once.
@@ -14,11 +14,14 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeVar
 
+from situate.runtime.allocation import keep_freed_memory
+
 T = TypeVar("T")
 
 
 def run_process(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, on uvloop where the extra `fast` is installed."""
+    """As `asyncio.run`, on uvloop where the extra `fast` is installed; freed memory is kept from then on."""
+    keep_freed_memory()
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
         runner.get_loop().set_exception_handler(_without_late_writes)
         return runner.run(main)
