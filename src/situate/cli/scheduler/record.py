@@ -1,0 +1,129 @@
+"""`situate scheduler record`: writes down what a scheduler sees and decides, to be played again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption
+from situate.cli.progress import progress
+from situate.cli.reaching import server_version
+from situate.cli.streams import complain, say
+from situate.kube.connect import connect, find_connection
+from situate.kube.errors import Forbidden
+from situate.objects.durations import BadDuration, parse_duration
+from situate.objects.quantity import BadQuantity, parse_quantity
+from situate.runtime.startup import run_process
+from situate.scheduler.recorder import Recorder
+from situate.scheduler.recording_files import RecordingFile
+
+_SMALLEST: Final = 1024
+
+
+def record(
+    file: Annotated[Path, typer.Argument(help="Where to write; a name that ends in .gz is compressed.")],
+    length: Annotated[
+        str | None, typer.Option("--for", help="How long, such as 1h; default: until Ctrl-C.", show_default=False)
+    ] = None,
+    most: Annotated[
+        str, typer.Option("--max-size", help="Of a part, before compression; then begins another.")
+    ] = "1Gi",
+    parts: Annotated[int, typer.Option("--keep", min=0, max=1000, help="Parts kept beside the current one.")] = 1,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Record a cluster: its nodes and pods, every change, and where the scheduler there puts pods. Nothing is written.
+
+    \b
+    situate scheduler record day.jsonl.gz --for 24h
+    situate scheduler replay day.jsonl.gz --profile packing.yaml
+
+    Each part of a recording stands alone; older ones are called FILE.1, FILE.2. What is in the file can be read even
+    if this process is killed, up to its last second.
+    """
+    with mendable_failures():
+        seconds = None if length is None else _seconds(length)
+        code = run_process(_record(file, seconds, _bytes(most), parts, kubeconfig, context))
+    raise typer.Exit(code)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except BadDuration as problem:
+        raise WrongInput(f"--for {text}: {problem}") from None
+    if seconds <= 0:
+        raise WrongInput(f"--for {text}: allowed: more than none, such as 10m")
+    return seconds
+
+
+def _bytes(text: str) -> int:
+    try:
+        amount = parse_quantity(text).value
+    except BadQuantity as problem:
+        raise WrongInput(f"--max-size {text}: {problem}") from None
+    if amount < _SMALLEST:
+        raise WrongInput(f"--max-size {text}: allowed: {_SMALLEST} bytes or more, such as 100Mi")
+    return amount
+
+
+async def _record(
+    path: Path, seconds: float | None, most: int, parts: int, kubeconfig: Path | None, context: str | None
+) -> ExitCode:
+    rng = random.Random()
+    client = connect(find_connection(kubeconfig, context), rng)
+    try:
+        with contextlib.suppress(Forbidden):  # some clusters keep their version to themselves
+            await server_version(client)
+        try:
+            file = RecordingFile(path, most, parts)
+        except OSError as problem:
+            raise WrongInput(f"{path}: cannot be written: {problem.strerror}") from None
+        recorder = Recorder(client, file, wall=lambda: datetime.now(UTC), rng=rng)
+        try:
+            return await _until_stopped(recorder, seconds, path)
+        finally:
+            with contextlib.suppress(OSError):  # it is the same that has been said already
+                file.close()
+    finally:
+        await client.close()
+
+
+async def _until_stopped(recorder: Recorder, seconds: float | None, path: Path) -> ExitCode:
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for which in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(which, stopped.set)
+    recording = asyncio.ensure_future(recorder.run())
+    stopping = asyncio.ensure_future(stopped.wait())
+    with progress("recording; Ctrl-C ends it"):
+        await asyncio.wait((recording, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if recording.done() and not recording.cancelled():
+        failed = _cause(recording.exception())
+        if isinstance(failed, OSError):
+            complain(f"{path}: cannot be written: {os.strerror(failed.errno or 0)}; what is there can be replayed")
+            return ExitCode.NO
+        recording.result()
+    recording.cancel()
+    await asyncio.wait([recording])
+    for problem in recorder.problems():
+        complain(f"not recorded: {problem}")
+    say(f"{path}: {recorder.events} changes, {recorder.bindings} pods bound")
+    return ExitCode.DONE
+
+
+def _cause(failed: BaseException | None) -> BaseException | None:
+    """The first of a group."""
+    while isinstance(failed, BaseExceptionGroup):
+        failed = failed.exceptions[0]
+    return failed

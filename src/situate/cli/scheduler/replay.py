@@ -1,0 +1,209 @@
+"""`situate scheduler replay`: a recording under another profile, compared placement by placement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.scheduler.options import ProfileOption
+from situate.cli.scheduler.profiles import Profiles, read_profiles
+from situate.cli.scheduler.world import Remarks
+from situate.cli.streams import complain, say
+from situate.framework.comparing import Agreement, Comparison
+from situate.objects.pods import Pod
+from situate.objects.resources import PODS
+from situate.scheduler.recording import BadRecording, Seen
+from situate.scheduler.recording_files import Recording, read_recording
+from situate.scheduler.replaying import PodStory, Replay
+from situate.scheduler.replaying import replay as replayed
+
+_COUNTS: Final = (Column("result"), Column("pods", right=True), Column("meaning", wide=True))
+_SIDES: Final = (Column(""), Column("there", right=True), Column("here", right=True))
+_DIFFERENCES: Final = (
+    Column("pod"),
+    Column("at", right=True, wide=True),
+    Column("there"),
+    Column("here"),
+    Column("result"),
+    Column("why"),
+)
+_LISTED: Final = 20
+_MEANING: Final = {
+    Agreement.SAME: "the same node, or none on either side",
+    Agreement.TIE: "another node with the same total",
+    Agreement.OTHER: "another node, with a lower total under this profile",
+    Agreement.IMPOSSIBLE: "their node will not do here",
+    Agreement.REFUSED_HERE: "no node here",
+    Agreement.REFUSED_THERE: "no node there",
+}
+
+
+def replay(
+    recording: Annotated[Path, typer.Argument(help="The file that `situate scheduler record` has written.")],
+    profile: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Play a recording under a profile, and compare it with what was recorded, placement by placement.
+
+    "There" is the recorded cluster, "here" the same arrivals under the profile. Pods stay where they were put here, so
+    that the clusters drift apart: "why" tells the difference at the moment of the decision, by plugin. A profile file
+    with one profile answers for pods of every scheduler.
+    """
+    with mendable_failures():
+        profiles = read_profiles(profile)
+        read = _read(recording)
+        remarks = Remarks(list(read.remarks))
+        chosen = profiles.for_names(_names(read))
+        for remark in chosen.remarks:
+            remarks.say(remark)
+        with progress("replaying", max(read.seconds, 1.0)) as bar:
+            result = replayed(read.entries, chosen.engine, remarks, lambda at: bar.tell("replaying", at))
+    if output in (Format.JSON, Format.YAML):
+        print_data(as_data(result, profiles, remarks.said), output)
+        return
+    for remark in remarks.said:
+        complain(remark)
+    _print(result, recording, profiles, output)
+
+
+def _read(path: Path) -> Recording:
+    try:
+        with progress(f"reading {path}"):
+            return read_recording(path)
+    except BadRecording as problem:
+        raise WrongInput(f"{path}: {problem}") from None
+    except OSError as problem:
+        raise WrongInput(f"{path}: cannot be read: {problem.strerror or problem}") from None
+
+
+def _names(read: Recording) -> set[str]:
+    """The schedulers of the pods that waited."""
+    found = set()
+    for entry in read.entries:
+        if isinstance(entry, Seen) and entry.resource is PODS:
+            pod: Pod = entry.object
+            if not pod.spec.node_name:
+                found.add(pod.spec.scheduler_name)
+    return found
+
+
+def _print(result: Replay, path: Path, profiles: Profiles, form: Format) -> None:
+    under = profiles.source or "kube-scheduler's default profile, all nodes scored"
+    decided = sum(result.counts().values())
+    say(
+        f"{path}: {_time(result.seconds)}, {decided} pods decided about, {result.nodes} nodes at the end; under {under}"
+    )
+    say()
+    rows = [(kind.value, number, _MEANING[kind]) for kind, number in result.counts().items() if number]
+    print_table(_COUNTS, rows, form)
+    say()
+    print_table(_SIDES, _sides(result), form)
+    different = [each for each in result.stories if each.agreement not in (None, Agreement.SAME, Agreement.TIE)]
+    if not different:
+        return
+    say()
+    shown = different if form is Format.WIDE else different[:_LISTED]
+    print_table(_DIFFERENCES, [_row(each) for each in shown], form)
+    if len(shown) < len(different):
+        say(f"and {len(different) - len(shown)} more; -o wide shows them")
+
+
+def _sides(result: Replay) -> list[tuple[object, ...]]:
+    used_there, used_here = result.mean_nodes_used()
+    pending_there, pending_here = result.mean_pending()
+    most_there, most_here = result.most_pending()
+    placed_there = sum(bool(each.there) for each in result.stories)
+    placed_here = sum(bool(each.here) for each in result.stories)
+    rows: list[tuple[object, ...]] = [
+        ("pods placed", placed_there, placed_here),
+        ("pending, on average", f"{pending_there:.1f}", f"{pending_here:.1f}"),
+        ("pending, at most", most_there, most_here),
+        ("nodes with pods, on average", f"{used_there:.1f}", f"{used_here:.1f}"),
+        ("nodes with pods, at the end", result.there.nodes_used, result.here.nodes_used),
+        ("spread of cpu over nodes", f"{result.there.spread:.1%}", f"{result.here.spread:.1%}"),
+    ]
+    rows += [
+        (f"{name} asked for, at the end", f"{part:.1%}", f"{result.here.requested.get(name, 0.0):.1%}")
+        for name, part in result.there.requested.items()
+    ]
+    return rows
+
+
+def _row(story: PodStory) -> tuple[object, ...]:
+    at = story.here_at if story.here_at is not None else story.there_at
+    agreement = story.agreement
+    assert agreement is not None
+    return (
+        story.pod,
+        "" if at is None else f"{at:.1f}s",
+        story.there or "-",
+        (story.here or "-") + (" (preempted)" if story.preempted else ""),
+        agreement.value,
+        story.why or "-",
+    )
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{hours}h" if hours else "", f"{minutes}m" if minutes else "", f"{rest}s" if rest else ""]
+    return "".join(parts) or "0s"
+
+
+def as_data(result: Replay, profiles: Profiles, remarks: list[str]) -> dict[str, Any]:
+    """Everything, for programs."""
+    return {
+        "profile": profiles.source,
+        "seconds": result.seconds,
+        "nodes": result.nodes,
+        "counts": {kind.value: number for kind, number in result.counts().items()},
+        "pending": {
+            "mean": dict(zip(("there", "here"), result.mean_pending(), strict=True)),
+            "most": dict(zip(("there", "here"), result.most_pending(), strict=True)),
+        },
+        "nodesUsed": {"mean": dict(zip(("there", "here"), result.mean_nodes_used(), strict=True))},
+        "atTheEnd": {
+            side: {"requested": dict(usage.requested), "nodesUsed": usage.nodes_used, "spread": usage.spread}
+            for side, usage in (("there", result.there), ("here", result.here))
+        },
+        "samples": [
+            {
+                "at": each.at,
+                "pendingThere": each.pending_there,
+                "pendingHere": each.pending_here,
+                "nodesThere": each.nodes_there,
+                "nodesHere": each.nodes_here,
+            }
+            for each in result.samples
+        ],
+        "pods": [_story_data(each) for each in result.stories],
+        "remarks": remarks,
+    }
+
+
+def _story_data(story: PodStory) -> dict[str, Any]:
+    agreement = story.agreement
+    return {
+        "pod": story.pod,
+        "arrived": story.arrived,
+        "there": {"node": story.there, "at": story.there_at},
+        "here": {"node": story.here, "at": story.here_at, "preempted": story.preempted},
+        "result": "" if agreement is None else agreement.value,
+        "why": story.why,
+        "scores": _scores(story.comparison),
+    }
+
+
+def _scores(found: Comparison | None) -> dict[str, Any] | None:
+    if found is None or not any(found.totals):
+        return None
+    return {
+        "here": found.totals[0],
+        "there": found.totals[1],
+        "plugins": {plugin: {"here": ours, "there": theirs} for plugin, (ours, theirs) in found.shares.items()},
+    }
