@@ -10,16 +10,26 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from situate.framework.catalog import Budget, Catalog
+from situate.framework.changes import discard, store
+from situate.framework.events import ClusterEvent
+from situate.framework.storage import EMPTY_STORAGE, Storage
 from situate.objects.configuration import Namespace
 from situate.objects.label_selectors import Requirement, Selector, selector_of
 from situate.objects.meta import KubernetesObject
 from situate.objects.resources import (
+    CSIDRIVERS,
+    CSINODES,
+    CSISTORAGECAPACITIES,
     NAMESPACES,
+    PERSISTENTVOLUMECLAIMS,
+    PERSISTENTVOLUMES,
     PODDISRUPTIONBUDGETS,
     REPLICASETS,
     REPLICATIONCONTROLLERS,
     SERVICES,
     STATEFULSETS,
+    STORAGECLASSES,
+    VOLUMEATTACHMENTS,
     ResourceType,
 )
 from situate.objects.services import Service
@@ -36,13 +46,22 @@ class CatalogKeeper:
     _services: dict[str, dict[str, Mapping[str, str]]] = field(default_factory=dict)
     _owners: dict[tuple[str, str, str], Selector] = field(default_factory=dict)
     _budgets: dict[str, dict[str, Budget]] = field(default_factory=dict)
+    _storage: Storage = EMPTY_STORAGE
     _stale: set[str] = field(default_factory=set)
     """Tables of the catalog that are not what is known; for those by namespace, `table/namespace`."""
     _catalog: Catalog = _NOTHING
 
-    def change(self, resource: ResourceType[Any], old: KubernetesObject | None, new: KubernetesObject | None) -> None:
-        """An object of one of the resources has appeared, changed or gone. `BadSelector` if it cannot be read."""
+    def change(
+        self, resource: ResourceType[Any], old: KubernetesObject | None, new: KubernetesObject | None
+    ) -> tuple[ClusterEvent, ...]:
+        """An object of one of the resources has appeared, changed or gone; what the queue has to hear of that.
+
+        `BadSelector` if it cannot be read.
+        """
+        if resource in _STORED:
+            return self._stored(old, new)
         _CHANGES[resource](self, old, new)
+        return ()
 
     @property
     def last(self) -> Catalog:
@@ -66,10 +85,15 @@ class CatalogKeeper:
             services=_renewed(known.services, services, self._services, lambda held: tuple(held.values())),
             owners=dict(self._owners) if "owners" in stale else known.owners,
             budgets=_renewed(known.budgets, budgets, self._budgets, lambda held: tuple(held[n] for n in sorted(held))),
-            storage=known.storage,
+            storage=self._storage,
         )
         stale.clear()
         return self._catalog
+
+    def _stored(self, old: Any, new: Any) -> tuple[ClusterEvent, ...]:
+        self._storage, events = discard(self._storage, old) if new is None else store(self._storage, new)
+        self._stale.add("storage")
+        return events
 
     def _namespace(self, old: Namespace | None, new: Namespace | None) -> None:
         name = _name(old, new)[1]
@@ -121,7 +145,17 @@ _CHANGES: Final[Mapping[ResourceType[Any], Callable[[CatalogKeeper, Any, Any], N
     PODDISRUPTIONBUDGETS: CatalogKeeper._budget,  # noqa: SLF001
 }
 
-CATALOGED: Final[tuple[ResourceType[Any], ...]] = tuple(_CHANGES)
+_STORED: Final[tuple[ResourceType[Any], ...]] = (
+    PERSISTENTVOLUMECLAIMS,
+    PERSISTENTVOLUMES,
+    STORAGECLASSES,
+    CSINODES,
+    CSIDRIVERS,
+    CSISTORAGECAPACITIES,
+    VOLUMEATTACHMENTS,
+)
+
+CATALOGED: Final[tuple[ResourceType[Any], ...]] = (*_CHANGES, *_STORED)
 """The resources that `CatalogKeeper.change` takes."""
 
 

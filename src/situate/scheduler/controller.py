@@ -168,6 +168,7 @@ class SchedulerController:
             client=self._client,
             actuator=self._actuator,
             pods=self.watched.pods,
+            patchable={each.scope.resource.plural: each for each in self.watched.reflectors()},
             extending=self._extending,
             in_flight=self.setup.calls_in_flight,
             stir=stir,

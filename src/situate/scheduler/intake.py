@@ -10,7 +10,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from situate.framework.catalog import Catalog
 from situate.framework.engine import Engine
+from situate.framework.events import ClusterEvent
 from situate.framework.pods import BadPod
 from situate.objects.label_selectors import BadSelector
 from situate.objects.meta import KubernetesObject
@@ -45,6 +47,10 @@ class Intake:
         self._engine: Engine | None = None
         self._stir: Callable[[], None] = lambda: None
         self._catalogs = CatalogKeeper()
+        self._handed_over: Catalog | None = None
+        """What the engine has; None before it has been told."""
+        self._events: list[ClusterEvent] = []
+        """What its queue has still to hear of changes of the catalog."""
         stores.nodes.on_change(self._node)
         stores.pods.on_change(self._pod)
         for resource, store in stores.others.items():
@@ -53,6 +59,7 @@ class Intake:
     def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
         """Tells the engine all that is known, and from now on every change; `stir` is called after each."""
         self._engine, self._stir = engine, stir
+        self._handed_over, self._events = None, []
         for node in self._stores.nodes.list():
             self._node(None, node)
         self.hand_over_catalog()
@@ -70,8 +77,13 @@ class Intake:
 
     def hand_over_catalog(self) -> None:
         """Call before a decision: changes of the catalog are collected until then."""
-        if self._engine is not None and (self._catalogs.stale or self._engine.cache.catalog is not self._catalogs.last):
-            self._engine.set_catalog(self._catalogs.catalog(), (), self._clock())
+        if self._engine is None:
+            return
+        catalog = self._catalogs.catalog()
+        if catalog is not self._handed_over:
+            events, self._events = self._events, []
+            self._handed_over = catalog
+            self._engine.set_catalog(catalog, events, self._clock())
 
     def again(self, namespace: str, name: str, uid: str) -> None:
         """Tells the engine of a pod that waits again: it does not heed changes of one that is being bound."""
@@ -126,11 +138,15 @@ class Intake:
     def _handler(self, resource: ResourceType[Any]) -> Callable[[Any, Any], None]:
         def changed(old: KubernetesObject | None, new: KubernetesObject | None) -> None:
             try:
-                self._catalogs.change(resource, old, new)
+                events = self._catalogs.change(resource, old, new)
             except BadSelector as problem:
                 assert new is not None
                 self._catalogs.change(resource, new, None)
                 self._reporter.bad_selector(resource, new, str(problem))
+                return
+            if events and self._engine is not None:
+                self._events += events
+                self._stir()
 
         return changed
 

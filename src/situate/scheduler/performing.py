@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Protocol, assert_never
 
 import structlog
 
-from situate.framework.actions import Action, Bind, BindByExtender, Evict, Nominate
+from situate.framework.actions import Action, AwaitVolumes, Bind, BindByExtender, Evict, Nominate, Patch
 from situate.framework.cycle import PluginFailed
 from situate.framework.decisions import Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.engine import Engine
@@ -23,10 +23,11 @@ from situate.framework.pods import PodInfo, PodKey
 from situate.kube.backoff import Backoff
 from situate.kube.client import Client
 from situate.kube.errors import Conflict, Invalid, KubeError, NotFound
-from situate.kube.patches import StrategicMergePatch
+from situate.kube.patches import MergePatch, StrategicMergePatch
 from situate.kube.reflector import Reflector
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
+from situate.plugins.volume_binding_progress import TIMED_OUT, Wait, progress
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.binding import Binder, NotBound
@@ -47,6 +48,8 @@ from situate.scheduler.reporting import Reporter
 _ATTEMPTS: Final = 5
 """Of a write that may fail for a moment."""
 _RETRY: Final = Backoff(initial_s=0.2, cap_s=5.0)
+_LOOK_AGAIN_S: Final = 0.5
+"""How often is looked whether volumes have been made."""
 _AHEAD: Final = 2
 """Decisions go so many times the calls in flight ahead of what has been sent."""
 
@@ -94,6 +97,8 @@ class Means:
     client: Client
     actuator: Actuator
     pods: Reflector[Pod]
+    patchable: Mapping[str, Reflector[Any]]
+    """By plural: what plugins may have patched, which is what is watched."""
     extending: Extending
     in_flight: int
     stir: Callable[[], None]
@@ -286,9 +291,44 @@ class LivePerformer:
                 done = await self.write_status(pod, uid, StatusChange(nominate=node))
             case BindByExtender():
                 return await self._bind_by_extender(action)
+            case Patch():
+                return await self._patch(action)
+            case AwaitVolumes():
+                return await self._await_volumes(action)
             case _:
-                return NotBound(f"{type(action).__name__} is not performed here")
+                assert_never(action)
         return None if done else NotBound(f"{type(action).__name__} failed")
+
+    async def _patch(self, patch: Patch) -> NotBound | None:
+        resource = self._means.patchable.get(patch.resource)
+        if resource is None:
+            known = ", ".join(sorted(self._means.patchable))
+            return NotBound(f"{patch.resource} are not patched here; allowed: {known}")
+        namespace, name = patch.name
+        write = self._means.client.patch
+        body, subresource = MergePatch(patch.body), patch.subresource or None
+        try:
+            seen = await self._means.actuator.write(
+                write(resource.scope.resource, name, body, namespace or None, subresource)
+            )
+        except KubeError as problem:
+            return NotBound(str(problem))
+        resource.learn(seen)
+        return None
+
+    async def _await_volumes(self, awaited: AwaitVolumes) -> NotBound | None:
+        """Looks again and again, as upstream does, until storage is ready or cannot become so."""
+        end = self._means.clock() + awaited.timeout_s
+        while True:
+            self._means.intake.hand_over_catalog()
+            found = progress(awaited, self._engine.snapshot)
+            if found is Wait.READY:
+                return None
+            if found is not Wait.NOT_YET:
+                return NotBound(found)
+            if self._means.clock() >= end:
+                return NotBound(TIMED_OUT)
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _bind_by_extender(self, action: BindByExtender) -> NotBound | None:
         try:

@@ -16,6 +16,12 @@ _WATCHED = (
     ("apps", "replicasets", "spreading by default"),
     ("apps", "statefulsets", "spreading by default"),
     ("policy", "poddisruptionbudgets", "preempting where it breaks no budget"),
+    ("", "persistentvolumeclaims", "placing pods where their volumes are"),
+    ("", "persistentvolumes", "placing pods where their volumes are"),
+    *(
+        ("storage.k8s.io", resource, "placing pods where their volumes can be")
+        for resource in ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments")
+    ),
 )
 
 
@@ -31,6 +37,8 @@ def _permissions(lease: LeaseName | None, *, shadow: bool) -> Iterator[Permissio
         yield Permission("", "pods/binding", ("create",), "binding pods")
         yield Permission("", "pods/status", ("patch",), "saying why a pod waits, and what it has been promised")
         yield Permission("", "pods", ("delete",), "preempting pods")
+        yield Permission("", "persistentvolumes", ("patch",), "giving volumes to claims")
+        yield Permission("", "persistentvolumeclaims", ("patch",), "saying for which node a volume is to be made")
     yield Permission("events.k8s.io", "events", ("create", "patch"), "explaining on the object")
     if lease is not None:
         coordination = "coordination.k8s.io"
