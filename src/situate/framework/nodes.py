@@ -150,9 +150,9 @@ class NodeTable:
             known = self.plans[key] = build()
         return known
 
-    def allocatable_float(self, column: int) -> NDArray[np.float64]:
-        """`allocatable[column]` as floats."""
-        return self.plan(("float", column), lambda: self.allocatable[column].astype(np.float64))
+    def room(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
+        """`allocatable` of these resources, (resources, nodes), as floats."""
+        return self.plan(("room", columns), lambda: self.allocatable[list(columns)].astype(np.float64))
 
     def range_of(self, column: int) -> tuple[int, int]:
         """The least and the most that a node has of the resource with this column; zeros where there is no node."""

@@ -32,6 +32,8 @@ Amounts = NDArray[np.int64]
 Shares = NDArray[np.float64]
 """(nodes,)"""
 
+SCORED: Final = 2
+"""The first so many resources, cpu and memory, have defaults for scores."""
 _LOG: Final = 2**16
 """Changed rows that are remembered for those who rescore only these."""
 
@@ -76,9 +78,10 @@ class Snapshot:
             return np.zeros(self.count, dtype=np.int64)
         return take(columns[column], self._chosen)
 
-    def allocatable_float(self, column: int) -> Shares:
-        """The same as floats, which are exact up to 2^53; the column must be there."""
-        return take(self.nodes.allocatable_float(column), self._chosen)
+    def room(self, columns: tuple[int, ...]) -> Shares:
+        """`allocatable` of these resources, (resources, nodes), as floats, which are exact up to 2^53."""
+        room = self.nodes.room(columns)
+        return room if self._chosen is None else room.take(self._chosen, axis=1)
 
     @property
     def allowed_pods(self) -> Amounts:
@@ -132,9 +135,12 @@ class Snapshot:
         """The same with the defaults of containers that name no request; cpu (0) and memory (1) only."""
         return self._local(self._version.now().scored[column])
 
-    def requested_float(self, column: int, *, scored: bool) -> Shares:
-        """`requested`, or `scored_requested`, as floats, which are exact up to 2^53; the column must be there."""
-        return self._local(self._version.now().as_float(column, scored=scored))
+    def in_use(self, columns: tuple[int, ...], *, scored: bool) -> Shares:
+        """`requested`, (resources, nodes), as floats, which are exact up to 2^53; `scored_requested` if that is wanted,
+        of cpu and memory."""
+        ledger = self._version.now()
+        used = ledger.in_use(columns, scored=scored)
+        return used if self._chosen is None or ledger.alone else used.take(self._chosen, axis=1)
 
     @property
     def pod_count(self) -> Amounts:
@@ -344,8 +350,8 @@ class _Ledger:
     """Whether its rows are those of the snapshot, whatever their nodes; else they are those of the table."""
     changed: list[int] = field(default_factory=list)
     log_begin: int = 0
-    floats: dict[tuple[int, bool], Shares] = field(default_factory=dict)
-    """Columns of `requested`, and of `scored` if the key says so, as floats: those that were asked for."""
+    floats: dict[tuple[tuple[int, ...], bool], Shares] = field(default_factory=dict)
+    """Columns of `requested`, or of `scored` if the key says so, as floats: those that were asked for together."""
 
     @classmethod
     def empty(cls, nodes: NodeTable) -> _Ledger:
@@ -361,12 +367,16 @@ class _Ledger:
     def log_end(self) -> int:
         return self.log_begin + len(self.changed)
 
-    def as_float(self, column: int, *, scored: bool) -> Shares:
-        values = self.floats.get((column, scored))
+    def in_use(self, columns: tuple[int, ...], *, scored: bool) -> Shares:
+        values = self.floats.get((columns, scored))
         if values is None:
-            values = self.floats[column, scored] = (self.scored if scored else self.requested)[column].astype(
-                np.float64
-            )
+            values = np.zeros((len(columns), len(self.pod_count)))
+            for place, column in enumerate(columns):
+                if scored and column < SCORED:
+                    values[place] = self.scored[column]
+                elif column < len(self.requested):
+                    values[place] = self.requested[column]
+            self.floats[columns, scored] = values
         return values
 
     def changed_since(self, position: int) -> list[int] | None:
@@ -395,8 +405,12 @@ class _Ledger:
             self.requested[column, row] += sign * amount
         self.scored[0, row] += sign * template.request.scored_cpu
         self.scored[1, row] += sign * template.request.scored_memory
-        for (column, scored), values in self.floats.items():
-            values[row] = (self.scored if scored else self.requested)[column, row]
+        for (columns, scored), values in self.floats.items():
+            for place, column in enumerate(columns):
+                if scored and column < SCORED:
+                    values[place, row] = self.scored[column, row]
+                elif column < len(self.requested):
+                    values[place, row] = self.requested[column, row]
         self.pod_count[row] += sign
         for port in template.host_ports:
             self._count_port(port, row, sign)

@@ -6,8 +6,7 @@ node would stand with the pod.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +20,8 @@ from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Mask
 from situate.objects.settings import Mistake
-from situate.plugins.node_resources_fit import ResourceWeight, Use, use_with
+from situate.plugins.node_resources_fit import ResourceWeight
+from situate.plugins.resource_use import Asked, asked_by
 
 
 class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -57,52 +57,50 @@ class NodeResourcesBalancedAllocation:
         arguments: NodeResourcesBalancedAllocationArgs = NodeResourcesBalancedAllocationArgs(),  # noqa: B008  # frozen
     ) -> None:
         resources = arguments.resources or NodeResourcesBalancedAllocationArgs().resources
-        self._resources = tuple(resource.name for resource in resources)
+        self._resources = tuple((resource.name, resource.weight) for resource in resources)
 
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
-        """Skipped for a pod that asks for none of the resources."""
-        if any(pod.template.request.of(name) for name in self._resources):
-            return PreScored()
-        return PreScored(Code.SKIP)
+        """What the pod asks for; skipped if that is none of the resources."""
+        if not any(pod.template.request.of(name) for name, _ in self._resources):
+            return PreScored(Code.SKIP)
+        return PreScored(state=asked_by(pod, snapshot.nodes, self._resources, with_defaults=False))
 
-    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+    def score(self, state: Asked | None, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """75 where the pod changes nothing, up to 100 where it evens the node out, down to 50."""
-        uses = self.uses(pod, snapshot)
-        before = [replace(use, requested=use.requested - asked) for use, asked in uses]
-        scores = evenness([use for use, _ in uses], snapshot.count)
-        scores -= evenness(before, snapshot.count)
-        scores += HIGHEST // 2
-        scores //= 2  # never negative: evenness is 50 at least
-        scores += HIGHEST // 2
+        if state is None:
+            return np.full(snapshot.count, _UNCHANGED, dtype=np.int64)
+        before, after = evenness(state, snapshot)
+        scores: Scores = after - before
+        scores += 2 * _UNCHANGED
+        scores >>= 1  # never negative: evenness is 50 at least
         return scores
 
-    def uses(self, pod: PodInfo, snapshot: Snapshot) -> list[tuple[Use, int]]:
-        """With the pod on the node, and how much of that is the pod's."""
-        found = (
-            (use_with(pod, snapshot, name, scored=False), pod.template.request.of(name)) for name in self._resources
-        )
-        return [(use, asked) for use, asked in found if use is not None]
+
+def evenness(asked: Asked, snapshot: Snapshot) -> NDArray[np.int64]:
+    """(2, nodes), without the pod and with it: `trunc((1 - deviation) * 100)` of the shares in use, each at most 1."""
+    room = asked.room(snapshot)
+    used = asked.before(snapshot) + np.stack((np.zeros_like(asked.amounts), asked.amounts))
+    shares = used / (room if asked.everywhere else np.maximum(room, 1))
+    np.minimum(shares, np.ones_like(shares), out=shares)  # of two arrays, which is half the time of array and number
+    if asked.everywhere and len(asked.columns) == _PAIR:
+        deviation = shares[:, 0] - shares[:, 1]
+        deviation /= 2
+        np.abs(deviation, out=deviation)
+    else:
+        there = room > 0
+        deviation = np.stack([_deviation(each, there) for each in np.where(there, shares, 0.0)])
+    even = 1.0 - deviation
+    even *= HIGHEST
+    return even.astype(np.int64)
 
 
-def evenness(uses: Sequence[Use], count: int) -> Scores:
-    """(nodes,): `trunc((1 - deviation) * 100)` of the shares in use, each at most 1; 50 to 100."""
-    scores: Scores = ((1.0 - _deviation(uses, count)) * HIGHEST).astype(np.int64)
-    return scores
-
-
-def _deviation(uses: Sequence[Use], count: int) -> NDArray[np.float64]:
+def _deviation(shares: NDArray[np.float64], there: Mask) -> NDArray[np.float64]:
     """Half the difference of two shares; of more, the root of their mean squared distance from the mean.
 
     In upstream's order of operations, since the result is truncated. Resources that a node lacks do not count there.
     """
-    shares = [use.share() for use in uses]
-    if len(uses) == _PAIR and all(use.everywhere for use in uses):
-        return np.abs((shares[0] - shares[1]) / 2)
-    there = [use.room > 0 for use in uses]
-    present = np.zeros(count, dtype=np.int64)
-    for has in there:
-        present += has
-    deviation = np.zeros(count)
+    present = np.count_nonzero(there, axis=0)
+    deviation = np.zeros(len(present))
     two = present == _PAIR
     if two.any():
         deviation[two] = _half_difference(shares, there)[two]
@@ -112,7 +110,7 @@ def _deviation(uses: Sequence[Use], count: int) -> NDArray[np.float64]:
     return deviation
 
 
-def _half_difference(shares: Sequence[NDArray[np.float64]], there: Sequence[Mask]) -> NDArray[np.float64]:
+def _half_difference(shares: NDArray[np.float64], there: Mask) -> NDArray[np.float64]:
     """Of the only two that are there."""
     first = np.zeros(len(shares[0]))
     second = np.zeros(len(shares[0]))
@@ -124,9 +122,7 @@ def _half_difference(shares: Sequence[NDArray[np.float64]], there: Sequence[Mask
     return np.abs((first - second) / 2)
 
 
-def _spread(
-    shares: Sequence[NDArray[np.float64]], there: Sequence[Mask], present: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _spread(shares: NDArray[np.float64], there: Mask, present: NDArray[np.int64]) -> NDArray[np.float64]:
     total = np.zeros(len(shares[0]))
     for share in shares:
         total = total + share
@@ -140,3 +136,4 @@ def _spread(
 
 
 _PAIR: Final = 2
+_UNCHANGED: Final = 75

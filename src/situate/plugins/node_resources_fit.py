@@ -6,27 +6,25 @@ Scores are integers, worked out as upstream does: `(a - r) * 100 / a` in whole n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 
 from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.plugin import HIGHEST, Need, Reads, Scores
+from situate.framework.plugin import HIGHEST, Need, PreScored, Reads, Scores
 from situate.framework.pods import PodInfo
-from situate.framework.resources import CPU, EPHEMERAL, MEMORY, PODS, amounts
-from situate.framework.snapshot import Amounts, Shares, Snapshot
+from situate.framework.resources import CPU, MEMORY, PODS, amounts
+from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Mask, Refusals, Verdict, refusals
 from situate.objects.label_selectors import valid_label_key
 from situate.objects.nodes import Node
 from situate.objects.settings import Mistake, shown
 from situate.plugins.broken_line import BrokenLine
+from situate.plugins.resource_use import NATIVE, Amounts, Asked, asked_by, percent
 
 Weight = Annotated[int, msgspec.Meta(ge=1, le=100)]
-
-_NATIVE: Final = (CPU, MEMORY, EPHEMERAL)
 
 
 class ResourceWeight(msgspec.Struct, frozen=True, rename="camel"):
@@ -105,11 +103,12 @@ class NodeResourcesFit:
         strategy = arguments.scoring_strategy
         resources = strategy.resources or ScoringStrategy().resources
         self._resources = tuple((resource.name, resource.weight) for resource in resources)
-        self._weights = sum(weight for _, weight in self._resources)
         ratio = strategy.requested_to_capacity_ratio
         self._line = BrokenLine.of((point.utilization, point.score) for point in ratio.shape) if ratio else None
-        self._score = most_allocated if strategy.type == "MostAllocated" else least_allocated
         self._by_line = strategy.type == "RequestedToCapacityRatio"
+        self._shares = most_allocated if strategy.type == "MostAllocated" else least_allocated
+        if self._by_line:
+            self._shares = self._shares_by_line
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         """Unresolvable where the pod asks for more than the whole node has, else unschedulable."""
@@ -160,46 +159,33 @@ class NodeResourcesFit:
             *(Need(column, asked, f"Insufficient {name}") for name, column, asked in wanted),
         )
 
-    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
-        """0..100: what the strategy says of the shares in use with the pod on the node, weighted by resource."""
-        if self._by_line:
-            return self._score_by_line(pod, snapshot)
-        total = np.zeros(snapshot.count, dtype=np.int64)
-        absent: Scores | None = None
-        weights = 0
-        for name, weight in self._resources:
-            use = use_with(pod, snapshot, name, scored=True)
-            if use is None:
-                continue
-            share = self._score(use)
-            if weight != 1:
-                share *= weight
-            weights += weight
-            if not use.everywhere:
-                there = use.room > 0
-                share = np.where(there, share, 0)
-                lacking = np.where(there, 0, weight)
-                absent = lacking if absent is None else absent + lacking
-            total += share
-        if absent is not None:
-            return total // np.maximum(weights - absent, 1)  # a node that has none of them has no shares either
-        return total // weights if weights else total
+    def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
+        """What the pod asks for of the resources that count."""
+        return PreScored(state=asked_by(pod, snapshot.nodes, self._resources, with_defaults=True))
 
-    def _score_by_line(self, pod: PodInfo, snapshot: Snapshot) -> Scores:
+    def score(self, state: Asked | None, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+        """0..100: what the strategy says of the shares in use with the pod on the node, weighted by resource."""
+        if state is None:
+            return np.zeros(snapshot.count, dtype=np.int64)
+        room = state.room(snapshot)
+        shares = self._shares(state.before(snapshot), state.amounts, room, everywhere=state.everywhere)
+        if self._by_line:
+            return _weighted_by_line(shares, state.weights)
+        if not state.everywhere:
+            return _weighted_where(room > 0, shares, state.weights)
+        total = shares[0] if state.weights[0] == 1 else shares[0] * state.weights[0]
+        for share, weight in zip(shares[1:], state.weights[1:], strict=True):
+            total = total + (share if weight == 1 else share * weight)
+        weights = sum(state.weights)
+        scores: Scores = total // weights if total.dtype == np.int64 else (total / weights).astype(np.int64)
+        return scores
+
+    def _shares_by_line(self, before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
         line = self._line
         assert line is not None
-        total = np.zeros(snapshot.count, dtype=np.int64)
-        weights = np.zeros(snapshot.count, dtype=np.int64)
-        for name, weight in self._resources:
-            use = use_with(pod, snapshot, name, scored=True)
-            if use is None:
-                continue
-            utilization = np.where(use.requested > use.room, HIGHEST, use.percent(use.requested))
-            share = np.where(use.room > 0, line.at(utilization), 0)
-            total += weight * share
-            weights += np.where(share > 0, weight, 0)
-        divisor = np.maximum(weights, 1)
-        return np.where(weights > 0, (2 * total + divisor) // (2 * divisor), 0)  # half away from zero; none is negative
+        requested = before + asked
+        utilization = np.where(requested > room, HIGHEST, percent(requested, room, everywhere=everywhere))
+        return np.where(room > 0, line.at(utilization.astype(np.int64)), 0)
 
     def events(self) -> tuple[EventHint, ...]:
         """Pods that go or shrink, nodes that come or grow, and the pod itself asking for less."""
@@ -232,58 +218,7 @@ class NodeResourcesFit:
 def _place(wanted: tuple[str, int, int]) -> tuple[bool, int, str]:
     """Sorts as reasons are listed: cpu, memory, ephemeral storage, then the others by name."""
     name, column, _ = wanted
-    return (False, column, name) if name in _NATIVE else (True, 0, name)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Use:
-    """One resource on each node, with the pod there: floats if they give whole percentages exactly, else integers."""
-
-    requested: Amounts | Shares
-    room: Amounts | Shares
-    """What the node has; 0 where it lacks the resource."""
-    everywhere: bool
-    """Whether every node has some."""
-    exact: bool
-    """Whether these are floats. Below 2^53 a true division's error is too small to cross an integer."""
-
-    def percent(self, part: Amounts | Shares) -> Scores:
-        """`part * 100 // room` for parts that are not negative; anything where there is no room."""
-        room = self.room if self.everywhere else np.maximum(self.room, 1)
-        if not self.exact:
-            return part * HIGHEST // room  # type: ignore[return-value]  # of integers
-        percent = part * float(HIGHEST)
-        percent /= room
-        return percent.astype(np.int64)
-
-    def share(self) -> Shares:
-        """What is in use, at most 1; 0 where there is none."""
-        room = self.room if self.everywhere else np.maximum(self.room, 1)
-        share = self.requested / room
-        np.minimum(share, 1.0, out=share)
-        return share if self.everywhere else np.where(self.room > 0, share, 0.0)
-
-
-def use_with(pod: PodInfo, snapshot: Snapshot, name: str, *, scored: bool) -> Use | None:
-    """How a resource would be in use with the pod on each node; None if it does not count.
-
-    `scored`: with the defaults of containers that name no request. Resources beside cpu, memory and ephemeral storage
-    count only if the pod asks for them.
-    """
-    column = snapshot.nodes.vocabulary.resources.known(name)
-    request = pod.template.request
-    asked = request.of(name)
-    if column is None or (name not in _NATIVE and not asked):
-        return None
-    with_defaults = scored and column in (0, 1)
-    if with_defaults:
-        asked = request.wanted_memory if column else request.wanted_cpu
-    least, most = snapshot.nodes.range_of(column)
-    if 0 < most < _EXACT // HIGHEST:
-        requested = snapshot.requested_float(column, scored=with_defaults) + asked
-        return Use(requested, snapshot.allocatable_float(column), least > 0, exact=True)
-    whole = snapshot.scored_requested(column) if with_defaults else snapshot.requested(column)
-    return Use(whole + asked, snapshot.allocatable(column), least > 0, exact=False)
+    return (False, column, name) if name in NATIVE else (True, 0, name)
 
 
 def is_extended(name: str) -> bool:
@@ -291,15 +226,31 @@ def is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-def least_allocated(use: Use) -> Scores:
+def least_allocated(before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
     """`(room - requested) * 100 // room`; 0 beyond the room."""
-    free = use.room - use.requested
-    return use.percent(np.maximum(free, 0, out=free))
+    free = room - before
+    free -= asked
+    np.maximum(free, np.zeros_like(free), out=free)  # of two arrays, which is half the time of an array and a number
+    return percent(free, room, everywhere=everywhere)
 
 
-def most_allocated(use: Use) -> Scores:
+def most_allocated(before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
     """`min(requested, room) * 100 // room`."""
-    return use.percent(np.minimum(use.requested, use.room))
+    return percent(np.minimum(before + asked, room), room, everywhere=everywhere)
 
 
-_EXACT: Final = 2**53
+def _weighted_where(there: Mask, shares: Amounts, weights: tuple[int, ...]) -> Scores:
+    """Resources that a node lacks do not count there."""
+    each = there * np.array(weights, dtype=np.int64).reshape(-1, 1)
+    total: Scores = (shares.astype(np.int64) * each).sum(axis=0)
+    total //= np.maximum(each.sum(axis=0), 1)
+    return total
+
+
+def _weighted_by_line(shares: Amounts, weights: tuple[int, ...]) -> Scores:
+    """Resources with nothing to say for a node do not count there; half away from zero, none is negative."""
+    each = (shares > 0) * np.array(weights, dtype=np.int64).reshape(-1, 1)
+    total: Scores = (shares * each).sum(axis=0)
+    divisor = np.maximum(each.sum(axis=0), 1)
+    scores: Scores = (2 * total + divisor) // (2 * divisor)
+    return scores
