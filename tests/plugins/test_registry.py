@@ -32,14 +32,31 @@ def test_the_default_profile_is_upstreams() -> None:
         "NodeAffinity",
         "NodePorts",
         "NodeResourcesFit",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
         "PodTopologySpread",
         "InterPodAffinity",
         "NodeDeclaredFeatures",
     ]
+    assert [plugin.name for plugin in shipped.defaults][8:16] == [
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
+        "PodTopologySpread",
+        "InterPodAffinity",
+        "DynamicResources",
+        "DefaultPreemption",
+    ]
+    assert [plugin.name for plugin in profile.reserve] == ["VolumeBinding"]
+    assert [plugin.name for plugin in profile.pre_bind] == ["VolumeBinding"]
     assert {each.name: each.weight for each in profile.score} == {
         "TaintToleration": 3,
         "NodeAffinity": 2,
         "NodeResourcesFit": 1,
+        "VolumeBinding": 1,
         "PodTopologySpread": 2,
         "InterPodAffinity": 2,
         "NodeResourcesBalancedAllocation": 1,
@@ -61,6 +78,9 @@ def test_arguments_reach_the_plugin_and_wrong_ones_are_named() -> None:
                     {"name": "PodTopologySpread", "args": {"defaultConstraints": [{"maxSkew": 0}]}},
                     {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}},
                     {"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 101}},
+                    {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": -1, "shape": []}},
+                    {"name": "DynamicResources", "args": {"filterTimeout": "soon"}},
+                    {"name": "VolumeZone", "args": {"zones": "all"}},
                 ]
             }
         ]
@@ -76,6 +96,9 @@ def test_arguments_reach_the_plugin_and_wrong_ones_are_named() -> None:
         args.format(0, "defaultConstraints[0].whenUnsatisfiable"),
         args.format(1, "hardPodAffinityWeight"),
         args.format(2, "minCandidateNodesPercentage"),
+        args.format(3, "bindTimeoutSeconds"),
+        args.format(4, "filterTimeout"),
+        args.format(5, "")[:-1],
     }
 
 

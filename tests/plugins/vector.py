@@ -22,6 +22,7 @@ from situate.framework.plugin import (
 from situate.framework.pods import PodInfo, PodReader
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
+from situate.framework.storage import Storage
 from situate.objects.label_selectors import selector_of
 from situate.objects.pods import Pod
 from tests.plugins.twins.world import PASS, Answer, World
@@ -44,6 +45,7 @@ class Vectors:
             namespaces=world.namespaces,
             services=world.services,
             owners={key: selector_of(wire) for key, wire in world.owners.items()},
+            storage=Storage.of(world.storage),
         )
         snapshot = Snapshot(table, catalog)
         for info in infos:

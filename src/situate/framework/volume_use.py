@@ -17,7 +17,7 @@ from situate.framework.pods import PodInfo
 from situate.objects.pods import Volume
 
 VolumeKey: TypeAlias = tuple[str, ...]
-"""`("claim", namespace, name)`, or a disk that pods name themselves: its kind, and what it is known by.
+"""`claim_key` or `own_claim_key`, or a disk that pods name themselves: its kind, and what it is known by.
 
 Disks of equal keys may still be different ones: an RBD image has its key whatever its monitors.
 """
@@ -26,6 +26,11 @@ _NOWHERE: Final[Mapping[int, int]] = MappingProxyType({})
 
 def claim_key(namespace: str, name: str) -> VolumeKey:
     return "claim", namespace, name
+
+
+def own_claim_key(namespace: str, name: str) -> VolumeKey:
+    """Of a claim that is made for the pod that uses it."""
+    return "own claim", namespace, name
 
 
 def claim_name(pod: str, volume: Volume) -> str:
@@ -51,8 +56,11 @@ def disk_key(volume: Volume) -> VolumeKey | None:
 def volume_keys(pod: PodInfo) -> Iterator[VolumeKey]:
     """Of all its claims and disks."""
     for volume in pod.volumes:
-        name = claim_name(pod.name, volume)
-        key = claim_key(pod.namespace, name) if name else disk_key(volume)
+        key = disk_key(volume)
+        if volume.persistent_volume_claim is not None:
+            key = claim_key(pod.namespace, volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            key = own_claim_key(pod.namespace, claim_name(pod.name, volume))
         if key is not None:
             yield key
 

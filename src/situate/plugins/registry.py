@@ -16,6 +16,7 @@ from situate.framework.profiles import Registry
 from situate.objects.settings import Mistake
 from situate.plugins.default_binder import DefaultBinder
 from situate.plugins.default_preemption import DefaultPreemption
+from situate.plugins.dynamic_resources import DynamicResources
 from situate.plugins.gpu_share.best_fit_score import BestFitScore
 from situate.plugins.gpu_share.dot_product_score import DotProductScore
 from situate.plugins.gpu_share.fgd_score import FGDScore
@@ -32,10 +33,14 @@ from situate.plugins.node_ports import NodePorts
 from situate.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.node_unschedulable import NodeUnschedulable
+from situate.plugins.node_volume_limits import NodeVolumeLimits
 from situate.plugins.pod_topology_spread import PodTopologySpread
 from situate.plugins.priority_sort import PrioritySort
 from situate.plugins.scheduling_gates import SchedulingGates
 from situate.plugins.taint_toleration import TaintToleration
+from situate.plugins.volume_binding import VolumeBinding
+from situate.plugins.volume_restrictions import VolumeRestrictions
+from situate.plugins.volume_zone import VolumeZone
 
 GROUP: Final = "situate.plugins"
 
@@ -51,15 +56,20 @@ _SHIPPED: Final[tuple[tuple[PluginType, int], ...]] = (
     (NodeAffinity, 2),
     (NodePorts, 0),
     (NodeResourcesFit, 1),
+    (VolumeRestrictions, 0),
+    (NodeVolumeLimits, 0),
+    (VolumeBinding, 0),
+    (VolumeZone, 0),
     (PodTopologySpread, 2),
     (InterPodAffinity, 2),
+    (DynamicResources, 2),
     (DefaultPreemption, 0),
     (NodeResourcesBalancedAllocation, 1),
     (ImageLocality, 1),
     (DefaultBinder, 0),
     (NodeDeclaredFeatures, 0),
 )
-"""With their weights, 0 where they do not score; in upstream's order (apis/config/v1 default_plugins.go)."""
+"""With their weights, 0 where upstream names none; in upstream's order (apis/config/v1 default_plugins.go)."""
 
 
 _OPTIONAL: Final[tuple[PluginType, ...]] = (

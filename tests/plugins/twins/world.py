@@ -9,6 +9,7 @@ from typing import NamedTuple
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.selectors import LabelSelector
+from situate.objects.storage import Stored
 
 SUCCESS = "Success"
 UNSCHEDULABLE = "Unschedulable"
@@ -37,6 +38,7 @@ class World:
     """By namespace: their selectors."""
     owners: Mapping[tuple[str, str, str], LabelSelector] = field(default_factory=dict)
     """By kind, namespace and name."""
+    storage: tuple[Stored, ...] = ()
 
     def on(self, node: Node) -> list[Pod]:
         return [pod for pod in self.pods if pod.spec.node_name == node.metadata.name]

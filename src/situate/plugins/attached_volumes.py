@@ -1,0 +1,206 @@
+"""How many volumes of each CSI driver are on each node, kept up to date where pods come and go, or storage changes.
+
+A volume counts once on a node, however many pods use it there; one that is attached without a pod counts as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from situate.framework.persistent_map import EMPTY_MAP
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Amounts, Snapshot
+from situate.framework.storage import Name, Storage
+from situate.framework.volume_use import VolumeUse, claim_key, claim_name, own_claim_key
+from situate.objects.meta import ObjectMeta
+from situate.objects.storage import PersistentVolumeClaim
+from situate.plugins.in_tree_volumes import DRIVER_OF, NOT_COUNTED, BadSource, csi_volume, inline_volume
+
+Attached = tuple[str, str]
+"""The driver, and what it knows the volume by."""
+_TO_BE_MADE: Final = "\0claim "
+"""Begins the handle of a volume that does not exist yet: no driver gives such a one."""
+
+
+class ForeignClaim(Exception):
+    """A claim has the name of one that was to be made for the pod, and belongs to somebody else."""
+
+    def __init__(self, pod: PodInfo, claim: str) -> None:
+        super().__init__(f"PVC {pod.namespace}/{claim} was not created for pod {pod} (pod is not owner)")
+
+
+def owned(metadata: ObjectMeta, pod: PodInfo) -> bool:
+    """Whether the pod is the controller of the object."""
+    owner = metadata.controller
+    return owner is not None and owner.uid == pod.uid
+
+
+def volumes_of(pod: PodInfo, storage: Storage) -> frozenset[Attached]:
+    """What a pod in place brings to its node, as far as it is known: what cannot be told does not count."""
+    found: set[Attached] = set()
+    for volume in pod.volumes:
+        name = claim_name(pod.name, volume)
+        try:
+            if not name:
+                attached = inline_volume(volume)
+            else:
+                claim = storage.claims.get((pod.namespace, name))
+                foreign = claim is not None and volume.ephemeral is not None and not owned(claim.metadata, pod)
+                attached = None if claim is None or foreign else volume_of(claim, storage)
+        except BadSource:
+            attached = None
+        if attached is not None:
+            found.add(attached)
+    return frozenset(found)
+
+
+def volume_of(claim: PersistentVolumeClaim, storage: Storage) -> Attached | None:
+    """The claim's volume, or the one that will be made for it; None if no CSI driver attaches it."""
+    volume = storage.volumes.get(claim.spec.volume_name)
+    if volume is not None:
+        try:
+            attached = csi_volume(volume)
+        except BadSource:
+            return None
+        return attached if attached is not None and all(attached) else None
+    storage_class = storage.classes.get(claim.storage_class)
+    if storage_class is None:
+        return None
+    provisioner = storage_class.provisioner
+    driver = "" if provisioner in NOT_COUNTED else DRIVER_OF.get(provisioner, provisioner)
+    handle = f"{_TO_BE_MADE}{claim.metadata.namespace}/{claim.metadata.name}"
+    return (driver, handle) if driver else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What is on one node."""
+
+    of_pod: Mapping[str, frozenset[Attached]]
+    """What each pod uses, by its uid."""
+    used: frozenset[Attached]
+    """What any of them uses."""
+    attached: frozenset[Attached]
+    """What is said to be attached, whoever uses it."""
+
+    @property
+    def all(self) -> frozenset[Attached]:
+        return self.used | self.attached
+
+
+_EMPTY_ROW: Final = _Row({}, frozenset(), frozenset())
+
+
+class AttachedVolumes:
+    """Of one owner of pods in place; mutable, and asked with whatever storage there is."""
+
+    def __init__(self) -> None:
+        self.touched: set[int] = set()
+        self._storage: Storage | None = None
+        self._counts: dict[str, Amounts] = {}
+        self._rows: dict[int, _Row] = {}
+        self._used_on: dict[Attached, set[int]] = {}
+        """The rows where pods use a volume."""
+        self._looking_at: dict[str, set[int]] = {}
+        """The rows where a persistent volume matters, by its name; may name some where it does not any more."""
+
+    def count(self, driver: str, rows: int) -> Amounts:
+        """(rows,): so many volumes of the driver."""
+        known = self._counts.get(driver)
+        if known is None:
+            known = self._counts[driver] = np.zeros(rows, dtype=np.int64)
+        return known
+
+    def rows_with(self, volume: Attached) -> Iterable[int]:
+        """Where pods use it already."""
+        return self._used_on.get(volume, ())
+
+    def catch_up(self, use: VolumeUse, storage: Storage, names: Sequence[str], index: Mapping[str, int]) -> None:
+        """Works out again what may have changed. `index`: the row of each name."""
+        for row in self._stale(use, storage, index):
+            self._renew(row, names, use.users(row), storage, again=True)
+        for row in self.touched:
+            self._renew(row, names, use.users(row), storage, again=False)
+        self._storage = storage
+        self.touched.clear()
+
+    def _stale(self, use: VolumeUse, storage: Storage, index: Mapping[str, int]) -> Iterable[int]:
+        """The rows where storage has changed."""
+        before = self._storage
+        if before is storage:
+            return ()
+        if before is None or before.classes is not storage.classes:
+            attached = storage.attachments
+            named = (name for name in index if name in attached) if len(index) < len(attached) else iter(attached)
+            return {*use.rows, *self._rows, *(index[name] for name in named if name in index)}
+        stale: set[int] = set()
+        claims: set[Name] = before.claims.differing(storage.claims)
+        for name in before.volumes.differing(storage.volumes):
+            stale |= self._looking_at.get(name, set())
+            if name not in storage.volumes:
+                self._looking_at.pop(name, None)  # whoever still looks at it does so again when it is worked out anew
+        for claim in claims:
+            stale |= use.where(claim_key(*claim)).keys() | use.where(own_claim_key(*claim)).keys()
+        return stale | {index[name] for name in before.attachments.differing(storage.attachments) if name in index}
+
+    def _renew(self, row: int, names: Sequence[str], pods: Iterable[PodInfo], storage: Storage, *, again: bool) -> None:
+        """`again`: not only pods may have changed."""
+        before = self._rows.get(row, _EMPTY_ROW)
+        known = {} if again else before.of_pod
+        of_pod: dict[str, frozenset[Attached]] = {}
+        for pod in pods:
+            of_pod[pod.uid] = known.get(pod.uid) or volumes_of(pod, storage)
+            if pod.uid not in known:
+                for name in _named_by(pod, storage):
+                    self._looking_at.setdefault(name, set()).add(row)
+        used = frozenset[Attached]().union(*of_pod.values())
+        after = _Row(of_pod, used, self._attached(row, names[row], storage) if again else before.attached)
+        for driver, _ in before.all - after.all:
+            self.count(driver, len(names))[row] -= 1
+        for driver, _ in after.all - before.all:
+            self.count(driver, len(names))[row] += 1
+        for each in before.used - used:
+            self._used_on[each].discard(row)
+            if not self._used_on[each]:
+                del self._used_on[each]
+        for each in used - before.used:
+            self._used_on.setdefault(each, set()).add(row)
+        self._rows[row] = after
+        if not after.all and not of_pod:
+            del self._rows[row]
+
+    def _attached(self, row: int, node: str, storage: Storage) -> frozenset[Attached]:
+        """What is attached to the node, whoever uses it."""
+        found: set[Attached] = set()
+        for attachment in storage.attachments.get(node, EMPTY_MAP).values():
+            name = attachment.spec.source.persistent_volume_name
+            if not attachment.spec.attacher or not name:
+                continue
+            self._looking_at.setdefault(name, set()).add(row)
+            volume = storage.volumes.get(name)
+            if volume is not None and volume.spec.csi is not None:
+                found.add((attachment.spec.attacher, volume.spec.csi.volume_handle))
+        return frozenset(found)
+
+
+def _named_by(pod: PodInfo, storage: Storage) -> Iterable[str]:
+    """The persistent volumes of the pod's claims."""
+    for volume in pod.volumes:
+        claim = storage.claims.get((pod.namespace, claim_name(pod.name, volume)))
+        if claim is not None and claim.spec.volume_name:
+            yield claim.spec.volume_name
+
+
+def attached_volumes(snapshot: Snapshot) -> AttachedVolumes:
+    """Those of the snapshot's rows, up to date."""
+    use, names = snapshot.volume_use, snapshot.row_names
+    attached = use.derived(AttachedVolumes, AttachedVolumes)
+    index = snapshot.nodes.index
+    if names is not snapshot.nodes.names:
+        index = {name: row for row, name in enumerate(names)}
+    attached.catch_up(use, snapshot.catalog.storage, names, index)
+    return attached

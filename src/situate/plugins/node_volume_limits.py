@@ -1,0 +1,138 @@
+"""NodeVolumeLimits: as many volumes of a CSI driver as a node can take (upstream plugins/nodevolumelimits csi.go).
+
+A volume of a kind that was once built in counts as one of the CSI driver that serves it now.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.nodes import NodeTable
+from situate.framework.persistent_map import PersistentMap
+from situate.framework.plugin import PASSED, SKIPPED, PreFiltered
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Amounts, Snapshot
+from situate.framework.status import Code
+from situate.framework.storage import Storage
+from situate.framework.verdict import Verdict, pass_all, refuse, refuse_all
+from situate.framework.volume_use import claim_name
+from situate.objects.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
+from situate.plugins.attached_volumes import (
+    Attached,
+    AttachedVolumes,
+    ForeignClaim,
+    attached_volumes,
+    owned,
+    volume_of,
+)
+from situate.plugins.in_tree_volumes import inline_volume, kind_of
+from situate.plugins.volume_hints import asks_for
+
+_NO_LIMIT = np.iinfo(np.int64).max
+
+
+class NodeVolumeLimits:
+    """Refuses nodes that would get more volumes of a driver than their CSINode allows; preemption may help."""
+
+    name = "NodeVolumeLimits"
+
+    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
+        """Skipped for a pod whose volumes no driver attaches."""
+        return PASSED if pod.volumes and attaches(pod) else SKIPPED
+
+    def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
+        """A claim that is missing is unresolvable."""
+        storage = snapshot.catalog.storage
+        new: set[Attached] = set()
+        for volume in pod.volumes:
+            name = claim_name(pod.name, volume)
+            claim = storage.claim(pod.namespace, name) if name else None
+            if name and claim is None:
+                text = f'looking up PVC {pod.namespace}/{name}: persistentvolumeclaim "{name}" not found'
+                return refuse_all(snapshot.count, text, Code.UNRESOLVABLE)
+            if claim is not None and volume.ephemeral is not None and not owned(claim.metadata, pod):
+                raise ForeignClaim(pod, name)
+            if claim is not None:
+                attached = volume_of(claim, storage)
+            else:
+                attached = inline_volume(volume) if storage.csi_nodes else None
+            if attached is not None:
+                new.add(attached)
+        by_driver: dict[str, list[Attached]] = {}
+        for each in sorted(new):
+            by_driver.setdefault(each[0], []).append(each)
+        too_many = np.zeros(snapshot.count, dtype=np.bool_)
+        known: AttachedVolumes | None = None
+        for driver, volumes in by_driver.items():
+            limit = _limits(driver, snapshot.nodes, storage)
+            if limit is None:
+                continue
+            known = attached_volumes(snapshot) if known is None else known
+            limits = limit if snapshot.chosen is None else limit.take(snapshot.chosen)
+            too_many |= _exceeds(limits, driver, volumes, known, snapshot)
+        return refuse(too_many, "node(s) exceed max volume count") if known is not None else pass_all(snapshot.count)
+
+    def events(self) -> tuple[EventHint, ...]:
+        """Limits that are new or higher, volumes that are given back, and the claim itself."""
+        return (
+            EventHint(Subject.CSI_NODE, Change.ADD),
+            EventHint(Subject.CSI_NODE, Change.UPDATE, _after_csi_node),
+            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),
+            EventHint(Subject.CLAIM, Change.ADD, _after_claim),
+            EventHint(Subject.VOLUME_ATTACHMENT, Change.DELETE, _after_attachment),
+        )
+
+
+def attaches(pod: PodInfo) -> bool:
+    """Whether a CSI driver may have to attach one of the pod's volumes."""
+    return any(claim_name(pod.name, volume) or kind_of(volume) is not None for volume in pod.volumes)
+
+
+def _exceeds(limits: Amounts, driver: str, volumes: list[Attached], known: AttachedVolumes, snapshot: Snapshot) -> Any:
+    rows = len(snapshot.row_names)
+    added = np.full(rows, len(volumes), dtype=np.int64)
+    for volume in volumes:
+        added[list(known.rows_with(volume))] -= 1
+    after = known.count(driver, rows) + added
+    return snapshot.of_rows((added > 0) & (after > 0)) & (snapshot.of_rows(after) > limits)
+
+
+def _limits(driver: str, nodes: NodeTable, storage: Storage) -> Amounts | None:
+    """(nodes,): of the driver; None if no node has one."""
+    if not storage.csi_nodes:
+        return None
+    kept: dict[str, tuple[PersistentMap[str, CSINode], Amounts | None]] = nodes.plan(("NodeVolumeLimits",), dict)
+    known = kept.get(driver)
+    if known is None or known[0] is not storage.csi_nodes:
+        found = np.full(len(nodes), _NO_LIMIT, dtype=np.int64)
+        for name, csi_node in storage.csi_nodes.items():
+            limit = csi_node.limits.get(driver)
+            if limit is not None and name in nodes.index:
+                found[nodes.index[name]] = limit
+        known = kept[driver] = storage.csi_nodes, found if (found != _NO_LIMIT).any() else None
+    return known[1]
+
+
+def _after_csi_node(pod: PodInfo, old: CSINode, new: CSINode) -> Hint:  # noqa: ARG001
+    before = old.limits
+    return Hint.QUEUE if any(limit > before.get(driver, 0) for driver, limit in new.limits.items()) else Hint.SKIP
+
+
+def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if attaches(old) else Hint.SKIP
+
+
+def _after_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if asks_for(pod, new) else Hint.SKIP
+
+
+def _after_attachment(pod: PodInfo, old: VolumeAttachment, new: VolumeAttachment | None) -> Hint:  # noqa: ARG001
+    """Of any driver if the pod has a claim."""
+    for volume in pod.volumes:
+        kind = kind_of(volume)
+        if volume.persistent_volume_claim is not None or (kind is not None and kind.driver == old.spec.attacher):
+            return Hint.QUEUE
+    return Hint.SKIP

@@ -1,0 +1,190 @@
+"""VolumeBinding: nodes where a pod's claims have their volumes, or can get them (upstream plugins/volumebinding).
+
+Which volume a claim is to get is decided with the pod's node and promised in the snapshot (`Reserved.storage`), so that
+no other pod is given the same; writing it, and waiting until storage is ready, are actions before the pod is bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from msgspec.structs import replace
+
+from situate.framework.actions import Action, AwaitedClaim, AwaitedVolume, AwaitVolumes, Patch
+from situate.framework.events import EventHint
+from situate.framework.nodes import take
+from situate.framework.plugin import RESERVED, SKIPPED, PreFiltered, PreScored, Reserved, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import SKIP, SUCCESS, Code, Status
+from situate.framework.storage import GivenVolume, Reservation, Storage, WantedVolume
+from situate.framework.verdict import Refusals, Verdict, refusals
+from situate.objects.storage import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    ClaimReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from situate.plugins.broken_line import BrokenLine
+from situate.plugins.volume_binding_args import VolumeBindingArgs
+from situate.plugins.volume_binding_hints import HINTS
+from situate.plugins.volume_capacity_score import capacity_scores
+from situate.plugins.volume_claims import PodClaims, pod_claims
+from situate.plugins.volume_finding import Finding, find_volumes
+
+_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
+_UNBOUND: Final = "node(s) didn't find available persistent volumes to bind"
+_SHORT: Final = "node(s) did not have enough free storage"
+_MISSING: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+
+class VolumeBinding:
+    """Refuses nodes for all that is wrong there; no preemption helps."""
+
+    name = "VolumeBinding"
+    arguments = VolumeBindingArgs
+
+    def __init__(self, arguments: VolumeBindingArgs = VolumeBindingArgs()) -> None:  # noqa: B008  # frozen
+        self._timeout_s = float(arguments.bind_timeout_seconds)
+        shape = arguments.shape
+        self._line = None if shape is None else BrokenLine.of((point.utilization, point.score) for point in shape)
+
+    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
+        """Skipped without claims; refused while one is missing, or is to be bound before a pod needs it."""
+        if not self.reserves(pod):
+            return SKIPPED
+        found = pod_claims(pod, snapshot.catalog.storage)
+        return PreFiltered(found) if isinstance(found, Status) else PreFiltered(state=found)
+
+    def filter(self, state: PodClaims, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
+        found = find_volumes(state, snapshot.catalog.storage, snapshot.nodes)
+        chosen = snapshot.chosen
+        return Verdict(take(found.passes, chosen), lambda: _refusals(found, snapshot))
+
+    def pre_score(self, state: PodClaims | None, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
+        """Skipped without a shape, or without claims."""
+        return PreScored(Code.SKIP) if self._line is None or state is None else PreScored(state=state)
+
+    def score(self, state: PodClaims, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+        """The shape over what the claims ask of the volumes that they would get, or of the room there is."""
+        if self._line is None:
+            return np.zeros(snapshot.count, dtype=np.int64)
+        storage = snapshot.catalog.storage
+        found = find_volumes(state, storage, snapshot.nodes)
+        return take(capacity_scores(found, self._line, storage, snapshot.nodes), snapshot.chosen)
+
+    def reserves(self, pod: PodInfo) -> bool:
+        """Whether the pod has claims."""
+        return any(volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in pod.volumes)
+
+    def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:
+        """The volumes that the pod's claims get on the node, and the claims for which one is made there."""
+        if not self.reserves(pod):
+            return RESERVED
+        storage = snapshot.catalog.storage
+        claims = pod_claims(pod, storage)
+        index = snapshot.nodes.index.get(node)
+        if isinstance(claims, Status) or index is None or not claims.delayed:
+            return RESERVED
+        found = find_volumes(claims, storage, snapshot.nodes)
+        given = [(match.claim, match.at(index)) for match in found.matches]
+        return Reserved(
+            storage=Reservation(
+                tuple(_given(volume, claim, storage) for claim, volume in given if volume is not None),
+                tuple(_wanted(each.claim, node, storage) for each in found.provisions if each.where[index]),
+            )
+        )
+
+    def unreserve(self, pod: PodInfo, node: str) -> None:
+        """Nothing is kept here: the framework forgets what was promised."""
+
+    def pre_bind_preflight(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Status:  # noqa: ARG002
+        return SUCCESS if snapshot.catalog.storage.reservation(pod.uid) else SKIP
+
+    def pre_bind(self, pod: PodInfo, node: str, snapshot: Snapshot) -> tuple[Action, ...]:
+        """Volumes and claims are written, each only if it is still what it was, then storage has to become ready."""
+        reservation = snapshot.catalog.storage.reservation(pod.uid)
+        given = [
+            AwaitedVolume(
+                each.volume.metadata.name,
+                (each.claim.metadata.namespace, each.claim.metadata.name),
+                each.claim.metadata.uid,
+                each.volume.metadata.resource_version if each.write else "",
+            )
+            for each in reservation.given
+        ]
+        wanted = [
+            AwaitedClaim(
+                (each.claim.metadata.namespace, each.claim.metadata.name),
+                each.claim.metadata.resource_version if each.write else "",
+            )
+            for each in reservation.wanted
+        ]
+        return (
+            *(_volume_patch(each) for each in reservation.given if each.write),
+            *(_claim_patch(each, node) for each in reservation.wanted if each.write),
+            AwaitVolumes(pod.key, pod.uid, node, tuple(given), tuple(wanted), self._timeout_s),
+        )
+
+    def events(self) -> tuple[EventHint, ...]:
+        return HINTS
+
+
+def _refusals(found: Finding, snapshot: Snapshot) -> Refusals:
+    rules = (
+        (found.conflict, _CONFLICT),
+        (found.unbound, _UNBOUND),
+        (found.short, _SHORT),
+        (found.missing, _MISSING),
+    )
+    told = ((take(where, snapshot.chosen), text, Code.UNRESOLVABLE) for where, text in rules)
+    return refusals(snapshot.count, *told)
+
+
+def _given(volume: PersistentVolume, claim: PersistentVolumeClaim, storage: Storage) -> GivenVolume:
+    """The volume as the claim's; to be written unless the API server has it so already."""
+    meta = claim.metadata
+    notes = volume.metadata.annotations
+    if not volume.is_for(claim) and BOUND_BY_CONTROLLER not in notes:
+        notes = {**notes, BOUND_BY_CONTROLLER: "yes"}
+    given = replace(
+        volume,
+        metadata=replace(volume.metadata, annotations=notes),
+        spec=replace(volume.spec, claim_ref=ClaimReference(meta.namespace, meta.name, meta.uid)),
+    )
+    return GivenVolume(given, claim, write=given != storage.volumes.get(volume.metadata.name))
+
+
+def _wanted(claim: PersistentVolumeClaim, node: str, storage: Storage) -> WantedVolume:
+    """The claim with the node; to be written unless the API server has it so already."""
+    meta = claim.metadata
+    wanted = replace(claim, metadata=replace(meta, annotations={**meta.annotations, SELECTED_NODE: node}))
+    return WantedVolume(wanted, write=wanted != storage.claims.get((meta.namespace, meta.name)))
+
+
+def _volume_patch(given: GivenVolume) -> Patch:
+    meta, claim = given.volume.metadata, given.claim.metadata
+    body: dict[str, Any] = {
+        "metadata": {"resourceVersion": meta.resource_version},
+        "spec": {
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": claim.namespace,
+                "name": claim.name,
+                "uid": claim.uid,
+                "resourceVersion": claim.resource_version,
+            }
+        },
+    }
+    if BOUND_BY_CONTROLLER in meta.annotations:
+        body["metadata"]["annotations"] = {BOUND_BY_CONTROLLER: meta.annotations[BOUND_BY_CONTROLLER]}
+    return Patch("persistentvolumes", ("", meta.name), body)
+
+
+def _claim_patch(wanted: WantedVolume, node: str) -> Patch:
+    meta = wanted.claim.metadata
+    body = {"metadata": {"resourceVersion": meta.resource_version, "annotations": {SELECTED_NODE: node}}}
+    return Patch("persistentvolumeclaims", (meta.namespace, meta.name), body)

@@ -1,0 +1,98 @@
+"""Whether the storage that a pod waits for is ready (upstream volumebinding binder.go checkBindings).
+
+Whoever performs `AwaitVolumes` asks whenever storage or nodes have changed. It looks at what the API server has said,
+never at promises, which say what it will.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from situate.framework.actions import AwaitedClaim, AwaitedVolume, AwaitVolumes
+from situate.framework.snapshot import Snapshot
+from situate.framework.storage import Storage
+from situate.objects.storage import PersistentVolume, PersistentVolumeClaim
+from situate.plugins.volume_finding import usable
+
+
+class Wait(Enum):
+    """How far it is."""
+
+    READY = "ready"
+    NOT_YET = "not yet"
+
+
+Progress: TypeAlias = Wait | str
+"""A text says why it cannot become ready any more: binding has failed."""
+
+TIMED_OUT: Final = "binding volumes: context deadline exceeded"
+"""What has failed when `timeout_s` is over; upstream's words."""
+
+
+def progress(awaited: AwaitVolumes, snapshot: Snapshot) -> Progress:
+    """As the snapshot's storage and nodes are."""
+    if awaited.node not in snapshot.nodes.index:
+        return f'binding volumes: failed to get node "{awaited.node}": node "{awaited.node}" not found'
+    storage = snapshot.catalog.storage
+    ready = True
+    for given in awaited.given:
+        found = _given(given, awaited.node, storage, snapshot)
+        if isinstance(found, str):
+            return f"binding volumes: {found}"
+        ready &= found is Wait.READY
+    for wanted in awaited.wanted:
+        found = _wanted(wanted, awaited.node, storage, snapshot)
+        if isinstance(found, str):
+            return f"binding volumes: {found}"
+        ready &= found is Wait.READY
+    return Wait.READY if ready else Wait.NOT_YET
+
+
+def _given(given: AwaitedVolume, node: str, storage: Storage, snapshot: Snapshot) -> Progress:
+    volume = storage.volumes.get(given.volume)
+    claim = storage.claims.get(given.claim)
+    if volume is None:
+        return f'failed to check binding: persistentvolume "{given.volume}" not found'
+    if claim is None:
+        return f'failed to check binding: persistentvolumeclaim "{"/".join(given.claim)}" not found'
+    if given.before and volume.metadata.resource_version == given.before:
+        return Wait.NOT_YET  # the watch has not shown yet what was written
+    if not _usable_on(node, volume, storage, snapshot):
+        return _mismatch(volume, node)
+    ref = volume.spec.claim_ref
+    if ref is None or ref.uid != given.claim_uid:
+        return f'ClaimRef got reset for pv "{given.volume}"'
+    return _bound(claim)
+
+
+def _wanted(wanted: AwaitedClaim, node: str, storage: Storage, snapshot: Snapshot) -> Progress:
+    claim = storage.claims.get(wanted.claim)
+    if claim is None:
+        return f'failed to check provisioning pvc: persistentvolumeclaim "{"/".join(wanted.claim)}" not found'
+    if wanted.before and claim.metadata.resource_version == wanted.before:
+        return Wait.NOT_YET
+    if claim.selected_node != node:
+        return f'provisioning failed for PVC "{claim.metadata.name}"'  # the provisioner asks for another node
+    if claim.spec.volume_name:
+        volume = storage.volumes.get(claim.spec.volume_name)
+        if volume is None:
+            return Wait.NOT_YET  # it may be shown later than its claim
+        if not _usable_on(node, volume, storage, snapshot):
+            return _mismatch(volume, node)
+    return _bound(claim)
+
+
+def _bound(claim: PersistentVolumeClaim) -> Progress:
+    return Wait.READY if claim.fully_bound else Wait.NOT_YET
+
+
+def _usable_on(node: str, volume: PersistentVolume, storage: Storage, snapshot: Snapshot) -> bool:
+    return bool(np.take(usable(volume, storage, snapshot.nodes), snapshot.nodes.index[node]))
+
+
+def _mismatch(volume: PersistentVolume, node: str) -> str:
+    name = volume.metadata.name
+    return f'pv "{name}" node affinity doesn\'t match node "{node}": no matching NodeSelectorTerms'

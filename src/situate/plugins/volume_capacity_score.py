@@ -1,0 +1,71 @@
+"""How full storage would be (upstream volumebinding scorer.go, KEP-4049): alpha upstream, on here with a shape."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.nodes import NodeTable
+from situate.framework.plugin import Scores
+from situate.framework.snapshot import Amounts
+from situate.framework.storage import Storage
+from situate.framework.verdict import Mask
+from situate.plugins.broken_line import BrokenLine
+from situate.plugins.volume_finding import Finding, capacity_for
+from situate.plugins.volume_matching import NONE
+
+
+class _Classes:
+    """What is asked for of each class, and what there is of it: (nodes,) each."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+        self._of_class: dict[str, tuple[Mask, Amounts, Amounts]] = {}
+
+    def of(self, name: str) -> tuple[Mask, Amounts, Amounts]:
+        """Where it counts, requested, capacity; to be added to."""
+        known = self._of_class.get(name)
+        if known is None:
+            zeros = np.zeros
+            known = self._of_class[name] = (
+                zeros(self._nodes, np.bool_),
+                zeros(self._nodes, np.int64),
+                zeros(self._nodes, np.int64),
+            )
+        return known
+
+    def scores(self, line: BrokenLine) -> Scores:
+        """The mean of the classes that count on a node, half away from zero; 0 where none does."""
+        total = np.zeros(self._nodes, dtype=np.int64)
+        number = np.zeros(self._nodes, dtype=np.int64)
+        for counts, requested, capacity in self._of_class.values():
+            share = np.where((capacity == 0) | (requested > capacity), 100, requested * 100 // np.maximum(capacity, 1))
+            total += np.where(counts, line.at(share), 0)
+            number += counts
+        mean: NDArray[np.float64] = total / np.maximum(number, 1)
+        return np.floor(mean + 0.5).astype(np.int64)
+
+
+def capacity_scores(found: Finding, line: BrokenLine, storage: Storage, nodes: NodeTable) -> Scores:
+    """(nodes,): over the volumes that would be given; where none is, over the room in which they would be made."""
+    given, made = _Classes(len(nodes)), _Classes(len(nodes))
+    any_given = np.zeros(len(nodes), dtype=np.bool_)
+    for match in found.matches:
+        size = 0 if match.claim.requested is None else match.claim.requested.value
+        for place in np.unique(match.choice[match.choice != NONE]).tolist():
+            volume = match.volumes[place]
+            here = match.choice == place
+            counts, requested, capacity = given.of(volume.spec.storage_class_name)
+            counts |= here
+            requested[here] += size
+            capacity[here] += volume.size.value
+            any_given |= here
+    for provision in found.provisions:
+        room = capacity_for(provision.claim, storage, nodes)
+        if room is not None and provision.claim.requested is not None:
+            here = provision.where & (room >= 0)
+            counts, requested, capacity = made.of(provision.claim.spec.storage_class_name)
+            counts |= here
+            requested[here] += provision.claim.requested.value
+            capacity[here] = room[here]  # not added: all of them are made in the same room
+    return np.where(any_given, given.scores(line), made.scores(line))

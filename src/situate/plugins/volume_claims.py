@@ -1,0 +1,77 @@
+"""What a pod's claims need before it can go anywhere (upstream plugins/volumebinding GetPodVolumeClaims)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from situate.framework.pods import PodInfo
+from situate.framework.status import Status, unresolvable
+from situate.framework.storage import Storage
+from situate.framework.volume_use import claim_name
+from situate.objects.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
+from situate.plugins.attached_volumes import owned
+
+UNBOUND: str = "pod has unbound immediate PersistentVolumeClaims"
+
+
+class NoBindingMode(ValueError):
+    """A storage class without a mode; a server fills it in."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodClaims:
+    """The claims of one pod, in the order of its volumes; one that two volumes use is listed once."""
+
+    bound: tuple[PersistentVolumeClaim, ...]
+    delayed: tuple[PersistentVolumeClaim, ...]
+    """Those that get their volume once the pod has a node."""
+
+
+def pod_claims(pod: PodInfo, storage: Storage) -> PodClaims | Status:
+    """The pod's claims, or why it has to wait for one of them. `NoBindingMode`."""
+    found: dict[str, PersistentVolumeClaim] = {}
+    for volume in pod.volumes:
+        name = claim_name(pod.name, volume)
+        if volume.persistent_volume_claim is None and volume.ephemeral is None:
+            continue
+        claim = storage.claim(pod.namespace, name)
+        problem = _problem(pod, name, claim, own=volume.ephemeral is not None)
+        if problem or claim is None:
+            return unresolvable(problem)
+        found[name] = claim
+    bound: list[PersistentVolumeClaim] = []
+    delayed: list[PersistentVolumeClaim] = []
+    waiting = False
+    for claim in found.values():
+        if claim.fully_bound:
+            bound.append(claim)
+        elif _is_delayed(claim, storage) and not claim.spec.volume_name:
+            delayed.append(claim)
+        else:
+            waiting = True
+    return unresolvable(UNBOUND) if waiting else PodClaims(tuple(bound), tuple(delayed))
+
+
+def _problem(pod: PodInfo, name: str, claim: PersistentVolumeClaim | None, *, own: bool) -> str:
+    """Why the pod cannot use the claim; empty if it can. `own` claims are made for this very pod."""
+    if claim is None and own:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+    if claim is None:
+        return f'persistentvolumeclaim "{name}" not found'
+    if claim.status.phase == "Lost":
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.spec.volume_name}"'
+    if claim.metadata.deletion_timestamp is not None:
+        return f'persistentvolumeclaim "{name}" is being deleted'
+    if own and not owned(claim.metadata, pod):
+        return f"PVC {pod.namespace}/{name} was not created for pod {pod} (pod is not owner)"
+    return ""
+
+
+def _is_delayed(claim: PersistentVolumeClaim, storage: Storage) -> bool:
+    """Whether the claim's class says that a volume is not sought before a pod needs it."""
+    storage_class = storage.classes.get(claim.storage_class) if claim.storage_class else None
+    if storage_class is None:
+        return False
+    if storage_class.volume_binding_mode is None:
+        raise NoBindingMode(f'VolumeBindingMode not set for StorageClass "{claim.storage_class}"')
+    return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

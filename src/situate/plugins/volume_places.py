@@ -1,0 +1,87 @@
+"""On which nodes a volume can be used: node selector terms, one for each volume, where most name a node or a zone.
+
+A volume on a node's own disk names that node. So the nodes that a term's values point at are looked up, and only those
+are asked; what is known of a term is kept as indices, since thousands of masks would be large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from situate.framework.node_selection import Term
+from situate.framework.nodes import NodeTable
+from situate.framework.verdict import Indices
+from situate.objects.label_selectors import Selector
+from situate.objects.pods import NodeSelectorRequirement
+
+_KEPT: Final = 2**16
+"""Answers for one node table before they are worked out afresh."""
+_FEW: Final = 64
+"""Nodes that are asked one by one."""
+_OPERATORS: Final = {"in": "In", "notin": "NotIn", "exists": "Exists", "!": "DoesNotExist"}
+
+
+def places(terms: tuple[Term, ...] | None, nodes: NodeTable) -> Indices:
+    """The nodes that one of the terms matches by its labels, ascending; None is all of them.
+
+    Upstream gives no name to terms about volumes: one that asks for `metadata.name` matches none.
+    """
+    if terms is None:
+        return nodes.plan(("volume places", None), lambda: np.arange(len(nodes), dtype=np.intp))
+    kept: dict[tuple[Term, ...], Indices] = nodes.plan(("volume places",), dict)
+    known = kept.get(terms)
+    if known is None:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        found = [_where(term, nodes) for term in terms]
+        known = found[0] if len(found) == 1 else np.unique(np.concatenate([_NONE, *found]))
+        kept[terms] = known
+    return known
+
+
+def selected(selector: Selector, nodes: NodeTable) -> Indices:
+    """The nodes whose labels a label selector selects, ascending."""
+    if selector.nothing:
+        return _NONE
+    if not selector.requirements:
+        return places(None, nodes)
+    expressions = tuple(
+        NodeSelectorRequirement(each.key, _OPERATORS[each.operator], tuple(sorted(each.values)))
+        for each in selector.requirements
+    )
+    return places((Term(expressions, ()),), nodes)
+
+
+def _where(term: Term, nodes: NodeTable) -> Indices:
+    if not (term.expressions or term.fields) or not term.matches_name(""):
+        return _NONE
+    for expression in term.expressions:
+        if expression.operator == "In":
+            pointed_at = _having(expression, nodes)
+            if len(pointed_at) <= _FEW:
+                matching = [node for node in pointed_at.tolist() if term.matches_labels(nodes.labels.of(node))]
+                return np.array(matching, dtype=np.intp)
+    return np.flatnonzero(nodes.labels.where(term.keys, term.matches_labels))
+
+
+def _having(expression: NodeSelectorRequirement, nodes: NodeTable) -> Indices:
+    """The nodes whose label has one of the values."""
+    domains = nodes.labels.domains(expression.key)
+    number: Mapping[str, int] = (
+        nodes.index
+        if domains.own
+        else nodes.plan(
+            ("volume places", "domains", expression.key),
+            lambda: {value: place for place, value in enumerate(domains.values)},
+        )
+    )
+    wanted = sorted({number[value] for value in expression.values if value in number})
+    if domains.own:
+        return np.array(wanted, dtype=np.intp)
+    return np.flatnonzero(np.isin(domains.of_node, wanted))
+
+
+_NONE: Final = np.zeros(0, dtype=np.intp)

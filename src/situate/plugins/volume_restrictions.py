@@ -1,0 +1,135 @@
+"""VolumeRestrictions: disks and claims that only one pod may use at a time (upstream plugins/volumerestrictions)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin import SKIPPED, PreFiltered
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code, unresolvable
+from situate.framework.verdict import Mask, Verdict, refuse_in_turn
+from situate.framework.volume_use import claim_key, disk_key
+from situate.objects.pods import Volume
+from situate.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
+from situate.plugins.volume_hints import asks_for
+
+_DISK: Final = "node(s) had no available disk"
+_CLAIM: Final = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    claims: frozenset[str]
+    """Those of the pod that only one pod may use."""
+    in_use: int
+    """So many times others use them."""
+
+
+class VolumeRestrictions:
+    """Refuses nodes where a disk is in use that cannot be shared, and all of them while a claim of one pod is."""
+
+    name = "VolumeRestrictions"
+
+    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
+        """Skipped without such disks and claims. Claims of ephemeral volumes are the pod's own, and not looked at."""
+        if not pod.volumes:
+            return SKIPPED
+        storage = snapshot.catalog.storage
+        own: set[str] = set()
+        for name in _claim_names(pod):
+            claim = storage.claim(pod.namespace, name)
+            if claim is None:
+                return PreFiltered(unresolvable(f'persistentvolumeclaim "{name}" not found'))
+            if READ_WRITE_ONCE_POD in claim.spec.access_modes:
+                own.add(name)
+        in_use = sum(bool(snapshot.volume_use.where(claim_key(pod.namespace, name))) for name in own)
+        if not in_use and not any(map(disk_key, pod.volumes)):
+            return SKIPPED
+        return PreFiltered(state=_State(frozenset(own), in_use))
+
+    def add_pod(self, state: _State, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> _State:  # noqa: ARG002
+        return _State(state.claims, state.in_use + _uses(state, pod, other))
+
+    def remove_pod(self, state: _State, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> _State:  # noqa: ARG002
+        return _State(state.claims, state.in_use - _uses(state, pod, other))
+
+    def filter(self, state: _State, pod: PodInfo, snapshot: Snapshot) -> Verdict:
+        """Preemption may help in either case."""
+        everywhere = np.full(snapshot.count, state.in_use > 0, dtype=np.bool_)
+        return refuse_in_turn(
+            (_clashing(pod, snapshot), _DISK, Code.UNSCHEDULABLE), (everywhere, _CLAIM, Code.UNSCHEDULABLE)
+        )
+
+    def events(self) -> tuple[EventHint, ...]:
+        """A pod that gives a disk or a claim back, a new node, and the claim itself."""
+        return (
+            EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),
+            EventHint(Subject.NODE, Change.ADD),
+            EventHint(Subject.CLAIM, Change.ADD, _after_claim),
+        )
+
+
+def clash(one: Volume, other: Volume) -> bool:
+    """Whether two volumes of different pods are one disk that cannot be on a node for both."""
+    if one.gce_persistent_disk is not None and other.gce_persistent_disk is not None:
+        gce, gce_of_other = one.gce_persistent_disk, other.gce_persistent_disk
+        return gce.pd_name == gce_of_other.pd_name and not (gce.read_only and gce_of_other.read_only)
+    if one.aws_elastic_block_store is not None and other.aws_elastic_block_store is not None:
+        return one.aws_elastic_block_store.volume_id == other.aws_elastic_block_store.volume_id
+    if one.iscsi is not None and other.iscsi is not None:
+        return one.iscsi.iqn == other.iscsi.iqn and not (one.iscsi.read_only and other.iscsi.read_only)
+    if one.rbd is not None and other.rbd is not None:
+        same = (one.rbd.pool, one.rbd.image) == (other.rbd.pool, other.rbd.image)
+        shared = not set(one.rbd.monitors).isdisjoint(other.rbd.monitors)
+        return same and shared and not (one.rbd.read_only and other.rbd.read_only)
+    return False
+
+
+def _clashing(pod: PodInfo, snapshot: Snapshot) -> Mask:
+    """(nodes,): where a disk of the pod is in use."""
+    use = snapshot.volume_use
+    found = np.zeros(len(snapshot.row_names), dtype=np.bool_)
+    for volume in pod.volumes:
+        key = disk_key(volume)
+        for row in use.where(key) if key is not None else ():
+            found[row] |= _clashes(volume, use.users(row))
+    return snapshot.of_rows(found)
+
+
+def _clashes(volume: Volume, others: Iterable[PodInfo]) -> bool:
+    return any(clash(volume, theirs) for other in others for theirs in other.volumes)
+
+
+def _claim_names(pod: PodInfo) -> list[str]:
+    return [
+        volume.persistent_volume_claim.claim_name
+        for volume in pod.volumes
+        if volume.persistent_volume_claim is not None
+    ]
+
+
+def _uses(state: _State, pod: PodInfo, other: PodInfo) -> int:
+    """How many times another pod uses claims that only one pod may use."""
+    if other.namespace != pod.namespace:
+        return 0
+    return sum(name in state.claims for name in _claim_names(other))
+
+
+def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
+    if old.namespace != pod.namespace:
+        return Hint.SKIP
+    freed = any(_clashes(volume, (old,)) for volume in pod.volumes)
+    shared = not set(_claim_names(pod)).isdisjoint(_claim_names(old))
+    return Hint.QUEUE if freed or shared else Hint.SKIP
+
+
+def _after_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if asks_for(pod, new, ephemeral=False) else Hint.SKIP

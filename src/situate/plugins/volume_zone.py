@@ -1,0 +1,138 @@
+"""VolumeZone: volumes labelled with a zone or a region can be used nowhere else (upstream plugins/volumezone)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.nodes import NodeTable
+from situate.framework.plugin import SKIPPED, PreFiltered
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import Code, Status, unresolvable
+from situate.framework.storage import Storage
+from situate.framework.verdict import Mask, Verdict, refuse
+from situate.objects.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from situate.plugins.in_tree_volumes import OLD_REGION, OLD_ZONE, REGION, ZONE, ZONES_DELIMITER
+from situate.plugins.volume_hints import asks_for
+
+Topology: TypeAlias = tuple[str, frozenset[str]]
+"""A label, and the values of which a node must have one."""
+
+_CONFLICT: Final = "node(s) had no available volume zone"
+_LABELS: Final = (OLD_ZONE, OLD_REGION, ZONE, REGION)
+_NEW_LABEL: Final = {OLD_ZONE: ZONE, OLD_REGION: REGION}
+
+
+class VolumeZone:
+    """Refuses nodes outside a volume's zones; a node without any such label is not told apart from them.
+
+    Claims of ephemeral volumes are not looked at, as upstream.
+    """
+
+    name = "VolumeZone"
+
+    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
+        """Skipped if no volume has such a label."""
+        if not pod.volumes:
+            return SKIPPED
+        found = _topologies_of(pod, snapshot.catalog.storage)
+        if isinstance(found, Status):
+            return PreFiltered(found)
+        return PreFiltered(state=found) if found else SKIPPED
+
+    def filter(self, state: tuple[Topology, ...], pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
+        """Unresolvable: no preemption moves a volume."""
+        outside = np.zeros(snapshot.count, dtype=np.bool_)
+        for topology in state:
+            outside |= snapshot.static((self.name, topology), partial(_outside, topology))
+        return refuse(outside, _CONFLICT, Code.UNRESOLVABLE)
+
+    def events(self) -> tuple[EventHint, ...]:
+        """What may give a claim its volume, or take a volume's labels or a node's to where they match."""
+        return (
+            EventHint(Subject.STORAGE_CLASS, Change.ADD, _after_class),
+            EventHint(Subject.NODE, Change.ADD | Change.LABELS),
+            EventHint(Subject.CLAIM, Change.ADD | Change.UPDATE, _after_claim),
+            EventHint(Subject.VOLUME, Change.ADD | Change.UPDATE, _after_volume),
+        )
+
+
+def _topologies_of(pod: PodInfo, storage: Storage) -> tuple[Topology, ...] | Status:
+    """What the pod's volumes demand, or why the pod as a whole is refused."""
+    found: list[Topology] = []
+    for each in pod.volumes:
+        if each.persistent_volume_claim is None:
+            continue
+        name = each.persistent_volume_claim.claim_name
+        if not name:
+            return unresolvable("PersistentVolumeClaim had no name")
+        claim = storage.claim(pod.namespace, name)
+        if claim is None:
+            return unresolvable(f'persistentvolumeclaim "{name}" not found')
+        if not claim.spec.volume_name:
+            problem = _unbound(claim, storage)
+            if problem:
+                return unresolvable(problem)
+            continue
+        volume = storage.volume(claim.spec.volume_name)
+        if volume is None:
+            return unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
+        found += _topologies(volume)
+    return tuple(dict.fromkeys(found))
+
+
+def _unbound(claim: PersistentVolumeClaim, storage: Storage) -> str:
+    """Why a claim without a volume keeps the pod waiting; empty if its volume is found for the pod's sake."""
+    name = claim.storage_class
+    if not name:
+        return "PersistentVolumeClaim had no pv name and storageClass name"
+    storage_class = storage.classes.get(name)
+    if storage_class is None:
+        return f'storageclass.storage.k8s.io "{name}" not found'
+    if storage_class.volume_binding_mode is None:
+        return f'VolumeBindingMode not set for StorageClass "{name}"'
+    return "" if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER else "PersistentVolume had no name"
+
+
+def _topologies(volume: PersistentVolume) -> tuple[Topology, ...]:
+    """A label with an empty zone in it demands nothing."""
+    found = []
+    for key in _LABELS:
+        value = volume.metadata.labels.get(key)
+        zones = [] if value is None else [zone.strip() for zone in value.split(ZONES_DELIMITER)]
+        if zones and all(zones):
+            found.append((key, frozenset(zones)))
+    return tuple(found)
+
+
+def _outside(topology: Topology, nodes: NodeTable) -> Mask:
+    key, values = topology
+
+    def holds(labels: Mapping[str, str]) -> bool:
+        if not any(label in labels for label in _LABELS):
+            return False
+        return labels.get(key, labels.get(_NEW_LABEL.get(key, key))) not in values
+
+    return nodes.labels.where(_LABELS, holds)
+
+
+def _after_class(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER else Hint.SKIP
+
+
+def _after_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> Hint:  # noqa: ARG001
+    return Hint.QUEUE if asks_for(pod, new, ephemeral=False) else Hint.SKIP
+
+
+def _after_volume(pod: PodInfo, old: PersistentVolume | None, new: PersistentVolume) -> Hint:  # noqa: ARG001
+    return Hint.SKIP if old is not None and _topologies(old) == _topologies(new) else Hint.QUEUE
