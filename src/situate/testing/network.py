@@ -25,7 +25,9 @@ from situate.sim.timeline import Due, Timeline
 class Answering(Protocol):
     """What answers requests at once: the in-memory API server without webhooks."""
 
-    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch: ...
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
+        """None is no answer ever; the caller waits for its time-out."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,8 @@ class Wire:
             if network.down or network.chance("request lost", weather.lose_request):
                 return
             answer = self._carry_out(request, weather)
+            if answer is None:
+                return
             if network.chance("answer lost", weather.lose_answer):
                 if isinstance(answer, Watch):
                     answer.close()
@@ -189,7 +193,7 @@ class Wire:
         finally:
             timer.cancel()
 
-    def _carry_out(self, request: Request, weather: Weather) -> Response | Watch:
+    def _carry_out(self, request: Request, weather: Weather) -> Response | Watch | None:
         network = self._network
         if network.chance("request refused", weather.refuse):
             return Response(503, _REFUSED, _JSON)
