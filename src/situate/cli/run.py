@@ -21,6 +21,7 @@ from situate.cli.reaching import Reaching
 from situate.cli.scheduling import require_setup
 from situate.cli.streams import complain
 from situate.framework.configuration import Extender
+from situate.framework.engine import Engine
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
@@ -43,6 +44,7 @@ from situate.scheduler.controller import SchedulerController
 from situate.scheduler.extenders import WHOLE_NODES, ApiDocuments, Extenders, wants_whole_nodes
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.setup import Setup
+from situate.scheduler.shadowing import ShadowReporter, ShadowScheduler
 from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
 from situate.vpod.controller.reporting import VPodMetrics
@@ -141,7 +143,8 @@ class _Composition:
         controllers = [*self._vpod(recorder)]
         listings = [controller.watched.wait_synced for controller in controllers]
         if setup is not None:
-            listings.append(self._scheduler(setup, recorder).watched.wait_synced)
+            scheduler = self._shadow(setup, recorder) if setup.shadow else self._scheduler(setup, recorder)
+            listings.append(scheduler.watched.wait_synced)
         manager.add(_FirstListing(listings))
         manager.add(_Reload(self._source, self._configuration, controllers, self._metrics))
         return manager
@@ -195,6 +198,19 @@ class _Composition:
             self._metrics.add_reflector(reflector)
         self._manager.add(controller)
         return controller
+
+    def _shadow(self, setup: Setup, recorder: EventRecorder) -> ShadowScheduler:
+        """Beside another scheduler: it has no performer, and so nothing that could bind."""
+        work = self._client(setup.rate.qps, setup.rate.burst)
+        reporter = ShadowReporter(self._metrics.registry, recorder.record if setup.shadow_events else None)
+        shadow = ShadowScheduler(
+            lambda: Engine(setup.profiles, setup.queue), work, reporter, reporter.tell, rng=random.Random()
+        )
+        self._health.add_readiness(shadow.name, shadow.not_ready)
+        for reflector in shadow.watched.reflectors():
+            self._metrics.add_reflector(reflector)
+        self._manager.add(shadow)
+        return shadow
 
     def _extending(self, extenders: Sequence[Extender], client: Client) -> Extenders:
         nodes: Store[Unstructured] = Store("whole nodes")

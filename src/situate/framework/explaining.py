@@ -55,9 +55,9 @@ class Question:
         """
         spec = msgspec.structs.replace(pod.spec, node_name="")
         info = engine.cache.reader.read(msgspec.structs.replace(pod, spec=spec))
-        snapshot = engine.snapshot.branch()
+        snapshot = engine.snapshot
         if info.uid in snapshot.placed:
-            snapshot = snapshot.forget(info)
+            snapshot = snapshot.branch().forget(info)
         name = pod.spec.scheduler_name
         return cls(
             engine.profiles[name], info, snapshot, engine.cache.reader, engine.nominations, engine.next_start(name)

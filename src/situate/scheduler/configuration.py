@@ -56,6 +56,8 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """The Lease whose holder binds."""
     shadow: bool = False
     """Decides beside another scheduler of the same name, and writes nothing."""
+    shadow_events: bool = False
+    """With `shadow`: an Event on each pod for which it would have chosen differently."""
     calls_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 48
     """Bindings and conditions that are under way at a time."""
     client: ClientRate = ClientRate()

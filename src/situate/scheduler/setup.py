@@ -46,6 +46,7 @@ class Setup:
     rate: ClientRate
     calls_in_flight: int
     shadow: bool
+    shadow_events: bool
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,6 +85,7 @@ def set_up(
         rate=settings.client if loaded is None else _rate(loaded),
         calls_in_flight=settings.calls_in_flight,
         shadow=settings.shadow,
+        shadow_events=settings.shadow_events,
     ), ()
 
 

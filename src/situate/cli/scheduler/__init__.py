@@ -7,6 +7,7 @@ import typer
 from situate.cli.scheduler.explain import explain
 from situate.cli.scheduler.record import record
 from situate.cli.scheduler.replay import replay
+from situate.cli.scheduler.shadow import shadow
 from situate.cli.scheduler.what_if import what_if
 
 _HELP = """Where pods go: why, why not, and what if. Nothing here writes to a cluster.
@@ -21,6 +22,8 @@ situate scheduler explain web-0 -n shop --dump cluster.json
 situate scheduler what-if -f deployment.yaml --profile packing.yaml
 situate scheduler record day.jsonl.gz --for 24h
 situate scheduler replay day.jsonl.gz --profile packing.yaml
+  beside a running scheduler:
+situate scheduler shadow --for 1h --profile packing.yaml
 """
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_HELP)
@@ -28,3 +31,4 @@ app.command(short_help="Say why a pod goes where it goes, or nowhere.")(explain)
 app.command("what-if", short_help="Show where pods would go, and how many more.")(what_if)
 app.command(short_help="Record a cluster, to be played again.")(record)
 app.command(short_help="Play a recording under another profile, and compare.")(replay)
+app.command(short_help="Compare a running scheduler's decisions with a profile's.")(shadow)

@@ -17,10 +17,10 @@ from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.progress import progress
 from situate.cli.reaching import server_version
+from situate.cli.scheduler.durations import seconds_of
 from situate.cli.streams import complain, say
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden
-from situate.objects.durations import BadDuration, parse_duration
 from situate.objects.quantity import BadQuantity, parse_quantity
 from situate.runtime.startup import run_process
 from situate.scheduler.recorder import Recorder
@@ -51,19 +51,9 @@ def record(
     if this process is killed, up to its last second.
     """
     with mendable_failures():
-        seconds = None if length is None else _seconds(length)
+        seconds = None if length is None else seconds_of(length, "--for")
         code = run_process(_record(file, seconds, _bytes(most), parts, kubeconfig, context))
     raise typer.Exit(code)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = parse_duration(text)
-    except BadDuration as problem:
-        raise WrongInput(f"--for {text}: {problem}") from None
-    if seconds <= 0:
-        raise WrongInput(f"--for {text}: allowed: more than none, such as 10m")
-    return seconds
 
 
 def _bytes(text: str) -> int:

@@ -1,0 +1,17 @@
+"""How long a command is to run."""
+
+from __future__ import annotations
+
+from situate.cli.failures import WrongInput
+from situate.objects.durations import BadDuration, parse_duration
+
+
+def seconds_of(text: str, option: str) -> float:
+    """More than none. Raises `WrongInput`, which names the option."""
+    try:
+        seconds = parse_duration(text)
+    except BadDuration as problem:
+        raise WrongInput(f"{option} {text}: {problem}") from None
+    if seconds <= 0:
+        raise WrongInput(f"{option} {text}: allowed: more than none, such as 10m")
+    return seconds

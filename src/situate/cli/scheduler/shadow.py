@@ -1,0 +1,149 @@
+"""`situate scheduler shadow`: beside a running scheduler, where and why another profile would choose differently."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.reaching import server_version
+from situate.cli.scheduler.durations import seconds_of
+from situate.cli.scheduler.options import ProfileOption
+from situate.cli.scheduler.profiles import Profiles, read_profiles
+from situate.cli.scheduler.world import Remarks
+from situate.cli.streams import complain, say
+from situate.framework.configuration import DEFAULT_SCHEDULER
+from situate.framework.engine import Engine
+from situate.kube.connect import connect, find_connection
+from situate.kube.errors import Forbidden
+from situate.runtime.logs import configure_logging
+from situate.runtime.startup import run_process
+from situate.scheduler.shadow import Decided, summary
+from situate.scheduler.shadowing import ShadowScheduler
+
+_COLUMNS: Final = (Column("pod"), Column("theirs"), Column("ours"), Column("result"), Column("why"))
+
+
+def shadow(
+    of: Annotated[str, typer.Option(help="The schedulerName of the pods.")] = DEFAULT_SCHEDULER,
+    length: Annotated[
+        str | None, typer.Option("--for", help="How long, such as 1h; default: until Ctrl-C.", show_default=False)
+    ] = None,
+    pods: Annotated[
+        int | None, typer.Option("--pods", min=1, help="End after so many decisions.", show_default=False)
+    ] = None,
+    profile: ProfileOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Watch another scheduler decide, decide about the same pods, and tell the differences. Nothing is written.
+
+    A node of theirs that is as good as ours agrees; -o wide shows those as well. Extenders are not asked. To do the
+    same all the time, with metrics, set `shadow: true` in the scheduler section of the configuration. Exits with 1 if
+    there was a difference.
+    """
+    with mendable_failures():
+        configure_logging("error")
+        seconds = None if length is None else seconds_of(length, "--for")
+        profiles = read_profiles(profile).for_names([of])
+        watching = _Watching(profiles, of, pods, output)
+        code = run_process(_watch(watching, seconds, kubeconfig, context))
+    raise typer.Exit(code)
+
+
+class _Watching:
+    """What was seen, and what is shown of it as it comes."""
+
+    def __init__(self, profiles: Profiles, of: str, most: int | None, form: Format) -> None:
+        self.remarks = Remarks(list(profiles.remarks))
+        self.decided: list[Decided] = []
+        self.stopped = asyncio.Event()
+        self.form = form
+        self._profiles = profiles
+        self._of = of
+        self._most = most
+
+    def engine(self) -> Engine:
+        return Engine(
+            [each for each in self._profiles.profiles if each.scheduler_name == self._of], self._profiles.queue
+        )
+
+    def tell(self, decided: Decided) -> None:
+        self.decided.append(decided)
+        if self._most is not None and len(self.decided) >= self._most:
+            self.stopped.set()
+
+
+async def _watch(watching: _Watching, seconds: float | None, kubeconfig: Path | None, context: str | None) -> ExitCode:
+    client = connect(find_connection(kubeconfig, context), random.Random())
+    loop = asyncio.get_running_loop()
+    for which in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(which, watching.stopped.set)
+    service = ShadowScheduler(watching.engine, client, watching.remarks, watching.tell, rng=random.Random())
+    try:
+        with contextlib.suppress(Forbidden):  # some clusters keep their version to themselves
+            await server_version(client)
+        running = asyncio.ensure_future(service.run())
+        watched = asyncio.ensure_future(service.watched.wait_synced())
+        watched.add_done_callback(lambda done: None if done.cancelled() else complain("watching; Ctrl-C ends it"))
+        stopping = asyncio.ensure_future(watching.stopped.wait())
+        await asyncio.wait((running, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for each in (stopping, watched):
+            each.cancel()
+        if running.done():
+            running.result()
+        running.cancel()
+        await asyncio.wait([running])
+        problem = service.not_ready()
+        if problem is not None:
+            watching.remarks.say(problem)
+    finally:
+        await client.close()
+    _print(watching, service.shadow.counts)
+    return ExitCode.DONE if all(each.agrees for each in watching.decided) else ExitCode.NO
+
+
+def _print(watching: _Watching, counts: dict[str, int]) -> None:
+    if watching.form in (Format.JSON, Format.YAML):
+        data = {
+            "decisions": len(watching.decided),
+            "counts": counts,
+            "pods": [_as_data(each) for each in watching.decided],
+            "remarks": watching.remarks.said,
+        }
+        print_data(data, watching.form)
+        return
+    for remark in watching.remarks.said:
+        complain(remark)
+    say(summary(counts))
+    shown = [each for each in watching.decided if watching.form is Format.WIDE or not each.agrees]
+    if shown:
+        print_table(_COLUMNS, [_row(each) for each in shown], watching.form)
+
+
+def _row(decided: Decided) -> tuple[object, ...]:
+    found = decided.comparison
+    theirs, ours = ("", "") if found is None else (found.theirs, found.ours)
+    return decided.name, theirs or "-", ours or "-", decided.result, decided.why or "-"
+
+
+def _as_data(decided: Decided) -> dict[str, Any]:
+    found = decided.comparison
+    data = {"pod": decided.name, "result": decided.result, "agrees": decided.agrees, "why": decided.why}
+    if found is not None:
+        data |= {
+            "theirs": found.theirs,
+            "ours": found.ours,
+            "totals": {"theirs": found.totals[1], "ours": found.totals[0]},
+            "plugins": {plugin: {"theirs": theirs, "ours": ours} for plugin, (ours, theirs) in found.shares.items()},
+        }
+    return data

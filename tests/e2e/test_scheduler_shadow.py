@@ -1,0 +1,107 @@
+"""A shadow beside the real kube-scheduler: every one of its choices is among the best, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.processes import environment
+from tests.controlplane.plane import ControlPlane, Options
+from tests.waiting import WITHIN_S, eventually
+
+pytestmark = pytest.mark.xdist_group("control-plane-with-scheduler")
+
+PODS = 30
+
+
+@pytest.fixture(scope="module")
+def plane(start_control_plane: Callable[[Options], ControlPlane]) -> ControlPlane:
+    """kube-scheduler without batching, which takes nodes over from one pod to the next without looking at others."""
+    flags = {
+        "kube-scheduler": ("--feature-gates=OpportunisticBatching=false",),
+        # nodes stay as they are made: nobody here would take away the taint of a new one
+        "kube-apiserver": ("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",),
+    }
+    return start_control_plane(Options(scheduler=True, flags=flags))
+
+
+def a_node(number: int) -> dict[str, Any]:
+    name = f"shadow-{number}"
+    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "ab"[number % 2]}
+    room = {"cpu": str(4 + number % 3 * 2), "memory": f"{8 + number}Gi", "pods": "20"}
+    taints = [{"key": "slow", "effect": "PreferNoSchedule"}] if number == 1 else []
+    if number == 2:
+        taints = [{"key": "gpu", "effect": "NoSchedule"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": taints},
+        "status": {"allocatable": room, "capacity": room},
+    }
+
+
+def a_pod(number: int) -> dict[str, Any]:
+    app = "abc"[number % 3]
+    spec: dict[str, Any] = {
+        "containers": [
+            {
+                "name": "main",
+                "image": "none",
+                "resources": {"requests": {"cpu": f"{100 + number * 37 % 500}m", "memory": f"{64 << number % 4}Mi"}},
+            }
+        ]
+    }
+    if app == "b":
+        selector = {"matchLabels": {"app": app}}
+        spec["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": selector,
+            }
+        ]
+    if number % 10 == 9:
+        spec["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"pod-{number}", "labels": {"app": app}},
+        "spec": spec,
+    }
+
+
+def test_the_real_kube_scheduler_chooses_nothing_that_a_shadow_cannot_explain(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    kubeconfig = plane.kubeconfig()
+    for number in range(6):
+        plane.request("POST", "/api/v1/nodes", a_node(number))
+    command = (sys.executable, "-m", "situate", "scheduler", "shadow", "--pods", str(PODS), "-o", "json")
+    with (tmp_path / "told").open("w+") as told, (tmp_path / "said").open("w+") as said:
+        shadow = subprocess.Popen(
+            (*command, "--kubeconfig", str(kubeconfig), "--for", f"{WITHIN_S:g}s"),
+            env=environment(tmp_path),
+            stdout=told,
+            stderr=said,
+        )
+        try:
+            eventually("the shadow watches", (tmp_path / "said").read_text)
+            for number in range(PODS):
+                plane.request("POST", "/api/v1/namespaces/default/pods", a_pod(number))
+            code = shadow.wait(timeout=2 * WITHIN_S)
+        finally:
+            shadow.kill()
+            shadow.wait()
+    found = json.loads((tmp_path / "told").read_text())
+    assert found["decisions"] == PODS, (tmp_path / "said").read_text()
+    assert [each for each in found["pods"] if not each["agrees"]] == []
+    assert (code, found["remarks"]) == (0, [])
+    assert found["counts"]["same"] + found["counts"]["equally good"] == PODS
