@@ -79,6 +79,9 @@ class Failed:
     pod: WaitingPod
     error: str
     plugin: str = ""
+    """Whose doing it was; empty if that is not known."""
+    cause: Exception | None = None
+    """What was raised where no plugin is known to have raised it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

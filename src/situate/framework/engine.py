@@ -227,8 +227,8 @@ class Engine:
             return None
         try:
             return self._go_on(waiting, steps, replies, now)
-        except PluginFailed as failed:
-            return self._failed(waiting, failed, now)
+        except Exception as problem:
+            return self._failed(waiting, problem, now)
 
     def _must_not_be_open(self) -> None:
         if self._open is not None:
@@ -241,12 +241,18 @@ class Engine:
             return None
         try:
             return self._decide(waiting, now)
-        except PluginFailed as failed:
-            return self._failed(waiting, failed, now)
+        except Exception as problem:
+            return self._failed(waiting, problem, now)
 
-    def _failed(self, waiting: WaitingPod, failed: PluginFailed, now: float) -> Failed:
+    def _failed(self, waiting: WaitingPod, problem: Exception, now: float) -> Failed:
+        """Whatever goes wrong in a pod's cycle ends that cycle alone.
+
+        What is no plugin's own exception may still be one's fault: it answered something of the wrong type or length.
+        """
         self.queue.put_back(waiting, now)
-        return Failed(waiting, str(failed), failed.plugin)
+        if isinstance(problem, PluginFailed):
+            return Failed(waiting, str(problem), problem.plugin)
+        return Failed(waiting, f"{type(problem).__name__}: {problem}", cause=problem)
 
     def schedule_run(self, now: float, most: int) -> list[Decision | PlacedRun | Asked]:
         """Takes the next pods through their scheduling cycles, at most so many; empty when no pod's turn has come.
@@ -262,17 +268,26 @@ class Engine:
         first = self.queue.pop()
         if first is None:
             return []
-        run = [first]
-        if self._batches and most > 1 and not self._interested(first.info):
-            run += self.queue.pop_like(first, most - 1, _equal)
+        if not self._batches or most < 2 or self._interested(first.info):
+            decision = self._settle(first, now)
+            return [] if decision is None else [decision]
+        run = [first, *self.queue.pop_like(first, most - 1, _equal)]
         decisions: list[Decision | PlacedRun | Asked] = []
         at = 0
+        together = True
         while at < len(run):
-            placed = self._place_run(run[at:]) if at + 1 < len(run) and self._may_run(first) else None
-            decision = placed or self._settle(run[at], now)
+            placed = self._place_run(run[at:]) if together and at + 1 < len(run) and self._may_run(first) else None
+            if placed is not None:
+                decisions.append(placed)
+                at += len(placed.pods)
+                continue
+            together = False  # what keeps one from it keeps the equal ones behind it from it as well
+            if at:
+                self.queue.take_off(run[at])
+            decision = self._settle(run[at], now)
             if decision is not None:
                 decisions.append(decision)
-            at += len(placed.pods) if placed is not None else 1
+            at += 1
         return decisions
 
     def _may_run(self, waiting: WaitingPod) -> bool:
@@ -289,7 +304,7 @@ class Engine:
             return None
         try:
             nodes = self._choosers[first.pod.spec.scheduler_name].choose_run(first, snapshot, len(run))
-        except PluginFailed:
+        except Exception:
             return None  # the pods' own cycles will say so
         if not len(nodes):
             return None
@@ -364,7 +379,7 @@ class Engine:
                 self.cache.promise(info.uid, reserved.storage)
             if rejection is None:
                 rejection, held = self.permits.ask(profile, waiting, node, now)
-        except PluginFailed:
+        except Exception:
             self._undo(info, node, now)
             raise
         if rejection is not None:
@@ -481,13 +496,14 @@ _Open: TypeAlias = tuple[WaitingPod, Steps[tuple[str, Choice] | Unplaced]]
 def _equal(one: WaitingPod, other: WaitingPod) -> bool:
     """Whether two pods make no difference to any decision, their own or others'."""
     left, right = one.info, other.info
+    pod = right.pod
     return (
         left.template is right.template
         and left.labels is right.labels
         and left.spread is right.spread
         and left.volumes == right.volumes
         and left.priority == right.priority
-        and not right.terminating
-        and not right.nominated
-        and not right.pod.spec.node_name
+        and pod.metadata.deletion_timestamp is None
+        and not pod.status.nominated_node_name
+        and not pod.spec.node_name
     )

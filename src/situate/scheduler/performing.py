@@ -143,7 +143,7 @@ class LivePerformer:
             case Refused():
                 self._refuse(decision, seconds)
             case Failed():
-                self._fail(decision.pod.info, decision.error, seconds)
+                self._fail(decision.pod.info, decision.error, seconds, decision.cause)
             case Waiting():
                 pass  # the engine gives it out again when its permits are there, or have run out
             case _:
@@ -191,8 +191,8 @@ class LivePerformer:
             else:
                 self._dispatcher.submit(_Eviction(self, eviction, refused.pod.info, node, ended))
 
-    def _fail(self, info: PodInfo, error: str, seconds: float) -> None:
-        self._means.reporter.failed(info, error, seconds)
+    def _fail(self, info: PodInfo, error: str, seconds: float, cause: Exception | None = None) -> None:
+        self._means.reporter.failed(info, error, seconds, cause)
         claim = Claim(POD_SCHEDULED, "False", SCHEDULER_ERROR, error)
         self._dispatcher.submit(_Status(self, info.key, info.uid, StatusChange(claim)))
 

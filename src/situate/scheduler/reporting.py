@@ -69,9 +69,9 @@ class Reporter:
             self.metrics.preemption_attempted()
         return message
 
-    def failed(self, info: PodInfo, error: str, seconds: float) -> None:
-        """Something broke on the way; the pod is tried again."""
-        self._log.error("a pod could not be scheduled", pod=str(info), error=error)
+    def failed(self, info: PodInfo, error: str, seconds: float, cause: Exception | None) -> None:
+        """Something broke on the way; the pod is tried again. `cause`: of what may be a defect of ours."""
+        self._log.error("a pod could not be scheduled", pod=str(info), error=error, exc_info=cause)
         self._tell(info, WARNING, "FailedScheduling", SCHEDULING, error)
         self.metrics.attempt(info.pod.spec.scheduler_name, results.ERROR, seconds)
 

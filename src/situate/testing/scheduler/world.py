@@ -118,6 +118,8 @@ class SchedulerWorld:
         """Reasons of the Events that were recorded."""
         self.notes: list[tuple[str, str, str]] = []
         """Object, reason and words of those Events."""
+        self.registry = CollectorRegistry()
+        """Metrics of the process that was started last."""
         self.told: list[Callable[[Request, Response | Watch, Identity], None]] = []
         """Told of every request of a process that was carried out, and its answer."""
         self._step_due: float | None = None
@@ -197,6 +199,7 @@ class SchedulerWorld:
         identity = f"scheduler-{self._names}"
         wire = self.network.wire(Identity(identity, ("system:authenticated",)))
         made: list[SchedulerController] = []
+        self.registry = CollectorRegistry()
 
         def main() -> Coroutine[Any, Any, None]:
             return _run(made)
@@ -208,7 +211,7 @@ class SchedulerWorld:
                 Client(wire),
                 Candidacy(NAMESPACE, identity, TIMES),
                 record=self._record,
-                metrics=SchedulerMetrics(CollectorRegistry()),
+                metrics=SchedulerMetrics(self.registry),
                 wall=self.wall,
                 rng=Random(f"{identity} {self.rng.random()}"),
                 extending=NoExtenders(),
