@@ -23,6 +23,7 @@ from situate.plugins.volume_binding_args import VolumeBindingArgs
 from situate.plugins.volume_restrictions import VolumeRestrictions
 from situate.plugins.volume_zone import VolumeZone
 from tests.plugins.twins import node_volume_limits, volume_binding, volume_restrictions, volume_zone
+from tests.plugins.twins.stored import claim_of, find_claim, is_owned
 from tests.plugins.twins.world import PASS, Answer, World
 from tests.plugins.vector import Vectors
 from tests.plugins.volume_worlds import CLAIMS, VOLUMES, Case, a_claim, a_pod, a_volume, volume_worlds
@@ -41,7 +42,12 @@ TWINS: dict[str, tuple[Any, RefusalTwin, FilterTwin]] = {
 
 def readable(pod: Pod, world: World) -> bool:
     """Whether no volume of it raises: foreign claims have a test of their own."""
-    return not volume_binding.refusal(pod, world).endswith("(pod is not owner)")
+    for volume in pod.spec.volumes:
+        name = claim_of(pod, volume)
+        claim = find_claim(world, pod, name) if name is not None else None
+        if volume.ephemeral is not None and claim is not None and not is_owned(claim, pod):
+            return False
+    return True
 
 
 def check(vectors: Vectors, plugin: Any, refusal: RefusalTwin, twin: FilterTwin, pod: Pod, world: World) -> str:

@@ -11,9 +11,9 @@ from situate.framework import cycle
 from situate.framework.batches import place_run
 from situate.framework.classes import INFEASIBLE, Classes, PodClass, reads
 from situate.framework.cycle import Feasibility, Nominations, Prepared, call
-from situate.framework.plugin import Reads, Scores
+from situate.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin, Reads, Scores, about_claims
 from situate.framework.pods import PodInfo
-from situate.framework.profile import ALL_NODES, Profile
+from situate.framework.profile import ALL_NODES, Profile, Weighted
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Indices, Mask
@@ -35,16 +35,38 @@ class Choice:
     """So many of them would do."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Beyond:
+    """The plugins that look beyond the node."""
+
+    pre_filters: tuple[PreFilterPlugin, ...]
+    filters: tuple[FilterPlugin, ...]
+    pre_scores: tuple[PreScorePlugin, ...]
+    scores: tuple[Weighted, ...]
+
+    @classmethod
+    def of(cls, profile: Profile, *, claims: bool) -> _Beyond:
+        """Those that have a say about a pod with claims, or about one without."""
+
+        def heard(plugin: object) -> bool:
+            return reads(plugin) is Reads.CLUSTER and (claims or not about_claims(plugin))
+
+        return cls(
+            tuple(plugin for plugin in profile.pre_filter if heard(plugin)),
+            tuple(plugin for plugin in profile.filter if heard(plugin)),
+            tuple(plugin for plugin in profile.pre_score if heard(plugin)),
+            tuple(each for each in profile.score if heard(each.plugin)),
+        )
+
+
 class Chooser:
     """Of one profile; remembers where the next round of visits starts, and what is known per class."""
 
     def __init__(self, profile: Profile, *, by_class: bool) -> None:
         self._profile = profile
         self._classes = Classes(profile) if by_class and profile.percentage_of_nodes_to_score >= ALL_NODES else None
-        self._pre_filters = tuple(plugin for plugin in profile.pre_filter if reads(plugin) is Reads.CLUSTER)
-        self._filters = tuple(plugin for plugin in profile.filter if reads(plugin) is Reads.CLUSTER)
-        self._pre_scores = tuple(plugin for plugin in profile.pre_score if reads(plugin) is Reads.CLUSTER)
-        self._scores = tuple(each for each in profile.score if reads(each.plugin) is Reads.CLUSTER)
+        self._for_claims = _Beyond.of(profile, claims=True)
+        self._for_others = _Beyond.of(profile, claims=False)
         self.next_start = 0
         """Where the next round of visits starts."""
 
@@ -75,25 +97,19 @@ class Chooser:
         none = np.zeros(0, dtype=np.intp)
         if classes is None or pod.template.host_ports or pod.pod.spec.node_name:
             return none
-        prepared = cycle.prepare(self._pre_filters, pod, snapshot)
+        beyond = self._beyond(pod)
+        prepared = cycle.prepare(beyond.pre_filters, pod, snapshot)
         if not prepared.status.ok or prepared.only is not None:
             return none
-        if any(plugin.name not in prepared.skipped for plugin in self._filters):
+        if any(plugin.name not in prepared.skipped for plugin in beyond.filters):
             return none
         known = classes.of(pod, snapshot)
-        if known is None or not known.passes.any() or self._scores_beyond(known.passes, pod, snapshot, prepared):
+        if known is None or not known.passes.any() or _have_a_say(beyond, known.passes, pod, snapshot, prepared):
             return none
         return place_run(classes, known, pod, snapshot, count)
 
-    def _scores_beyond(self, passes: Mask, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> bool:
-        """Whether a plugin that looks beyond the node has a say in the totals."""
-        view = snapshot.at(np.flatnonzero(passes))
-        skipped = {
-            plugin.name
-            for plugin in self._pre_scores
-            if call(plugin, "PreScore", plugin.pre_score, prepared.states.get(plugin.name), pod, view).code is Code.SKIP
-        }
-        return any(weighted.name not in skipped for weighted in self._scores)
+    def _beyond(self, pod: PodInfo) -> _Beyond:
+        return self._for_claims if pod.has_claims else self._for_others
 
     def _find_at(self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, node: int) -> Choice | None:
         """The promised node, if it will do."""
@@ -124,62 +140,79 @@ class Chooser:
 
     def _choose_by_class(self, classes: Classes, pod: PodInfo, snapshot: Snapshot, tie: Tie) -> Choice | None:
         """None where only the plain path can tell more: nothing is feasible, or a plugin rejects the pod as a whole."""
-        prepared = cycle.prepare(self._pre_filters, pod, snapshot)
+        beyond = self._beyond(pod)
+        prepared = cycle.prepare(beyond.pre_filters, pod, snapshot)
         if not prepared.status.ok:
             return None
         known = classes.of(pod, snapshot)
         if known is None:
             return None
-        passes = self._passes(known, pod, snapshot, prepared)
-        total = known.total if passes is known.passes else self._among(known, pod, passes)
-        if self._scores:
-            total = self._with_cluster_scores(total, passes, pod, snapshot, prepared)
+        passes = _passing(beyond, known, pod, snapshot, prepared)
+        total = known.total if passes is known.passes else _among(known, pod, passes)
+        if beyond.scores:
+            total = _with_scores(beyond, total, passes, pod, snapshot, prepared)
         feasible = int(np.count_nonzero(passes))
         return Choice(tie(total), snapshot.count, feasible) if feasible else None
 
-    def _passes(self, known: PodClass, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Mask:
-        """The class's own mask where no other plugin narrows it."""
-        passes = known.passes
-        if prepared.only is not None:
-            passes = passes & prepared.only
-        for plugin in self._filters:
-            if plugin.name not in prepared.skipped:
-                state = prepared.states.get(plugin.name)
-                passes = passes & call(plugin, "Filter", plugin.filter, state, pod, snapshot).passes
-        return passes
 
-    def _among(self, known: PodClass, pod: PodInfo, passes: Mask) -> Scores:
-        """The class's totals where fewer nodes are feasible, to which normalized scores then relate."""
-        total = np.where(passes, known.total, INFEASIBLE)
-        if not passes.any():
-            return total
-        for each in known.relative:
-            total[passes] += each.among(pod, passes) - each.share[passes]
+def _have_a_say(beyond: _Beyond, passes: Mask, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> bool:
+    """Whether one of the plugins scores the pod."""
+    view = snapshot.at(np.flatnonzero(passes))
+    skipped = {
+        plugin.name
+        for plugin in beyond.pre_scores
+        if call(plugin, "PreScore", plugin.pre_score, prepared.states.get(plugin.name), pod, view).code is Code.SKIP
+    }
+    return any(weighted.name not in skipped for weighted in beyond.scores)
+
+
+def _passing(beyond: _Beyond, known: PodClass, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Mask:
+    """The class's own mask where no other plugin narrows it."""
+    passes = known.passes
+    if prepared.only is not None:
+        passes = passes & prepared.only
+    for plugin in beyond.filters:
+        if plugin.name not in prepared.skipped:
+            state = prepared.states.get(plugin.name)
+            passing: Mask = call(plugin, "Filter", plugin.filter, state, pod, snapshot).passes
+            if not passing.all():
+                passes = passes & passing
+    return passes
+
+
+def _among(known: PodClass, pod: PodInfo, passes: Mask) -> Scores:
+    """The class's totals where fewer nodes are feasible, to which normalized scores then relate."""
+    total = np.where(passes, known.total, INFEASIBLE)
+    if not passes.any():
         return total
+    for each in known.relative:
+        total[passes] += each.among(pod, passes) - each.share[passes]
+    return total
 
-    def _with_cluster_scores(
-        self, total: Scores, passes: Mask, pod: PodInfo, snapshot: Snapshot, prepared: Prepared
-    ) -> Scores:
-        """With the scores of plugins that look beyond the node."""
-        nodes: Indices = np.flatnonzero(passes)
-        if len(nodes) < 2:  # the only one is taken unscored
-            return total
-        view = snapshot.at(nodes)
-        states = dict(prepared.states)
-        skipped: set[str] = set()
-        for plugin in self._pre_scores:
-            found = call(plugin, "PreScore", plugin.pre_score, states.get(plugin.name), pod, view)
-            if found.code is Code.SKIP:
-                skipped.add(plugin.name)
-            else:
-                states[plugin.name] = found.state
-        added = None
-        for weighted in self._scores:
-            if weighted.name not in skipped:
-                share = cycle.share(weighted, states.get(weighted.name), pod, view)
-                added = share if added is None else added + share
-        if added is None:
-            return total
-        together = total.copy()
-        together[nodes] += added
-        return together
+
+def _with_scores(
+    beyond: _Beyond, total: Scores, passes: Mask, pod: PodInfo, snapshot: Snapshot, prepared: Prepared
+) -> Scores:
+    """With the scores of the plugins."""
+    nodes: Indices = np.flatnonzero(passes)
+    if len(nodes) < 2:  # the only one is taken unscored
+        return total
+    view = snapshot.at(nodes)
+    states = dict(prepared.states)
+    skipped: set[str] = set()
+    for plugin in beyond.pre_scores:
+        found = call(plugin, "PreScore", plugin.pre_score, states.get(plugin.name), pod, view)
+        if found.code is Code.SKIP:
+            skipped.add(plugin.name)
+        else:
+            states[plugin.name] = found.state
+    added = None
+    for weighted in beyond.scores:
+        if weighted.name not in skipped:
+            share = cycle.share(weighted, states.get(weighted.name), pod, view)
+            added = share if added is None else added + share
+    if added is None:
+        return total
+    together = total.copy()
+    together[nodes] += added
+    return together

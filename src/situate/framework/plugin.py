@@ -45,6 +45,11 @@ class Reads(Enum):
     """Anything: true for one decision. What a plugin reads that does not say."""
 
 
+def about_claims(plugin: object) -> bool:
+    """Whether the plugin skips every pod that has neither volumes nor resource claims; it says so by an attribute."""
+    return getattr(plugin, "about_claims", False)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PreFiltered:
     """The answer of PreFilter."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from sys import intern
+from sys import intern
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -96,6 +97,11 @@ class PodInfo:
     @property
     def name(self) -> str:
         return self.key[1]
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether it has volumes of kinds that decide, or claims devices."""
+        return bool(self.volumes or self.pod.spec.resource_claims)
 
     @property
     def terminating(self) -> bool:

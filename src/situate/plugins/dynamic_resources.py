@@ -27,6 +27,7 @@ class DynamicResources:
     """Refuses every pod with `spec.resourceClaims`."""
 
     name = "DynamicResources"
+    about_claims = True
     arguments = DynamicResourcesArgs
 
     def __init__(self, arguments: DynamicResourcesArgs = DynamicResourcesArgs()) -> None:  # noqa: B008  # frozen

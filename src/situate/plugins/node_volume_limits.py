@@ -38,6 +38,7 @@ class NodeVolumeLimits:
     """Refuses nodes that would get more volumes of a driver than their CSINode allows; preemption may help."""
 
     name = "NodeVolumeLimits"
+    about_claims = True
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
         """Skipped for a pod whose volumes no driver attaches."""

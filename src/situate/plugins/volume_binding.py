@@ -44,6 +44,7 @@ class VolumeBinding:
     """Refuses nodes for all that is wrong there; no preemption helps."""
 
     name = "VolumeBinding"
+    about_claims = True
     arguments = VolumeBindingArgs
 
     def __init__(self, arguments: VolumeBindingArgs = VolumeBindingArgs()) -> None:  # noqa: B008  # frozen

@@ -37,6 +37,7 @@ class VolumeRestrictions:
     """Refuses nodes where a disk is in use that cannot be shared, and all of them while a claim of one pod is."""
 
     name = "VolumeRestrictions"
+    about_claims = True
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
         """Skipped without such disks and claims. Claims of ephemeral volumes are the pod's own, and not looked at."""

@@ -40,6 +40,7 @@ class VolumeZone:
     """
 
     name = "VolumeZone"
+    about_claims = True
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
         """Skipped if no volume has such a label."""
