@@ -22,7 +22,9 @@ from situate.framework.verdict import Indices, Mask
 _SLACK: Final = 16
 """Scores are whole numbers, so that a node may take so many pods before it is not the best any more."""
 _ENTRIES: Final = 2**20
-"""Entries that are worked out together, so that memory stays bounded: some 100 bytes each."""
+"""Entries of one run, so that memory stays bounded: some 10 bytes each."""
+_TOGETHER: Final = 2**13
+"""Entries that are worked out together: their columns stay in the processor's cache, which is twice as fast."""
 
 
 def place_run(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapshot, count: int) -> Indices:
@@ -34,7 +36,7 @@ def place_run(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapsho
     nodes = _candidates(known, count)
     if not len(nodes):
         return nodes
-    depth = max(1, min(count, 4 * (count // len(nodes)) + _SLACK, _ENTRIES // len(nodes)))
+    depth = max(1, min(count, 2 * (count // len(nodes)) + _SLACK, _ENTRIES // len(nodes)))
     totals = _totals(classes, known, pod, snapshot, nodes, depth)
     reached = np.minimum.accumulate(totals, axis=1).ravel()
     order = np.argsort(-reached, kind="stable")[:count]
@@ -60,10 +62,15 @@ def _totals(
     classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapshot, nodes: Indices, depth: int
 ) -> NDArray[np.int16]:
     """(nodes, depth): the total for one more pod when 0, 1, .. further ones are there; they fit 16 bits."""
-    where = np.repeat(nodes, depth)
-    further = np.tile(np.arange(depth, dtype=np.int64), len(nodes))
-    view = snapshot.loaded(pod, where, further)
-    return classes.totals(known, pod, view, where).reshape(len(nodes), depth).astype(np.int16)
+    totals = np.empty((len(nodes), depth), dtype=np.int16)
+    step = max(1, _TOGETHER // depth)
+    for begin in range(0, len(nodes), step):
+        some = nodes[begin : begin + step]
+        where = np.repeat(some, depth)
+        further = np.tile(np.arange(depth, dtype=np.int64), len(some))
+        view = snapshot.loaded(pod, where, further)
+        totals[begin : begin + step] = classes.totals(known, pod, view, where).reshape(len(some), depth)
+    return totals
 
 
 def _decisive(known: PodClass) -> Mask:

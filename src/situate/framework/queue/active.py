@@ -67,8 +67,11 @@ class ActiveQueue:
                 found.append(heapq.heappop(source)[2])
                 continue
             bound = self._least_beside(source)
-            while len(found) < most and source and (bound is None or source[0][:2] < bound):
-                pod = source[0][2]
+            while source and len(found) < most:
+                entry = source[0]
+                pod = entry[2]
+                if bound is not None and entry[:2] >= bound:
+                    break
                 if pod.place is Place.ACTIVE:
                     if not alike(first, pod):
                         break

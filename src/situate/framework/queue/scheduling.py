@@ -120,19 +120,20 @@ class SchedulingQueue:
         if pod is None and self._settings.pop_from_backoff:
             pod = self._backing_off.pop_early()
         if pod is not None:
-            self._take_off(pod)
+            self.take_off(pod)
         return pod
 
     def pop_like(
         self, first: WaitingPod, most: int, alike: Callable[[WaitingPod, WaitingPod], bool]
     ) -> list[WaitingPod]:
-        """The active pods right behind `first`, as long as they are like it, at most so many; in flight as well."""
-        pods = self._active.pop_like(first, most, alike)
-        for pod in pods:
-            self._take_off(pod)
-        return pods
+        """The active pods right behind `first`, as long as they are like it, at most so many.
 
-    def _take_off(self, pod: WaitingPod) -> None:
+        They are in flight only from `take_off` on; those that are placed at once with the first one never are.
+        """
+        return self._active.pop_like(first, most, alike)
+
+    def take_off(self, pod: WaitingPod) -> None:
+        """The cycle of a pod from `pop_like` begins."""
         pod.place = Place.IN_FLIGHT
         pod.attempts += 1
         pod.backoff_until = None
@@ -150,12 +151,13 @@ class SchedulingQueue:
             self._forget_events()
 
     def done_run(self, pods: Sequence[WaitingPod]) -> None:
-        """`done` for each."""
+        """`done` for each, whether it was in flight or not."""
+        first = self._in_flight.pop(pods[0].info.uid, None)
         for pod in pods:
             uid = pod.info.uid
-            del self._in_flight[uid]
             del self._pods[uid]
             pod.place = Place.DONE
+            pod.attempts += pod is not first
             self._binding[uid] = pod
         self._forget_events()
 
