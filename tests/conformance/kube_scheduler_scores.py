@@ -29,6 +29,7 @@ from situate.plugins.normalizing import default_normalize
 from situate.plugins.pod_topology_spread import PodTopologySpread
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from situate.plugins.priority_sort import PrioritySort
+from situate.plugins.resource_use import Asked
 from situate.plugins.taint_toleration import TaintToleration
 from tests.conformance.kube_scheduler_cases import arguments, feasible, incoming, pod, scores_expected, world
 from tests.conformance.outcome import PASSED, Case, CaseRunner, Outcome, UnknownOperationError, failed, optional
@@ -126,8 +127,10 @@ class _Evenness(NodeResourcesBalancedAllocation):
     Since 1.36 the score is what the pod changes about it; the tests of the twins and the differential test show that.
     """
 
-    def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
-        return evenness([use for use, _ in self.uses(pod, snapshot)], snapshot.count)
+    def score(self, state: Asked | None, pod: PodInfo, snapshot: Snapshot) -> Scores:
+        assert state is not None
+        scores: Scores = evenness(state, snapshot)[1]
+        return scores
 
 
 def balanced(case: Case) -> Outcome:

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from situate.framework.plugin import (
     HIGHEST,
     Diagnosis,
+    FilterPlugin,
     Plugin,
     PreFilterPlugin,
+    Reads,
     Scores,
 )
 from situate.framework.pods import PodInfo
@@ -147,7 +149,34 @@ def find_feasible(
         if passes[node]:
             verdicts = (*verdicts, *_with_nominated(profile, pod, snapshot, prepared, node, others))
             passes[node] = all(verdict.passes[node] for _, verdict in verdicts)
+    if nominations and not passes.any():
+        verdicts = (*_crowded(profile, pod, snapshot, prepared, verdicts, nominations), *verdicts)
     return Feasibility(snapshot, prepared, passes, verdicts)
+
+
+def _crowded(
+    profile: Profile,
+    pod: PodInfo,
+    snapshot: Snapshot,
+    prepared: Prepared,
+    verdicts: Sequence[tuple[str, Verdict]],
+    nominations: Nominations,
+) -> list[tuple[str, Verdict]]:
+    """What is said of promised nodes that would not do without those pods either: as upstream, with them first.
+
+    Not of nodes that are refused before anything is asked that pods there could change.
+    """
+    settled = np.zeros(snapshot.count, dtype=np.bool_) if prepared.only is None else ~prepared.only
+    for plugin, (_, verdict) in zip(_asked(profile, prepared), verdicts, strict=False):
+        if getattr(plugin, "reads", Reads.CLUSTER) is not Reads.NODE:
+            break
+        settled |= ~verdict.passes
+    return [
+        told
+        for node, others in nominations.items()
+        if not settled[node]
+        for told in _with_nominated(profile, pod, snapshot, prepared, node, others)
+    ]
 
 
 def run_filters(
@@ -155,12 +184,15 @@ def run_filters(
 ) -> tuple[tuple[str, Verdict], ...]:
     """Filter, in order, over the nodes of the snapshot, which may be a part of all."""
     verdicts = []
-    for plugin in profile.filter:
-        name = plugin.name
-        if name not in prepared.skipped:
-            verdict = call(plugin, "Filter", plugin.filter, prepared.states.get(name), pod, snapshot)
-            verdicts.append((name, verdict))
+    for plugin in _asked(profile, prepared):
+        state = prepared.states.get(plugin.name)
+        verdicts.append((plugin.name, call(plugin, "Filter", plugin.filter, state, pod, snapshot)))
     return tuple(verdicts)
+
+
+def _asked(profile: Profile, prepared: Prepared) -> list[FilterPlugin]:
+    """The filters that PreFilter has not dropped, in order."""
+    return [plugin for plugin in profile.filter if plugin.name not in prepared.skipped]
 
 
 def _with_nominated(

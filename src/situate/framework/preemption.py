@@ -259,14 +259,15 @@ class _Trial:
 
     def refusal(self) -> Verdict | None:
         """Of the first filter that does not let the pod onto the node now; None if all do."""
-        found = self._first(self._alone, self._prepared)
-        if found is not None or not self._promised:
-            return found
-        alone, prepared = self._alone, self._prepared
-        for other in self._promised:
-            alone = alone.assume(allotted(self._profile, other, alone), 0)
-            prepared = with_pod(self._profile, self._pod, prepared, other, self._node, self._snapshot)
-        return self._first(alone, prepared)
+        if self._promised:
+            alone, prepared = self._alone, self._prepared
+            for other in self._promised:
+                alone = alone.assume(allotted(self._profile, other, alone), 0)
+                prepared = with_pod(self._profile, self._pod, prepared, other, self._node, self._snapshot)
+            crowded = self._first(alone, prepared)
+            if crowded is not None:
+                return crowded
+        return self._first(self._alone, self._prepared)
 
     def _first(self, alone: Snapshot, prepared: Prepared) -> Verdict | None:
         for plugin in self._profile.filter:

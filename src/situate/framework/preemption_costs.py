@@ -106,17 +106,15 @@ def costs(
     room = [_room(need, snapshot, nodes) + lower.summed(amounts) for need, amounts in zip(needs, asked, strict=True)]
     hopeless = lower.number == 0
     reasons = {no_victims: int(np.count_nonzero(hopeless))}
-    # A node has to do without the pods that it is promised to, for all filters, and then with them.
-    for promised in (False, True) if nominations and checks.complete else (False,):
-        if promised:
-            for need, free in zip(needs, room, strict=True):
-                _take_promised(need, free, nodes, nominations)
-        frees = iter(room)
-        for step in checks.steps:
-            if isinstance(step, tuple):
-                _check_amounts(step, [next(frees) for _ in step], hopeless, reasons)
-            elif not promised:
-                _check_for_good(step, nodes, hopeless, reasons)
+    # A node has to do with the pods that it is promised to, as upstream asks first; then it does without them as well.
+    for need, free in zip(needs, room, strict=True):
+        _take_promised(need, free, nodes, nominations)
+    frees = iter(room)
+    for step in checks.steps:
+        if isinstance(step, tuple):
+            _check_amounts(step, [next(frees) for _ in step], hopeless, reasons)
+        else:
+            _check_for_good(step, nodes, hopeless, reasons)
 
     def victims_on(node: int) -> list[PodInfo]:
         return lower.victims_on(int(np.searchsorted(nodes, node)), snapshot.placed, asked, room)
