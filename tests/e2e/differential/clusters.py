@@ -27,10 +27,12 @@ def draw_cluster(draw: Draw) -> Cluster:
         "pods": [],
     }
     busy = draw.one((1, 2, 4))
-    for node in nodes:
-        for number in range(draw.number(0, busy)):
-            name = node["metadata"]["name"]
-            cluster["pods"].append(_in_place(draw, f"{name}-{number}", name))
+    homes = [node["metadata"]["name"] for node in nodes for _ in range(draw.number(0, busy))]
+    starts = draw.some(range(len(homes)), len(homes), len(homes))
+    cluster["pods"] += [
+        _in_place(draw, f"{node}-{number}", node, start)
+        for number, (node, start) in enumerate(zip(homes, starts, strict=True))
+    ]
     if draw.chance(0.4):
         cluster["pods"] += [_promised(draw, number, nodes) for number in range(draw.number(1, 2))]
     return cluster
@@ -80,7 +82,11 @@ def _taints(draw: Draw) -> list[Object]:
 
 
 def _service(draw: Draw, number: int) -> Object:
-    spec: Object = {"clusterIP": "None", "ports": [{"port": 80}], **draw.maybe(0.9, "selector", lambda: {"app": "a", **draw.labels()})}
+    spec: Object = {
+        "clusterIP": "None",
+        "ports": [{"port": 80}],
+        **draw.maybe(0.9, "selector", lambda: {"app": "a", **draw.labels()}),
+    }
     return {"metadata": {"name": f"service-{number}", "namespace": draw.one(NAMESPACES[:2])}, "spec": spec}
 
 
@@ -116,21 +122,28 @@ def _budget(draw: Draw, number: int) -> Object:
     }
 
 
-def _in_place(draw: Draw, name: str, node: str) -> Object:
-    """A pod on a node: running for some time, on its way out, done, or under resize."""
+def _in_place(draw: Draw, name: str, node: str, start: int) -> Object:
+    """A pod on a node: running for some time, on its way out, done, or under resize.
+
+    No two have started in the same second: of two equally important pods kube-scheduler takes any for the more
+    important one, and without a start time even each before the other (pkg/scheduler/util/utils.go MoreImportantPod).
+    """
     pod = draw_pod(draw, name, Theme.IN_PLACE)
     pod["spec"]["nodeName"] = node
     if draw.chance(0.08):
         pod["metadata"]["deletionTimestamp"] = "soon"
         pod["spec"]["terminationGracePeriodSeconds"] = 3600
-    status: Object = {"phase": "Running", "startTime": f"2026-01-01T0{draw.number(0, 5)}:00:00Z"}
+    status: Object = {"phase": "Running", "startTime": started(start)}
     if draw.chance(0.04):
         status["phase"] = draw.one(("Succeeded", "Failed"))
     elif draw.chance(0.1):
         status |= _resizing(draw, pod)
-    if draw.chance(0.6) or status["phase"] != "Running" or len(status) > 2:
-        pod["status"] = status
-    return pod
+    return {**pod, "status": status}
+
+
+def started(number: int) -> str:
+    """A time of its own for each."""
+    return f"2026-01-01T{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}Z"
 
 
 def _resizing(draw: Draw, pod: Object) -> Object:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.e2e.differential.api import Object
-from tests.e2e.differential.clusters import draw_cluster
+from tests.e2e.differential.clusters import draw_cluster, started
 from tests.e2e.differential.comparing import counted, differences, victims_differ
 from tests.e2e.differential.drawing import Draw
 from tests.e2e.differential.objects import Cluster, key_of
@@ -15,6 +15,8 @@ from tests.e2e.differential.pods import INCOMING, Theme, draw_pod
 from tests.e2e.differential.theirs import Change, KubeScheduler, Theirs, decided, told_of
 
 PODS_EACH = 50
+_LATER = 36_000
+"""Seconds after the first pods in place have started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,8 @@ class _Life:
         self._cluster = scheduler.begin(wanted)
         self._pods = {pod["metadata"]["uid"]: pod for pod in self._cluster["pods"]}
         self._ours = Ours(self._cluster)
-        self._deleted: set[str] = set()
-        """Uids of pods that we have taken away; what the watch still tells of them is over."""
+        self._begun = _LATER
+        """When the last pod has started, in seconds."""
 
     def post(self, pod: Object) -> str:
         """Its uid."""
@@ -102,7 +104,7 @@ class _Life:
         return self._see(Change(self._scheduler.change(gated, {"spec": {"schedulingGates": []}}), gone=False))
 
     def decide(self, uid: str) -> None:
-        """Has both decide about the pod, and compares; a pod that is refused is deleted."""
+        """Has both decide about the pod, and compares; then it starts, or is deleted if it was refused."""
         pod, before = self._pods[uid], self._snapshot(uid)
         answer = self._ours.answer(uid)
         ended = self._wait(uid)
@@ -117,8 +119,11 @@ class _Life:
             )
         else:
             self.played.counts += counted(theirs, answer)
-        if not self._pods[uid]["spec"].get("nodeName"):
-            self._deleted.add(uid)
+        if self._pods[uid]["spec"].get("nodeName"):
+            self._begun += 1
+            status = {"phase": "Running", "startTime": started(self._begun)}
+            self._see(Change(self._scheduler.change_status(self._pods[uid], status), gone=False))
+        else:
             self._scheduler.delete(self._pods[uid])
             self._see(Change(self._pods[uid], gone=True))
 
@@ -153,9 +158,11 @@ class _Life:
         return ended
 
     def _next_change(self) -> Change:
-        while (change := self._scheduler.next_change()).uid in self._deleted:
-            pass
-        return change
+        """Of pods that are still of interest."""
+        while True:
+            change = self._scheduler.next_change()
+            if change.uid in self._pods:
+                return change
 
     def _see(self, change: Change) -> str:
         """Both we and our engine hear of it; the uid."""

@@ -41,6 +41,17 @@ OPTIONS = Options(
 _AT_ONCE = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 
 
+_HOMELESS: Object = {
+    "metadata": {"name": "homeless", "namespace": NAMESPACES[0]},
+    "spec": {
+        "nodeSelector": {"example.com/no-node-has": "this"},
+        "preemptionPolicy": "Never",
+        "containers": [{"name": "main", "image": "none"}],
+    },
+}
+"""A pod that no cluster here has a node for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """Of a pod, as the watch tells it."""
@@ -96,10 +107,12 @@ class KubeScheduler:
     def _promised(self, wanted: Cluster, pods: list[Object]) -> list[Object]:
         """The pods, once those that may not be scheduled yet have been promised their nodes.
 
-        While it runs: it takes promises to gated pods from updates alone (backend/queue/scheduling_queue.go
-        moveToActiveQ), so that it would not know of those before.
+        While it runs, which its refusal of another pod shows: it takes promises to gated pods from updates alone
+        (backend/queue/scheduling_queue.go moveToActiveQ), so that it would not know of those before.
         """
         promises = {key_of(pod): pod["status"]["nominatedNodeName"] for pod in wanted["pods"] if _is_promised(pod)}
+        if promises:
+            self.delete(self._await(self.post(_HOMELESS)))
         return [
             self._api.send(
                 "PATCH", f"{PODS.path_of(pod)}/status", {"status": {"nominatedNodeName": promises[key_of(pod)]}}
@@ -112,11 +125,7 @@ class KubeScheduler:
     def ask(self, cluster: Cluster, pod: Object) -> Theirs:
         """What it does about one pod in a cluster."""
         self.begin(cluster)
-        posted = self.post(as_made(pod))
-        while not decided(posted):
-            change = self.next_change()
-            posted = change.pod if change.uid == posted["metadata"]["uid"] else posted
-        return told_of(posted)
+        return told_of(self._await(self.post(as_made(pod))))
 
     def post(self, pod: Object) -> Object:
         """The pod as the server has admitted it."""
@@ -130,10 +139,21 @@ class KubeScheduler:
         """Merges into the pod; as it is then."""
         return self._api.send("PATCH", PODS.path_of(pod), patch)
 
+    def change_status(self, pod: Object, status: Object) -> Object:
+        """As its kubelet would; as it is then."""
+        return self._api.send("PATCH", f"{PODS.path_of(pod)}/status", {"status": status})
+
     def next_change(self) -> Change:
         """Of any pod, in the order in which the server made them; waits for it."""
         kind, pod = next(self._watch)
         return Change(pod, kind == "DELETED")
+
+    def _await(self, pod: Object) -> Object:
+        """The pod once it has been decided about."""
+        while not decided(pod):
+            change = self.next_change()
+            pod = change.pod if change.uid == pod["metadata"]["uid"] else pod
+        return pod
 
     def _wipe(self) -> None:
         for kind in (PODS, *OTHERS, NODES):
