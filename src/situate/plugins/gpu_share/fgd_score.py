@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -51,7 +51,7 @@ class FGDScore(GpuShare):
         request: GpuRequest | None = state
         measure = self.fragmentation(snapshot)
         free = idle(snapshot)
-        before, after = _kinds(measure, pod, snapshot)
+        before, after = measure.kinds(snapshot, 0, pod.template.request.of(CPU))
         usable = measure.usable(before, free)
         if request is None:
             return _sigmoid(measure, measure.usable(after, free) - usable, 0)
@@ -62,12 +62,13 @@ class FGDScore(GpuShare):
 
     def pick(self, pod: PodInfo, request: GpuRequest, node: Snapshot) -> list[int]:
         free = idle(node)
-        if request.count > 1 or request.milli == WHOLE or not (free >= request.milli).any():
+        fits = free >= request.milli
+        if request.count > 1 or len(np.unique(free[fits])) <= 1:  # devices with as much idle are as good
             return tightest(free[:, 0], request)
         measure = self.fragmentation(node)
-        before, after = _kinds(measure, pod, node)
+        before, after = measure.kinds(node, 0, pod.template.request.of(CPU))
         gained = _by_device(measure, after, free, request) - measure.usable(before, free)
-        scores = np.where(free >= request.milli, _sigmoid(measure, gained, request.total), -1)
+        scores = np.where(fits, _sigmoid(measure, gained, request.total), -1)
         return [int(scores[:, 0].argmax())]
 
     def fragmentation(self, snapshot: Snapshot) -> Fragmentation:
@@ -76,23 +77,19 @@ class FGDScore(GpuShare):
         return nodes.plan(self._key, lambda: Fragmentation.of(nodes, self._typical))
 
 
-def _kinds(measure: Fragmentation, pod: PodInfo, snapshot: Snapshot) -> tuple[Kinds, Kinds]:
-    """Without and with the pod's cpu taken."""
-    cpu = snapshot.allocatable(0) - snapshot.requested(0)
-    return measure.kinds(snapshot, cpu), measure.kinds(snapshot, cpu - pod.template.request.of(CPU))
-
-
 def _by_device(measure: Fragmentation, after: Kinds, free: Idle, request: GpuRequest) -> NDArray[np.int64]:
     """(devices, nodes): what would be usable with the pod on that device; below all others where it has no room."""
     return np.where(free >= request.milli, measure.usable_by_device(after, free, request.milli), _NO_ROOM)
 
 
-_NO_ROOM = np.iinfo(np.int64).min // 4
+_NO_ROOM: Final = np.iinfo(np.int64).min // 4
+_LOW: Final = -100.0
+"""Whatever is worse scores 0 as well."""
 
 
 def _sigmoid(measure: Fragmentation, gained: NDArray[np.int64], taken: int) -> NDArray[np.int64]:
     """Of how far fragmentation falls: by what is taken, and by what becomes usable."""
     fall = (gained + taken * measure.weight) / (measure.weight * WHOLE)
-    with np.errstate(over="ignore"):  # far below 0 the score is 0
-        scores: NDArray[np.int64] = (HIGHEST / (1 + np.exp(-fall))).astype(np.int64)
+    np.maximum(fall, _LOW, out=fall)
+    scores: NDArray[np.int64] = (HIGHEST / (1 + np.exp(-fall))).astype(np.int64)
     return scores

@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.nodes import NodeTable
-from situate.framework.snapshot import Amounts, Snapshot
+from situate.framework.nodes import NodeTable, take
+from situate.framework.snapshot import Snapshot
 from situate.plugins.gpu_share.devices import Devices, Idle, idle
 from situate.plugins.gpu_share.requests import MOST_DEVICES, WHOLE
 
@@ -124,18 +124,18 @@ class Fragmentation:
             tuple(_Several(milli, several[milli]) for milli in sorted(several)),
         )
 
-    def kinds(self, snapshot: Snapshot, cpu: Amounts) -> Kinds:
-        """`cpu`: (nodes,), what would be idle."""
-        model = self.model if snapshot.chosen is None else self.model[snapshot.chosen]
-        kinds: Kinds = model + np.searchsorted(self.cpus, cpu, "right")
-        return kinds
+    def kinds(self, snapshot: Snapshot, *taken: int) -> tuple[Kinds, ...]:
+        """Of each node once so much more cpu is taken; in the order of `taken`."""
+        model = take(self.model, snapshot.chosen)
+        cpu = snapshot.allocatable(0) - snapshot.requested(0)
+        return tuple(model + self.cpus.searchsorted(cpu - each if each else cpu, "right") for each in taken)
 
     def usable(self, kinds: Kinds, free: Idle) -> NDArray[np.int64]:
         """(nodes,): thousandths of GPUs times the weight of the pods that could have them."""
         usable: NDArray[np.int64] = self.one[kinds, free].sum(axis=0)
         for each in self.several:
             fits = free >= each.milli
-            usable += np.where(fits, free, 0).sum(axis=0) * each.weight[kinds, np.count_nonzero(fits, axis=0)]
+            usable += (free * fits).sum(axis=0) * each.weight[kinds, fits.sum(axis=0)]
         return usable
 
     def usable_by_device(self, kinds: Kinds, free: Idle, milli: int) -> NDArray[np.int64]:
@@ -146,14 +146,14 @@ class Fragmentation:
         for each in self.several:
             fits = free >= each.milli
             still = left >= each.milli
-            room = np.where(fits, free, 0)
-            after = room.sum(axis=0) - room + np.where(still, left, 0)
-            usable += after * each.weight[kinds, np.count_nonzero(fits, axis=0) - (fits & ~still)]
+            room = free * fits
+            after = room.sum(axis=0) - room + left * still
+            usable += after * each.weight[kinds, fits.sum(axis=0) - fits + still]
         return usable
 
     def amount(self, snapshot: Snapshot) -> NDArray[np.float64]:
         """(nodes,): thousandths of GPUs that are fragmented."""
         free = idle(snapshot)
-        kinds = self.kinds(snapshot, snapshot.allocatable(0) - snapshot.requested(0))
+        (kinds,) = self.kinds(snapshot, 0)
         amount: NDArray[np.float64] = free.sum(axis=0) - self.usable(kinds, free) / max(self.weight, 1)
         return amount

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
-
 from situate.framework.actions import Action, Patch
 from situate.framework.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin import SKIPPED, PreFiltered, Reads
@@ -56,7 +54,7 @@ class GpuShare:
         devices = Devices.of(snapshot.nodes)
         few = snapshot.static((GpuShare.name, "few", request.count), lambda _: devices.count < request.count)
         others = snapshot.static((GpuShare.name, "models", request.models), lambda _: ~devices.are(request.models))
-        fitting = np.count_nonzero(idle(snapshot) >= request.milli, axis=0)
+        fitting = (idle(snapshot) >= request.milli).sum(axis=0)
         return refuse_in_turn(
             (few, "node(s) didn't have enough GPUs", Code.UNRESOLVABLE),
             (others, "node(s) didn't have GPUs of the wanted model", Code.UNRESOLVABLE),
