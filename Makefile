@@ -72,6 +72,9 @@ bench-vpod: $(STAMP) ## speed of vpod's decisions beside the reference's
 bench-engine: $(STAMP) ## speed and memory of the scheduling engine, beside kube-scheduler's thresholds
 	@$(BIN)/python -m bench.engine $(ARGS)
 
+bench-openb: $(STAMP) ## six policies for shared GPUs on openb, beside the published figures; plots in build/openb
+	@$(BIN)/python -m bench.openb $(ARGS)
+
 bench-client: $(STAMP) ## speed and memory of the client beside lightkube
 	@$(BIN)/python -m bench.client $(ARGS)
 
