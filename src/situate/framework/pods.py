@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from sys import intern
-from sys import intern
 from typing import Any, Final, TypeVar
 
 import msgspec
