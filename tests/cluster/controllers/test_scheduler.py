@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from situate.cluster.controllers import Answer
+from situate.cluster.controllers.actions import Bind
 from situate.cluster.controllers.nodes import node
 from situate.cluster.controllers.pods import condition
-from situate.cluster.controllers.scheduler import pod_requests
-from tests.cluster.controllers.world import World, pod
+from tests.cluster.controllers.world import World, pod, stateful_set
 
 
 def asking(name: str, cpu: str = "", **spec: Any) -> dict[str, Any]:
@@ -167,7 +169,7 @@ def test_the_sentence_counts_nodes_by_reason() -> None:
     world.run(5)
     want = (
         "0/4 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, "
-        "2 Insufficient cpu."
+        "2 Insufficient cpu. preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
     )
     assert reason(world, "p") == want
     (event,) = (entry for entry in world.list("events") if entry["reason"] == "FailedScheduling")
@@ -206,22 +208,69 @@ def test_no_node_is_ever_overfull() -> None:
     assert (placed.count("a"), placed.count("b"), placed.count("")) == (3, 2, 7)
 
 
-@pytest.mark.parametrize(
-    ("spec", "cpu"),
-    [
-        pytest.param({"containers": [{"c": "1"}, {"c": "500m"}]}, 1500, id="containers add up"),
-        pytest.param({"containers": [{"c": "1"}], "init": [{"c": "3"}, {"c": "2"}]}, 3000, id="largest init container"),
-        pytest.param({"containers": [{"c": "1"}], "init": [{"c": "1", "always": 1}]}, 2000, id="sidecar adds"),
-        pytest.param(
-            {"containers": [{"c": "1"}], "init": [{"c": "1", "always": 1}, {"c": "2"}]}, 3000, id="init beside sidecar"
-        ),
-    ],
-)
-def test_requests_of_a_pod(spec: dict[str, Any], cpu: int) -> None:
-    def container(entry: dict[str, Any]) -> dict[str, Any]:
-        extra = {"restartPolicy": "Always"} if "always" in entry else {}
-        return {"resources": {"requests": {"cpu": entry["c"]}}, **extra}
+def test_pods_of_a_set_are_spread_over_zones_before_they_fill_a_node() -> None:
+    world = cluster(*(node(name, cpu="64", labels={"topology.kubernetes.io/zone": name}) for name in "abc"))
+    world.create("statefulsets.apps", stateful_set(replicas=6))
+    world.run(60)
+    assert Counter(entry["spec"]["nodeName"] for entry in world.list("pods")) == {"a": 2, "b": 2, "c": 2}
 
-    made = {"containers": [container(entry) for entry in spec["containers"]]}
-    made["initContainers"] = [container(entry) for entry in spec.get("init", ())]
-    assert pod_requests({"spec": made})["cpu"] == cpu
+
+def test_pods_that_repel_each_other_stand_apart() -> None:
+    world = cluster(*(node(name, labels={"kubernetes.io/hostname": name}) for name in "ab"))
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for number in range(3):
+        made = asking(f"p{number}", affinity=apart)
+        made["metadata"]["labels"] = {"app": "x"}
+        world.create("pods", made)
+    world.run(2)
+    assert [where(world, f"p{number}") for number in range(3)] == ["a", "b", ""]
+    assert reason(world, "p2").startswith("0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules. ")
+
+
+def test_a_pod_of_more_importance_gets_the_room_of_lesser_ones() -> None:
+    world = cluster(node("a", cpu="2"), node("b", cpu="2"))
+    for name, priority in (("small", 5), ("least", 1)):
+        world.create("pods", asking(name, "2", priority=priority))
+        world.run(5)
+    world.create("pods", asking("urgent", "2", priority=10))
+    world.run(60)
+    assert world.get("pods", "least") is None
+    assert where(world, "urgent") == "b"
+    assert where(world, "small") == "a"
+    said = {entry["reason"]: entry["message"] for entry in world.list("events")}
+    assert said["Preempted"].endswith(" on node b")
+    assert said["FailedScheduling"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+def test_a_pod_that_could_not_be_bound_gives_its_room_back_and_is_tried_again() -> None:
+    world = cluster(node("a", cpu="1"))
+    world.refuse = lambda action: Answer(500, "InternalError", "not now") if isinstance(action, Bind) else None
+    world.create("pods", asking("p", "1"))
+    world.run(5)
+    assert where(world, "p") == ""
+    world.delete("pods", "p")
+    world.create("pods", asking("other", "1"))
+    world.refuse = lambda _: None
+    world.run(30)
+    assert where(world, "other") == "a"
+
+
+def test_a_pod_that_cannot_be_read_is_told_so_and_stops_nobody() -> None:
+    world = cluster(node("a", cpu="1"))
+    world.create("pods", asking("odd", "much"))
+    world.create("pods", asking("p", "1"))
+    world.run(2)
+    assert where(world, "p") == "a"
+    assert "much" in reason(world, "odd")
+    (event,) = (entry for entry in world.list("events") if entry["reason"] == "FailedScheduling")
+    assert event["involvedObject"]["name"] == "odd"
+
+
+def test_a_claim_keeps_no_pod_waiting() -> None:
+    world = cluster(node("a"))
+    world.create(
+        "pods", asking("p", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "nobody-made-it"}}])
+    )
+    world.run(2)
+    assert where(world, "p") == "a"

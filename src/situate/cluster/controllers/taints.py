@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -16,21 +16,3 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     if operator == "Exists":
         return True
     return operator == "Equal" and toleration.get("value", "") == taint.get("value", "")
-
-
-def untolerated(
-    tolerations: Iterable[Mapping[str, Any]], taints: Iterable[Mapping[str, Any]], effects: tuple[str, ...]
-) -> Mapping[str, Any] | None:
-    """The first taint of these effects that no toleration covers."""
-    known = list(tolerations)
-    for taint in taints:
-        if taint.get("effect") in effects and not any(tolerates(entry, taint) for entry in known):
-            return taint
-    return None
-
-
-def unwanted(tolerations: Iterable[Mapping[str, Any]], taints: Iterable[Mapping[str, Any]]) -> int:
-    """How many PreferNoSchedule taints no toleration covers."""
-    known = list(tolerations)
-    soft = (taint for taint in taints if taint.get("effect") == "PreferNoSchedule")
-    return sum(not any(tolerates(entry, taint) for entry in known) for taint in soft)
