@@ -181,6 +181,13 @@ class Cache:
             self._set_promises(self.catalog, storage.promises.without(uid))
         return reservation
 
+    def settle(self, uid: str) -> None:
+        """The pod's storage need not be promised any more if the API server has shown all of it."""
+        storage = self.catalog.storage
+        reservation = storage.reservation(uid)
+        if reservation and storage.shows(reservation):
+            self.release(uid)
+
     def _set_promises(self, catalog: Catalog, promises: Promises) -> None:
         storage = catalog.storage.with_promises(promises)
         self._snapshot = self._snapshot.with_catalog(

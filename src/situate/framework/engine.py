@@ -154,7 +154,7 @@ class Engine:
         self.queue.delete(info.uid)
         self.nominations.remove(info.uid)
         self.permits.end(info.uid)
-        self.cache.release(info.uid)
+        self.cache.settle(info.uid)
         known = self.cache.set_pod(info, node)
         if known is None or known.assumed:
             self._tell((ClusterEvent(Subject.ASSIGNED_POD, Change.ADD, None, info),), now)

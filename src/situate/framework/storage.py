@@ -187,6 +187,18 @@ class Storage:
         """What the pod with this uid is promised."""
         return self.promises.by_pod.get(uid, _NOTHING_RESERVED)
 
+    def shows(self, reservation: Reservation) -> bool:
+        """Whether the API server knows of all that was promised, so that nobody need remember it."""
+        for given in reservation.given:
+            stored = self.volumes.get(given.volume.metadata.name)
+            if given.write and stored is not None and _same_version(given.volume, stored):
+                return False
+        for wanted in reservation.wanted:
+            claim = self.claims.get(name_of(wanted.claim))
+            if wanted.write and claim is not None and _same_version(wanted.claim, claim):
+                return False
+        return True
+
     # Others like it
 
     def known(self, stored: Stored) -> Stored | None:
