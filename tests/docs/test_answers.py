@@ -1,0 +1,27 @@
+"""The page of answers shows what the commands print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from situate.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "answers.md").read_text(encoding="utf-8")
+SHOWN = re.findall(r"```\n\$ situate ([^\n]*)\n(.*?)\n```", PAGE, re.DOTALL)
+
+
+def test_the_page_shows_every_verb_that_needs_no_cluster() -> None:
+    assert {command.split()[1] for command, _ in SHOWN} == {"explain", "what-if", "replay"}
+
+
+@pytest.mark.parametrize(("command", "output"), SHOWN, ids=[command for command, _ in SHOWN])
+def test_commands_print_what_the_page_shows(command: str, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "examples" / "scheduler")
+    result = CliRunner().invoke(app, shlex.split(command))
+    assert result.stdout.rstrip() == output
