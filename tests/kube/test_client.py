@@ -347,3 +347,37 @@ async def test_a_watch_that_is_refused() -> None:
     with pytest.raises(Forbidden, match="cannot watch pods: 403 Forbidden: User x cannot; grant the permission"):
         async with Client(FakeTransport(OBJECT, stream=stream)).watch(PODS):
             pass
+
+
+@pytest.mark.looptime
+async def test_a_write_that_waited_for_its_turn_asks_again_whether_it_may() -> None:
+    """A pause between a caller's own check and the moment when the request leaves would deceive it."""
+    leads = True
+
+    def may_write() -> None:
+        if not leads:
+            raise PermissionError("leads no longer")
+
+    transport = FakeTransport({"metadata": {"name": "web-0"}})
+    client = Client(transport, limiter=Limiter(1, 1)).guarded(may_write)
+    await client.get(PODS, "web-0", "d")
+    writing = asyncio.create_task(client.bind(WEB_0, "n1"))
+    reading = asyncio.create_task(client.get(PODS, "web-0", "d"))
+    await asyncio.sleep(0)
+    leads = False
+    with pytest.raises(PermissionError):
+        await writing
+    await reading
+    assert [request.method for request in transport.requests] == ["GET", "GET"]
+
+
+async def test_a_binding_may_presume_that_nothing_has_changed() -> None:
+    pod = Pod(metadata=ObjectMeta(name="web-0", namespace="d", uid="u0", resource_version="7"))
+    transport = FakeTransport({})
+    await Client(transport).bind(pod, "n1", unchanged=True)
+    assert msgspec.json.decode(transport.requests[0].body)["metadata"] == {
+        "name": "web-0",
+        "namespace": "d",
+        "uid": "u0",
+        "resourceVersion": "7",
+    }

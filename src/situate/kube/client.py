@@ -7,7 +7,7 @@ Each call builds a `Request`, waits for the limiter, sends, and decodes the answ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -59,11 +59,29 @@ class Page(Generic[T]):
 class Client:
     """The API of one server."""
 
-    def __init__(self, transport: Transport, *, limiter: Limiter | None = None, retries: Retries | None = None) -> None:
-        """Without a limiter calls go out at once; without retries each is tried once."""
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        limiter: Limiter | None = None,
+        retries: Retries | None = None,
+        may_write: Callable[[], None] | None = None,
+    ) -> None:
+        """Without a limiter calls go out at once; without retries each is tried once.
+
+        `may_write` raises what keeps a write from leaving; None: nothing does.
+        """
         self._transport = transport
         self._limiter = limiter
         self._retries = retries
+        self._may_write = may_write
+
+    def guarded(self, may_write: Callable[[], None]) -> Client:
+        """The same connections and the same rate, but every write asks right before it leaves.
+
+        Whoever asks earlier is deceived by a pause: a write may wait for its turn, or to be repeated, for a while.
+        """
+        return Client(self._transport, limiter=self._limiter, retries=self._retries, may_write=may_write)
 
     async def get(self, resource: ResourceType[T], name: str, namespace: str | None = None) -> T:
         """The object of this name; `NotFound` if there is none."""
@@ -357,6 +375,8 @@ class Client:
         while True:
             if self._limiter:
                 await self._limiter.wait()
+            if self._may_write and request.method != "GET":
+                self._may_write()
             try:
                 response = await self._transport.send(request, timeout_s=timeout_s)
                 if response.status < 300:

@@ -66,7 +66,7 @@ class SchedulerController:
         """None while this process does not lead."""
         self.metrics = metrics
         self.metrics.show(lambda: self.engine)
-        self._client = client
+        self._client = client.guarded(self._may_write)
         self._wall = wall
         self._rng = rng
         self._extending = extending

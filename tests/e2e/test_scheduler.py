@@ -1,0 +1,166 @@
+"""The scheduler on a real API server that has no other one, under the printed rights: what it writes, and how it is
+killed and paused in the midst of binding.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import PlaneFactory
+from tests.controlplane.plane import Options
+from tests.e2e.scheduler_cluster import NODE_CPU, Crew
+from tests.e2e.vpod_cluster import AUDIT_POLICY, Cluster, rfc3339_now
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.xdist_group("scheduler-cluster"), pytest.mark.slow]
+
+ELECTION = {"leaseDuration": "6s", "renewDeadline": "4500ms", "retryPeriod": "500ms"}
+"""Short enough to see its end; long enough for a leader not to miss it where processors are scarce."""
+
+
+@pytest.fixture(scope="module")
+def bare_cluster(start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    folder = tmp_path_factory.mktemp("audit")
+    policy, log = folder / "policy.yaml", folder / "audit.log"
+    policy.write_text(yaml.safe_dump(AUDIT_POLICY))
+    log.touch()
+    audit = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
+    return Cluster(start_control_plane(Options(controllers=True, kwok=True, flags={"kube-apiserver": audit})), log)
+
+
+@pytest.fixture
+def crew(bare_cluster: Cluster, tmp_path: Path) -> Callable[..., Crew]:
+    def make(name: str, **settings: Any) -> Crew:
+        return Crew(bare_cluster, name, tmp_path, **settings)
+
+    return make
+
+
+def test_it_stands_in_for_kube_scheduler(crew: Callable[..., Crew]) -> None:
+    """Under the name default-scheduler, in a cluster without one: a Deployment's pods run, and a pod that fits nowhere
+    is told so in kube-scheduler's words."""
+    with crew("stand-in", profiles=[{"schedulerName": "default-scheduler"}]) as ours:
+        ours.scheduler_name = "default-scheduler"
+        ours.add_nodes(3)
+        ours.start()
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": ours.pod("web")["spec"]}
+        del template["spec"]["schedulerName"]
+        ours.cluster.apply(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "web", "namespace": ours.name},
+                "spec": {"replicas": 6, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+            }
+        )
+        path = f"/apis/apps/v1/namespaces/{ours.name}/deployments/web"
+        eventually("it is ready", lambda: ours.cluster.get(path)["status"].get("readyReplicas"), lambda n: n == 6)
+        assert sorted(Counter(ours.bound().values()).values()) == [2, 2, 2]
+        (pod, *_) = ours.bound()
+        (event,) = eventually("its Event is there", lambda: ours.events(pod, "Scheduled"))
+        assert event["note"] == f"Successfully assigned {ours.name}/{pod} to {ours.bound()[pod]}"
+        assert (event["type"], event["action"], event["reportingController"]) == (
+            "Normal",
+            "Binding",
+            "default-scheduler",
+        )
+
+        ours.create("huge", cpu="1000")
+        said = eventually("it is told so", lambda: ours.condition("huge"))
+        assert (said["status"], said["reason"]) == ("False", "Unschedulable")
+        assert "3 Insufficient cpu" in said["message"]
+        (event,) = eventually("and in an Event", lambda: ours.events("huge", "FailedScheduling"))
+        assert event["note"] == said["message"]
+        assert (event["type"], event["action"]) == ("Warning", "Scheduling")
+        described = ours.cluster.kubectl("describe", "pod", "huge", "-n", ours.name)
+        assert said["message"].split(" preemption")[0] in described
+
+        checked = ours.cluster.situate("check", "-f", str(ours.file), kubeconfig=ours.kubeconfig())
+        assert checked.returncode == 0, checked.stdout
+
+
+def test_preemption(crew: Callable[..., Crew]) -> None:
+    with crew("preempting") as ours:
+        ours.add_nodes(1)
+        ours.start()
+        priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "worthy"}}
+        ours.cluster.apply({**priority, "value": 1000})
+        ours.create("victim", cpu=str(NODE_CPU), terminationGracePeriodSeconds=1)
+        ours.wait_bound("victim")
+        uid = ours.get("victim")["metadata"]["uid"]
+        ours.create("important", cpu=str(NODE_CPU), priorityClassName="worthy")
+        ours.wait_bound("important")
+        preemptor = ours.get("important")
+        assert "nominatedNodeName" not in preemptor["status"]
+        (event,) = eventually("the victim's Event is there", lambda: ours.events("victim", "Preempted"))
+        assert event["note"] == f"Preempted by pod {preemptor['metadata']['uid']} on node {ours.nodes[0]}"
+        assert event["regarding"]["uid"] == uid
+        assert event["related"]["name"] == "important"
+
+
+def test_killed_and_paused_in_the_midst_of_binding(crew: Callable[..., Crew]) -> None:
+    """Every pod that has room is bound once, by whoever leads; no node holds more than it has; nobody is forgotten."""
+    fits, too_many = 48, 4
+    with crew("fail-over", client={"qps": 12, "burst": 1}, callsInFlight=4) as ours:
+        ours.shared["leaderElection"] = ELECTION
+        ours.configure()
+        ours.add_nodes(3)
+        each = NODE_CPU * 3 // fits
+        first = ours.start("first")
+        eventually("the first leads", first.leads)
+        second = ours.start("second")
+        second.wait_synced()
+        for number in range(fits + too_many):
+            ours.create(f"pod-{number}", cpu=str(each))
+        eventually("some are bound", ours.bound, lambda bound: len(bound) >= 10)
+        first.process.kill()
+
+        eventually("the second leads", second.leads)
+        third = ours.start("third")
+        third.wait_synced()
+        so_far = len(ours.bound())
+        eventually("some more are bound", ours.bound, lambda bound: len(bound) >= min(so_far + 6, fits - 4))
+        second.process.pause()
+        eventually("the third leads", third.leads)
+        eventually("all are bound that can be", ours.bound, lambda bound: len(bound) == fits)
+        taken_over = rfc3339_now()
+        second.process.resume()
+        eventually("the second knows that it lost", lambda: second.said("leadership is lost"))
+
+        assert sorted(Counter(ours.bound().values()).values()) == [NODE_CPU // each] * 3
+        assert set(ours.bindings().values()) == {1}, "bound once"
+        late = [each for each in ours.writes_of(second) if each.at > taken_over]
+        assert not [each for each in late if each.code < 300]
+        waiting = [f"pod-{number}" for number in range(fits + too_many) if f"pod-{number}" not in ours.bound()]
+        assert len(waiting) == too_many
+        told = eventually("they know why", lambda: [ours.condition(name) for name in waiting], all)
+        assert {each["reason"] for each in told} == {"Unschedulable"}
+
+        gone = next(iter(ours.bound()))
+        ours.cluster.plane.request("DELETE", ours.path(gone))
+        eventually("its room is used", ours.bound, lambda bound: len(bound) == fits and gone not in bound)
+
+
+def test_an_api_server_that_dies_and_forgets(crew: Callable[..., Crew]) -> None:
+    """SIGKILL of the API server in the midst of binding: answers are lost, and earlier watches are answered 410."""
+    early, late = ([f"{when}-{number}" for number in range(20)] for when in ("early", "late"))
+    with crew("outage", client={"qps": 10, "burst": 1}) as ours:
+        ours.add_nodes(2)
+        scheduler = ours.start()
+        eventually("it leads", scheduler.leads)
+        for name in early:
+            ours.create(name)
+        eventually("some are bound", ours.bound)
+        with ours.refusals_allowed():
+            ours.cluster.plane.expire_history()
+            eventually("it is at work again", ours.bound, lambda bound: set(early) <= bound.keys())
+        for name in late:
+            ours.create(name)
+        ours.wait_bound(*early, *late)
+        assert set(ours.bindings().values()) == {1}
