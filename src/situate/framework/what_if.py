@@ -33,6 +33,7 @@ MOST: Final = 100_000
 """Pods of one kind that `room_for` counts before it says "at least"."""
 _TOGETHER: Final = 2**16
 """Pods that are given to an engine at once."""
+_FIRST: Final = 8
 _CHUNK: Final = 256
 """Pods that are counted at once: placing a run costs next to nothing for each, but all behind the last are refused."""
 _ROUNDS: Final = 1000
@@ -163,13 +164,14 @@ def room_for(engine: Engine, pod: PodInfo, now: float, most: int = MOST) -> Room
     engine = engine.branch()
     spec = msgspec.structs.replace(pod.pod.spec, node_name="", scheduling_gates=(), preemption_policy="Never")
     shape = engine.cache.reader.read(msgspec.structs.replace(pod.pod, spec=spec))
-    placed = 0
+    placed, chunk = 0, _FIRST
     while placed < most:
-        asked = min(_CHUNK, most - placed)
+        asked = min(chunk, most - placed)
         why = _place_more(engine, shape, placed, asked, now)
         if why is not None:
             return Room(placed + _placed_of(engine, shape, placed, asked), exact=True, why=why)
         placed += asked
+        chunk = min(2 * chunk, _CHUNK)
     return Room(placed, exact=False, why="")
 
 
