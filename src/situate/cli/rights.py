@@ -25,7 +25,7 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
 
         setup = require_setup(settings, file)
         lease = None if setup.election is None else setup.election.lease(leases)
-        found.update(dict.fromkeys(scheduler_permissions(lease, shadow=setup.shadow)))
+        found.update(dict.fromkeys(scheduler_permissions(lease, shadow=setup.shadow, allots=setup.allots)))
     return tuple(found)
 
 

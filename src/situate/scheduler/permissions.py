@@ -25,18 +25,23 @@ _WATCHED = (
 )
 
 
-def permissions(lease: LeaseName | None, *, shadow: bool) -> tuple[Permission, ...]:
-    """`lease`: None without election. A shadow only reads, apart from its Lease and its Events."""
-    return tuple(_permissions(lease, shadow=shadow))
+def permissions(lease: LeaseName | None, *, shadow: bool, allots: bool = False) -> tuple[Permission, ...]:
+    """`lease`: None without election. `allots`: whether pods are told which units of their nodes they got.
+
+    A shadow only reads, apart from its Lease and its Events.
+    """
+    return tuple(_permissions(lease, shadow=shadow, allots=allots))
 
 
-def _permissions(lease: LeaseName | None, *, shadow: bool) -> Iterator[Permission]:
+def _permissions(lease: LeaseName | None, *, shadow: bool, allots: bool) -> Iterator[Permission]:
     for group, resource, why in _WATCHED:
         yield Permission(group, resource, READ, why)
     if not shadow:
         yield Permission("", "pods/binding", ("create",), "binding pods")
         yield Permission("", "pods/status", ("patch",), "saying why a pod waits, and what it has been promised")
         yield Permission("", "pods", ("delete",), "preempting pods")
+        if allots:
+            yield Permission("", "pods", ("patch",), "telling pods which devices they got")
         yield Permission("", "persistentvolumes", ("patch",), "giving volumes to claims")
         yield Permission("", "persistentvolumeclaims", ("patch",), "saying for which node a volume is to be made")
     yield Permission("events.k8s.io", "events", ("create", "patch"), "explaining on the object")

@@ -49,6 +49,11 @@ class Setup:
     shadow_events: bool
 
     @property
+    def allots(self) -> bool:
+        """Whether pods are told which units of their nodes they got, such as devices."""
+        return any(profile.allot for profile in self.profiles)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The schedulerNames that it answers to."""
         return tuple(profile.scheduler_name for profile in self.profiles)
