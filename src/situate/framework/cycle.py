@@ -26,7 +26,7 @@ from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile, Weighted
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import SUCCESS, Code, Status
-from situate.framework.verdict import Indices, Mask, Refusals, Verdict
+from situate.framework.verdict import Indices, Mask, Refusals, Verdict, first_refusals
 
 NO_NODES: Final = Status(Code.UNRESOLVABLE, ("no nodes available to schedule pods",))
 
@@ -81,12 +81,7 @@ class Feasibility:
             code = np.where(where, np.uint8(Code.UNRESOLVABLE), np.uint8(Code.SUCCESS))
             refused.append((plugin, Refusals(code, ((text, np.flatnonzero(where)),)), where))
             left &= prepared.only
-        for name, verdict in self.verdicts:
-            where = left & ~verdict.passes
-            if where.any():
-                refused.append((name, verdict.refusals(), where))
-                left &= verdict.passes
-        return Diagnosis(self.snapshot, tuple(refused))
+        return Diagnosis(self.snapshot, (*refused, *first_refusals(self.verdicts, left)))
 
 
 def prepare(plugins: Sequence[PreFilterPlugin], pod: PodInfo, snapshot: Snapshot) -> Prepared:

@@ -88,6 +88,20 @@ def pass_all(count: int) -> Verdict:
     return Verdict(np.ones(count, dtype=np.bool_), lambda: refusals(count))
 
 
+def first_refusals(verdicts: Iterable[tuple[str, Verdict]], left: Mask) -> list[tuple[str, Refusals, Mask]]:
+    """Each plugin's refusals with the nodes that belong to it: those of `left` that no plugin before it has refused.
+
+    Plugins that no node belongs to are left out, and are not asked why.
+    """
+    found: list[tuple[str, Refusals, Mask]] = []
+    for name, verdict in verdicts:
+        where = left & ~verdict.passes
+        if where.any():
+            found.append((name, verdict.refusals(), where))
+            left = left & verdict.passes
+    return found
+
+
 def count_reasons(told: Iterable[tuple[Refusals, Mask]]) -> dict[str, int]:
     """So many nodes for each reason; each mask says which nodes count for the refusals beside it."""
     counts: dict[str, int] = {}

@@ -39,7 +39,7 @@ def visit(passes: Mask, start: int, enough: int) -> tuple[Indices, int]:
     return turned, visited
 
 
-def best(totals: NDArray[np.int64]) -> int:
+def best(totals: NDArray[np.int64] | NDArray[np.uint64]) -> int:
     """The first of the highest."""
     return int(np.argmax(totals))
 

@@ -1,4 +1,8 @@
-"""One step of the scheduling framework: filter the pods, score them, take the best."""
+"""One step of a policy: filter the pods, score them, take the best.
+
+The shape is the framework's, and so are who refused a pod first and which of the best is taken; plugins, columns and
+scores are vpod's own (docs/decisions/0009-two-kinds-of-nodes.md says why).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from situate.framework.verdict import first_refusals, refuse
+from situate.framework.visiting import best
 from situate.vpod.policy.filters import Filter
 from situate.vpod.policy.registry import CompiledPolicy
 from situate.vpod.policy.scores import Direction
@@ -33,12 +39,10 @@ def feasible_pods(view: View, filters: Iterable[Filter]) -> Bools:
 def filter_reasons(view: View, filters: Iterable[Filter]) -> list[str]:
     """For each pod why it may not take one more: the reason of the first filter it fails, empty where it passes."""
     reasons = [""] * len(view.ordinals)
-    open_question = np.ones(len(view.ordinals), dtype=np.bool_)
-    for plugin in filters:
-        failing = open_question & ~plugin.passes(view)
-        for pod in np.flatnonzero(failing):
-            reasons[pod] = plugin.reason
-        open_question &= ~failing
+    verdicts = ((plugin.reason, refuse(~plugin.passes(view), plugin.reason)) for plugin in filters)
+    for reason, _, where in first_refusals(verdicts, np.ones(len(view.ordinals), dtype=np.bool_)):
+        for pod in np.flatnonzero(where):
+            reasons[pod] = reason
     return reasons
 
 
@@ -75,4 +79,4 @@ def best_pod(
         return None, status
     if direction is Direction.REMOVE:
         indices = indices[::-1]
-    return int(indices[np.argmax(sums[indices])]), SUCCESS
+    return int(indices[best(sums[indices])]), SUCCESS
