@@ -21,6 +21,7 @@ from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.scheduler.world import Where, World, observe
 from situate.cli.streams import complain, say
 from situate.framework.engine import Engine
+from situate.framework.messages import no_node
 from situate.framework.pods import BadPod, PodInfo
 from situate.framework.what_if import Outcome, Room, kinds, room_for, settle
 from situate.objects.nodes import Node
@@ -227,7 +228,7 @@ def _print(outcomes: Sequence[Outcome], rooms: dict[str, Room], form: Format) ->
         say()
         print_table(_PODS, [(each.pod, each.node or "-", _remark(each)) for each in outcomes], form)
         return
-    for text, number in Counter(each.why for each in outcomes if not each.node).most_common():
+    for text, number in Counter(_short(each) for each in outcomes if not each.node).most_common():
         say(f"{number} pods: {text}")
 
 
@@ -248,8 +249,13 @@ def _remark(outcome: Outcome) -> str:
     if outcome.held_by:
         parts.append(f"waits for {', '.join(outcome.held_by)}")
     if outcome.why:
-        parts.append(outcome.why)
+        parts.append(_short(outcome))
     return "; ".join(parts)
+
+
+def _short(outcome: Outcome) -> str:
+    """Why there is no node, without what every PostFilter has to say about it."""
+    return outcome.why if outcome.diagnosis is None else no_node(outcome.diagnosis)
 
 
 def _as_data(outcomes: Sequence[Outcome], rooms: dict[str, Room], most: int, remarks: Sequence[str]) -> dict[str, Any]:
