@@ -12,7 +12,7 @@ from situate.framework.actions import AwaitedClaim, AwaitedVolume, AwaitVolumes,
 from situate.framework.changes import discard, store
 from situate.framework.decisions import Failed, Placed, Refused
 from situate.framework.engine import Engine
-from situate.framework.messages import refusal
+from situate.framework.messages import no_node
 from situate.framework.profile import profile_of
 from situate.framework.queue.scheduling import QueueSettings
 from situate.framework.what_if import settle
@@ -89,16 +89,15 @@ def placed(engine: Engine, waiting: Pod, now: float = 0) -> Placed:
 
 
 def refused(engine: Engine, waiting: Pod, now: float = 0) -> str:
-    """The sentence."""
+    """Why no node will do."""
     engine.set_pod(waiting, now)
     decision = engine.schedule(now)
     assert isinstance(decision, Refused), decision
-    return refusal(decision)
+    return no_node(decision.diagnosis)
 
 
 LOCAL = storage_class()
 NFS = storage_class("nfs", provisioner="nfs")
-UNHELPFUL = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 
 
 def test_two_pods_do_not_get_the_same_volume() -> None:
@@ -337,8 +336,7 @@ def test_a_pod_waits_for_its_claim_and_takes_its_turn_when_it_comes() -> None:
     text = refused(engine, waiting)
     assert text == (
         "0/2 nodes are available: "
-        'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-scratch". '
-        f"{UNHELPFUL}"
+        'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-scratch".'
     )
     tell(engine, claim("other", storage_class="nfs"), 50)
     assert engine.schedule(50) is None
@@ -371,7 +369,7 @@ def test_a_node_takes_as_many_volumes_as_it_can() -> None:
     nodes = [placed(engine, pod(f"p{number}", using(f"c{number}"))).node for number in range(3)]
     assert sorted(nodes) == ["a", "b", "b"]
     text = refused(engine, pod("p3", using("c3")))
-    assert text.startswith("0/2 nodes are available: 2 node(s) exceed max volume count.")
+    assert text == "0/2 nodes are available: 2 node(s) exceed max volume count."
     tell(engine, limited("a", 2), 50)
     again = engine.schedule(50)
     assert isinstance(again, Placed)
@@ -413,8 +411,7 @@ def test_pods_that_claim_devices_are_told_who_can_help_them() -> None:
     )
     assert refused(engine, claiming) == (
         "0/2 nodes are available: pod claims devices (spec.resourceClaims: gpu, nic), which this scheduler does not "
-        "allocate; give it the schedulerName of one that supports dynamic resource allocation, such as "
-        f"kube-scheduler. {UNHELPFUL}"
+        "allocate; give it the schedulerName of one that supports dynamic resource allocation, such as kube-scheduler."
     )
     tell(engine, LOCAL, 50)
     assert engine.schedule(50) is None, "nothing that happens can help it"
