@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations soak lock clean
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## install everything into .venv
 $(STAMP): requirements.txt pyproject.toml
@@ -80,6 +80,9 @@ bench-client: $(STAMP) ## speed and memory of the client beside lightkube
 
 bench-embedded: $(STAMP) ## the embedded API server under load, beside the real one
 	@$(BIN)/python -m bench.embedded $(ARGS)
+
+bench-e2e: $(STAMP) ## the scheduler beside the real kube-scheduler on a real control plane; ARGS=--all for every row
+	@$(BIN)/python -m bench.e2e $(ARGS)
 
 lock: ## pin the requirements anew (needs uv)
 	uv export --quiet --no-header --no-annotate --no-emit-project --all-extras --group dev --output-file requirements.txt

@@ -49,3 +49,11 @@ def test_embedded() -> None:
     assert {"writes_per_s", "watch_events_per_s", "mib_100k_pods", "ready_s"} <= found.keys()
     assert "writes_ratio" not in found, "there was nothing to compare with"
     assert all(found[key] > 0 for key in ("writes_per_s", "watch_events_per_s", "mib_100k_pods", "ready_s"))
+
+
+@pytest.mark.slow
+def test_e2e(control_plane_programs: object) -> None:
+    found = last_line("bench.e2e", "--quick")
+    for key in ("ours", "kube_scheduler", "kube_scheduler_all_nodes"):
+        assert found[key].keys() == {"pods_per_s", "cpu_ms_per_pod"}
+        assert all(value > 0 for value in found[key].values())

@@ -13,6 +13,7 @@ import typer.main
 from situate.cli.configured import SECTIONS
 from situate.cli.main import app
 from situate.runtime.configuration import parse_configuration
+from situate.scheduler.configuration import SchedulerSettings
 from situate.vpod.configuration import StatefulSetSettings
 from tests.rules.page import page
 
@@ -55,6 +56,13 @@ def test_every_setting_of_vpod_is_on_its_page() -> None:
     assert not missing
 
 
+def test_every_setting_of_the_scheduler_is_on_its_page() -> None:
+    text = (ROOT / "docs" / "scheduler.md").read_text(encoding="utf-8")
+    names = [field.encode_name for field in msgspec.structs.fields(SchedulerSettings)]
+
+    assert not [name for name in names if f"`{name}`" not in text]
+
+
 @pytest.mark.parametrize("path", PAGES, ids=ids)
 def test_commands_that_pages_name_exist(path: Path) -> None:
     group = typer.main.get_command(app)
@@ -71,9 +79,9 @@ def test_commands_that_pages_name_exist(path: Path) -> None:
 
 def test_make_targets_that_pages_name_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
     named = {
-        name for path in PAGES for name in re.findall(r"(?:^ {4}|`)make ([a-z-]+)", path.read_text(), re.MULTILINE)
+        name for path in PAGES for name in re.findall(r"(?:^ {4}|`)make ([a-z0-9-]+)", path.read_text(), re.MULTILINE)
     }
 
     assert named <= targets

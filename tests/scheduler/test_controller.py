@@ -30,8 +30,9 @@ def test_a_pod_that_fits_nowhere_is_told_so_once_and_placed_when_there_is_room()
         ours.create("waits", cpu="1")
         ours.let_pass(3)
         sentence = (
-            "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. preemption: 0/3 nodes are "
-            "available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."
+            "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. no new claims to deallocate, "
+            "preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims "
+            "found for incoming pod."
         )
         assert ours.notes("waits", "FailedScheduling") == [sentence]
         said = dict(ours.condition("waits"))
@@ -282,3 +283,24 @@ def sample(ours: Stage, name: str, **labels: str) -> float:
 def bucket_bounds(ours: Stage, name: str) -> list[str]:
     found = [each for family in samples(ours) for each in family.samples if each.name == f"{name}_bucket"]
     return list(dict.fromkeys(each.labels["le"] for each in found if each.labels["le"] != "+Inf"))
+
+
+class Holds:
+    """Holds every pod for two seconds, in vain."""
+
+    name = "Holds"
+
+    def permit(self, pod: PodInfo, node: str, now: float) -> tuple[Status, float]:
+        return Status(Code.WAIT), 2.0
+
+
+def test_a_pod_that_is_held_for_too_long_is_refused_and_its_room_free() -> None:
+    with stage(default_setup(with_plugins(Holds)), nodes=1) as ours:
+        ours.create("web", cpu="3")
+        ours.let_pass(4)
+        assert ours.node_of("web") == ""
+        (words, *_) = ours.notes("web", "FailedScheduling")
+        assert "Holds" in words
+        assert ours.condition("web")["reason"] == "Unschedulable"
+        waited = sample(ours, "scheduler_permit_wait_duration_seconds_sum", result="Unschedulable")
+        assert waited == pytest.approx(2.0, abs=1.1)

@@ -118,7 +118,7 @@ class SchedulerMetrics:
         self._preemptions.inc()
 
     def permit_ended(self, result: str, seconds: float) -> None:
-        """A pod is held no longer."""
+        """A pod is held no longer; `result` is a status code, as upstream."""
         self._permit_seconds.labels(result).observe(seconds)
 
     def refused(self, resource: str, count: int) -> None:

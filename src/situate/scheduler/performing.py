@@ -119,6 +119,8 @@ class LivePerformer:
         self._binder = Binder(means.client, means.actuator, means.pods, wall=means.wall, rng=means.rng)
         self._dispatcher = Dispatcher(means.in_flight, self._sent)
         self._group: asyncio.TaskGroup | None = None
+        self._held: dict[str, float] = {}
+        """By uid: since when a plugin's Permit has held a pod."""
         self._log = structlog.get_logger()
 
     @property
@@ -134,6 +136,8 @@ class LivePerformer:
             await self._dispatcher.run()
 
     def perform(self, decision: Decision | PlacedRun, began: float, seconds: float) -> None:
+        if self._held and not isinstance(decision, PlacedRun | Waiting):
+            self._released(decision)
         match decision:
             case PlacedRun():
                 for placed in decision:
@@ -145,9 +149,16 @@ class LivePerformer:
             case Failed():
                 self._fail(decision.pod.info, decision.error, seconds, decision.cause)
             case Waiting():
-                pass  # the engine gives it out again when its permits are there, or have run out
+                # the engine gives it out again when its permits are there, or have run out
+                self._held[decision.pod.info.uid] = self._means.clock()
             case _:
                 assert_never(decision)
+
+    def _released(self, decision: Placed | Refused | Failed) -> None:
+        since = self._held.pop(decision.pod.info.uid, None)
+        if since is not None:
+            result = "Success" if isinstance(decision, Placed) else "Unschedulable"
+            self._means.reporter.metrics.permit_ended(result, self._means.clock() - since)
 
     def ask_for(self, actions: Iterable[Action]) -> None:
         for action in actions:
