@@ -1,0 +1,168 @@
+"""The answers for a cluster that lives: the embedded API server, whose stand-in scheduler binds pods meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from situate.objects.resources import PODS
+from situate.scheduler.recording import BadRecording, Bound, Entry, Seen, Synced
+from situate.scheduler.recording_files import read_recording
+from tests.cli.processes import KUBECTL, call, process
+from tests.controlplane.process import Process
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.xdist_group("cli-scheduler-live")  # one server for all of them
+
+
+class Playground:
+    """The server, and kubectl for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        done = call(self.folder, str(KUBECTL), "--kubeconfig", str(self.kubeconfig), "apply", "-f", "-", given=listing)
+        assert done.returncode == 0, done.stderr
+
+    def dump(self) -> Path:
+        command = (
+            str(KUBECTL),
+            "--kubeconfig",
+            str(self.kubeconfig),
+            "get",
+            "nodes,pods,namespaces",
+            "-A",
+            "-o",
+            "yaml",
+        )
+        done = call(self.folder, *command)
+        assert done.returncode == 0, done.stderr
+        path = self.folder / "dump.yaml"
+        path.write_text(done.stdout)
+        return path
+
+    def situate(self, *arguments: str) -> tuple[int, Any]:
+        done = call(self.folder, sys.executable, "-m", "situate", "scheduler", *arguments, "-o", "json")
+        assert done.stdout, done.stderr
+        return done.returncode, json.loads(done.stdout)
+
+    def live(self, *arguments: str) -> tuple[int, Any]:
+        return self.situate(*arguments, "--kubeconfig", str(self.kubeconfig))
+
+    def node_of(self, name: str) -> str:
+        command = ("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
+        return call(self.folder, str(KUBECTL), "--kubeconfig", str(self.kubeconfig), *command).stdout
+
+    def record(self, file: str, *arguments: str) -> Process:
+        arguments = ("scheduler", "record", file, "--kubeconfig", str(self.kubeconfig), *arguments)
+        return process(self.folder, f"record-{Path(file).name}", *arguments)
+
+
+@contextmanager
+def running(program: Process) -> Iterator[Process]:
+    """Gone at the end of the block, if not before."""
+    program.start()
+    try:
+        yield program
+    finally:
+        program.stop()
+
+
+@pytest.fixture(scope="module")
+def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    made = Playground(tmp_path_factory.mktemp("live"))
+    server = process(
+        made.folder, "server", "embedded", "--port", "0", "--nodes", "3", "--write-kubeconfig", str(made.kubeconfig)
+    )
+    with running(server):
+        eventually("the server answers", made.kubeconfig.exists)
+        yield made
+
+
+def a_pod(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def test_answers_for_a_live_cluster_and_its_dump_are_the_same(playground: Playground) -> None:
+    playground.apply(a_pod("small", "100m"), a_pod("huge", "640"))
+    eventually("the small one is placed", lambda: playground.node_of("small"))
+    dump = str(playground.dump())
+    for arguments in (("explain", "small"), ("explain", "huge"), ("what-if", "--pending")):
+        code, live = playground.live(*arguments)
+        assert (code, live) == playground.situate(*arguments, "--dump", dump)
+        assert code == (0 if "small" in arguments else 1)
+    _, told = playground.live("explain", "huge")
+    assert told["message"].startswith("0/3 nodes are available: 3 Insufficient cpu")
+    assert [each["kind"] for each in told["changes"]] == ["room"]
+
+
+def test_what_is_recorded_is_replayed_as_it_was(playground: Playground) -> None:
+    file = playground.folder / "day.jsonl.gz"
+    with running(playground.record(str(file))) as recorder:
+        eventually("it has listed", lambda: _synced(file))
+        playground.apply(*(a_pod(f"web-{number}", "100m") for number in range(5)))
+        eventually("all bindings are in the file", lambda: _bindings(file), lambda found: found >= 5)
+        os.kill(recorder.pid, signal.SIGINT)
+        eventually("it has ended", lambda: not recorder.running)
+    read = read_recording(file)
+    assert read.remarks == ()
+    pods = {each.object.metadata.name for each in read.entries if isinstance(each, Seen) and each.resource is PODS}
+    assert {f"web-{number}" for number in range(5)} <= pods
+    code, told = playground.situate("replay", str(file))
+    assert code == 0
+    new = [each for each in told["pods"] if each["pod"].startswith("default/web-")]
+    assert len(new) == 5
+    assert {each["result"] for each in new} <= {"same", "equally good"}
+
+
+def test_a_recorder_that_is_killed_leaves_what_it_has_seen(playground: Playground) -> None:
+    file = playground.folder / "killed.jsonl.gz"
+    with running(playground.record(str(file))) as recorder:
+        eventually("it has listed", lambda: _synced(file))
+        playground.apply(a_pod("last", "100m"))
+        eventually("the binding is in the file", lambda: _bindings(file))
+        recorder.kill()
+    read = read_recording(file)
+    assert any(isinstance(each, Bound) and each.pod == "default/last" for each in read.entries)
+    assert len(read.remarks) <= 1
+
+
+def test_a_full_part_is_put_aside_and_the_next_stands_alone(playground: Playground) -> None:
+    file = playground.folder / "parts.jsonl"
+    with running(playground.record(str(file), "--max-size", "1Ki", "--keep", "1", "--for", "60s")) as recorder:
+        eventually("it has listed", lambda: _synced(file))
+        playground.apply(a_pod("one", "100m"))
+        eventually("there is a second part", file.with_name("parts.jsonl.1").exists)
+        eventually("it has listed again", lambda: _synced(file))
+        recorder.kill()
+    for path in (file, file.with_name("parts.jsonl.1")):
+        assert any(isinstance(each, Seen) and each.type == "LISTED" for each in read_recording(path).entries)
+
+
+def _synced(file: Path) -> bool:
+    return any(isinstance(each, Synced) for each in _entries(file))
+
+
+def _bindings(file: Path) -> int:
+    return sum(isinstance(each, Bound) for each in _entries(file))
+
+
+def _entries(file: Path) -> tuple[Entry, ...]:
+    """Of a file that may not be there yet, or have no first line."""
+    try:
+        return read_recording(file).entries
+    except (OSError, BadRecording):
+        return ()
