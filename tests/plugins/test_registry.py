@@ -65,7 +65,7 @@ def test_the_default_profile_is_upstreams() -> None:
     assert all(isinstance(each, Weighted) for each in profile.score)
     assert profile.queue_sort.name == "PrioritySort"
     assert [plugin.name for plugin in profile.pre_enqueue] == ["SchedulingGates"]
-    assert [plugin.name for plugin in profile.post_filter] == ["DefaultPreemption"]
+    assert [plugin.name for plugin in profile.post_filter] == ["DynamicResources", "DefaultPreemption"]
     assert [plugin.name for plugin in profile.bind] == ["DefaultBinder"]
 
 

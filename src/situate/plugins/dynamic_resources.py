@@ -9,10 +9,11 @@ from __future__ import annotations
 import msgspec
 
 from situate.framework.events import EventHint
-from situate.framework.plugin import SKIPPED, PreFiltered
+from situate.framework.plugin import SKIPPED, Diagnosis, PostFiltered, PreFiltered
 from situate.framework.pods import PodInfo
+from situate.framework.post_filter import Cycle
 from situate.framework.snapshot import Snapshot
-from situate.framework.status import unresolvable
+from situate.framework.status import Code, unresolvable, unschedulable
 from situate.objects.settings import Duration
 
 
@@ -45,6 +46,22 @@ class DynamicResources:
                 "give it the schedulerName of one that supports dynamic resource allocation, such as kube-scheduler"
             )
         )
+
+    def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle) -> PostFiltered:  # noqa: ARG002
+        """Nothing: there is no allocation to take back. The words are upstream's.
+
+        As there, it fails where PreFilter ended before its own was asked, and nobody behind it makes room then.
+        """
+        refusal = diagnosis.status
+        order = [plugin.name for plugin in cycle.profile.pre_filter]
+        if (
+            refusal is not None
+            and refusal.code is Code.UNRESOLVABLE
+            and refusal.plugin in order
+            and order.index(refusal.plugin) < order.index(self.name)
+        ):
+            return PostFiltered(unresolvable("not found"))
+        return PostFiltered(unschedulable("no new claims to deallocate"))
 
     def events(self) -> tuple[EventHint, ...]:
         """None: what a pod claims does not change."""

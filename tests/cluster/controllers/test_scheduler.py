@@ -169,7 +169,8 @@ def test_the_sentence_counts_nodes_by_reason() -> None:
     world.run(5)
     want = (
         "0/4 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, "
-        "2 Insufficient cpu. preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
+        "2 Insufficient cpu. no new claims to deallocate, preemption: 0/4 nodes are available: "
+        "4 Preemption is not helpful for scheduling."
     )
     assert reason(world, "p") == want
     (event,) = (entry for entry in world.list("events") if entry["reason"] == "FailedScheduling")

@@ -24,6 +24,10 @@ _PATIENCE_S = 120.0
 class Refused(Exception):
     """The API server does not want the request."""
 
+    def __init__(self, request: str, status: int, answer: str) -> None:
+        super().__init__(f"{request}: {status} {answer}")
+        self.status = status
+
 
 class Api:
     """One connection for each thread; close it when done."""
@@ -45,7 +49,7 @@ class Api:
         """The answer's object; `Refused` says what the server said."""
         status, text = self._exchange(method, path + ("?" + urlencode(query) if query else ""), body)
         if status >= 300:
-            raise Refused(f"{method} {path}: {status} {text.decode()}")
+            raise Refused(f"{method} {path}", status, text.decode())
         answer: Object = json.loads(text)
         return answer
 
@@ -64,7 +68,7 @@ class Api:
             while line := answer.readline():
                 event = json.loads(line)
                 if event["type"] == "ERROR":
-                    raise Refused(f"watch {path}: {event['object']}")
+                    raise Refused(f"watch {path}", event["object"].get("code", 0), str(event["object"]))
                 yield event["type"], event["object"]
         finally:
             connection.close()

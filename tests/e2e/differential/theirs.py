@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from tests.controlplane.plane import ControlPlane, Options
-from tests.e2e.differential.api import Api, Object
+from tests.e2e.differential.api import Api, Object, Refused
 from tests.e2e.differential.configuration import CONFIGURATION
 from tests.e2e.differential.objects import KINDS, NAMESPACES, NODES, OTHERS, PODS, Cluster, Kind, as_made, key_of
 
@@ -132,8 +133,12 @@ class KubeScheduler:
         return self._api.send("POST", PODS.path(pod["metadata"]["namespace"]), pod)
 
     def delete(self, pod: Object) -> None:
-        """At once, whatever it is doing."""
-        self._api.send("DELETE", PODS.path_of(pod), _AT_ONCE)
+        """At once, whatever it is doing; harmless if it is gone."""
+        try:
+            self._api.send("DELETE", PODS.path_of(pod), _AT_ONCE)
+        except Refused as refused:
+            if refused.status != HTTPStatus.NOT_FOUND:
+                raise
 
     def change(self, pod: Object, patch: Any) -> Object:
         """Merges into the pod; as it is then."""
@@ -205,5 +210,5 @@ def _refusal(pod: Object) -> str | None:
     for condition in pod["status"].get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition["reason"] in ("Unschedulable", "SchedulerError"):
             message: str = condition.get("message", "")
-            return message.replace("no new claims to deallocate, ", "")
+            return message
     return None
