@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -21,6 +23,16 @@ from tests.controlplane.process import Process
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("cli-scheduler-live")  # one server for all of them
+
+
+SHADOW = """
+apiVersion: situate.dev/v1alpha1
+kind: Situate
+health: {address: "127.0.0.1:0"}
+scheduler:
+  shadow: true
+  profiles: [{schedulerName: default-scheduler}]
+"""
 
 
 class Playground:
@@ -150,6 +162,49 @@ def test_a_full_part_is_put_aside_and_the_next_stands_alone(playground: Playgrou
         recorder.kill()
     for path in (file, file.with_name("parts.jsonl.1")):
         assert any(isinstance(each, Seen) and each.type == "LISTED" for each in read_recording(path).entries)
+
+
+def test_a_shadow_that_runs_counts_what_it_compares(playground: Playground) -> None:
+    file = playground.folder / "shadow.yaml"
+    file.write_text(SHADOW)
+    arguments = ("run", "-f", str(file), "--kubeconfig", str(playground.kubeconfig))
+    with running(process(playground.folder, "shadow", *arguments)) as shadow:
+        port = eventually("it listens", lambda: _port(shadow))
+        eventually("it has seen everything", lambda: _asked(port, "/readyz")[0], lambda status: status == 200)
+        playground.apply(*(a_pod(f"shadowed-{number}", "100m") for number in range(3)))
+        told = eventually(
+            "the bindings are counted",
+            lambda: _asked(port, "/metrics")[1],
+            lambda text: sum(_decisions(text).values()) >= 3,
+        )
+        assert set(_decisions(told)) <= {"same", "equally good"}
+        assert shadow.running, shadow.tail()
+    assert "Traceback" not in shadow.log.read_text(), shadow.tail(60)
+
+
+def _decisions(metrics: str) -> dict[str, int]:
+    """By result, of those that there were."""
+    pattern = r'^situate_scheduler_shadow_decisions_total{profile="default-scheduler",result="([^"]+)"} (\S+)$'
+    found = re.findall(pattern, metrics, re.MULTILINE)
+    return {result: int(float(number)) for result, number in found}
+
+
+def _port(program: Process) -> int:
+    """On which the process's own server listens; 0 before it does."""
+    for line in program.log.read_text().splitlines(keepends=True) if program.log.exists() else ():
+        if "health server listens" in line and line.endswith("\n"):
+            return int(json.loads(line)["port"])
+    return 0
+
+
+def _asked(port: int, path: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
 
 
 def _synced(file: Path) -> bool:
