@@ -67,3 +67,33 @@ def test_json_says_the_same_as_yaml(command: tuple[str, ...]) -> None:
     listed = json.loads(printed(*command, "-o", "json"))
     assert listed["kind"] == "List"
     assert listed["items"] == list(yaml.safe_load_all(printed(*command)))
+
+
+def test_a_scheduler_gets_no_more_than_it_needs_and_the_file_that_it_names(tmp_path: Path) -> None:
+    header = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate"}
+    (tmp_path / "situate.yaml").write_text(yaml.safe_dump({**header, "scheduler": {"configuration": "kube.yaml"}}))
+    kube = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    (tmp_path / "kube.yaml").write_text(yaml.safe_dump(kube))
+    printed = CliRunner().invoke(app, ["manifests", "-f", str(tmp_path / "situate.yaml")])
+    assert printed.exit_code == 0, printed.output
+    objects = list(yaml.safe_load_all(printed.stdout))
+    (configmap,) = [each for each in objects if each["kind"] == "ConfigMap"]
+    assert sorted(configmap["data"]) == ["kube.yaml", "situate.yaml"]
+    roles = {(each["kind"], each["metadata"].get("namespace")): each["rules"] for each in objects if "rules" in each}
+    assert roles.keys() == {("ClusterRole", None), ("Role", "kube-system")}, "its Lease is kube-scheduler's"
+    writes = {
+        (resource, verb)
+        for rule in roles["ClusterRole", None]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if verb not in ("get", "list", "watch")
+    }
+    assert writes == {
+        ("pods/binding", "create"),
+        ("pods/status", "patch"),
+        ("pods", "delete"),
+        ("persistentvolumes", "patch"),
+        ("persistentvolumeclaims", "patch"),
+        ("events", "create"),
+        ("events", "patch"),
+    }

@@ -19,6 +19,7 @@ from situate.kube.client import Client
 from situate.kube.election import Candidacy, ElectionNews, Elector, Leadership
 from situate.kube.errors import KubeError
 from situate.kube.reflector import Reflector
+from situate.objects.resources import unstructured
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
 from situate.scheduler.intake import Intake
@@ -30,6 +31,8 @@ from situate.scheduler.setup import Setup
 from situate.scheduler.watched import Watched
 
 _PROMOTION_RETRY_S: Final = 1.0
+_UNREADABLE_S: Final = 5.0
+"""How often is looked for objects that cannot be decoded."""
 _FOR_EVER_S: Final = 3e9
 """A century: how long it leads where there is no election."""
 
@@ -141,6 +144,7 @@ class SchedulerController:
             async with asyncio.TaskGroup() as group:
                 group.create_task(performer.run())
                 group.create_task(loop.run(performer))
+                group.create_task(self._tell_unreadable())
         finally:
             self.engine = None
             self.intake.end()
@@ -159,6 +163,28 @@ class SchedulerController:
             except KubeError as problem:
                 self._log.warning("the state cannot be rebuilt yet", error=str(problem))
             await asyncio.sleep(_PROMOTION_RETRY_S)
+
+    async def _tell_unreadable(self) -> None:
+        """Says on pods and nodes that cannot even be decoded what is wrong with them."""
+        told: set[tuple[str, str]] = set()
+        while True:
+            for reflector in (self.watched.pods, self.watched.nodes):
+                problems = {(f"{reflector.scope} {key}", str(each)): key for key, each in reflector.malformed.items()}
+                for (what, problem), key in problems.items():
+                    if (what, problem) not in told:
+                        told.add((what, problem))
+                        await self._tell_one_unreadable(reflector, key, problem)
+            await asyncio.sleep(_UNREADABLE_S)
+
+    async def _tell_one_unreadable(self, reflector: Reflector[Any], key: str, problem: str) -> None:
+        known = reflector.scope.resource
+        resource = unstructured(known.group, known.version, known.kind, known.plural, namespaced=known.namespaced)
+        namespace, _, name = key.rpartition("/")
+        try:
+            found = await self._client.get(resource, name, namespace or None)
+        except KubeError:
+            return  # gone, or to be heard of again
+        self.reporter.unreadable(resource, found, problem)
 
     def _means(self, engine: Engine, stir: Callable[[], None]) -> Means:
         return Means(

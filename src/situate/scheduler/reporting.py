@@ -22,6 +22,7 @@ from situate.scheduler.metrics import SchedulerMetrics
 BINDING: Final = "Binding"
 SCHEDULING: Final = "Scheduling"
 PREEMPTING: Final = "Preempting"
+_NOT_UNDERSTOOD: Final = "NotUnderstood"
 
 
 class Record(Protocol):
@@ -92,13 +93,17 @@ class Reporter:
         self.metrics.refused(resource.plural, len(known))
         self._log.warning("an object is left out", object=f"{resource.plural} {_path(each)}", error=problem)
         reporter = each.spec.scheduler_name if isinstance(each, Pod) else self._name
-        reason = "FailedScheduling" if isinstance(each, Pod) and not each.spec.node_name else "NotUnderstood"
+        reason = "FailedScheduling" if isinstance(each, Pod) and not each.spec.node_name else _NOT_UNDERSTOOD
         self._record(reference(resource, each), WARNING, reason, problem, SCHEDULING, None, reporter or self._name)
+
+    def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
+        """An object cannot be decoded: the watch has its last readable state, if any."""
+        self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, problem, SCHEDULING, None, self._name)
 
     def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
         """An object beside pods and nodes is left out of what plugins read."""
         self._log.warning("an object is left out", object=f"{resource.plural} {_path(each)}", error=problem)
-        self._record(reference(resource, each), WARNING, "NotUnderstood", problem, SCHEDULING, None, self._name)
+        self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, problem, SCHEDULING, None, self._name)
 
     def good_object(self, resource: str, uid: str) -> None:
         """It can be read, or it is gone."""
