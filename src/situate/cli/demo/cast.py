@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from situate.cli.demo import objects
-from situate.cli.demo.scene import DemoPod, DemoSource, Scene
+from situate.cli.demo.scene import DemoPod, DemoSource, DemoTask, Scene
 from situate.cli.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
@@ -36,11 +36,18 @@ class Cast:
     """One client and what it needs to know about who plays."""
 
     def __init__(
-        self, client: Client, lease: str, kill: Callable[[str], Awaitable[None]], show: Callable[[Scene], None]
+        self,
+        client: Client,
+        lease: str,
+        kill: Callable[[str], Awaitable[None]],
+        explain: Callable[[str, str], Awaitable[Mapping[str, Any]]],
+        show: Callable[[Scene], None],
     ) -> None:
-        """`kill` ends the scheduler of that identity with SIGKILL; `show` is told of every scene."""
+        """`kill` ends the scheduler of that identity with SIGKILL, `explain` says why a pod of a namespace goes where
+        it goes, `show` is told of every scene."""
         self._client = client
         self._lease = lease
+        self._explain = explain
         self._show = show
         self.kill = kill
 
@@ -77,16 +84,37 @@ class Cast:
         zone = objects.ZONES[objects.NODES.index(name)]
         await self._make(NODES, objects.node(name, zone))
 
+    async def keep_for_others(self, node: str) -> None:
+        """The node has the only SSD, and a taint that keeps it for a team."""
+        patch = MergePatch({"metadata": {"labels": {"disk": "ssd"}}, "spec": {"taints": [objects.TAINT]}})
+        await self._client.patch(NODES, node, patch, field_manager=_MANAGER)
+
+    async def free(self, node: str) -> None:
+        """Nobody's any more."""
+        await self._client.patch(NODES, node, MergePatch({"spec": {"taints": None}}), field_manager=_MANAGER)
+
+    async def add_tasks(self, count: int) -> None:
+        """So many plain pods, and one that needs an SSD."""
+        tasks = [objects.task(f"task-{number}") for number in range(count)]
+        for task in (*tasks, objects.task(objects.REPORT, disk="ssd")):
+            await self._make(PODS, task, objects.TENANT)
+
+    async def explain(self, task: str) -> Mapping[str, Any]:
+        """What `situate scheduler explain` says about it."""
+        return await self._explain(objects.TENANT, task)
+
     async def look(self) -> Scene:
         """What can be seen now, and shows it."""
         statefulset = await self._client.get(STATEFULSETS, objects.DISPATCHER, objects.SYSTEM)
         nodes = {node.metadata.name: node for node in (await self._client.list_all(NODES)).items}
         pods = (await self._client.list_all(PODS, objects.SYSTEM, label_selector=f"app={objects.DISPATCHER}")).items
         groups = (await self._client.list_all(CONSUMER_GROUPS, objects.TENANT)).items
+        tasks = (await self._client.list_all(PODS, objects.TENANT, label_selector=f"app={objects.TASKS}")).items
         scene = Scene(
             replicas=statefulset.spec.replicas,
             pods=tuple(sorted((_pod(pod, nodes) for pod in pods), key=lambda pod: pod.ordinal)),
             sources=tuple(sorted((_source(group.content) for group in groups), key=lambda source: source.name)),
+            tasks=tuple(_task(pod) for pod in tasks),
             nodes=tuple(sorted(nodes)),
             leader=await self._leader(),
             capacity=objects.CAPACITY,
@@ -135,6 +163,11 @@ def _pod(pod: Pod, nodes: Mapping[str, Node]) -> DemoPod:
     else:
         state = pod.status.phase if node else "Pending"
     return DemoPod(pod.metadata.name, int(pod.metadata.name.rpartition("-")[2]), node, state)
+
+
+def _task(pod: Pod) -> DemoTask:
+    why = next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
+    return DemoTask(pod.metadata.name, pod.spec.node_name, why)
 
 
 def _source(content: Mapping[str, Any]) -> DemoSource:

@@ -43,7 +43,7 @@ def demo(
         typer.Option(help="Play on this cluster, in namespaces of the demo's own; kwok must play its nodes."),
     ] = None,
 ) -> None:
-    """Play a story on an embedded cluster: sources are placed, scaled, drained, and moved back after a loss.
+    """Play a story on an embedded cluster: sources are placed, scaled, drained, moved back after a loss; pods as well.
 
     It needs no Kubernetes. The API server and two schedulers run as processes of their own; the story acts through
     the API, and goes on until Ctrl-C.
@@ -72,7 +72,7 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
             client = connect(find_connection(built.kubeconfig), random.Random(), qps=None)
             try:
                 with _teller(hint(built.kubeconfig), quiet=once) as teller:
-                    cast = Cast(client, _lease(), built.kill, teller.show)
+                    cast = Cast(client, _lease(), built.kill, built.explain, teller.show)
                     try:
                         await cast.set_the_stage()
                         await built.start_schedulers()

@@ -1,8 +1,10 @@
-"""What the demo puts into its cluster: nodes, a StatefulSet to place upon, and ConsumerGroups to place."""
+"""What the demo puts into its cluster: nodes, a StatefulSet to place upon, ConsumerGroups to place, and plain pods."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from situate.scheduler.configuration import SCHEDULER_NAME
 
 SYSTEM = "situate-demo"
 """Namespace of the StatefulSet."""
@@ -14,6 +16,12 @@ CAPACITY = 8
 """Vreplicas a pod holds."""
 NODES = ("demo-a", "demo-b", "demo-c")
 ZONES = ("north", "south", "west")
+TASKS = "demo-tasks"
+"""Label of the plain pods."""
+REPORT = "report"
+"""The plain pod that needs an SSD."""
+TAINT = {"key": "team", "value": "b", "effect": "NoSchedule"}
+"""On the only node that has one."""
 
 CONFIGURATION = {
     "apiVersion": "situate.dev/v1alpha1",
@@ -32,6 +40,7 @@ CONFIGURATION = {
             "rebalance": {"enabled": True, "interval": "2s", "maxMovesPerVPod": 8, "maxMoves": "50%"},
         }
     ],
+    "scheduler": {},
 }
 """As a user would write it, with times short enough to watch."""
 
@@ -76,6 +85,21 @@ def dispatcher() -> dict[str, Any]:
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def task(name: str, **selector: str) -> dict[str, Any]:
+    """A pod that asks for little, on the demo's nodes that have the labels."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": TASKS}},
+        "spec": {
+            "schedulerName": SCHEDULER_NAME,
+            "nodeSelector": {"situate-demo": "true", **selector},
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "task", "image": "example.com/task:1", "resources": {"requests": {"cpu": "10m"}}}],
         },
     }
 

@@ -13,6 +13,8 @@ from situate.cli.demo.scene import DemoPod, DemoSource, Scene
 
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 _FULL, _FREE = "■", "·"
+_SHOWN = 3
+"""Waiting pods that are named."""
 _STATE_STYLES = {"Running": "green", "Pending": "yellow", "Terminating": "red", "node lost": "bold red"}
 
 
@@ -23,9 +25,10 @@ def picture(scene: Scene | None, title: str, caption: str, done: Sequence[str], 
     parts: list[RenderableType] = [*past, present, Text()]
     if scene is not None:
         colours = _colours(scene.sources)
+        parts += [_tasks(scene), Text()] if scene.tasks else []
         parts += [_pods(scene, colours), Text(), _sources(scene, colours), Text(f"leader: {scene.leader or 'nobody'}")]
     parts += [Text(hint, style="dim") for hint in hints]
-    return Panel(Group(*parts), title="situate vpod", border_style="dim")
+    return Panel(Group(*parts), title="situate", border_style="dim")
 
 
 def _pods(scene: Scene, colours: dict[str, str]) -> Table:
@@ -47,6 +50,22 @@ def _blocks(scene: Scene, pod: DemoPod, colours: dict[str, str]) -> Text:
         bar.append(_FULL * vreplicas, style=colours[name])
     bar.append(_FREE * max(0, scene.capacity - sum(held.values())), style="dim")
     return bar
+
+
+def _tasks(scene: Scene) -> Table:
+    """Plain pods: a block each on its node, and what is said of those that wait."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("node", "pods"):
+        table.add_column(column, header_style="dim")
+    placed = scene.tasks_by_node
+    for node in scene.nodes:
+        table.add_row(node, Text.assemble(f"{placed.get(node, 0):>4} ", (_FULL * placed.get(node, 0), "blue")))
+    waiting = [task for task in scene.tasks if not task.node]
+    for task in waiting[:_SHOWN]:
+        table.add_row(Text(task.name, style="yellow"), task.why or "waits")
+    if len(waiting) > _SHOWN:
+        table.add_row("", f"and {len(waiting) - _SHOWN} more wait")
+    return table
 
 
 def _sources(scene: Scene, colours: dict[str, str]) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -33,6 +34,17 @@ class DemoSource:
 
 
 @dataclass(frozen=True, slots=True)
+class DemoTask:
+    """A plain pod."""
+
+    name: str
+    node: str
+    """Empty while it waits."""
+    why: str
+    """What its condition says of a pod that waits."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """Everything at one moment."""
 
@@ -42,6 +54,7 @@ class Scene:
     """By ordinal."""
     sources: tuple[DemoSource, ...]
     """By name."""
+    tasks: tuple[DemoTask, ...]
     nodes: tuple[str, ...]
     """Names of those that exist."""
     leader: str
@@ -74,11 +87,9 @@ class Scene:
         return all(sum(self.on(pod.name).values()) <= self.capacity for pod in self.pods)
 
     @property
-    def highest_used(self) -> int:
-        """Ordinal of the last pod that holds anything; -1 if none does."""
-        return max((pod.ordinal for pod in self.pods if self.on(pod.name)), default=-1)
+    def tasks_by_node(self) -> dict[str, int]:
+        """Plain pods on each node that has any, by the node's name."""
+        return dict(sorted(Counter(task.node for task in self.tasks if task.node).items()))
 
-    def skew(self, source: str) -> int:
-        """Difference between the fullest and the emptiest running pod, for one source."""
-        counts = [self.on(pod.name).get(source, 0) for pod in self.pods if pod.state == "Running"]
-        return max(counts, default=0) - min(counts, default=0)
+    def task(self, name: str) -> DemoTask | None:
+        return next((task for task in self.tasks if task.name == name), None)

@@ -12,8 +12,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from situate.cli.demo.objects import CONFIGURATION
+from situate.cli.failures import ExitCode
 
 SCHEDULERS = ("scheduler-1", "scheduler-2")
 _READY_S = 60.0
@@ -55,6 +57,22 @@ class Stage:
         process = self.processes.pop(name)
         process.send_signal(signal.SIGKILL)
         await process.wait()
+
+    async def explain(self, namespace: str, pod: str) -> dict[str, Any]:
+        """What `situate scheduler explain` prints about a pod, as a program reads it."""
+        asked = ("scheduler", "explain", pod, "-n", namespace, "-o", "json", "--kubeconfig", str(self.kubeconfig))
+        with self.log_of("explain").open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "situate", *asked),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+            )
+            told, _ = await process.communicate()
+        if process.returncode not in (ExitCode.DONE, ExitCode.NO):
+            raise DidNotStart(f"explain ended with code {process.returncode}: {self.last_words('explain')}")
+        answer: dict[str, Any] = json.loads(told)
+        return answer
 
     def check(self) -> None:
         """Raises `DidNotStart` if a process has ended by itself."""

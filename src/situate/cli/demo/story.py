@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from situate.cli.demo.cast import Cast
+from situate.cli.demo.objects import NODES, REPORT
 from situate.cli.demo.scene import Scene
 
 _LOOK_S = 0.1
 """Between two looks at the cluster."""
+_TASKS = 100
 
 
 class Unfulfilled(Exception):
@@ -96,6 +98,30 @@ async def a_node_is_lost(cast: Cast) -> str:
     return f"{victim.node} went with {lost} vreplicas; they ran elsewhere, and moved back when it returned"
 
 
+async def a_hundred_pods_are_placed(cast: Cast) -> str:
+    kept = NODES[-1]
+    await cast.keep_for_others(kept)
+    await cast.add_tasks(_TASKS)
+    scene = await until(
+        cast,
+        "all pods but one have a node, and that one says why it has none",
+        lambda scene: sum(scene.tasks_by_node.values()) == _TASKS and "untolerated taint" in _why(scene),
+    )
+    _expect(kept not in scene.tasks_by_node, f"pods are on {kept} against its taint", scene)
+    why = _why(scene)
+    changes = (await cast.explain(REPORT))["changes"]
+    _expect(bool(changes), f"explain knows of no change that would help {REPORT}", scene)
+    await cast.free(kept)
+    await until(
+        cast,
+        f"{REPORT} is on {kept}, which is free now",
+        lambda scene: (report := scene.task(REPORT)) is not None and report.node == kept,
+    )
+    placed = ", ".join(f"{count} on {node}" for node, count in scene.tasks_by_node.items())
+    no, _, _ = why.partition(". ")
+    return f"{placed}; {REPORT} waited ({no}); explain said: {changes[0]['text']}; the taint went, and it got {kept}"
+
+
 async def the_leader_is_killed(cast: Cast) -> str:
     before = await until(
         cast,
@@ -120,6 +146,11 @@ STORY = (
     Chapter("A source shrinks", "clicks wants 4 again: pods are emptied, then the set is cut.", a_source_shrinks),
     Chapter("A node is lost", "A node disappears with its pods, and comes back later.", a_node_is_lost),
     Chapter(
+        "A hundred pods are placed, one is not",
+        "report needs an SSD, and the only node with one is kept for another team: why not, and what would help?",
+        a_hundred_pods_are_placed,
+    ),
+    Chapter(
         "The leader is killed", "The process that decides gets SIGKILL; another one stands by.", the_leader_is_killed
     ),
 )
@@ -130,10 +161,21 @@ def _expect(holds: bool, otherwise: str, scene: Scene) -> None:
         raise Unfulfilled(f"{otherwise}: {_described(scene)}")
 
 
+def _why(scene: Scene) -> str:
+    """Why the plain pod that needs an SSD has no node; empty while nobody has said so."""
+    report = scene.task(REPORT)
+    return report.why if report is not None and not report.node else ""
+
+
 def _described(scene: Scene) -> str:
     sources = ", ".join(f"{s.name} {s.placed}/{s.wanted} on {dict(s.placements)}" for s in scene.sources)
     pods = ", ".join(f"{pod.name} {pod.state}" for pod in scene.pods)
-    return f"replicas {scene.replicas}; pods: {pods or 'none'}; sources: {sources or 'none'}; leader: {scene.leader}"
+    waiting = [task for task in scene.tasks if not task.node]
+    tasks = f"{scene.tasks_by_node}, {len(waiting)} wait {[task.why for task in waiting[:3]]}"
+    return (
+        f"replicas {scene.replicas}; pods: {pods or 'none'}; sources: {sources or 'none'}; tasks: {tasks}; "
+        f"leader: {scene.leader}"
+    )
 
 
 def _ordinal(pod: str) -> int:
