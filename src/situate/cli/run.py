@@ -189,6 +189,7 @@ class _Composition:
             metrics=SchedulerMetrics(self._metrics.registry),
             wall=_wall,
             rng=random.Random(),
+            rebuilding=collector_paused,
             extending=self._extending(setup.extenders, work),
             election_client=self._elections,
             observe_election=self._metrics.observe_election,

@@ -9,6 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from situate.runtime.outcomes import Retriable
 from situate.scheduler.intake import Intake
 from situate.scheduler.loop import Loop
 from situate.scheduler.metrics import SchedulerMetrics
-from situate.scheduler.performing import Extending, LivePerformer, MakePerformer, Means
+from situate.scheduler.performing import Extending, LivePerformer, MakePerformer, Means, Performer
 from situate.scheduler.reporting import Record, Reporter
 from situate.scheduler.setup import Setup
 from situate.scheduler.watched import Watched
@@ -61,8 +62,12 @@ class SchedulerController:
         make_performer: MakePerformer = LivePerformer,
         observe_election: Callable[[ElectionNews], None] = lambda _: None,
         stopwatch: Callable[[], float] = time.perf_counter,
+        rebuilding: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`election_client`: one whose rate limit the work cannot use up; None: the same client."""
+        """`election_client`: one whose rate limit the work cannot use up; None: the same client.
+
+        `rebuilding` is held while much is made that stays: see `situate.runtime.startup.collector_paused`.
+        """
         self.setup = setup
         self.watched = Watched.of(client, rng)
         self.engine: Engine | None = None
@@ -75,6 +80,7 @@ class SchedulerController:
         self._extending = extending
         self._make_performer = make_performer
         self._stopwatch = stopwatch
+        self._rebuilding = rebuilding
         self._leadership: Leadership | None = None
         self._actuator = Actuator(self._may_write)
         self.reporter = Reporter(metrics, record, setup.names[0], _now)
@@ -134,11 +140,8 @@ class SchedulerController:
         """One term. Nothing is decided before the engine knows what fresh listings say."""
         self._leadership = leadership
         try:
-            await self._see_everything()
-            engine = Engine(self.setup.profiles, self.setup.queue, extenders=self.setup.extenders)
-            loop = Loop(engine, self.intake, self.metrics, self._extending, _now, self._stopwatch)
-            performer = self._make_performer(self._means(engine, loop.stir))
-            self.intake.begin(engine, loop.stir)
+            with self._rebuilding():
+                engine, loop, performer = await self._rebuild()
             self.engine = engine
             self._log.info("the scheduler is rebuilt", nodes=len(engine.cache.nodes), pods=len(engine.cache))
             async with asyncio.TaskGroup() as group:
@@ -150,6 +153,15 @@ class SchedulerController:
             self.intake.end()
             await self._actuator.finish()
             self._leadership = None
+
+    async def _rebuild(self) -> tuple[Engine, Loop, Performer]:
+        """An engine that knows all that fresh listings say."""
+        await self._see_everything()
+        engine = Engine(self.setup.profiles, self.setup.queue, extenders=self.setup.extenders)
+        loop = Loop(engine, self.intake, self.metrics, self._extending, _now, self._stopwatch)
+        performer = self._make_performer(self._means(engine, loop.stir))
+        self.intake.begin(engine, loop.stir)
+        return engine, loop, performer
 
     async def _see_everything(self) -> None:
         """A standby's stores may lag behind what the last leader has bound."""
