@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 
 from situate.framework.decisions import Placed
 from situate.framework.engine import Engine
+from situate.framework.plugin import PreFiltered
+from situate.framework.pods import PodInfo
+from situate.framework.profile import profile_of
+from situate.framework.snapshot import Snapshot
+from situate.framework.verdict import Verdict
 from situate.framework.what_if import Outcome, answer, kinds, room_for, settle
 from situate.objects.pods import Pod, PodSchedulingGate, PodSpec
+from situate.plugins.node_name import NodeName
+from situate.plugins.priority_sort import PrioritySort
 from tests.framework.clusters import a_node, a_pod, an_engine, random_engine, read
+from tests.framework.pods import pod_info
 
 SEEDS = st.integers(0, 10_000)
 
@@ -91,6 +99,23 @@ def test_room_is_made_where_that_helps(cpu: str, want: tuple[str, object]) -> No
     outcome = tried(engine, a_pod("high", cpu, spec=PodSpec(priority=10)))["high"]
     assert (outcome.node, outcome.victims) == want
     assert bool(outcome.why) == (not outcome.node)
+
+
+def test_a_plugin_that_fails_is_told_and_counts_nothing() -> None:
+    class Fails(NodeName):
+        def filter(self, state: object, pod: PodInfo, snapshot: Snapshot) -> Verdict:
+            raise ValueError("no idea")
+
+        def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
+            raise ValueError("no idea")
+
+    engine = Engine([profile_of("here", [(PrioritySort(), 0), (Fails(), 0)])])
+    engine.set_node(a_node("a"), 0.0)
+    pod = pod_info("web").pod
+    assert "no idea" in tried(engine, pod)["web"].why
+    room = room_for(engine, read(engine, pod), 0.0)
+    assert (room.count, room.exact) == (0, True)
+    assert "no idea" in room.why
 
 
 def test_a_gated_pod_says_who_keeps_it() -> None:

@@ -8,7 +8,7 @@ benchmarks drive the same engine.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -86,12 +86,13 @@ class Engine:
         self._extenders = in_turn(extenders)
         self._open: _Open | None = None
 
-    def branch(self) -> Engine:
+    def branch(self, alter: Callable[[Profile], Profile] = lambda profile: profile) -> Engine:
         """Another engine that knows and has promised the same, and for which no pod waits: for trying things out.
 
-        Whatever becomes of it, this one does not notice. It asks no extenders.
+        Whatever becomes of it, this one does not notice. It asks no extenders. `alter`: what it has for profiles.
         """
-        twin = Engine(*self._made_of)
+        profiles, queue, shortcuts, seed = self._made_of
+        twin = Engine([alter(profile) for profile in profiles], queue, shortcuts, seed)
         twin.cache = self.cache.branch()
         twin.nominations = self.nominations.branch()
         for name, chooser in twin._choosers.items():
@@ -138,7 +139,9 @@ class Engine:
     def remove_pod(self, uid: str, now: float) -> None:
         """A pod is gone, or has ended; harmless if it is not known."""
         self.queue.delete(uid)
-        self._withdraw(uid, now)
+        withdrawn = self.nominations.remove(uid)
+        if withdrawn is not None:
+            self._free(withdrawn, now)
         if self.permits.end(uid) is not None or self.cache.pod(uid) is not None:
             self._release(uid, now)
             known = self.cache.remove_pod(uid)
@@ -171,17 +174,15 @@ class Engine:
             before = self.nominations.node_of(info.uid)
             # one that neither of them names is of our own making, and only not written yet
             promised = info.nominated or ("" if old.nominated else before)
-            if promised != before:
-                self._withdraw(info.uid, now)
             self.nominations.nominate(info, promised)
+            if (old.nominated or before) not in ("", promised):
+                self._free(old, now)
             self.queue.update(info, events_of(Subject.POD, pod_change(old, info), old, info), now)
 
-    def _withdraw(self, uid: str, now: float) -> None:
+    def _free(self, info: PodInfo, now: float) -> None:
         """What the pod was promised is free again, as if it had gone from there; not for more important ones."""
-        info = self.nominations.remove(uid)
-        if info is not None:
-            event = ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, info)
-            self.queue.on_event(event, now, at_most=info.priority)
+        event = ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, info)
+        self.queue.on_event(event, now, at_most=info.priority)
 
     def _tell(self, events: Sequence[ClusterEvent], now: float) -> None:
         for event in events:

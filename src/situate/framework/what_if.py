@@ -16,12 +16,13 @@ import msgspec
 import numpy as np
 
 from situate.framework.actions import Evict
-from situate.framework.cycle import NO_NODES, Feasibility, Nominations, find_feasible, score
+from situate.framework.classes import reads
+from situate.framework.cycle import NO_NODES, Feasibility, Nominations, PluginFailed, find_feasible, prepare, score
 from situate.framework.decisions import Asked, Decision, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.messages import no_node, refusal
-from situate.framework.plugin import Diagnosis, Scores
+from situate.framework.plugin import Diagnosis, Reads, Scores
 from situate.framework.pods import PodInfo, PodKey
-from situate.framework.profile import Profile
+from situate.framework.profile import ALL_NODES, Profile
 from situate.framework.snapshot import Snapshot
 from situate.framework.verdict import Indices
 from situate.framework.visiting import best
@@ -159,9 +160,15 @@ class Room:
 def room_for(engine: Engine, pod: PodInfo, now: float, most: int = MOST) -> Room:
     """How many more pods like this one would be placed, one after the other, until one is refused.
 
-    Nothing is preempted for them, and gates count as open. The engine is left as it was.
+    Nothing is preempted for them, and gates count as open. The engine is left as it was. Where each filter looks at
+    its node alone, as many fit in whatever order, so that nothing is scored.
     """
-    engine = engine.branch()
+    profile = engine.profiles[pod.pod.spec.scheduler_name]
+    try:
+        plain = _each_node_by_itself(profile, pod, engine.snapshot)
+    except PluginFailed as failed:
+        return Room(0, exact=True, why=str(failed))
+    engine = engine.branch(_unscored) if plain else engine.branch()
     spec = msgspec.structs.replace(pod.pod.spec, node_name="", scheduling_gates=(), preemption_policy="Never")
     shape = engine.cache.reader.read(msgspec.structs.replace(pod.pod, spec=spec))
     placed, chunk = 0, _FIRST
@@ -173,6 +180,15 @@ def room_for(engine: Engine, pod: PodInfo, now: float, most: int = MOST) -> Room
         placed += asked
         chunk = min(2 * chunk, _CHUNK)
     return Room(placed, exact=False, why="")
+
+
+def _each_node_by_itself(profile: Profile, pod: PodInfo, snapshot: Snapshot) -> bool:
+    prepared = prepare(profile.pre_filter, pod, snapshot)
+    return all(reads(plugin) is not Reads.CLUSTER or plugin.name in prepared.skipped for plugin in profile.filter)
+
+
+def _unscored(profile: Profile) -> Profile:
+    return replace(profile, pre_score=(), score=(), percentage_of_nodes_to_score=ALL_NODES)
 
 
 def _place_more(engine: Engine, shape: PodInfo, begin: int, count: int, now: float) -> str | None:
