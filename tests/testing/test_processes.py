@@ -80,6 +80,35 @@ def test_a_killed_process_runs_no_finally_while_the_world_goes_on(world: World) 
     assert seen == ["cleaned up"]
 
 
+def test_a_process_that_is_killed_in_its_turn_does_nothing_more_in_it(world: World) -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(process.kill)
+        loop.call_soon(seen.append, "asked for before")
+        await asyncio.sleep(0)
+        seen.append("went on")
+
+    process = world.start("p", main)
+    world.run_until(100)
+
+    assert seen == []
+
+
+def test_what_is_ready_at_one_instant_is_done_in_one_turn(world: World) -> None:
+
+    async def main() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await asyncio.sleep(1)
+
+    process = world.start("p", main)
+    world.run_until(0.5)
+
+    assert process.turns == 1
+
+
 def test_an_answer_from_the_heap_wakes_the_one_who_waits(world: World) -> None:
 
     async def main() -> None:
@@ -154,7 +183,7 @@ def test_a_timer_that_is_cancelled_neither_runs_nor_wants_a_turn(world: World) -
 
     process = world.start("p", main)
     world.run_until(0.5)
-    assert process.loop.next_due() == 2
+    assert process.loop.next_timer() == 2
     world.run_until(5)
 
     assert seen == ["first", "second"]

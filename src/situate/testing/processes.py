@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import heapq
+import math
 import sys
 from asyncio import base_events
 from asyncio.events import _set_running_loop  # asyncio lists it for those who write loops
@@ -22,7 +23,8 @@ from situate.sim.timeline import Timeline
 
 _Ts = TypeVarTuple("_Ts")
 
-_MOST_TURNS_AT_ONE_INSTANT = 100_000
+_MOST_CALLS_IN_A_TURN = 1_000
+_MOST_CALLS_AT_ONE_INSTANT = 100_000
 
 
 class Stuck(Exception):
@@ -74,8 +76,13 @@ class VirtualLoop(base_events.BaseEventLoop):
     in the order in which they were set.
     """
 
+    get_debug = staticmethod(bool)
+    """Never. asyncio asks for each future and task, so it is a function without a frame of Python."""
+
     def __init__(self, timeline: Timeline) -> None:
         super().__init__()
+        self.halted = False
+        """No callback runs any more, not even in the turn that is under way."""
         self._timeline = timeline
         self._waiting: deque[_Call] = deque()
         self._timers: list[tuple[float, int, _Call]] = []
@@ -84,9 +91,6 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     def time(self) -> float:
         return self._timeline.now
-
-    def get_debug(self) -> bool:
-        return False
 
     def create_task(self, coro: Any, **options: Any) -> Any:
         self._tasks_made += 1
@@ -120,28 +124,36 @@ class VirtualLoop(base_events.BaseEventLoop):
         heapq.heappush(self._timers, (when, self._set, call))
         return call
 
-    def next_due(self) -> float | None:
-        """When this loop wants a turn: now if a callback is ready, None if nothing is planned."""
+    def wants_turn(self) -> bool:
+        """Whether a callback is ready or due now."""
         if self._waiting:
-            return self._timeline.now
+            return True
+        timers = self._timers
+        return bool(timers) and timers[0][0] <= self._timeline.now and self.next_timer() <= self._timeline.now
+
+    def next_timer(self) -> float:
+        """When the next timer is due; infinite without one."""
         timers = self._timers
         while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
-        return timers[0][0] if timers else None
+        return timers[0][0] if timers else math.inf
 
-    def turn(self) -> None:
-        """Runs the callbacks that are ready or due now; those that they ask for have to wait for the next turn."""
+    def turn(self) -> int:
+        """Runs the callbacks that are ready or due now, and those that they ask for, not without end; how many."""
         waiting, timers, now = self._waiting, self._timers, self._timeline.now
         while timers and timers[0][0] <= now:
             waiting.append(heapq.heappop(timers)[2])
         _set_running_loop(self)
+        calls = 0
         try:
-            for _ in range(len(waiting)):
+            while waiting and calls < _MOST_CALLS_IN_A_TURN and not self.halted:
+                calls += 1
                 call = waiting.popleft()
                 if call.callback is not None:
                     self._run(call.callback, call)
         finally:
             _set_running_loop(None)
+        return calls
 
     def close(self) -> None:
         self._waiting.clear()
@@ -173,14 +185,18 @@ class Process:
         self.state = ProcessState.RUNNING
         self.complaints: list[dict[str, Any]] = []
         """What asyncio's exception handler was told: each is a defect of the code under test."""
+        self.turns = 0
+        """So many it has had: between two of them nothing in its memory changes."""
         self.loop.set_exception_handler(lambda _, context: self.complaints.append(context))
         self._task: asyncio.Task[None] = self.loop.create_task(main(), name=name)
 
-    def turn(self) -> None:
-        """Gives the process what is ready now, and notices its end."""
-        self.loop.turn()
+    def turn(self) -> int:
+        """Gives the process what is ready now, and notices its end; how many callbacks that were."""
+        self.turns += 1
+        calls = self.loop.turn()
         if self._task.done():
             self.state = ProcessState.ENDED
+        return calls
 
     @property
     def is_alive(self) -> bool:
@@ -199,6 +215,7 @@ class Process:
         """No turn ever again; what it awaited is forgotten when the world is closed."""
         if self.state is not ProcessState.ENDED:
             self.state = ProcessState.KILLED
+            self.loop.halted = True
 
     def failure(self) -> BaseException | None:
         """What ended the process, or None while it runs and after an orderly end."""
@@ -209,6 +226,7 @@ class Process:
     def close(self) -> None:
         """Unwinds what is left. Its transport must refuse by now: nothing may reach the cluster from here."""
         self.loop.set_exception_handler(lambda _, __: None)
+        self.loop.halted = False
         for _ in range(100):
             tasks = asyncio.all_tasks(self.loop)
             if not tasks:
@@ -246,14 +264,14 @@ class World:
         """
         self._alive = [process for process in self._alive if process.is_alive]
         hooks = sys.get_asyncgen_hooks()
-        turns, instant = 0, self.now
+        calls, instant = 0, self.now
         try:
             while True:
                 if self.now > instant:
-                    turns, instant = 0, self.now
-                if self._turn_of_each():
-                    turns += 1
-                    if turns > _MOST_TURNS_AT_ONE_INSTANT:
+                    calls, instant = 0, self.now
+                if called := self._turn_of_each():
+                    calls += called
+                    if calls > _MOST_CALLS_AT_ONE_INSTANT:
                         raise Stuck(f"the processes do not come to rest at {instant:.3f} s: {self._busy()}")
                     if stop():
                         return True
@@ -289,28 +307,22 @@ class World:
         self.processes.clear()
         self._alive.clear()
 
-    def _turn_of_each(self) -> bool:
-        turned = False
-        now = self.timeline.now
+    def _turn_of_each(self) -> int:
+        calls = 0
         for process in tuple(self._alive):
-            if process.state is ProcessState.RUNNING:
-                due = process.loop.next_due()
-                if due is not None and due <= now:
-                    process.turn()
-                    turned = True
-        return turned
+            if process.state is ProcessState.RUNNING and process.loop.wants_turn():
+                calls += process.turn()
+        return calls
 
     def _advance(self, until: float) -> bool:
-        """To the next thing that is due: on the timeline, or in a process that wants a turn."""
-        next_turn: float | None = None
-        for process in self._alive:
-            if process.state is ProcessState.RUNNING:
-                due = process.loop.next_due()
-                if due is not None and (next_turn is None or due < next_turn):
-                    next_turn = due
+        """To the next thing that is due, on the timeline or in a process; no process wants a turn now."""
+        next_timer = min(
+            (process.loop.next_timer() for process in self._alive if process.state is ProcessState.RUNNING),
+            default=math.inf,
+        )
         planned = self.timeline.next_due()
-        if next_turn is not None and next_turn <= until and (planned is None or next_turn < planned):
-            self.timeline.advance(next_turn)
+        if next_timer <= until and (planned is None or next_timer < planned):
+            self.timeline.advance(next_timer)
             return True
         return self.timeline.advance(until)
 

@@ -73,6 +73,8 @@ class Watchdog:
     """The capacity as of the last check."""
     _unseen: dict[str, int] = field(default_factory=dict)
     """Statuses that somebody else wrote, and of which the leader may not know yet: their revision."""
+    _looked: dict[str, int] = field(default_factory=dict)
+    """By process: how many turns it had had when its memory was checked."""
     _digest: Any = field(default_factory=hashlib.sha256)
     _broken: str | None = None
     """What a process did wrong in its own turn, where nothing may be raised."""
@@ -214,6 +216,9 @@ class Watchdog:
         state = placing.state
         if state is None or member.process.state is not ProcessState.RUNNING:
             return
+        if self._looked.get(member.identity) == member.process.turns:
+            return
+        self._looked[member.identity] = member.process.turns
         for key, entry in state.vpods.items():
             if entry.reserved is not None and not entry.listed:
                 raise Breach(f"S6: {member.identity} keeps a reservation for {key}, which does not exist")

@@ -39,6 +39,7 @@ from situate.vpod.state import State
 
 EPOCH = 1_800_000_000.0
 """Unix seconds at virtual zero."""
+_BEGAN = datetime.fromtimestamp(EPOCH, UTC)
 NAMESPACE = "system"
 STATEFULSET = "dispatcher"
 POLICY = "placing"
@@ -198,7 +199,7 @@ class VPodWorld:
             member.process.loop.call_soon_threadsafe(member.controller.reconfigure, settings)
 
     def wall(self) -> datetime:
-        return datetime.fromtimestamp(EPOCH, UTC) + timedelta(seconds=self.now)
+        return _BEGAN + timedelta(seconds=self.now)
 
     @staticmethod
     async def _run(made: list[VPodController]) -> None:
