@@ -321,16 +321,11 @@ def _binding(
         return None
     if added == allowed and allowed < missing:
         return limited
-    if situation.state.options.topology_required and _has_room(situation, own):
+    if situation.state.options.topology_required and situation.has_room(own):
         return Limit(0, Rule.TOPOLOGY, f"a {situation.state.options.topology} that lags behind has no room")
     if situation.state.options.policy is PolicyName.POLICY and (refusal := resize.refusal(situation, own)):
         return Limit(0, Rule.PREDICATES, refusal)
     return None
-
-
-def _has_room(situation: Situation, own: Places) -> bool:
-    """Whether a pod that accepts has any; one may have it for this vpod alone, whose status still counts there."""
-    return bool(situation.state.open) or any(situation.room(o, own.get(o, 0)) for o in situation.known_places())
 
 
 def _covering(situation: Situation, own: dict[int, int], target: int, moves: Counter[MoveCause]) -> dict[int, int]:

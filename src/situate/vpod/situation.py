@@ -90,6 +90,13 @@ class Situation:
             known.update(self.entry.status, self.entry.reserved or NO_PLACES)
         return known
 
+    def has_room(self, own: Places) -> bool:
+        """Whether any pod may take some, if the vpod holds so many on each.
+
+        A pod that is full for the others may have room for this vpod alone, whose status still counts there.
+        """
+        return bool(self.state.open) or any(self.room(o, own.get(o, 0)) for o in self.known_places())
+
     def fresh(self, own: Mapping[int, int], apart: set[int], domain: str | None = None) -> Iterator[int]:
         """Accepting pods of a domain (None: all) without vreplicas of the vpod, ascending; those in `apart` left out.
 

@@ -37,6 +37,8 @@ def grown(situation: Situation, own: Places, missing: int) -> dict[int, int]:
     policy = _compiled(options.placing)
     target = missing + sum(own.values())
     if options.rescale is Rescale.KEEP:
+        if not situation.has_room(own):
+            return dict(own)
         kept = _grown(situation, own, missing, policy)
         if sum(kept.values()) == target or not policy.filters or not situation.state.open:
             return kept
@@ -66,13 +68,14 @@ def refusal(situation: Situation, own: Places) -> str:
     """
     view = growing_view(situation, own)
     policy = _compiled(situation.state.options.placing)
-    counts = Counter(reason for reason in _refusals(view, policy).values() if reason != FULL)
-    candidates = feasible_pods(view, (ROOM, *policy.filters))
-    _, status = weighted_sums(view, candidates, policy, Arithmetic.EXACT)
-    for reason in status.reasons:
-        counts[reason] += int(candidates.sum())
-    if counts:
-        return ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
+    if situation.has_room(own):
+        counts = Counter(reason for reason in _refusals(view, policy).values() if reason != FULL)
+        candidates = feasible_pods(view, (ROOM, *policy.filters))
+        _, status = weighted_sums(view, candidates, policy, Arithmetic.EXACT)
+        for reason in status.reasons:
+            counts[reason] += int(candidates.sum())
+        if counts:
+            return ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
     wider = view.with_empty_pod(situation.state.options.capacity)
     reason = filter_reasons(wider, (ROOM, *policy.filters))[-1]
     return f"nor would a new one: {reason}" if reason and reason != FULL else ""
