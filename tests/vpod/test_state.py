@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from situate.testing.vpod.builders import options, placed, pod, schedule, state, vpod
-from situate.vpod.decide import decide
+from situate.vpod.decide import commit, decide
 from situate.vpod.model import Key, Placement
 from situate.vpod.options import PolicyName, Profile
 from situate.vpod.pods import NodeFacts
+from situate.vpod.records import DrainGoal
 from situate.vpod.state import State
 from situate.vpod.state_json import (
     differences,
@@ -164,3 +167,44 @@ def test_rebuilding_keeps_what_no_listing_shows() -> None:
         previous=kept,
     )  # fmt: skip
     assert rebuilt.next_deadline() == 70.0
+
+
+def test_every_change_makes_another_version_and_seeing_the_same_again_makes_none() -> None:
+    kept = state(2, 10, [vpod("a/b", 4, placed(2, 2))], zones=["z"])
+    same = kept.vpods[B].as_vpod()
+    more = vpod("a/b", 5, placed(2, 1))
+
+    def is_changed(change: Callable[[], object]) -> bool:
+        before = kept.version
+        change()
+        return kept.version != before
+
+    for nothing_new in (
+        lambda: kept.observe_vpod(same, 0.0),
+        lambda: commit(kept, decide(kept, same, 0.0)),
+        lambda: kept.observe_pod(pod(0), 0.0),
+        lambda: kept.observe_node(NodeFacts("node-0", "z"), 0.0),
+        lambda: kept.observe_replicas(2, 0.0),
+        lambda: kept.advance(1.0),
+        lambda: kept.pod_gone("set-7", 1.0),
+        lambda: kept.node_gone("another", 1.0),
+        lambda: kept.vpod_gone(Key("a", "another"), 1.0),
+    ):
+        assert not is_changed(nothing_new)
+    for change in (
+        lambda: kept.observe_vpod(more, 1.0),
+        lambda: commit(kept, decide(kept, more, 1.0)),
+        lambda: kept.observe_pod(pod(1, node=""), 1.0),
+        lambda: kept.observe_node(NodeFacts("another", "y"), 1.0),  # its zone is a place to spread to
+        lambda: kept.node_gone("another", 1.0),
+        lambda: kept.observe_replicas(3, 1.0),
+        lambda: kept.reserve(B, {0: 1}),
+        lambda: kept.set_surge(B, 1),
+        lambda: kept.set_drain(DrainGoal(1, 1.0)),
+        lambda: kept.set_drain(None),
+        lambda: kept.reconfigure(kept.options, 1.0),
+        lambda: kept.advance(1000.0),  # a pod without a node has been held for long enough
+        lambda: kept.pod_gone("set-1", 1000.0),
+        lambda: kept.vpod_gone(B, 1000.0),
+    ):
+        assert is_changed(change)

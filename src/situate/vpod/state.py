@@ -39,6 +39,7 @@ class State:
         self.options = options
         self.replicas = replicas
         self.now = now
+        self.version = 0  # another one after every change: without one, the same question has the same answer
         self.nodes: dict[str, NodeFacts] = {}
         self.nodes_known = False
         self.slots: dict[int, Slot] = {}
@@ -140,11 +141,13 @@ class State:
         if first:
             self.judge_all(now)
         elif before != node:
+            self.version += 1  # a zone counts also where no pod is
             self._judge_node(node.name)
 
     def node_gone(self, name: str, now: float) -> None:
         self.advance(now)
         if self.nodes.pop(name, None) is not None:
+            self.version += 1
             self._judge_node(name)
 
     def observe_replicas(self, replicas: int, now: float, ours: bool = False) -> bool:
@@ -153,6 +156,7 @@ class State:
         before, self.replicas = self.replicas, replicas
         if replicas == before:
             return False
+        self.version += 1
         reset = replicas < before and not ours
         if reset:
             self.reset_from, self.reset_since = max(before, self.reset_from or 0), now
@@ -170,13 +174,20 @@ class State:
         entry = self.vpods.get(vpod.key)
         if entry is None:
             entry = self.vpods[vpod.key] = Entry(vpod.key)
-        self._count(entry, -1)
-        wanted = 0 if vpod.deletion_timestamp is not None else max(0, vpod.vreplicas)
-        weight = weight_of(vpod)
-        entry.listed = True
-        entry.wanted, entry.priority = wanted, priority_of(vpod)
-        entry.deleting = vpod.deletion_timestamp is not None
+        deleting = vpod.deletion_timestamp is not None
+        wanted = 0 if deleting else max(0, vpod.vreplicas)
+        weight, priority = weight_of(vpod), priority_of(vpod)
         entry.resource_version = vpod.resource_version
+        if (
+            entry.listed
+            and entry.placements is vpod.placements
+            and (entry.wanted, entry.weight, entry.priority, entry.deleting) == (wanted, weight, priority, deleting)
+        ):
+            return entry
+        self.version += 1
+        self._count(entry, -1)
+        entry.listed = True
+        entry.wanted, entry.priority, entry.deleting = wanted, priority, deleting
         if weight != entry.weight:
             held, status = entry.reserved, entry.status
             self._set_places(entry, NO_PLACES, None)
@@ -196,6 +207,7 @@ class State:
         self.advance(now)
         entry = self.vpods.pop(key, None)
         if entry is not None:
+            self.version += 1
             self._count(entry, -1)
             self._set_places(entry, NO_PLACES, None)
 
@@ -214,6 +226,7 @@ class State:
             if not places:
                 return
             entry = self.vpods[key] = Entry(key)
+        self.version += 1
         self._count(entry, -1)
         self._set_places(entry, entry.status, dict(sorted(places.items())) if places else None)
         entry.result = self.placements_of(entry.reserved or NO_PLACES)
@@ -250,11 +263,13 @@ class State:
         entry.result = result
         current = entry.reserved is base
         if ruled_out is not entry.ruled_out:
+            self.version += 1
             self._count(entry, -1)
             entry.ruled_out = ruled_out
             self._count(entry)
         if current and not delta and (base is not None or not reservation):
             return
+        self.version += 1
         self._note_drain_move(delta)
         self._count(entry, -1)
         if current:
@@ -267,6 +282,7 @@ class State:
 
     def set_drain(self, goal: DrainGoal | None) -> None:
         """Begin, change or cancel a drain; the pods concerned are held, or accept again."""
+        self.version += 1
         lowest = min(g.target for g in (self.drain, goal) if g is not None) if self.drain or goal else 0
         self.drain = goal
         if goal is None:
@@ -276,17 +292,20 @@ class State:
 
     def _end_drain(self) -> None:
         """Nothing runs twice on purpose any more: what does is too much."""
+        self.version += 1
         self.drain, self.drain_moved_at = None, None
         for entry in self.vpods.values():
             entry.surge = 0
 
     def set_surge(self, key: Key, vreplicas: int) -> None:
         """So many vreplicas of the vpod run twice on purpose, until a drain has moved them."""
+        self.version += 1
         self.vpods[key].surge = vreplicas
         self.vpods[key].surge_since = self.now
 
     def reconfigure(self, options: Options, now: float) -> None:
         """The settings changed (B15); nothing moves by this alone."""
+        self.version += 1
         self.advance(now)
         for entry in self.vpods.values():
             self._count(entry, -1)
@@ -312,6 +331,7 @@ class State:
             return
         if self.reset_from is not None and now >= self.reset_since + self.options.pod_grace:
             self.reset_from = None
+            self.version += 1
         for ordinal in sorted(o for o, deadline in self._deadlines.items() if deadline <= now):
             self._judge(self.slots[ordinal])
         self._next_deadline = min(self._deadlines.values(), default=float("inf"))
@@ -519,6 +539,7 @@ class State:
 
     def _judge(self, slot: Slot) -> None:
         """A slot's class anew, and all that follows from it."""
+        self.version += 1
         slot.verdict = self._verdict(slot, slot.ordinal, self.now)
         domain = (self.domain(slot) or "") if self.options.topology is not Topology.NONE else ""
         if domain != slot.domain:

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from situate.testing.network import Weather
-from situate.testing.vpod.history import DeleteSource, SetSource, Settings, SpoilStatus
+from situate.testing.vpod.history import DeleteSource, HoldPods, SetSource, Settings, SpoilStatus
 from situate.testing.vpod.invariants import Watchdog, satisfied
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world import VPodWorld
 from situate.vpod.drain import Eviction
+from situate.vpod.pods import NodeFacts
 
 
 @pytest.fixture
@@ -130,3 +131,36 @@ def test_what_is_remembered_of_objects_goes_with_them_whoever_leads(world: VPodW
     perform(world, watchdog, DeleteSource(wait=0.0, source=0))
     world.let_pass(5.0)
     assert led.controller.placing._read_before == {}
+
+
+@pytest.mark.rule("vpod:L5")
+def test_those_that_are_short_are_tried_again_when_anything_has_changed_and_only_then(world: VPodWorld) -> None:
+    watchdog = Watchdog(world)
+    decided: list[float] = []
+    perform(world, watchdog, HoldPods(wait=0.0, held=True))
+    perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=6))
+    world.let_pass(120.0)  # a pod is asked for, and held
+    leader = world.leader()
+    assert leader is not None
+    placing = leader.controller.placing
+    state = placing.state
+    assert state is not None
+    assert state.pending
+    world.audits.append(lambda *_: decided.append(world.now))
+
+    def try_again() -> int:
+        before = len(decided)
+        leader.process.loop.call_soon(placing.retry_short_again)
+        world.let_pass(0.0)
+        return len(decided) - before
+
+    try_again()
+    assert try_again() == 0, "the answer would be the same"
+    world.let_pass(60.0)
+    version = state.version
+    world.let_pass(20.0)
+    assert state.version == version, "nothing happens"
+    try_again()
+    state.observe_node(NodeFacts("another", "zone-9", unschedulable=False, ready=True, unreachable=False), state.now)
+    assert try_again() == 1
+    assert try_again() == 0

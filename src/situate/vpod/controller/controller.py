@@ -186,11 +186,11 @@ class VPodController:
                 self.placing.replace_state(rebuilt)
 
     async def _retry_short(self) -> None:
-        """Vpods that are short are tried again in order, whether or not anything was seen to change (L5)."""
+        """Vpods that are short are tried again in order, whatever it is that has changed (L5)."""
         while True:
             await asyncio.sleep(SHORTAGE_RETRY_S)
             self.placing.report_blocking()
-            self.placing.retry_short()
+            self.placing.retry_short_again()
 
     async def _rebalance(self) -> None:
         while True:

@@ -114,6 +114,8 @@ class Placing:
         self._writing: set[Key] = set()
         self._doubtful: set[Key] = set()  # of whom a write failed: what the server has is not what is known
         self._reworded: dict[Key, float] = {}
+        self._held_back = False  # whether a shortage is still to be told in new numbers
+        self._tried: tuple[object, ...] = ()  # what those that are short were last tried on
         self._unclaimed: dict[Key, float] = {}  # objects of a kind that nobody schedules, and since when that is known
         self._deadline: asyncio.TimerHandle | None = None
         watched.pods.store.on_change(self._pod_changed)
@@ -225,8 +227,20 @@ class Placing:
     def retry_short(self) -> None:
         """Tries every vpod again that is short, by priority and age (L5)."""
         if self.state is not None:
+            self._held_back = False
+            self._tried = self._seen(self.state)
             for key in retry_order(self.state):
                 self.queue.add(key)
+
+    def retry_short_again(self) -> None:
+        """As `retry_short`, unless the answers were the same as the last time: nothing has changed, and all is told."""
+        state = self.state
+        if state is not None and (state.drain or self._held_back or self._tried != self._seen(state)):
+            self.retry_short()
+
+    def _seen(self, state: State) -> tuple[object, ...]:
+        """What decides who is short, and how that is told; a drain beside it goes by the clock as well."""
+        return id(state), state.version, self.statefulset() is None, self._reporter.blocked
 
     async def rebalance(self) -> None:
         """Evens out what is uneven, as far as one interval allows (B7); not while pods are drained or rolled out.
@@ -427,7 +441,8 @@ class Placing:
         """Whether a shortage may be told in new numbers: with many short vpods each pod event would write them all."""
         now = self._now()
         if now < self._reworded.get(key, float("-inf")) + SHORTAGE_RETRY_S:
-            return False  # it is tried again by then, and told as it is then
+            self._held_back = True  # it is tried again by then, and told as it is then
+            return False
         self._reworded[key] = now
         return True
 
