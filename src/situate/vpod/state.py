@@ -85,26 +85,22 @@ class State:
             state.nodes_known = True
             state.nodes = {node.name: node for node in nodes}
         for pod in pods:
-            state.observe_pod(pod, now)
+            state._list_pod(pod)
         for vpod in vpods:
-            entry = state.observe_vpod(vpod, now)
-            if previous is not None and (before := previous.vpods.get(vpod.key)) is not None:
-                state._count(entry, -1)
-                entry.ruled_out = before.ruled_out
-                state._count(entry)
-                entry.short_since = before.short_since
-                entry.surge, entry.surge_since = before.surge, before.surge_since
+            state._list_vpod(vpod, None if previous is None else previous.vpods.get(vpod.key))
+        for key, places in (reserved or {}).items():
+            if places:
+                state._list_reserved(state.vpods.get(key) or state.vpods.setdefault(key, Entry(key)), places)
+        for entry in state.vpods.values():
+            state._charge(entry)
+            state._count(entry)
+        for ordinal, slot in state.slots.items():
+            old = previous.slots.get(ordinal) if previous is not None else None
+            if old is not None and old.since is not None:
+                slot.since = min(now, old.since)  # forgotten if the pod is in order now
+        state.judge_all(now)
         if reserved is None:
             state.reserve_from_status()
-        else:
-            for key, places in reserved.items():
-                state.reserve(key, places)
-        if previous is not None:
-            for ordinal, slot in state.slots.items():
-                old = previous.slots.get(ordinal)
-                if old is not None and old.since is not None and slot.since is not None:
-                    slot.since = min(slot.since, old.since)
-            state.judge_all(now)
         return state
 
     def observe_pod(self, pod: PodFacts, now: float) -> None:
@@ -405,6 +401,51 @@ class State:
         return tuple(
             Placement(slots[o].name if o in slots else pod_name(name, o), n) for o, n in sorted(places.items())
         )
+
+    def _list_pod(self, pod: PodFacts) -> None:
+        """For `rebuilt`: a pod that is judged later."""
+        ordinal = self.ordinal(pod.name)
+        if ordinal is None:
+            return
+        slot = self.slots.get(ordinal)
+        if slot is None:
+            slot = self.slots[ordinal] = Slot(ordinal, pod.name)
+            self._ordinals[slot.name] = ordinal
+        self._unlink(slot)
+        self._replace_pod(slot, pod)
+
+    def _list_vpod(self, vpod: VPod, before: Entry | None) -> None:
+        """For `rebuilt`: a vpod that is not counted yet, with what no listing shows of it taken from `before`."""
+        entry = self.vpods[vpod.key] = Entry(vpod.key)
+        entry.listed = True
+        entry.deleting = vpod.deletion_timestamp is not None
+        entry.wanted = 0 if entry.deleting else max(0, vpod.vreplicas)
+        entry.weight, entry.priority = weight_of(vpod), priority_of(vpod)
+        entry.resource_version = vpod.resource_version
+        entry.placements = vpod.placements
+        if vpod.placements:
+            entry.status, entry.invalid = self.places_of(vpod.placements)
+            entry.status_total = sum(entry.status.values())
+        if before is not None:
+            entry.ruled_out, entry.short_since = before.ruled_out, before.short_since
+            entry.surge, entry.surge_since = before.surge, before.surge_since
+
+    def _list_reserved(self, entry: Entry, places: Places) -> None:
+        """For `rebuilt`: a reservation that is not counted yet."""
+        entry.reserved = dict(sorted(places.items()))
+        entry.reserved_total = sum(places.values())
+        entry.result = self.placements_of(entry.reserved)
+
+    def _charge(self, entry: Entry) -> None:
+        """For `rebuilt`: counts what a vpod holds, on slots that are judged later."""
+        weight, status = entry.weight, entry.status
+        held = entry.reserved if entry.reserved is not None else status if self.options.safe else NO_PLACES
+        for ordinal in status.keys() | held.keys():
+            slot = self.slots.get(ordinal) or self._slot(ordinal)
+            here, there = status.get(ordinal, 0), held.get(ordinal, 0)
+            slot.committed += here * weight
+            slot.trimming += there * weight
+            slot.adding += (max(here, there) if self.options.safe else there) * weight
 
     def _set_places(self, entry: Entry, status: Places, reserved: Places | None) -> None:
         """Replaces a vpod's status and reservation, and moves what the slots count; O(entries)."""
