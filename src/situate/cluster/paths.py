@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Target:
     subresource: str
 
 
+@lru_cache(maxsize=4096)  # the same few objects are written again and again
 def target(path: str) -> Target | None:
     """The resource or object that a path names; None if it names none (`/version`, `/apis/apps/v1`)."""
     parts = path.split("/")

@@ -25,7 +25,7 @@ from situate.cluster.structural_definitions import (
     validate_crd_update,
 )
 from situate.cluster.structural_paths import ScalePaths, get_path, set_path
-from situate.cluster.structural_values import validate_extensions, validate_value
+from situate.cluster.structural_values import is_extended, validate_extensions, validate_value
 from situate.cluster.validation.metadata import validate_metadata, validate_metadata_update, with_general_update
 
 __all__ = [
@@ -58,6 +58,8 @@ class Resource:
     """additionalPrinterColumns as they are written."""
     selectable_fields: tuple[str, ...]
     """JSON paths that field selectors may name, such as `.spec.color`."""
+    extended: bool
+    """Whether the schema says anywhere what only `validate_extensions` looks at."""
 
     def check(
         self, obj: _Object, strictness: Strictness = Strictness.WARN, raw: bytes | None = None
@@ -100,6 +102,8 @@ class Resource:
         content, before = _content(obj), _content(old) if old is not None else None
         previous = {} if before is None else {"old": before}
         errors = validate_value(content, self.raw, "", **previous)
+        if not self.extended:
+            return errors
         # Rules know an object's name, which no schema limits.
         named = {**content, "metadata": obj["metadata"]}
         if old is not None:
@@ -151,6 +155,7 @@ def compile_version(definition: Mapping[str, Any], version: str) -> Resource:
         scale=None if scale is None else ScalePaths.of(scale),
         columns=tuple(found.get("additionalPrinterColumns", ())),
         selectable_fields=tuple(each["jsonPath"] for each in found.get("selectableFields", ())),
+        extended=is_extended(raw),
     )
 
 

@@ -258,6 +258,18 @@ def validate_extensions(value: Any, schema: _Raw, path: str, old: Any = MISSING)
     return errors
 
 
+_EXTENSIONS: Final = ("x-kubernetes-list-type", "x-kubernetes-embedded-resource", "x-kubernetes-validations")
+
+
+def is_extended(schema: Any) -> bool:
+    """Whether `validate_extensions` has anything to find with a schema; a property of such a name counts as well."""
+    if isinstance(schema, list):
+        return any(map(is_extended, schema))
+    if not isinstance(schema, Mapping):
+        return False
+    return any(schema.get(name) for name in _EXTENSIONS) or any(map(is_extended, schema.values()))
+
+
 def _unique(value: list[Any], schema: _Raw, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     kind = schema.get("x-kubernetes-list-type")

@@ -211,9 +211,12 @@ def _media(call: Call) -> str:
     return call.request.headers.get("content-type", "application/json").split(";")[0].strip() or "application/json"
 
 
+_BUILT_IN_PATHS: Final = ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
+
+
 def _scale_paths(resource: Resource) -> ScalePaths:
     if resource.origin is not Origin.CUSTOM:
-        return ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
+        return _BUILT_IN_PATHS
     assert resource.definition is not None
     version = next(v for v in resource.definition["spec"]["versions"] if v["name"] == resource.version)
     return ScalePaths.of(version["subresources"]["scale"])
