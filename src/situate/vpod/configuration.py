@@ -156,8 +156,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def _address(source: SourceSettings, *, python: bool = False) -> dict[str, Any]:
     """What says where a kind is served and where its numbers stand, by the names of the file or of the code."""
     fields = ("group", "version", "resource", "vreplicas_path", "placements_path")
-    written = {each.name: each.encode_name for each in msgspec.structs.fields(SourceSettings)}
-    return {name if python else written[name]: getattr(source, name) for name in fields}
+    written = {} if python else {each.name: each.encode_name for each in msgspec.structs.fields(SourceSettings)}
+    return {written.get(name, name): getattr(source, name) for name in fields}
 
 
 def served_kinds(entries: Iterable[StatefulSetSettings]) -> frozenset[str]:
