@@ -52,13 +52,15 @@ def holding(holder: int, other: int) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize("how", ["taken back", "deleted"])
+@pytest.mark.parametrize("how", ["taken back", "taken back by ourselves", "deleted"])
 @pytest.mark.parametrize("other", [0, 5])
 def test_a_promise_that_is_taken_back_wakes_those_who_had_to_heed_it(how: str, other: int) -> None:
     engine = holding(5, other)
     if how == "deleted":
         engine.remove_pod("holder", 100)
     else:
+        if how == "taken back by ourselves":
+            engine.nominations.remove("holder")
         engine.set_pod(pod("holder", 5, gated=True), 100)
     assert isinstance(engine.schedule(100), Placed)
 
