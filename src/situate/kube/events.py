@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -145,7 +146,8 @@ class EventRecorder:
         self._series: dict[_SeriesKey, _Series] = {}  # in the order in which they were last seen
         self._waiting: dict[_SeriesKey, _Series] = {}
         self._buckets: dict[_ObjectKey, _Bucket] = {}
-        self._stirred = asyncio.Event()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        """Of the writers that have nothing to do at the moment."""
         self._stopping = asyncio.Event()
         self._log = structlog.get_logger()
 
@@ -178,8 +180,9 @@ class EventRecorder:
         else:
             series = _Series(regarding, type_, reason, message, wall, wall, now, action, related, reporter)
         self._series[key] = series
-        self._waiting[key] = series
-        self._stirred.set()
+        if not series.writing:
+            self._waiting[key] = series
+            self._wake_one()
 
     async def run(self) -> None:
         """Writes what is recorded until `stop`; then, for a moment, what may be written at once."""
@@ -190,16 +193,18 @@ class EventRecorder:
     def stop(self) -> None:
         """Ends `run` soon."""
         self._stopping.set()
-        self._stirred.set()
+        while self._idle:
+            self._wake_one()
 
     async def _end_in_time(self, writers: list[asyncio.Task[None]]) -> None:
         await self._stopping.wait()
-        await asyncio.wait(writers, timeout=FLUSH_S)
-        for writer in writers:
+        _, cut_short = await asyncio.wait(writers, timeout=FLUSH_S)
+        for writer in cut_short:
             writer.cancel()
-        self.counts.dropped_failed += len(self._waiting)
-        if self._waiting:
-            self._log.warning("events were not written before the end", dropped=len(self._waiting))
+        dropped = len(self._waiting) + sum(series.writing for series in self._series.values())
+        self.counts.dropped_failed += dropped
+        if dropped:
+            self._log.warning("events were not written before the end", dropped=dropped)
 
     async def _write_on(self) -> None:
         while True:
@@ -210,12 +215,26 @@ class EventRecorder:
             elif self._stopping.is_set():
                 return
             else:
-                self._stirred.clear()
-                try:
-                    async with asyncio.timeout(None if key is None else due - now):
-                        await self._stirred.wait()
-                except TimeoutError:
-                    continue
+                await self._rest(None if key is None else due - now)
+
+    async def _rest(self, seconds: float | None) -> None:
+        """Until there is something new to write, or for so long."""
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(woken)
+        try:
+            async with asyncio.timeout(seconds):
+                await woken
+        except TimeoutError:
+            if woken in self._idle:
+                self._idle.remove(woken)
+
+    def _wake_one(self) -> None:
+        """One writer for each Event: all of them would find the others' work done."""
+        while self._idle:
+            woken = self._idle.popleft()
+            if not woken.done():
+                woken.set_result(None)
+                return
 
     def _next(self) -> tuple[_SeriesKey | None, float]:
         """What may be written first, and when."""
@@ -223,8 +242,6 @@ class EventRecorder:
         best: _SeriesKey | None = None
         best_at = float("inf")
         for key, series in self._waiting.items():
-            if series.writing:
-                continue
             at = max(series.not_before, self._bucket(key[0]).free_at(now))
             if at < best_at:
                 best, best_at = key, at
@@ -241,7 +258,7 @@ class EventRecorder:
         return bucket
 
     async def _write(self, key: _SeriesKey) -> None:
-        series = self._waiting[key]
+        series = self._waiting.pop(key)
         count = series.count
         self._bucket(key[0]).tokens -= 1
         series.writing = True
@@ -254,8 +271,8 @@ class EventRecorder:
             series.writing = False
         self.counts.written += 1
         series.failures = 0
-        if series.count == count and self._waiting.get(key) is series:
-            del self._waiting[key]
+        if series.count != count:
+            self._waiting.setdefault(key, series)
 
     async def _send(self, series: _Series) -> None:
         namespace = series.regarding.namespace or "default"  # where Events about cluster-scoped objects belong
@@ -309,9 +326,8 @@ class EventRecorder:
         again = isinstance(problem, AlreadyExists) or problem.retriable
         if again and series.failures < ATTEMPTS:
             series.not_before = _now() + max(RETRY.delay_s(series.failures, self._rng), problem.after_s or 0.0)
+            self._waiting.setdefault(key, series)
             return
-        if self._waiting.get(key) is series:
-            del self._waiting[key]
         if self._series.get(key) is series:
             del self._series[key]
         if again:
@@ -323,8 +339,8 @@ class EventRecorder:
 
     def _forget_one(self) -> bool:
         """Makes room by the series that was silent longest and is written."""
-        for key in self._series:
-            if key not in self._waiting:
+        for key, series in self._series.items():
+            if key not in self._waiting and not series.writing:
                 del self._series[key]
                 return True
         return False

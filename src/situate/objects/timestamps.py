@@ -33,12 +33,12 @@ def parse_time(text: str) -> datetime:
 
 def rfc3339(moment: datetime) -> str:
     """Whole seconds, as `metav1.Time`: `2024-01-31T12:00:00Z`."""
-    return _utc(moment).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+    return _utc(moment).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def micro_time(moment: datetime) -> str:
     """Six decimals always, as `metav1.MicroTime`, which Lease and Event want: `2024-01-31T12:00:00.000000Z`."""
-    return _utc(moment).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    return _utc(moment).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _utc(moment: datetime) -> datetime:
