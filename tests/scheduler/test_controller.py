@@ -304,6 +304,30 @@ def bucket_bounds(ours: Stage, name: str) -> list[str]:
     return list(dict.fromkeys(each.labels["le"] for each in found if each.labels["le"] != "+Inf"))
 
 
+class Gatekeeper:
+    """Raises for pods of one name before they may become active."""
+
+    name = "Gatekeeper"
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        if pod.name == "unlucky":
+            raise ZeroDivisionError("no such luck")
+        return Status(Code.SUCCESS)
+
+
+def test_a_gate_that_raises_stays_closed_and_the_others_go_on() -> None:
+    with stage(default_setup(with_plugins(Gatekeeper))) as ours:
+        ours.create("unlucky")
+        ours.create("web")
+        ours.wait_bound("web")
+        assert ours.node_of("unlucky") == ""
+        assert sample(ours, "scheduler_pending_pods", queue="gated") == 1
+        engine = ours.world.members[0].controller.engine
+        assert engine is not None
+        (waiting,) = engine.queue
+        assert (waiting.gate, waiting.gate_reasons) == ("Gatekeeper", ("ZeroDivisionError: no such luck",))
+
+
 class Holds:
     """Holds every pod for two seconds, in vain."""
 

@@ -209,6 +209,8 @@ class SchedulingQueue:
             self._events.append(event)
         moved = 0
         for pod in self._concerned(event):
+            if pod.gate and pod.info.uid in self._held:
+                continue  # called already, and nothing but `release` lets it go
             if at_most is not None and pod.info.priority > at_most:
                 continue
             strategy = self._strategy(pod, event)
@@ -334,7 +336,10 @@ class SchedulingQueue:
         if pod.gate:
             plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != pod.gate))
         for plugin in plugins:
-            status = plugin.pre_enqueue(pod.info)
+            try:
+                status = plugin.pre_enqueue(pod.info)
+            except Exception as problem:  # it cannot say that the pod may go on, so that the pod waits
+                status = unresolvable(f"{type(problem).__name__}: {problem}")
             if status is not SUCCESS and not status.ok:
                 self._gate(pod, plugin.name, status)
                 return False
