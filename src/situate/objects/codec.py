@@ -20,6 +20,8 @@ from situate.objects.pods import Pod
 from situate.objects.quantity import decode_quantity
 from situate.objects.resources import ResourceType
 from situate.objects.status import Status
+from situate.objects.storage import PersistentVolume, PersistentVolumeClaim
+from situate.objects.storage_wire import ClaimWire, StorageReader, VolumeWire
 from situate.objects.unstructured import Unstructured
 
 T = TypeVar("T")
@@ -203,6 +205,7 @@ class _Shape(Generic[T]):
 
 _SHAPES: Final[dict[ResourceType[Any], _Shape[Any]]] = {}
 _POD_READER: Final = PodReader()
+_STORAGE_READER: Final = StorageReader()
 
 
 def _shape(resource: ResourceType[T]) -> _Shape[T]:
@@ -220,6 +223,12 @@ def _new_shape(resource: ResourceType[Any]) -> _Shape[Any]:
     if resource.model is Pod:
         wire, build = PodWire, _POD_READER.pod
         changed_wire, build_changed = ChangedPodWire, _POD_READER.changed_pod
+    elif resource.model is PersistentVolumeClaim:
+        wire, build = ClaimWire, _STORAGE_READER.claim
+        changed_wire, build_changed = wire, build
+    elif resource.model is PersistentVolume:
+        wire, build = VolumeWire, _STORAGE_READER.volume
+        changed_wire, build_changed = wire, build
     elif resource.model is Unstructured:
         wire, build = msgspec.Raw, _unstructured_builder(resource)
         changed_wire, build_changed = wire, build

@@ -33,6 +33,8 @@ SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 """Annotation of a CSINode: in-tree plugins whose volumes a CSI driver serves there, separated by commas."""
 _OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+READ_ANNOTATIONS: Final = frozenset((BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, _OLD_CLASS))
+"""Of claims and volumes; all others are left out when they are decoded."""
 
 
 class PersistentVolumeClaimSpec(Model, frozen=True):
