@@ -278,7 +278,7 @@ def a_volume(random: Random, name: str, nodes: Sequence[str]) -> PersistentVolum
 def _csi_node(random: Random, name: str) -> CSINode:
     plugins = [plugin for plugin in PLUGINS if random.random() < 0.5]
     drivers = []
-    for driver in (DRIVER, TRACKED, *sorted(PLUGINS.values())):
+    for driver in sorted({TRACKED, *PLUGINS.values()}):
         if random.random() < 0.7:
             limit = VolumeNodeResources(random.choice((None, 0, 1, 2, 3)))
             drivers.append(CSINodeDriver(driver, limit if random.random() < 0.9 else None))
