@@ -67,6 +67,7 @@ class Chooser:
         self._classes = Classes(profile) if by_class and profile.percentage_of_nodes_to_score >= ALL_NODES else None
         self._for_claims = _Beyond.of(profile, claims=True)
         self._for_others = _Beyond.of(profile, claims=False)
+        self._unheard = tuple(plugin.name for plugin in profile.filter if about_claims(plugin))
         self.next_start = 0
         """Where the next round of visits starts."""
 
@@ -82,8 +83,8 @@ class Chooser:
             alone = self._find_at(pod, snapshot, nominations, nominated)
             if alone is not None:
                 return alone
-        if self._classes is not None and not nominations and not pod.pod.spec.node_name:
-            choice = self._choose_by_class(self._classes, pod, snapshot, tie)
+        if self._classes is not None and not pod.pod.spec.node_name:
+            choice = self._choose_by_class(self._classes, pod, snapshot, nominations, tie)
             if choice is not None:
                 return choice
         return self._choose_plainly(pod, snapshot, nominations, tie)
@@ -113,8 +114,7 @@ class Chooser:
 
     def _find_at(self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, node: int) -> Choice | None:
         """The promised node, if it will do."""
-        found = cycle.find_feasible(self._profile, pod, snapshot, nominations)
-        return Choice(node, 1, 1) if found.passes[node] else None
+        return Choice(node, 1, 1) if cycle.fits(self._profile, pod, snapshot, nominations, node) else None
 
     def _choose_plainly(
         self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, tie: Tie
@@ -138,7 +138,9 @@ class Chooser:
         self.next_start = (self.next_start + visited) % count
         return nodes, visited
 
-    def _choose_by_class(self, classes: Classes, pod: PodInfo, snapshot: Snapshot, tie: Tie) -> Choice | None:
+    def _choose_by_class(
+        self, classes: Classes, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, tie: Tie
+    ) -> Choice | None:
         """None where only the plain path can tell more: nothing is feasible, or a plugin rejects the pod as a whole."""
         beyond = self._beyond(pod)
         prepared = cycle.prepare(beyond.pre_filters, pod, snapshot)
@@ -148,11 +150,32 @@ class Chooser:
         if known is None:
             return None
         passes = _passing(beyond, known, pod, snapshot, prepared)
+        if nominations:
+            passes = self._heeding(nominations, passes, known, pod, snapshot, prepared)
         total = known.total if passes is known.passes else _among(known, pod, passes)
         if beyond.scores:
             total = _with_scores(beyond, total, passes, pod, snapshot, prepared)
         feasible = int(np.count_nonzero(passes))
         return Choice(tie(total), snapshot.count, feasible) if feasible else None
+
+    def _heeding(
+        self,
+        nominations: Nominations,
+        passes: Mask,
+        known: PodClass,
+        pod: PodInfo,
+        snapshot: Snapshot,
+        prepared: Prepared,
+    ) -> Mask:
+        """Without the nodes where pods that were promised them leave no room; the same mask if there are none."""
+        unheard = () if pod.has_claims else self._unheard
+        everything = Prepared(
+            {**known.states, **prepared.states}, known.unfiltered.union(prepared.skipped, unheard), prepared.only
+        )
+        for _, verdict in cycle.with_promised(self._profile, pod, snapshot, everything, nominations, passes):
+            if not verdict.passes.all():
+                passes = passes & verdict.passes
+        return passes
 
 
 def _have_a_say(beyond: _Beyond, passes: Mask, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> bool:

@@ -24,6 +24,7 @@ from situate.framework.plugin import (
 )
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile, Weighted
+from situate.framework.promised import Promised
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import SUCCESS, Code, Status
 from situate.framework.verdict import Indices, Mask, Refusals, Verdict, first_refusals
@@ -140,13 +141,29 @@ def find_feasible(
     passes = np.ones(snapshot.count, dtype=np.bool_) if prepared.only is None else prepared.only.copy()
     for _, verdict in verdicts:
         passes &= verdict.passes
-    for node, others in (nominations or {}).items():
-        if passes[node]:
-            verdicts = (*verdicts, *_with_nominated(profile, pod, snapshot, prepared, node, others))
-            passes[node] = all(verdict.passes[node] for _, verdict in verdicts)
+    if nominations:
+        told = with_promised(profile, pod, snapshot, prepared, nominations, passes)
+        verdicts = (*verdicts, *told)
+        for _, verdict in told:
+            passes &= verdict.passes
     if nominations and not passes.any():
         verdicts = (*_crowded(profile, pod, snapshot, prepared, verdicts, nominations), *verdicts)
     return Feasibility(snapshot, prepared, passes, verdicts)
+
+
+def fits(profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, node: int) -> bool:
+    """Whether the pod may go to this one node; of a snapshot of all."""
+    prepared = prepare(profile.pre_filter, pod, snapshot)
+    if not prepared.status.ok or (prepared.only is not None and not prepared.only[node]):
+        return False
+    alone = snapshot.at(np.array([node], dtype=np.intp))
+    if not all(verdict.passes[0] for _, verdict in run_filters(profile, pod, alone, prepared)):
+        return False
+    where = np.zeros(snapshot.count, dtype=np.bool_)
+    where[node] = True
+    return all(
+        verdict.passes[node] for _, verdict in with_promised(profile, pod, snapshot, prepared, nominations, where)
+    )
 
 
 def _crowded(
@@ -166,12 +183,40 @@ def _crowded(
         if getattr(plugin, "reads", Reads.CLUSTER) is not Reads.NODE:
             break
         settled |= ~verdict.passes
+    return with_promised(profile, pod, snapshot, prepared, nominations, ~settled)
+
+
+def with_promised(
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, nominations: Nominations, where: Mask
+) -> list[tuple[str, Verdict]]:
+    """The filters' verdicts on those of the promised nodes that are in the mask, with the pods that these are promised
+    to on them; over all nodes.
+
+    All of them together, where nothing but amounts on a node can make a difference.
+    """
+    if isinstance(nominations, Promised) and _looks_at_amounts(profile, pod, prepared):
+        nodes = nominations.nodes
+        nodes = nodes[where[nodes]]
+        if not len(nodes):
+            return []
+        crowded = snapshot.with_promised(nominations, nodes)
+        return [
+            (name, _at(verdict, nodes, snapshot.count))
+            for name, verdict in run_filters(profile, pod, crowded, prepared)
+        ]
     return [
         told
         for node, others in nominations.items()
-        if not settled[node]
+        if where[node]
         for told in _with_nominated(profile, pod, snapshot, prepared, node, others)
     ]
+
+
+def _looks_at_amounts(profile: Profile, pod: PodInfo, prepared: Prepared) -> bool:
+    """Whether amounts and numbers are all that other pods on a node mean to this one."""
+    return not (pod.template.host_ports or profile.allot) and all(
+        getattr(plugin, "reads", Reads.CLUSTER) is not Reads.CLUSTER for plugin in _asked(profile, prepared)
+    )
 
 
 def run_filters(
@@ -198,20 +243,20 @@ def _with_nominated(
     for other in others:
         prepared = with_pod(profile, pod, prepared, other, node, snapshot)
         alone = alone.assume(allotted(profile, other, alone), 0)
-    return [(name, _at(verdict, node, snapshot.count)) for name, verdict in run_filters(profile, pod, alone, prepared)]
+    here = np.array([node], dtype=np.intp)
+    return [(name, _at(verdict, here, snapshot.count)) for name, verdict in run_filters(profile, pod, alone, prepared)]
 
 
-def _at(verdict: Verdict, node: int, count: int) -> Verdict:
-    """A verdict on one node as one on all."""
+def _at(verdict: Verdict, nodes: Indices, count: int) -> Verdict:
+    """A verdict on some nodes as one on all."""
     passes = np.ones(count, dtype=np.bool_)
-    passes[node] = verdict.passes[0]
+    passes[nodes] = verdict.passes
 
     def told() -> Refusals:
         found = verdict.refusals()
         code = np.zeros(count, dtype=np.uint8)
-        code[node] = found.code[0]
-        here = np.array([node], dtype=np.intp)
-        return Refusals(code, tuple((text, here) for text, nodes in found.reasons if len(nodes)))
+        code[nodes] = found.code
+        return Refusals(code, tuple((text, nodes[refused]) for text, refused in found.reasons if len(refused)))
 
     return Verdict(passes, told)
 

@@ -21,6 +21,7 @@ from situate.framework.placed import PlacedPods
 from situate.framework.plugin import Need, Reads
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
+from situate.framework.promised import Promised
 from situate.framework.snapshot import Snapshot
 from situate.framework.verdict import Indices, Mask, Verdict, count_reasons
 
@@ -300,6 +301,10 @@ def _room(need: Need, snapshot: Snapshot, nodes: Indices) -> Amounts:
 
 
 def _take_promised(need: Need, free: Amounts, nodes: Indices, nominations: Nominations) -> None:
+    if isinstance(nominations, Promised):
+        taken = nominations.pod_count if need.column is None else nominations.requested(need.column)
+        free -= taken[nodes]
+        return
     for node, promised in nominations.items():
         for other in promised:
             free[nodes == node] -= 1 if need.column is None else dict(other.template.columns).get(need.column, 0)

@@ -22,6 +22,7 @@ from situate.framework.live_terms import LiveTerms
 from situate.framework.nodes import Columns, NodeTable, take
 from situate.framework.placed import NOWHERE, PlacedPods
 from situate.framework.pods import ANY_ADDRESS, HostPort, PodInfo
+from situate.framework.promised import Promised
 from situate.framework.tallies import Question, Tallies
 from situate.framework.verdict import Indices, Mask
 from situate.framework.volume_use import VolumeUse
@@ -223,6 +224,11 @@ class Snapshot:
         """
         laden = self._version.now().loaded_at(info, nodes, further)
         return Snapshot(self.nodes, self.catalog, _Version(laden), nodes)
+
+    def with_promised(self, promised: Promised, nodes: Indices) -> Snapshot:
+        """These nodes with the pods that they are promised to on them; it knows no more of them than `loaded` does."""
+        crowded = self._version.now().with_promised(promised, nodes)
+        return Snapshot(self.nodes, self.catalog, _Version(crowded), nodes)
 
     def assume(self, info: PodInfo, index: int) -> Snapshot:
         """With the pod on the node at this index."""
@@ -450,7 +456,8 @@ class _Ledger:
             del on[row]
 
     def _grow(self, count: int) -> None:
-        grown = np.zeros((count, self.requested.shape[1]), dtype=np.int64)
+        """By doubling: there may be thousands of resources; rows that nobody writes to take no memory."""
+        grown = np.zeros((max(count, 2 * len(self.requested)), self.requested.shape[1]), dtype=np.int64)
         grown[: len(self.requested)] = self.requested
         self.requested = grown
 
@@ -502,6 +509,14 @@ class _Ledger:
         laden.scored[0] += further * info.template.request.scored_cpu
         laden.scored[1] += further * info.template.request.scored_memory
         return laden
+
+    def with_promised(self, promised: Promised, rows: Indices) -> _Ledger:
+        """Rows of their own for these, which may not repeat."""
+        requested, pods = promised.at(rows, len(self.requested))
+        requested[: len(self.requested)] += self.requested[:, rows]
+        crowded = _Ledger(requested, self.scored[:, rows], self.pod_count[rows] + pods, alone=True)
+        crowded.holdings = self.holdings.at(rows)
+        return crowded
 
     def alone_at(self, row: int) -> _Ledger:
         cut = _Ledger(self.requested[:, [row]], self.scored[:, [row]], self.pod_count[[row]], alone=True)
