@@ -311,6 +311,14 @@ def test_a_node_that_is_gone_fails_the_binding() -> None:
     assert progress(awaited, engine.snapshot) == 'binding volumes: failed to get node "a": node "a" not found'
 
 
+def test_nobody_waits_for_the_storage_of_a_pod_that_is_gone() -> None:
+    engine = engine_of(LOCAL, claim("mine"), volume("disk", on=("a",)))
+    awaited = awaited_of(engine, placed(engine, pod("p", using("mine"))))
+    engine.remove_pod("p", 1)
+    text = 'binding volumes: pod does not exist any more: pod "p" not found'
+    assert progress(awaited, engine.snapshot) == text
+
+
 @pytest.mark.parametrize("timeout_s", [600, 0])
 def test_how_long_to_wait_is_a_value(timeout_s: int) -> None:
     engine = engine_of(LOCAL, claim("mine"), volume("disk", on=("a",)), timeout_s=timeout_s)

@@ -36,6 +36,8 @@ def progress(awaited: AwaitVolumes, snapshot: Snapshot) -> Progress:
     """As the snapshot's storage and nodes are."""
     if awaited.node not in snapshot.nodes.index:
         return f'binding volumes: failed to get node "{awaited.node}": node "{awaited.node}" not found'
+    if awaited.uid not in snapshot.placed:
+        return f'binding volumes: pod does not exist any more: pod "{awaited.pod[1]}" not found'
     storage = snapshot.catalog.storage
     ready = True
     for given in awaited.given:

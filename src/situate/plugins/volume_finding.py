@@ -125,8 +125,10 @@ def _bound(claims: Sequence[PersistentVolumeClaim], storage: Storage, nodes: Nod
 
 def usable(volume: PersistentVolume, storage: Storage, nodes: NodeTable) -> Mask:
     """(nodes,): where a bound volume can be used, by way of the CSI driver where the node says so."""
-    there = _mask(volume_places(volume, nodes), nodes)
     kind = kind_of(volume)
+    if kind is None and volume.spec.node_affinity is None:
+        return np.ones(len(nodes), dtype=np.bool_)
+    there = _mask(volume_places(volume, nodes), nodes)
     if kind is None:
         return there
     migrated = _migrated(kind.plugin, storage.csi_nodes, nodes)
