@@ -130,6 +130,39 @@ def test_another_profile_gives_another_answer() -> None:
     assert [each["node"] for each in packed["pods"]][:3] == ["node-c1", "node-a1", "node-b1"]
 
 
+def test_status_tells_how_full_nodes_are_and_who_waits_for_what() -> None:
+    found = data("status", DUMP)
+    assert [(each["node"], each["requested"]["cpu"]) for each in found["nodes"]][:2] == [
+        ("node-c1", 0.875),
+        ("node-a1", 0.75),
+    ]
+    assert [each["node"] for each in found["nodes"] if each["cordoned"]] == ["node-a2"]
+    messages = {each["pod"]: each["message"] for each in found["pending"]}
+    assert messages["shop/report-0"] == data("explain", "shop/report-0", DUMP, code=1)["message"]
+    assert set(messages) == {"shop/report-0", "shop/train-1"}
+
+
+def test_status_tells_pods_alike_the_same_and_gates_apart(changed: Callable[..., str]) -> None:
+    def gate(item: dict[str, Any]) -> None:
+        if item["metadata"]["name"] == "report-0":
+            item["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]
+
+    found = {each["pod"]: each for each in data("status", changed(gate))["pending"]}
+    assert found["shop/report-0"]["gate"] == "SchedulingGates: waiting for scheduling gates: [example.com/quota]"
+    assert not found["shop/train-1"]["gate"]
+    told = scheduler("status", changed(gate))[1]
+    assert "gated by SchedulingGates: " in told
+    assert "6 nodes, 1 of them cordoned; 2 pods wait" in told
+
+
+def test_what_if_tells_what_would_have_to_change() -> None:
+    found = data("what-if", "--drain=node-a1", DUMP, code=1)
+    (changes,) = found["changes"].values()
+    assert [each["kind"] for each in changes["changes"]][:2] == ["uncordon", "room"]
+    told = scheduler("what-if", "--drain=node-a1", DUMP)[1]
+    assert "shop/orders-0 finds no node\nany one of these would make it fit, the least first:\n- uncordon " in told
+
+
 def test_what_if_counts_what_more_would_fit() -> None:
     found = data("what-if", f"-f{EXAMPLES / 'deployment.yaml'}", DUMP)
     (kind,) = found["kinds"]

@@ -173,7 +173,7 @@ class Explanation:
 def explain(question: Question) -> Explanation:
     """What the engine would decide, and everything that was said on the way. `PluginFailed` if a plugin cannot say."""
     snapshot = question.snapshot
-    gate = _gate(question)
+    gate = gate_of(question)
     if not snapshot.count:
         nothing = Diagnosis(snapshot, status=NO_NODES)
         return Explanation(question, gate, "", False, (), (), (), 0, 0, (), nothing, None)
@@ -235,7 +235,8 @@ def _first_of_the_best(question: Question, nodes: Indices, scores: tuple[NodeSco
     return names[best(np.array([by_name[name] for name in names], dtype=np.int64))]
 
 
-def _gate(question: Question) -> Status | None:
+def gate_of(question: Question) -> Status | None:
+    """Why the pod is not even tried; None if nothing keeps it."""
     for plugin in question.profile.pre_enqueue:
         status: Status = call(plugin, "PreEnqueue", plugin.pre_enqueue, question.pod)
         if not status.ok:

@@ -149,8 +149,9 @@ def _uncordoned(question: Question) -> Iterator[Change]:
     for node in sufficing:
         if _passing(with_uncordoned(question, [node]))[node]:
             name = question.snapshot.name(node)
-            others = f", or one of {len(sufficing) - 1} others" if len(sufficing) > 1 else ""
-            yield Change(Kind.UNCORDON, f"uncordon {name}{others}", 1, name)
+            others = [question.snapshot.name(each) for each in sufficing if each != node]
+            instead = f", or {others[0]}" if len(others) == 1 else f", or one of {len(others)} others" if others else ""
+            yield Change(Kind.UNCORDON, f"uncordon {name}{instead}", 1, name)
             return
 
 

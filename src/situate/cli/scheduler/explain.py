@@ -232,9 +232,16 @@ def as_data(pod: Pod, told: Explanation, change: LeastChange, remarks: Sequence[
             }
             for score in told.scores
         ],
+        **change_data(change),
+        "remarks": list(remarks),
+    }
+
+
+def change_data(change: LeastChange) -> dict[str, Any]:
+    """What would have to change, for programs."""
+    return {
         "changes": [_change_data(each) for each in change.changes],
         "changesTogether": [_change_data(each) for each in change.together],
-        "remarks": list(remarks),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -15,12 +16,16 @@ from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
+from situate.cli.scheduler.explain import change_data, change_lines
 from situate.cli.scheduler.manifest_pods import ManifestPods, pods_of
 from situate.cli.scheduler.options import DumpOption, NamespaceOption, ProfileOption
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.scheduler.world import Where, World, observe
 from situate.cli.streams import complain, say
+from situate.framework.cycle import PluginFailed
 from situate.framework.engine import Engine
+from situate.framework.explaining import Question, explain
+from situate.framework.least_change import LeastChange, least_change
 from situate.framework.messages import no_node
 from situate.framework.pods import BadPod, PodInfo
 from situate.framework.what_if import Outcome, Room, kinds, room_for, settle
@@ -40,6 +45,8 @@ _KINDS: Final = (
 _PODS: Final = (Column("pod"), Column("node"), Column("remark"))
 _LISTED: Final = 20
 """Pods that a table names one by one; `-o wide` names all."""
+_CHANGED: Final = 5
+"""Kinds of pods for which it is told what would have to change."""
 _MOST: Final = 10_000
 _MOST_NODES: Final = 10_000
 
@@ -110,13 +117,19 @@ def what_if(
         with progress("deciding"):
             outcomes = _play(trial, [*moved, *pods], world)
             rooms = _rooms(trial, outcomes, most) if most else {}
+            changes_for = _least_changes(trial, outcomes)
     refused = sum(not each.node for each in outcomes)
     if output in (Format.JSON, Format.YAML):
-        print_data(_as_data(outcomes, rooms, most, [*world.remarks.said, *_left(asked)]), output)
+        print_data(_as_data(outcomes, rooms, changes_for, most, [*world.remarks.said, *_left(asked)]), output)
     else:
         for remark in (*world.remarks.said, *_left(asked)):
             complain(remark)
         _print(outcomes, rooms, output)
+        for pod, change in changes_for.items():
+            say()
+            say(f"{pod} finds no node")
+            for sentence in change_lines(change):
+                say(sentence)
     if refused:
         raise typer.Exit(ExitCode.NO)
 
@@ -203,6 +216,18 @@ def _rooms(trial: Engine, outcomes: Sequence[Outcome], most: int) -> dict[str, R
     return {pod.uid: room_for(trial, pod, 0.0, most) for pod in firsts}
 
 
+def _least_changes(trial: Engine, outcomes: Sequence[Outcome]) -> dict[str, LeastChange]:
+    """For the first pod without a node of each kind: what would have to change for it now that all others are there."""
+    refused = [same[0] for same in kinds(each.pod for each in outcomes if each.diagnosis is not None and not each.node)]
+    found = {}
+    for pod in refused[:_CHANGED]:
+        with suppress(PluginFailed):
+            change = least_change(explain(Question.of(trial, pod.pod)))
+            if change != LeastChange():
+                found[str(pod)] = change
+    return found
+
+
 def _print(outcomes: Sequence[Outcome], rooms: dict[str, Room], form: Format) -> None:
     placed = sum(bool(each.node) for each in outcomes)
     say(f"{placed} of {len(outcomes)} pods would find a node")
@@ -258,7 +283,13 @@ def _short(outcome: Outcome) -> str:
     return outcome.why if outcome.diagnosis is None else no_node(outcome.diagnosis)
 
 
-def _as_data(outcomes: Sequence[Outcome], rooms: dict[str, Room], most: int, remarks: Sequence[str]) -> dict[str, Any]:
+def _as_data(
+    outcomes: Sequence[Outcome],
+    rooms: dict[str, Room],
+    changes: dict[str, LeastChange],
+    most: int,
+    remarks: Sequence[str],
+) -> dict[str, Any]:
     data = []
     for first, members in _by_kind(outcomes):
         room = rooms.get(first.uid)
@@ -287,5 +318,6 @@ def _as_data(outcomes: Sequence[Outcome], rooms: dict[str, Room], most: int, rem
             }
             for each in outcomes
         ],
+        "changes": {pod: change_data(change) for pod, change in changes.items()},
         "remarks": list(remarks),
     }

@@ -1,0 +1,163 @@
+"""`situate scheduler status`: how full the nodes are, and which pods wait for what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from situate.cli.failures import mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.scheduler.options import DumpOption, ProfileOption
+from situate.cli.scheduler.profiles import read_profiles
+from situate.cli.scheduler.world import Where, World, observe
+from situate.cli.streams import complain, say
+from situate.framework.comparing import compare
+from situate.framework.cycle import PluginFailed
+from situate.framework.engine import Engine
+from situate.framework.explaining import Question, gate_of
+from situate.framework.pods import BadPod
+from situate.framework.resources import CPU, EPHEMERAL, MEMORY
+from situate.framework.snapshot import Snapshot
+from situate.objects.pods import Pod
+
+_NODES: Final = (
+    Column("node"),
+    Column("state"),
+    Column("pods", right=True),
+    Column("cpu", right=True),
+    Column("memory", right=True),
+    Column("others", wide=True),
+    Column("taints", wide=True),
+)
+_PODS: Final = (Column("pod"), Column("priority", right=True), Column("scheduler", wide=True), Column("answer"))
+_LISTED: Final = 40
+"""Nodes, and pods, that a table shows; `-o wide` shows all. The fullest nodes come first."""
+
+
+def status(
+    dump: DumpOption = None,
+    profile: ProfileOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show what pods ask of each node, and for each pod that waits where it would go, or why nowhere."""
+    with mendable_failures():
+        world = observe(Where.of(kubeconfig, context, dump))
+        engine = world.engine(read_profiles(profile))
+        with progress("asking the plugins"):
+            nodes = _nodes(world, engine.snapshot)
+            pods = _answers(engine, world.pending)
+    if output in (Format.JSON, Format.YAML):
+        print_data({"nodes": nodes, "pending": pods, "remarks": world.remarks.said}, output)
+        return
+    for remark in world.remarks.said:
+        complain(remark)
+    _print(nodes, pods, output)
+
+
+def _nodes(world: World, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """The fullest first: by the largest part of a resource that is asked for."""
+    names = snapshot.nodes.vocabulary.resources.names
+    found = []
+    for index, name in enumerate(snapshot.nodes.names):
+        parts = {}
+        for column, resource in enumerate(names):
+            room = int(snapshot.allocatable(column)[index])
+            if room:
+                parts[resource] = round(int(snapshot.requested(column)[index]) / room, 4)
+        node = world.stores.nodes.get(name)
+        assert node is not None
+        found.append(
+            {
+                "node": name,
+                "cordoned": node.spec.unschedulable,
+                "taints": [
+                    f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}" for taint in node.spec.taints
+                ],
+                "pods": int(snapshot.pod_count[index]),
+                "podsAllowed": int(snapshot.allowed_pods[index]),
+                "requested": parts,
+            }
+        )
+    return sorted(found, key=lambda each: (-max(each["requested"].values(), default=0.0), each["node"]))
+
+
+def _answers(engine: Engine, pods: Sequence[Pod]) -> list[dict[str, Any]]:
+    """Where each would go by itself, or why nowhere; pods that no plugin can tell apart share an answer."""
+    known: dict[tuple[object, ...], dict[str, str]] = {}
+    answers = []
+    for pod in pods:
+        key = _alike(engine, pod)
+        if key not in known:
+            known[key] = _answer_for(engine, pod)
+        answers.append(
+            {
+                "pod": f"{pod.metadata.namespace}/{pod.metadata.name}",
+                "priority": pod.spec.priority or 0,
+                "schedulerName": pod.spec.scheduler_name,
+                "nominatedNode": pod.status.nominated_node_name,
+                **known[key],
+            }
+        )
+    return answers
+
+
+def _alike(engine: Engine, pod: Pod) -> tuple[object, ...]:
+    waiting = engine.queue.get(pod.metadata.uid)
+    if waiting is None:  # it cannot be read
+        return (pod.metadata.uid,)
+    info = waiting.info
+    shared = id(info.template), id(info.labels), id(info.spread)
+    return (*shared, info.volumes, info.priority, info.nominated, pod.spec.scheduling_gates)
+
+
+def _answer_for(engine: Engine, pod: Pod) -> dict[str, str]:
+    try:
+        question = Question.of(engine, pod)
+        gate, found = gate_of(question), compare(question, "")
+    except (BadPod, PluginFailed) as problem:
+        return {"node": "", "gate": "", "message": str(problem)}
+    gated = "" if gate is None else f"{gate.plugin}: {gate.message}"
+    return {"node": found.ours, "gate": gated, "message": found.message}
+
+
+def _print(nodes: list[dict[str, Any]], pods: list[dict[str, Any]], form: Format) -> None:
+    cordoned = sum(each["cordoned"] for each in nodes)
+    say(f"{len(nodes)} nodes, {cordoned} of them cordoned; {len(pods)} pods wait")
+    shown = nodes if form is Format.WIDE else nodes[:_LISTED]
+    if shown:
+        print_table(_NODES, [_node_row(each) for each in shown], form)
+    if len(shown) < len(nodes):
+        say(f"and {len(nodes) - len(shown)} nodes that are less full; -o wide shows them")
+    waiting = pods if form is Format.WIDE else pods[:_LISTED]
+    if waiting:
+        say()
+        rows = [(each["pod"], each["priority"], each["schedulerName"], _answer(each)) for each in waiting]
+        print_table(_PODS, rows, form)
+    if len(waiting) < len(pods):
+        say(f"and {len(pods) - len(waiting)} more; -o wide shows them")
+
+
+def _node_row(node: dict[str, Any]) -> tuple[object, ...]:
+    parts = node["requested"]
+    others = ", ".join(f"{name} {part:.0%}" for name, part in parts.items() if name not in (CPU, MEMORY, EPHEMERAL))
+    return (
+        node["node"],
+        "cordoned" if node["cordoned"] else "tainted" if node["taints"] else "open",
+        f"{node['pods']}/{node['podsAllowed']}",
+        f"{parts[CPU]:.0%}" if CPU in parts else "-",
+        f"{parts[MEMORY]:.0%}" if MEMORY in parts else "-",
+        others or "-",
+        ", ".join(node["taints"]) or "-",
+    )
+
+
+def _answer(pod: dict[str, Any]) -> str:
+    if pod["gate"]:
+        return f"gated by {pod['gate']}"
+    if pod["message"]:
+        return f"waits for {pod['nominatedNode']}" if pod["nominatedNode"] else str(pod["message"])
+    return f"would go to {pod['node']}"
