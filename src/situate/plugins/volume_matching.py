@@ -23,6 +23,8 @@ from situate.plugins.in_tree_volumes import node_terms
 from situate.plugins.volume_places import places
 
 NONE: Final = -1
+_Places = dict[int, tuple[PersistentVolume, Indices]]
+"""By identity."""
 _KEPT: Final = 2**16
 """Volumes whose places are known by identity, before they are looked up by their terms again."""
 
@@ -57,7 +59,14 @@ def match_claims(claims: Iterable[PersistentVolumeClaim], storage: Storage, node
 
 def volume_places(volume: PersistentVolume, nodes: NodeTable) -> Indices:
     """The nodes where the volume can be used, ascending."""
-    kept: dict[int, tuple[PersistentVolume, Indices]] = nodes.plan(("volumes",), dict)
+    return _places(volume, _kept(nodes), nodes)
+
+
+def _kept(nodes: NodeTable) -> _Places:
+    return nodes.plan(("volumes",), dict)
+
+
+def _places(volume: PersistentVolume, kept: _Places, nodes: NodeTable) -> Indices:
     known = kept.get(id(volume))
     if known is None:
         if len(kept) >= _KEPT:
@@ -84,13 +93,14 @@ def _match(claim: PersistentVolumeClaim, storage: Storage, nodes: NodeTable, ear
     volumes = _unclaimed(claim, storage)
     taken = [({volume.metadata.name: place for place, volume in enumerate(each.volumes)}, each) for each in earlier]
     open_nodes = len(nodes)
+    kept = _kept(nodes)
     for place, volume in enumerate(volumes):
         if not open_nodes:
             break
-        where = volume_places(volume, nodes)
+        where = _places(volume, kept, nodes)
         if len(where) == 1:
-            node = int(where[0])
-            if choice[node] != NONE or _is_taken(volume, node, taken):
+            node = where[0]
+            if choice[node] != NONE or (taken and _is_taken(volume, int(node), taken)):
                 continue
             choice[node] = place
             open_nodes -= 1
@@ -117,21 +127,25 @@ def _unclaimed(claim: PersistentVolumeClaim, storage: Storage) -> list[Persisten
     wire = claim.spec.selector
     selector = EVERYTHING if wire is None else selector_of(wire, "spec.selector")
     modes = set(claim.spec.access_modes)
-    promised = storage.promises.volumes
-    found = []
-    for volume in listed[enough:]:
-        if promised and volume.metadata.name in promised:
-            seen = storage.volume(volume.metadata.name)
-            if seen is not None and seen.spec.claim_ref is not None:
-                continue
-        if (
-            volume.status.phase == "Available"
-            and _will_do(volume, claim)
-            and modes.issubset(volume.spec.access_modes)
-            and selector.matches(volume.metadata.labels)
-        ):
-            found.append(volume)
-    return found
+    mode, attributes = claim.spec.volume_mode, claim.spec.volume_attributes_class_name
+    gone = {name for name in storage.promises.volumes if _is_promised(name, storage)}
+    # What `_will_do` says, spelt out: there may be as many volumes as nodes.
+    return [
+        volume
+        for volume in listed[enough:]
+        if volume.status.phase == "Available"
+        and volume.spec.volume_mode == mode
+        and volume.spec.volume_attributes_class_name == attributes
+        and volume.metadata.deletion_timestamp is None
+        and volume.metadata.name not in gone
+        and modes.issubset(volume.spec.access_modes)
+        and (wire is None or selector.matches(volume.metadata.labels))
+    ]
+
+
+def _is_promised(name: str, storage: Storage) -> bool:
+    volume = storage.volume(name)
+    return volume is not None and volume.spec.claim_ref is not None
 
 
 def _will_do(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
