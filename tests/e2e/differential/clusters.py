@@ -9,6 +9,7 @@ from tests.e2e.differential.configuration import GPU, IGNORED
 from tests.e2e.differential.drawing import FEATURES, HOSTNAME, IMAGES, MEBI, ZONE, Draw
 from tests.e2e.differential.objects import NAMESPACES, Cluster
 from tests.e2e.differential.pods import Theme, draw_pod
+from tests.e2e.differential.volumes import draw_storage
 
 
 def draw_cluster(draw: Draw) -> Cluster:
@@ -26,11 +27,13 @@ def draw_cluster(draw: Draw) -> Cluster:
         "poddisruptionbudgets": [_budget(draw, number) for number in range(draw.number(0, 3))],
         "pods": [],
     }
+    if draw.chance(0.7):
+        cluster |= draw_storage(draw, nodes)
     busy = draw.one((1, 2, 4))
     homes = [node["metadata"]["name"] for node in nodes for _ in range(draw.number(0, busy))]
     starts = draw.some(range(len(homes)), len(homes), len(homes))
     cluster["pods"] += [
-        _in_place(draw, f"{node}-{number}", node, start)
+        _in_place(draw, f"{node}-{number}", node, start, claims_of(cluster))
         for number, (node, start) in enumerate(zip(homes, starts, strict=True))
     ]
     if draw.chance(0.4):
@@ -122,13 +125,19 @@ def _budget(draw: Draw, number: int) -> Object:
     }
 
 
-def _in_place(draw: Draw, name: str, node: str, start: int) -> Object:
+def claims_of(cluster: Cluster) -> list[tuple[str, str]]:
+    """Namespace and name of each."""
+    listed = (claim["metadata"] for claim in cluster.get("persistentvolumeclaims", ()))
+    return [(metadata["namespace"], metadata["name"]) for metadata in listed]
+
+
+def _in_place(draw: Draw, name: str, node: str, start: int, claims: list[tuple[str, str]]) -> Object:
     """A pod on a node: running for some time, on its way out, done, or under resize.
 
     No two have started in the same second: of two equally important pods kube-scheduler takes any for the more
     important one, and without a start time even each before the other (pkg/scheduler/util/utils.go MoreImportantPod).
     """
-    pod = draw_pod(draw, name, Theme.IN_PLACE)
+    pod = draw_pod(draw, name, Theme.IN_PLACE, claims)
     pod["spec"]["nodeName"] = node
     if draw.chance(0.08):
         pod["metadata"]["deletionTimestamp"] = "soon"

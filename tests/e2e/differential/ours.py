@@ -7,15 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from situate.framework.actions import Evict, Nominate
-from situate.framework.catalog import Budget, Catalog
 from situate.framework.configuration import KubeSchedulerConfiguration
 from situate.framework.cycle import Feasibility, Nominations, find_feasible, scores_by_plugin
 from situate.framework.decisions import Asked, Decision, Failed, Placed, Refused
 from situate.framework.engine import Engine
+from situate.framework.events import ClusterEvent
 from situate.framework.messages import refusal
 from situate.framework.plugin import Diagnosis
 from situate.framework.pods import PodInfo
@@ -23,14 +22,13 @@ from situate.framework.preemption import Candidate, Hopeless, cost, dry_run
 from situate.framework.profile import Profile
 from situate.framework.profiles import profiles_of
 from situate.objects.codec import decode
-from situate.objects.label_selectors import Requirement, Selector, selector_of
-from situate.objects.resources import NODES, PODS
-from situate.objects.selectors import LabelSelector
+from situate.objects.resources import NODES, PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS, ResourceType
 from situate.objects.settings import parse_section
 from situate.plugins.registry import registry
+from situate.scheduler.catalogs import CATALOGED, CatalogKeeper
 from tests.e2e.differential.api import Object
 from tests.e2e.differential.configuration import CONFIGURATION
-from tests.e2e.differential.objects import Cluster
+from tests.e2e.differential.objects import Cluster, key_of
 
 _BETWEEN_S = 1000.0
 """Of our clock, from one question to the next: no back-off lasts that long."""
@@ -107,7 +105,9 @@ class Ours:
     def __init__(self, cluster: Cluster) -> None:
         self._engine = Engine(_profiles())
         self._now = 0.0
-        self._engine.set_catalog(catalog_of(cluster), (), self._now)
+        self._keeper = CatalogKeeper()
+        self._known: dict[tuple[str, str], Any] = {}
+        self._keep(cluster, CATALOGED)
         for node in cluster["nodes"]:
             self._engine.set_node(decode(NODES, json.dumps(node).encode()), self._now)
         for pod in cluster["pods"]:
@@ -116,6 +116,22 @@ class Ours:
     def set_pod(self, pod: Object) -> None:
         """A pod is new, or has changed."""
         self._engine.set_pod(decode(PODS, json.dumps(pod).encode()), self._now)
+
+    def set_storage(self, cluster: Cluster) -> None:
+        """Claims or volumes may have changed."""
+        self._keep(cluster, (PERSISTENTVOLUMES, PERSISTENTVOLUMECLAIMS))
+
+    def _keep(self, cluster: Cluster, resources: Iterable[ResourceType[Any]]) -> None:
+        events: list[ClusterEvent] = []
+        for resource in resources:
+            for item in cluster.get(resource.plural, ()):
+                new = decode(resource, json.dumps(item).encode())
+                key = (resource.plural, key_of(item))
+                old = self._known.get(key)
+                if new != old:
+                    self._known[key] = new
+                    events += self._keeper.change(resource, old, new)
+        self._engine.set_catalog(self._keeper.catalog(), events, self._now)
 
     def remove_pod(self, uid: str) -> None:
         """A pod is gone."""
@@ -135,14 +151,18 @@ class Ours:
             raise AssertionError(f"it is the turn of {decision.pod.info}, not of {waiting.info}")
         if isinstance(decision, Refused):
             self._engine.evictions_sent(decision, self._now)
-        return self._told(decision, inquiry)
+        answer = self._told(decision, inquiry)
+        if isinstance(decision, Placed) and waiting.info.pod.spec.volumes:
+            self._engine.binding_failed(decision, self._now)  # the other side gives its claims their volumes
+        return answer
 
     def _inquire(self, info: PodInfo) -> _Inquiry:
         engine = self._engine
         profile = engine.profiles[info.pod.spec.scheduler_name]
         snapshot = engine.snapshot
         promised = engine.nominations.against(info, snapshot.nodes.index)
-        return _Inquiry(profile, info, find_feasible(profile, info, snapshot, promised), promised)
+        found = find_feasible(profile, info, snapshot, promised)
+        return _Inquiry(profile, info, found, {node: tuple(others) for node, others in promised.items()})
 
     def _told(self, decision: Decision | Asked, inquiry: _Inquiry) -> Answer:
         found, index = inquiry.found, inquiry.found.snapshot.nodes.index
@@ -222,45 +242,3 @@ def _profiles() -> tuple[Profile, ...]:
     profiles, wrong = profiles_of(wire, known)
     assert not wrong, wrong
     return profiles
-
-
-# Other objects
-
-
-def catalog_of(cluster: Cluster) -> Catalog:
-    """What plugins read besides nodes and pods."""
-    services: dict[str, tuple[dict[str, str], ...]] = {}
-    for namespace, _, spec in _read(cluster, "services"):
-        if spec.get("selector"):
-            services[namespace] = (*services.get(namespace, ()), spec["selector"])
-    owners: dict[tuple[str, str, str], Selector] = {}
-    for namespace, name, spec in _read(cluster, "replicationcontrollers"):
-        labels = spec["selector"].items()
-        owners["ReplicationController", namespace, name] = Selector(
-            tuple(
-                sorted(
-                    (Requirement(key, "in", frozenset((value,))) for key, value in labels), key=lambda each: each.key
-                )
-            )
-        )
-    for kind, plural in (("ReplicaSet", "replicasets"), ("StatefulSet", "statefulsets")):
-        for namespace, name, spec in _read(cluster, plural):
-            owners[kind, namespace, name] = selector_of(msgspec.convert(spec["selector"], LabelSelector))
-    budgets: dict[str, tuple[Budget, ...]] = {}
-    for item in cluster.get("poddisruptionbudgets", ()):
-        namespace, name = item["metadata"]["namespace"], item["metadata"]["name"]
-        selector = selector_of(msgspec.convert(item["spec"]["selector"], LabelSelector))
-        budget = Budget(name, selector, item.get("status", {}).get("disruptionsAllowed", 0))
-        budgets[namespace] = (*budgets.get(namespace, ()), budget)
-    return Catalog(
-        namespaces={item["metadata"]["name"]: item["metadata"].get("labels", {}) for item in cluster["namespaces"]},
-        services=services,
-        owners=owners,
-        budgets=budgets,
-    )
-
-
-def _read(cluster: Cluster, plural: str) -> Iterable[tuple[str, str, Any]]:
-    """Namespace, name and spec."""
-    for item in cluster.get(plural, ()):
-        yield item["metadata"]["namespace"], item["metadata"]["name"], item["spec"]

@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.e2e.differential.api import Object
-from tests.e2e.differential.clusters import draw_cluster, started
+from tests.e2e.differential.clusters import claims_of, draw_cluster, started
 from tests.e2e.differential.comparing import counted, differences, victims_differ
 from tests.e2e.differential.drawing import Draw
 from tests.e2e.differential.objects import Cluster, key_of
 from tests.e2e.differential.ours import Answer, Ours
 from tests.e2e.differential.pods import INCOMING, Theme, draw_pod
-from tests.e2e.differential.theirs import Change, KubeScheduler, Theirs, decided, told_of
+from tests.e2e.differential.theirs import Change, KubeScheduler, Theirs, decided, told_of, waits_for_volumes
 
 PODS_EACH = 50
 _LATER = 36_000
@@ -58,11 +58,12 @@ class Played:
 def play(seed: int, scheduler: KubeScheduler, pods: int = PODS_EACH) -> Played:
     """One cluster and so many pods. It goes on after a difference: each pod is compared on its own."""
     draw = Draw(seed)
-    life = _Life(seed, scheduler, draw_cluster(draw))
+    cluster = draw_cluster(draw)
+    life = _Life(seed, scheduler, cluster)
     gated: Object | None = None
     for number in range(pods):
         theme = draw.one(INCOMING)
-        pod = draw_pod(draw, f"pod-{number}", theme)
+        pod = draw_pod(draw, f"pod-{number}", theme, claims_of(cluster))
         if theme is Theme.GATES:
             gated = gated or life.hold(pod)
             continue
@@ -120,6 +121,9 @@ class _Life:
         else:
             self.played.counts += counted(theirs, answer)
         if self._pods[uid]["spec"].get("nodeName"):
+            if pod["spec"].get("volumes"):
+                self._cluster |= self._scheduler.storage()
+                self._ours.set_storage(self._cluster)
             self._begun += 1
             status = {"phase": "Running", "startTime": started(self._begun)}
             self._see(Change(self._scheduler.change_status(self._pods[uid], status), gone=False))
@@ -135,7 +139,12 @@ class _Life:
         leaving = [other for other in self._pods.values() if key_of(other) in expected and _terminating(other)]
         for other in leaving:  # nobody else ends them here
             self._scheduler.delete(other)
+        nudged = False
         while True:
+            if not nudged and expected <= {key_of(other) for other in ended}:
+                # Where two terms of a victim repelled pods and one of them the preemptor, it sleeps on (docs).
+                self._scheduler.change(pod, {"metadata": {"labels": {"nudged": "yes"}}})
+                nudged = True
             change = self._next_change()
             if change.uid == uid and change.pod["spec"].get("nodeName"):
                 break
@@ -155,6 +164,8 @@ class _Life:
             if change.gone:
                 ended.append(change.pod)
             self._see(change)
+            if change.uid == uid and waits_for_volumes(change.pod):
+                self._scheduler.give_volumes(change.pod)
         return ended
 
     def _next_change(self) -> Change:

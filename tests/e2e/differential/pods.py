@@ -10,6 +10,7 @@ from tests.e2e.differential.api import Object
 from tests.e2e.differential.configuration import GPU, IGNORED, SCHEDULERS
 from tests.e2e.differential.drawing import HOSTNAME, IMAGES, KEYS, ZONE, Draw
 from tests.e2e.differential.objects import NAMESPACES
+from tests.e2e.differential.volumes import draw_volumes
 
 
 class Theme(Enum):
@@ -28,17 +29,26 @@ class Theme(Enum):
     FEATURES = "features"
     GATES = "gates"
     PRIORITY = "priority"
+    VOLUMES = "volumes"
     IN_PLACE = "in place"
     """Pods that others meet on nodes."""
     PROMISED = "promised"
     """Pods that others meet among the promises."""
 
 
-INCOMING = tuple(theme for theme in Theme if theme not in (Theme.IN_PLACE, Theme.PROMISED))
+INCOMING = (
+    *(theme for theme in Theme if theme not in (Theme.IN_PLACE, Theme.PROMISED)),
+    *(Theme.FEATURES, Theme.VOLUMES, Theme.VOLUMES, Theme.VOLUMES),  # four plugins share volumes
+)
+_CLAIMING = {Theme.VOLUMES: 1.0, Theme.IN_PLACE: 0.35, Theme.PROMISED: 0.0}
+"""How many have volumes."""
+
+Claims = Sequence[tuple[str, str]]
+"""Namespace and name of each in the cluster."""
 
 
-def draw_pod(draw: Draw, name: str, theme: Theme) -> Object:
-    """As a client posts it; the server takes all that is drawn here."""
+def draw_pod(draw: Draw, name: str, theme: Theme, claims: Claims = ()) -> Object:
+    """As a client posts it; the server takes all that is drawn here. `claims`: those that it may use."""
     scheduler = (
         draw.one((SCHEDULERS[0], *SCHEDULERS)) if theme not in (Theme.IN_PLACE, Theme.PROMISED) else SCHEDULERS[0]
     )
@@ -57,9 +67,14 @@ def draw_pod(draw: Draw, name: str, theme: Theme) -> Object:
     _about_nodes(draw, spec, theme)
     _about_pods(draw, spec, theme)
     _about_the_host(draw, spec, theme)
+    namespace = draw.one((*NAMESPACES, *NAMESPACES[:1] * 3))
+    if claims and draw.chance(_CLAIMING.get(theme, 0.02)):
+        namespace, _ = draw.one(claims)
+        volumes = draw_volumes(draw, [claim for where, claim in claims if where == namespace])
+        spec["volumes"] = volumes
+        spec["preemptionPolicy"] = "Never"  # a pod that waits for its victims cannot be told from one for its volumes
     if theme is Theme.GATES:
         spec["schedulingGates"] = [{"name": f"example.com/gate-{number}"} for number in range(draw.number(1, 2))]
-    namespace = draw.one((*NAMESPACES, *NAMESPACES[:1] * 3))
     metadata: Object = {"name": name, "namespace": namespace, "labels": draw.labels()}
     if draw.chance(0.7 if theme is Theme.DEFAULT_SPREAD else 0.3):
         metadata["ownerReferences"] = [_owner(draw)]

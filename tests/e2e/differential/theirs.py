@@ -20,6 +20,8 @@ from tests.controlplane.plane import ControlPlane, Options
 from tests.e2e.differential.api import Api, Object, Refused
 from tests.e2e.differential.configuration import CONFIGURATION
 from tests.e2e.differential.objects import KINDS, NAMESPACES, NODES, OTHERS, PODS, Cluster, Kind, as_made, key_of
+from tests.e2e.differential.volumes import given_to, provisioned
+from tests.waiting import eventually
 
 SCHEDULER = "kube-scheduler"
 
@@ -39,6 +41,8 @@ OPTIONS = Options(
 )
 
 
+_VOLUMES = next(kind for kind in OTHERS if kind.plural == "persistentvolumes")
+_CLAIMS = next(kind for kind in OTHERS if kind.plural == "persistentvolumeclaims")
 _AT_ONCE = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 
 
@@ -148,6 +152,35 @@ class KubeScheduler:
         """As its kubelet would; as it is then."""
         return self._api.send("PATCH", f"{PODS.path_of(pod)}/status", {"status": status})
 
+    def give_volumes(self, pod: Object) -> None:
+        """As the controllers of storage would: what the scheduler has chosen for the pod's claims becomes theirs."""
+        namespace = pod["metadata"]["namespace"]
+        for volume in pod["spec"].get("volumes", ()):
+            if "persistentVolumeClaim" in volume:
+                name = volume["persistentVolumeClaim"]["claimName"]
+                eventually(f"claim {name} is given a volume", partial(self._give_volume, _CLAIMS.path(namespace, name)))
+
+    def storage(self) -> Cluster:
+        """Claims and volumes as they are now."""
+        return {kind.plural: self._api.send("GET", kind.path())["items"] for kind in (_VOLUMES, _CLAIMS)}
+
+    def _give_volume(self, path: str) -> bool:
+        """Whether the claim has one, now at the latest."""
+        claim = self._api.send("GET", path)
+        if claim["spec"].get("volumeName"):
+            return True
+        metadata = claim["metadata"]
+        if "volume.kubernetes.io/selected-node" in metadata.get("annotations", {}):
+            made = provisioned(claim)
+            self._make(_VOLUMES, made)
+            chosen = [made]
+        else:
+            found = self._api.send("GET", _VOLUMES.path())["items"]
+            chosen = [each for each in found if each["spec"].get("claimRef", {}).get("uid") == metadata["uid"]]
+        for volume in chosen:
+            self._api.send("PATCH", path, given_to(claim, volume["metadata"]["name"]))
+        return bool(chosen)
+
     def next_change(self) -> Change:
         """Of any pod, in the order in which the server made them; waits for it."""
         kind, pod = next(self._watch)
@@ -157,7 +190,10 @@ class KubeScheduler:
         """The pod once it has been decided about."""
         while not decided(pod):
             change = self.next_change()
-            pod = change.pod if change.uid == pod["metadata"]["uid"] else pod
+            if change.uid == pod["metadata"]["uid"]:
+                pod = change.pod
+                if waits_for_volumes(pod):
+                    self.give_volumes(pod)
         return pod
 
     def _wipe(self) -> None:
@@ -197,6 +233,14 @@ def _is_promised(item: Object) -> bool:
 def decided(pod: Object) -> bool:
     """Whether a scheduler has said something of the pod."""
     return bool(pod["spec"].get("nodeName")) or _refusal(pod) is not None
+
+
+def waits_for_volumes(pod: Object) -> bool:
+    """Whether a scheduler has a node for the pod, which it does not get before its claims have volumes.
+
+    The node is told before they are written (NominatedNodeNameForExpectation, KEP-5278).
+    """
+    return bool(pod["status"].get("nominatedNodeName")) and not decided(pod)
 
 
 def told_of(pod: Object) -> Theirs:
