@@ -13,6 +13,7 @@ from situate.framework.profiles import Registry
 from situate.objects.messages import Request, Response
 from situate.plugins.registry import registry
 from situate.scheduler.setup import Setup
+from situate.testing.network import Answering
 from situate.testing.objects import pod as pod_object
 from situate.testing.scheduler.invariants import Watchdog
 from situate.testing.scheduler.world import NAMESPACE, SchedulerWorld
@@ -78,20 +79,21 @@ class Stage:
         self.let_pass(0.5)
 
     def meddle(self, suffix: str, with_: Meddle, times: int = 1) -> None:
-        """The next requests with such a path are answered by somebody else."""
-        self.world.network.server = _Meddler(self.world, suffix, with_, times)
+        """The next requests with such a path are answered by somebody else. Several may meddle, the last one first."""
+        self.world.network.server = _Meddler(self.world, self.world.network.server, suffix, with_, times)
 
 
 class _Meddler:
-    def __init__(self, world: SchedulerWorld, suffix: str, with_: Meddle, times: int) -> None:
+    def __init__(self, world: SchedulerWorld, behind: Answering, suffix: str, with_: Meddle, times: int) -> None:
         self._world = world
+        self._behind = behind
         self._suffix = suffix
         self._with = with_
         self._left = times
 
     def answer(self, request: Request, now: float, identity: Identity) -> Answer:
         if request.method == "GET" or not request.path.endswith(self._suffix) or not self._left:
-            return self._world.answer(request, now, identity)
+            return self._behind.answer(request, now, identity)
         self._left -= 1
         return self._with(request, lambda: self._world.answer(request, self._world.network.now(), identity))
 

@@ -159,6 +159,26 @@ def test_a_binding_that_arrives_very_late_finds_the_pod_moved_on() -> None:
         ours.wait_bound("web", within_s=60)
 
 
+def test_room_stays_spoken_for_as_long_as_a_lost_binding_could_land() -> None:
+    """The pod cannot be moved on either: then its room is given to nobody, and the late binding does no harm."""
+    with stage(nodes=1) as ours:
+
+        def stuck(_: Request, carry: Carry) -> Answer:
+            ours.world.timeline.after(60.0, carry)
+            return None
+
+        def unavailable(_: Request, __: Carry) -> Answer:
+            return refused(503, "ServiceUnavailable")
+
+        ours.meddle("/binding", stuck)
+        ours.meddle("/status", unavailable, times=10_000)
+        ours.create("web", cpu="3")
+        ours.let_pass(31)
+        ours.create("other", cpu="3")
+        ours.let_pass(60)
+        assert (ours.node_of("web"), ours.node_of("other")) == ("node-0", "")
+
+
 def test_a_pod_that_changes_meanwhile_is_bound_all_the_same() -> None:
     """The binding presumes the pod as it was decided on; a label is no reason to wait for the next attempt."""
     with stage() as ours:

@@ -101,6 +101,8 @@ def test_many_at_a_time_but_only_one_about_an_object() -> None:
         assert len(dispatcher) == 5
         await asyncio.sleep(0.7)
         assert log.lines == ["a: first"]
+        await asyncio.sleep(0.6)
+        assert "a: second" not in log.lines, "it began when the first was through"
         await asyncio.sleep(2)
         assert len(dispatcher) == 0
         running.cancel()

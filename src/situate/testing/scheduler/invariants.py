@@ -118,11 +118,15 @@ class Watchdog:
 
 def overfull(world: SchedulerWorld) -> str | None:
     """A node whose pods ask for more than it has; None if there is none."""
+    pods: dict[str, list[Obj]] = {}
+    for pod in world.pods():
+        if pod["spec"].get("nodeName") and not _ended(pod):
+            pods.setdefault(pod["spec"]["nodeName"], []).append(pod)
     for node in world.objects("nodes"):
         name = node["metadata"]["name"]
         if name == FOREIGN:
             continue
-        on_it = [pod for pod in world.pods() if pod["spec"].get("nodeName") == name and not _ended(pod)]
+        on_it = pods.get(name, [])
         room = node["status"]["allocatable"]
         asked, has = sum(map(cpu_milli, on_it)), amount("cpu", parse_quantity(room["cpu"]))
         if asked > has or len(on_it) > int(room["pods"]):
@@ -133,6 +137,7 @@ def overfull(world: SchedulerWorld) -> str | None:
 def unsettled(world: SchedulerWorld) -> str | None:
     """A pod that could have its node and has none, or that nobody has told why; None once all is as it should be."""
     pods = [pod for pod in world.pods() if not _ended(pod)]
+    nodes = [node for node in world.objects("nodes") if not node["spec"].get("unschedulable")]
     for pod in pods:
         name = pod["metadata"]["name"]
         if pod["spec"].get("nodeName"):
@@ -142,9 +147,7 @@ def unsettled(world: SchedulerWorld) -> str | None:
         if "deletionTimestamp" in pod["metadata"]:
             return f"{name} is still being deleted"
         better = [each for each in pods if _priority(each) >= _priority(pod) and each is not pod]
-        for node in world.objects("nodes"):
-            if node["spec"].get("unschedulable"):
-                continue
+        for node in nodes:
             if _fits(pod, node, better):
                 return f"{name} waits, although there is or can be made room on {node['metadata']['name']}"
         conditions = {each["type"]: each for each in pod["status"].get("conditions", ())}
