@@ -209,7 +209,8 @@ def _among(known: PodClass, pod: PodInfo, passes: Mask) -> Scores:
     if not passes.any():
         return total
     for each in known.relative:
-        total[passes] += each.among(pod, passes) - each.share[passes]
+        if not each.holds_among(passes):
+            total[passes] += each.among(pod, passes) - each.share[passes]
     return total
 
 
@@ -220,7 +221,7 @@ def _with_scores(
     nodes: Indices = np.flatnonzero(passes)
     if len(nodes) < 2:  # the only one is taken unscored
         return total
-    view = snapshot.at(nodes)
+    view = snapshot if len(nodes) == snapshot.count else snapshot.at(nodes)
     states = dict(prepared.states)
     skipped: set[str] = set()
     for plugin in beyond.pre_scores:
@@ -236,6 +237,8 @@ def _with_scores(
             added = share if added is None else added + share
     if added is None:
         return total
+    if view is snapshot:
+        return total + added
     together = total.copy()
     together[nodes] += added
     return together

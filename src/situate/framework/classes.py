@@ -108,9 +108,16 @@ class _Relative:
         self.extremes = extremes
         return True
 
+    def holds_among(self, passes: Mask) -> bool:
+        """Whether the shares are right for fewer nodes than the class has, of which there is at least one."""
+        whole = self.whole
+        if whole is not None and self.share is whole.share and whole.holds(passes):
+            return True
+        return self._extremes(passes) == self.extremes
+
     def among(self, pod: PodInfo, passes: Mask) -> Scores:
-        """(feasible,): the shares of fewer nodes than the class has; there is at least one."""
-        return self.share[passes] if self._extremes(passes) == self.extremes else self._shares(pod, passes)
+        """(feasible,): the shares of these nodes alone; there is at least one."""
+        return self._shares(pod, passes)
 
     def _extremes_of_all(self) -> tuple[int, int]:
         whole = self.whole
@@ -149,6 +156,8 @@ class PodClass:
     """(nodes,): whether all local filters pass."""
     base: Scores
     """(nodes,): weighted scores that need no normalizing, of plugins that read the node alone."""
+    settled: Scores
+    """(nodes,): `base`, and the shares of `relative`."""
     relative: tuple[_Relative, ...]
     total: Scores
     """(nodes,): all local scores, weighted; `INFEASIBLE` where a local filter refuses."""
@@ -242,56 +251,58 @@ class Classes:
             may,
             passes,
             base,
+            base,
             tuple(relative),
             base,
         )
         for each in relative:
             each.renew(pod, passes, more=True)
-        learned.total = self._total(learned, pod, snapshot, slice(None))
+        self._reckon(learned, pod, snapshot)
         return learned
+
+    def _reckon(self, known: PodClass, pod: PodInfo, snapshot: Snapshot) -> None:
+        """The totals of all nodes."""
+        known.settled = known.base
+        for each in known.relative:
+            known.settled = known.settled + each.share
+        known.total = self._total(known, pod, snapshot, known.settled.copy(), known.passes)
 
     def _catch_up(self, known: PodClass, pod: PodInfo, snapshot: Snapshot, changed: list[int]) -> None:
         """Asks again about the nodes to which pods came, or from which they went."""
         known.position = snapshot.log_position
-        rows: Indices = np.array(list(set(changed)), dtype=np.intp)
-        view, where = (
-            (snapshot, slice(None)) if len(rows) * _REBUILD_SHARE > snapshot.count else (snapshot.at(rows), rows)
-        )
-        passes = known.may[where] & _passing(self._load_filters, known.states, known.unfiltered, pod, view)
-        flipped = known.passes[where] != passes
-        known.passes[where] = passes
+        rows: Indices = np.array(changed if len(changed) == 1 else list(set(changed)), dtype=np.intp)
+        everywhere = len(rows) * _REBUILD_SHARE > snapshot.count
+        if everywhere:
+            rows = np.arange(snapshot.count)
+        view = snapshot if everywhere else snapshot.at(rows)
+        passes = known.may.take(rows) & _passing(self._load_filters, known.states, known.unfiltered, pod, view)
+        flipped = known.passes.take(rows) != passes
+        known.passes[rows] = passes
         moved = False
-        for each in known.relative:
-            if each.changes:
-                each.raw[where] = _raw(each.weighted, known.states, pod, view)
-            if each.changes or flipped.any():
-                moved |= each.renew(pod, known.passes, more=bool((flipped & passes).any()))
+        if known.relative:
+            other = bool(flipped.any())
+            for each in known.relative:
+                if each.changes:
+                    each.raw[rows] = _raw(each.weighted, known.states, pod, view)
+                if each.changes or other:
+                    moved |= each.renew(pod, known.passes, more=bool((flipped & passes).any()))
         if moved:
-            known.total = self._total(known, pod, snapshot, slice(None))
+            self._reckon(known, pod, snapshot)
         else:
-            known.total[where] = self._total(known, pod, view, where)
+            known.total[rows] = self._total(known, pod, view, known.settled.take(rows), passes)
 
     def totals(self, known: PodClass, pod: PodInfo, view: Snapshot, where: Indices) -> Scores:
         """The totals of the nodes at `where` if they were as `view` has them, and all others as they are."""
-        total = known.base[where]
-        for weighted in self._load_scores:
-            if weighted.name not in known.unscored:
-                total += _checked(weighted, known.states, pod, view)
-        for each in known.relative:
-            total += each.share[where]
-        passes = known.may[where] & _passing(self._load_filters, known.states, known.unfiltered, pod, view)
-        total[~passes] = INFEASIBLE
-        return total
+        passes = known.may.take(where) & _passing(self._load_filters, known.states, known.unfiltered, pod, view)
+        return self._total(known, pod, view, known.settled.take(where), passes)
 
-    def _total(self, known: PodClass, pod: PodInfo, view: Snapshot, where: slice | Indices) -> Scores:
-        """The totals of the nodes of `view`, which are those at `where` of all."""
-        total = known.base[where].copy()
+    def _total(self, known: PodClass, pod: PodInfo, view: Snapshot, total: Scores, passes: Mask) -> Scores:
+        """The totals of the nodes of `view`: the rest is added to what is settled; `passes` are those that will do."""
         for weighted in self._load_scores:
             if weighted.name not in known.unscored:
                 total += _checked(weighted, known.states, pod, view)
-        for each in known.relative:
-            total += each.share[where]
-        total[~known.passes[where]] = INFEASIBLE
+        if not passes.all():
+            total[~passes] = INFEASIBLE
         return total
 
 
@@ -323,11 +334,12 @@ def _passing(
     pod: PodInfo,
     view: Snapshot,
 ) -> Mask:
-    passes = np.ones(view.count, dtype=np.bool_)
+    passes: Mask | None = None
     for plugin in filters:
         if plugin.name not in unfiltered:
-            passes &= call(plugin, "Filter", plugin.filter, states.get(plugin.name), pod, view).passes
-    return passes
+            found: Mask = call(plugin, "Filter", plugin.filter, states.get(plugin.name), pod, view).passes
+            passes = found if passes is None else passes & found
+    return np.ones(view.count, dtype=np.bool_) if passes is None else passes
 
 
 def _raw(weighted: Weighted, states: dict[str, Any], pod: PodInfo, view: Snapshot) -> Scores:

@@ -354,7 +354,11 @@ def raw_and_normalized(weighted: Weighted, state: Any, pod: PodInfo, snapshot: S
 
 
 def check_scores(name: str, scores: Scores) -> None:
-    if len(scores) and not (scores.min() >= 0 and scores.max() <= HIGHEST):
+    if not len(scores):
+        return
+    if scores.dtype == np.int64 and scores.view(np.uint64).max() <= HIGHEST:  # a negative one is very large then
+        return
+    if not (scores.min() >= 0 and scores.max() <= HIGHEST):
         found = f"{scores.min()} to {scores.max()}"
         raise PluginFailed(name, "NormalizeScore", f"scores are {found}; allowed: 0 to {HIGHEST}")
 
