@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects.resources import NODES, PODS
+from situate.objects.resources import NODES, PODS, STATEFULSETS
 from situate.scheduler.recording import (
     BadRecording,
     Bound,
@@ -104,6 +104,14 @@ def test_parts_are_put_aside_and_the_oldest_is_gone(tmp_path: Path) -> None:
     assert parts == {"day": b"", "day.1": b"part 3, more\n", "day.2": b"part 2, more\n"}
 
 
+def test_what_has_the_name_already_is_put_aside(tmp_path: Path) -> None:
+    path = tmp_path / "day"
+    path.write_bytes(b"yesterday")
+    RecordingFile(path, 100, 1).close()
+    assert (tmp_path / "day.1").read_bytes() == b"yesterday"
+    assert path.read_bytes() == b""
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -136,6 +144,26 @@ def test_one_bad_object_does_not_stop_the_others(tmp_path: Path) -> None:
     assert [len(read.entries), read.entries[-1]] == [5, Synced(2.0)]  # nor does a clock that was set back
     assert "line 6: left out: pods shop/bad" in read.remarks[0]
     assert read.remarks[1] == "line 7: left out: Thing of example.com/v1"
+
+
+def test_nothing_is_kept_that_no_scheduler_looks_at() -> None:
+    container = {
+        "name": "main",
+        "image": "x",
+        "env": [{"name": "PASSWORD", "value": "secret"}],
+        "command": ["secret"],
+        "resources": {"requests": {"cpu": "1"}},
+    }
+    status = {"containerStatuses": [{"name": "main", "containerID": "secret", "resources": {}}]}
+    kept = essential(PODS, {**pod("web"), "spec": {"containers": [container], "priority": 3}, "status": status})
+    assert "secret" not in str(kept)
+    assert kept["spec"]["priority"] == 3
+    assert kept["spec"]["containers"] == [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]
+    workload = {
+        "metadata": {"name": "web"},
+        "spec": {"selector": {}, "template": {"spec": {"containers": [container]}}},
+    }
+    assert essential(STATEFULSETS, workload)["spec"] == {"selector": {}}
 
 
 def test_what_changes_all_the_time_makes_no_difference() -> None:

@@ -146,7 +146,7 @@ def test_under_the_same_profile_every_placement_is_the_same() -> None:
         placed += sum(bool(each.here) for each in result.stories)
         waited += sum(not each.here for each in result.stories)
         assert result.there.requested == result.here.requested
-        assert result.mean_nodes_used()[0] == result.mean_nodes_used()[1]
+        assert result.means.nodes_there == result.means.nodes_here
     assert placed > 100
     assert waited > 20
 
@@ -172,7 +172,7 @@ def test_another_profile_is_compared_placement_by_placement() -> None:
     assert (result.there.nodes_used, result.here.nodes_used) == (4, 1)
     assert result.there.spread == 0.0
     assert result.here.spread == pytest.approx(0.433, abs=0.001)
-    assert result.mean_nodes_used()[1] < result.mean_nodes_used()[0]
+    assert result.means.nodes_here < result.means.nodes_there
 
 
 def test_a_pod_that_waits_on_one_side_alone_says_why() -> None:
@@ -190,7 +190,7 @@ def test_a_pod_that_waits_on_one_side_alone_says_why() -> None:
         (Agreement.REFUSED_HERE, "small: NodeResourcesFit: Insufficient cpu"),
         (Agreement.REFUSED_THERE, "small would do"),
     ]
-    assert result.most_pending() == (1, 1)
+    assert (result.means.most_pending_there, result.means.most_pending_here) == (1, 1)
 
 
 def test_what_came_with_a_node_is_where_it_was_recorded() -> None:
@@ -217,3 +217,22 @@ def test_times_are_those_of_the_recording() -> None:
     cluster.wait(1.0)
     (story,) = played(cluster).stories
     assert (story.arrived, story.here_at, story.there_at) == (5.0, 25.0, 25.0)
+
+
+def test_a_long_recording_is_added_up_and_some_moments_are_kept() -> None:
+    cluster = Cluster()
+    cluster.node(a_node("a", pods="9000", cpu="64"), "LISTED")
+    cluster.synced()
+    cluster.wait(10.0)
+    for number in range(1500):
+        cluster.pod(a_pod(f"web-{number}"))
+        cluster.wait(1.0)
+    cluster.pod(a_pod("huge", "65"))
+    cluster.wait(1500.0)
+    cluster.node(a_node("b"))
+    result = played(cluster)
+    assert result.seconds == 3010.0
+    assert result.means.pending_there == result.means.pending_here
+    assert result.means.pending_here == pytest.approx(0.5, abs=0.01)
+    assert 500 <= len(result.samples) <= 1001
+    assert (result.samples[0].at, result.samples[-1].at) == (0.0, 3010.0)

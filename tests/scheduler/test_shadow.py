@@ -21,7 +21,7 @@ from situate.objects.pods import (
     PreferredSchedulingTerm,
 )
 from situate.scheduler.intake import Intake
-from situate.scheduler.shadow import OVERTAKES_S, STANDS_S, Decided, Shadow, summary
+from situate.scheduler.shadow import FIRST_SIGHT_S, OVERTAKES_S, STANDS_S, Decided, Shadow, summary
 from situate.scheduler.shadowing import ShadowReporter
 from situate.scheduler.watched import Stores
 from tests.framework.clusters import a_node, a_pod, default_profile
@@ -98,6 +98,18 @@ def test_what_the_other_scheduler_could_not_know_yet_is_no_difference() -> None:
     beside.nodes("better", cpu="64")  # it appears after the decision, before we hear of it
     beside.bind(pod, "a")
     assert [each.result for each in beside.told] == ["same"]
+
+
+def test_the_cluster_as_it_was_is_not_kept_for_ever() -> None:
+    beside = Beside()
+    beside.nodes("a")
+    pod = beside.waits(a_pod("web", "1"))
+    beside.later(FIRST_SIGHT_S + 1)
+    beside.nodes("better", cpu="64")
+    beside.waits(pod)  # an update is no first sight
+    beside.bind(pod, "a")
+    beside.later(OVERTAKES_S)
+    assert [each.result for each in beside.told] == ["other node"]
 
 
 def test_bindings_that_overtake_each_other_are_no_difference() -> None:

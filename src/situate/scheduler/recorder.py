@@ -11,7 +11,7 @@ from typing import Any, Final
 from situate.kube.client import Client
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store
-from situate.objects.resources import PODS, ResourceType, unstructured
+from situate.objects.resources import NODES, PODS, ResourceType, unstructured
 from situate.objects.unstructured import Unstructured
 from situate.scheduler.recording import (
     RECORDED,
@@ -30,6 +30,10 @@ FLUSH_S: Final = 1.0
 """A process that is killed loses no more than what came in so many seconds."""
 
 
+OTHERS_S: Final = 10.0
+"""How long the recording waits for what may be forbidden."""
+
+
 class Recorder:
     """A service: `run` until cancelled. All objects are kept as they came, so that a new part can begin with them."""
 
@@ -39,6 +43,8 @@ class Recorder:
         self.events = 0
         """Changes that were written."""
         self.bindings = 0
+        self.began = False
+        """Whether everything that there is has been written."""
         self._file = file
         self._wall = wall
         self._began = 0.0
@@ -61,15 +67,24 @@ class Recorder:
         async with asyncio.TaskGroup() as group:
             for each in self._reflectors:
                 group.create_task(each.run(), name=each.name)
-            for each in self._reflectors:
-                await each.store.wait_synced()
+            await self._listed()
             self._begin_part()
             # those that are there are told first, and are in the file already
             self._listing = True
             for resource, store in self._stores.items():
                 store.on_change(self._noting(resource))
             self._listing = False
+            self.began = True
             await self._write()
+
+    async def _listed(self) -> None:
+        """Nodes and pods there must be; what else cannot be listed soon is recorded from when it can."""
+        for resource in (NODES, PODS):
+            await self._stores[resource].wait_synced()
+        others = [asyncio.ensure_future(store.wait_synced()) for store in self._stores.values()]
+        _, missing = await asyncio.wait(others, timeout=OTHERS_S)
+        for each in missing:
+            each.cancel()
 
     def _noting(self, resource: ResourceType[Any]) -> Callable[[Unstructured | None, Unstructured | None], None]:
         def changed(old: Unstructured | None, new: Unstructured | None) -> None:

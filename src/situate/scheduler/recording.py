@@ -28,6 +28,14 @@ RECORDED: Final[tuple[ResourceType[Any], ...]] = (NODES, *CATALOGED, PODS)
 EntryType = Literal["LISTED", "SYNCED", "ADDED", "MODIFIED", "DELETED", "BOUND"]
 
 _LEFT_OUT: Final = frozenset({"managedFields", "selfLink"})
+_OF_CONTAINERS: Final = frozenset(
+    {"name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules", "allocatedResources"}
+)
+"""Of containers, and of what is said of them. Their environment, for one, may hold secrets."""
+_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
+_STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_TEMPLATES: Final = frozenset({"template", "volumeClaimTemplates"})
+"""Of workloads: what becomes of these arrives as pods."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _HEARTBEATS: Final = frozenset({"lastHeartbeatTime", "lastProbeTime"})
 
@@ -107,13 +115,27 @@ def essential(resource: ResourceType[Any], content: Mapping[str, Any]) -> dict[s
     if annotations and _LAST_APPLIED in annotations:
         metadata["annotations"] = {key: value for key, value in annotations.items() if key != _LAST_APPLIED}
     kept["metadata"] = metadata
-    status = content.get("status")
-    if isinstance(status, Mapping) and status.get("conditions"):
-        conditions = [
-            {key: value for key, value in each.items() if key not in _HEARTBEATS} for each in status["conditions"]
-        ]
-        kept["status"] = {**status, "conditions": conditions}
+    status, spec = content.get("status"), content.get("spec")
+    if isinstance(status, Mapping):
+        kept["status"] = _narrowed(status, _STATUSES)
+        if status.get("conditions"):
+            kept["status"]["conditions"] = [
+                {key: value for key, value in each.items() if key not in _HEARTBEATS} for each in status["conditions"]
+            ]
+    if isinstance(spec, Mapping):
+        kept["spec"] = {key: value for key, value in _narrowed(spec, _CONTAINERS).items() if key not in _TEMPLATES}
     return kept
+
+
+def _narrowed(content: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
+    """With only what counts of the containers that these fields list."""
+    narrowed = dict(content)
+    for field in fields:
+        if narrowed.get(field):
+            narrowed[field] = [
+                {key: value for key, value in each.items() if key in _OF_CONTAINERS} for each in narrowed[field]
+            ]
+    return narrowed
 
 
 def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -22,12 +22,17 @@ class RecordingFile:
     """Mutable; open from its beginning to `close`."""
 
     def __init__(self, path: Path, most_bytes: int, parts: int) -> None:
-        """`most_bytes` of a part before compression, `parts` beside the one that is written. Raises `OSError`."""
+        """`most_bytes` of a part before compression, `parts` beside the one that is written. Raises `OSError`.
+
+        What has the name already is put aside as a part.
+        """
         self.path = path
         self.written = 0
         """Bytes of this part before compression."""
         self._most_bytes = most_bytes
         self._parts = parts
+        if path.exists():
+            self._put_aside()
         self._file = self._opened()
 
     def write(self, line: bytes) -> None:
@@ -45,15 +50,18 @@ class RecordingFile:
     def begin_part(self) -> None:
         """Puts this part aside; what is written from now on is another recording."""
         self._file.close()
-        for number in range(self._parts, 0, -1):
-            older = self.path if number == 1 else self._part(number - 1)
-            if older.exists():
-                older.replace(self._part(number))
+        self._put_aside()
         self._file = self._opened()
         self.written = 0
 
     def close(self) -> None:
         self._file.close()
+
+    def _put_aside(self) -> None:
+        for number in range(self._parts, 0, -1):
+            older = self.path if number == 1 else self._part(number - 1)
+            if older.exists():
+                older.replace(self._part(number))
 
     def _part(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}")

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from situate.framework.actions import Evict
 from situate.framework.comparing import Agreement, Comparison, compare
@@ -32,7 +33,7 @@ from situate.scheduler.recording import Bound, Entry, Seen, Synced
 from situate.scheduler.watched import Stores
 
 _SAMPLES: Final = 500
-"""Points of the time series."""
+"""Points of the time series, or up to twice as many."""
 
 
 @dataclass(slots=True)
@@ -109,6 +110,8 @@ class Replay:
     stories: tuple[PodStory, ...]
     """In the order of arrival."""
     samples: tuple[Sample, ...]
+    """Some thousand at most, the first and the last among them."""
+    means: Means
     there: Usage
     here: Usage
 
@@ -120,37 +123,59 @@ class Replay:
                 found[story.agreement] += 1
         return found
 
-    def most_pending(self) -> tuple[int, int]:
-        """There and here."""
-        return (
-            max((each.pending_there for each in self.samples), default=0),
-            max((each.pending_here for each in self.samples), default=0),
-        )
 
-    def mean_pending(self) -> tuple[float, float]:
-        """There and here, over the time."""
-        return (
-            _mean(self.samples, self.seconds, lambda each: each.pending_there),
-            _mean(self.samples, self.seconds, lambda each: each.pending_here),
-        )
+@dataclass(frozen=True, slots=True)
+class Means:
+    """Over the time, and at most."""
 
-    def mean_nodes_used(self) -> tuple[float, float]:
-        """There and here, over the time."""
-        return (
-            _mean(self.samples, self.seconds, lambda each: each.nodes_there),
-            _mean(self.samples, self.seconds, lambda each: each.nodes_here),
-        )
+    pending_there: float
+    pending_here: float
+    nodes_there: float
+    nodes_here: float
+    most_pending_there: int
+    most_pending_here: int
 
 
-def _mean(samples: Sequence[Sample], end: float, value: Callable[[Sample], float]) -> float:
-    if not samples:
-        return 0.0
-    total = 0.0
-    for number, each in enumerate(samples):
-        until = samples[number + 1].at if number + 1 < len(samples) else end
-        total += value(each) * (until - each.at)
-    length = end - samples[0].at
-    return total / length if length > 0 else float(value(samples[-1]))
+@dataclass(slots=True)
+class _Course:
+    """What is seen of each moment, added up, and some of the moments."""
+
+    samples: list[Sample] = field(default_factory=list)
+    _last: Sample | None = None
+    _began: float = 0.0
+    _sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(4))
+    _most: tuple[int, int] = (0, 0)
+    _apart: float = 0.0
+    """Samples that are nearer to each other are not kept."""
+
+    def add(self, sample: Sample) -> None:
+        if self._last is None:
+            self._began = sample.at
+        else:
+            self._sums += (sample.at - self._last.at) * _values(self._last)
+        self._last = sample
+        self._most = max(self._most[0], sample.pending_there), max(self._most[1], sample.pending_here)
+        if not self.samples or sample.at - self.samples[-1].at >= self._apart:
+            self.samples.append(sample)
+        if len(self.samples) > 2 * _SAMPLES:
+            self.samples = self.samples[::2]
+            self._apart = (self.samples[-1].at - self.samples[0].at) / _SAMPLES
+
+    def kept(self) -> tuple[Sample, ...]:
+        last = (self._last,) if self._last is not None and self._last is not self.samples[-1] else ()
+        return (*self.samples, *last)
+
+    def means(self) -> Means:
+        last = self._last or Sample(0.0, 0, 0, 0, 0)
+        length = last.at - self._began
+        means = (self._sums / length if length > 0 else _values(last)).tolist()
+        return Means(means[0], means[1], means[2], means[3], *self._most)
+
+
+def _values(sample: Sample) -> NDArray[np.float64]:
+    return np.array(
+        [sample.pending_there, sample.pending_here, sample.nodes_there, sample.nodes_here], dtype=np.float64
+    )
 
 
 @dataclass(slots=True)
@@ -225,7 +250,7 @@ class _Player:
     stories: dict[str, PodStory] = field(default_factory=dict)
     waiting_there: set[str] = field(default_factory=set)
     waiting_here: set[str] = field(default_factory=set)
-    samples: list[Sample] = field(default_factory=list)
+    course: _Course = field(default_factory=_Course)
     there: _Cluster = field(init=False)
     here: _Cluster = field(init=False)
 
@@ -288,9 +313,7 @@ class _Player:
             if later is None or later >= until:
                 break
             self.now = max(later, self.now)
-            engine.tick(self.now)
             self._decide()
-        self._sample()
 
     def _decide(self) -> None:
         self.here.intake.hand_over_catalog()
@@ -300,6 +323,7 @@ class _Player:
             if isinstance(decision, Asked):
                 raise ValueError("the engine has extenders, whom nobody can ask about what is long past")
             self._heed(decision)
+        self._sample()
 
     def _heed(self, decision: Decision) -> None:
         info = decision.pod.info
@@ -345,7 +369,7 @@ class _Player:
     # What comes of it
 
     def _sample(self) -> None:
-        self.samples.append(
+        self.course.add(
             Sample(
                 self.now,
                 len(self.waiting_there),
@@ -360,7 +384,8 @@ class _Player:
             end,
             self.here.engine.snapshot.count,
             tuple(self.stories.values()),
-            tuple(_thinned(self.samples)),
+            self.course.kept(),
+            self.course.means(),
             _usage(self.there.engine.snapshot),
             _usage(self.here.engine.snapshot),
         )
@@ -384,11 +409,3 @@ def _usage(snapshot: Snapshot) -> Usage:
     there = room_of_node > 0
     spread = float(np.std(snapshot.requested(0)[there] / room_of_node[there])) if there.any() else 0.0
     return Usage(parts, _used(snapshot), spread)
-
-
-def _thinned(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """No more than so many, the first and the last among them."""
-    if len(samples) <= _SAMPLES:
-        return samples
-    picked = np.linspace(0, len(samples) - 1, _SAMPLES).astype(int)
-    return [samples[number] for number in dict.fromkeys(picked.tolist())]

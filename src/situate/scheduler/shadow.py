@@ -31,8 +31,8 @@ OVERTAKES_S: Final = 1.0
 """How much later a binding may be seen than one that was decided after it."""
 _OVERTAKING: Final = 50
 """Bindings that are tried before a difference is one."""
-_WAITING: Final = 20_000
-"""Pods whose first sight is remembered."""
+FIRST_SIGHT_S: Final = 60.0
+"""How long the cluster as it was when a pod came is kept: it holds on to all that has happened since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,10 @@ class Shadow:
     clock: Callable[[], float]
     counts: dict[str, int] = field(default_factory=dict)
     """By result; every one of them that there can be, once the first decision was seen."""
-    _first_seen: dict[str, Snapshot] = field(default_factory=dict)
+    _first_seen: dict[str, tuple[float, Snapshot]] = field(default_factory=dict)
+    """By uid, the oldest first."""
+    _known: set[str] = field(default_factory=set)
+    """Pods that wait, by uid."""
     _refused: dict[PodKey, _Refused] = field(default_factory=dict)
     _doubtful: deque[_Doubtful] = field(default_factory=deque)
     _bound: deque[tuple[float, Pod]] = field(default_factory=deque)
@@ -104,7 +107,8 @@ class Shadow:
             waited = old is not None and not old.spec.node_name and old.metadata.uid == new.metadata.uid
             if new.spec.node_name:
                 if waited:
-                    self._decide(engine, new, new.spec.node_name, self._first_seen.get(new.metadata.uid))
+                    _, earlier = self._first_seen.get(new.metadata.uid, (0.0, None))
+                    self._decide(engine, new, new.spec.node_name, earlier)
                     self._bound.append((self.clock(), new))
                 self._forget(new)
             else:
@@ -115,6 +119,8 @@ class Shadow:
         engine, now = self.engine(), self.clock()
         if engine is None:
             return
+        while self._first_seen and now - next(iter(self._first_seen.values()))[0] > FIRST_SIGHT_S:
+            del self._first_seen[next(iter(self._first_seen))]
         while self._doubtful and now - self._doubtful[0].decided.at >= OVERTAKES_S:
             self._count(self._with_overtaken(self._doubtful.popleft()))
         while self._bound and now - self._bound[0][0] > 2 * OVERTAKES_S and not self._doubtful:
@@ -129,10 +135,9 @@ class Shadow:
 
     def _note_waiting(self, engine: Engine, pod: Pod) -> None:
         uid = pod.metadata.uid
-        if uid not in self._first_seen:
-            if len(self._first_seen) >= _WAITING:
-                del self._first_seen[next(iter(self._first_seen))]
-            self._first_seen[uid] = engine.snapshot
+        if uid not in self._known:
+            self._known.add(uid)
+            self._first_seen[uid] = self.clock(), engine.snapshot
         key = pod.metadata.namespace, pod.metadata.name
         condition = pod.condition("PodScheduled")
         refused = condition is not None and (condition.status, condition.reason) == ("False", "Unschedulable")
@@ -143,6 +148,7 @@ class Shadow:
 
     def _forget(self, pod: Pod) -> None:
         self._first_seen.pop(pod.metadata.uid, None)
+        self._known.discard(pod.metadata.uid)
         self._refused.pop((pod.metadata.namespace, pod.metadata.name), None)
 
     def _decide(self, engine: Engine, pod: Pod, theirs: str, earlier: Snapshot | None) -> None:

@@ -36,6 +36,10 @@ class Profiles:
     queue: QueueSettings
     remarks: tuple[str, ...] = ()
 
+    def answer_for(self, name: str) -> bool:
+        """Whether there is a profile for pods of this scheduler: its own, or the only one."""
+        return len(self.profiles) == 1 or any(profile.scheduler_name == name for profile in self.profiles)
+
     def for_names(self, names: Iterable[str]) -> Profiles:
         """So that every one of these scheduler names has a profile.
 

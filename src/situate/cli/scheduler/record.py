@@ -27,6 +27,8 @@ from situate.scheduler.recorder import Recorder
 from situate.scheduler.recording_files import RecordingFile
 
 _SMALLEST: Final = 1024
+_DOUBTFUL_S: Final = 5.0
+"""What cannot be watched after so long will not be so soon."""
 
 
 def record(
@@ -47,8 +49,8 @@ def record(
     situate scheduler record day.jsonl.gz --for 24h
     situate scheduler replay day.jsonl.gz --profile packing.yaml
 
-    Each part of a recording stands alone; older ones are called FILE.1, FILE.2. What is in the file can be read even
-    if this process is killed, up to its last second.
+    Each part of a recording stands alone; older ones, and what had the name before, are called FILE.1, FILE.2. What is
+    in the file can be read even if this process is killed, up to its last second.
     """
     with mendable_failures():
         seconds = None if length is None else seconds_of(length, "--for")
@@ -95,9 +97,11 @@ async def _until_stopped(recorder: Recorder, seconds: float | None, path: Path) 
         loop.add_signal_handler(which, stopped.set)
     recording = asyncio.ensure_future(recorder.run())
     stopping = asyncio.ensure_future(stopped.wait())
+    doubting = asyncio.ensure_future(_say_what_is_missing(recorder))
     with progress("recording; Ctrl-C ends it"):
         await asyncio.wait((recording, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
+    for each in (stopping, doubting):
+        each.cancel()
     if recording.done() and not recording.cancelled():
         failed = _cause(recording.exception())
         if isinstance(failed, OSError):
@@ -106,10 +110,17 @@ async def _until_stopped(recorder: Recorder, seconds: float | None, path: Path) 
         recording.result()
     recording.cancel()
     await asyncio.wait([recording])
-    for problem in recorder.problems():
-        complain(f"not recorded: {problem}")
+    if not recorder.began:
+        complain(f"{path}: nothing was recorded; {'; '.join(recorder.problems()) or 'the listing had not ended'}")
+        return ExitCode.NO
     say(f"{path}: {recorder.events} changes, {recorder.bindings} pods bound")
     return ExitCode.DONE
+
+
+async def _say_what_is_missing(recorder: Recorder) -> None:
+    await asyncio.sleep(_DOUBTFUL_S)
+    for problem in recorder.problems():
+        complain(f"not recorded as long as it is so: {problem}")
 
 
 def _cause(failed: BaseException | None) -> BaseException | None:

@@ -114,16 +114,14 @@ def _print(result: Replay, path: Path, profiles: Profiles, form: Format) -> None
 
 
 def _sides(result: Replay) -> list[tuple[object, ...]]:
-    used_there, used_here = result.mean_nodes_used()
-    pending_there, pending_here = result.mean_pending()
-    most_there, most_here = result.most_pending()
+    means = result.means
     placed_there = sum(bool(each.there) for each in result.stories)
     placed_here = sum(bool(each.here) for each in result.stories)
     rows: list[tuple[object, ...]] = [
         ("pods placed", placed_there, placed_here),
-        ("pending, on average", f"{pending_there:.1f}", f"{pending_here:.1f}"),
-        ("pending, at most", most_there, most_here),
-        ("nodes with pods, on average", f"{used_there:.1f}", f"{used_here:.1f}"),
+        ("pending, on average", f"{means.pending_there:.1f}", f"{means.pending_here:.1f}"),
+        ("pending, at most", means.most_pending_there, means.most_pending_here),
+        ("nodes with pods, on average", f"{means.nodes_there:.1f}", f"{means.nodes_here:.1f}"),
         ("nodes with pods, at the end", result.there.nodes_used, result.here.nodes_used),
         ("spread of cpu over nodes", f"{result.there.spread:.1%}", f"{result.here.spread:.1%}"),
     ]
@@ -163,10 +161,10 @@ def as_data(result: Replay, profiles: Profiles, remarks: list[str]) -> dict[str,
         "nodes": result.nodes,
         "counts": {kind.value: number for kind, number in result.counts().items()},
         "pending": {
-            "mean": dict(zip(("there", "here"), result.mean_pending(), strict=True)),
-            "most": dict(zip(("there", "here"), result.most_pending(), strict=True)),
+            "mean": {"there": result.means.pending_there, "here": result.means.pending_here},
+            "most": {"there": result.means.most_pending_there, "here": result.means.most_pending_here},
         },
-        "nodesUsed": {"mean": dict(zip(("there", "here"), result.mean_nodes_used(), strict=True))},
+        "nodesUsed": {"mean": {"there": result.means.nodes_there, "here": result.means.nodes_here}},
         "atTheEnd": {
             side: {"requested": dict(usage.requested), "nodesUsed": usage.nodes_used, "spread": usage.spread}
             for side, usage in (("there", result.there), ("here", result.here))

@@ -29,6 +29,8 @@ from situate.runtime.startup import run_process
 from situate.scheduler.shadow import Decided, summary
 from situate.scheduler.shadowing import ShadowScheduler
 
+_DOUBTFUL_S: Final = 5.0
+"""What cannot be watched after so long will not be so soon."""
 _COLUMNS: Final = (Column("pod"), Column("theirs"), Column("ours"), Column("result"), Column("why"))
 
 
@@ -96,8 +98,9 @@ async def _watch(watching: _Watching, seconds: float | None, kubeconfig: Path | 
         watched = asyncio.ensure_future(service.watched.wait_synced())
         watched.add_done_callback(lambda done: None if done.cancelled() else complain("watching; Ctrl-C ends it"))
         stopping = asyncio.ensure_future(watching.stopped.wait())
+        doubting = asyncio.ensure_future(_say_what_is_missing(service))
         await asyncio.wait((running, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for each in (stopping, watched):
+        for each in (stopping, watched, doubting):
             each.cancel()
         if running.done():
             running.result()
@@ -110,6 +113,13 @@ async def _watch(watching: _Watching, seconds: float | None, kubeconfig: Path | 
         await client.close()
     _print(watching, service.shadow.counts)
     return ExitCode.DONE if all(each.agrees for each in watching.decided) else ExitCode.NO
+
+
+async def _say_what_is_missing(service: ShadowScheduler) -> None:
+    await asyncio.sleep(_DOUBTFUL_S)
+    problem = service.not_ready()
+    if problem is not None:
+        complain(f"nothing is compared before everything has been seen: {problem}")
 
 
 def _print(watching: _Watching, counts: dict[str, int]) -> None:

@@ -46,10 +46,12 @@ def status(
     """Show what pods ask of each node, and for each pod that waits where it would go, or why nowhere."""
     with mendable_failures():
         world = observe(Where.of(kubeconfig, context, dump))
-        engine = world.engine(read_profiles(profile))
+        profiles = read_profiles(profile)
+        pending = world.pending
+        engine = world.engine(profiles, [pod for pod in pending if profiles.answer_for(pod.spec.scheduler_name)])
         with progress("asking the plugins"):
             nodes = _nodes(world, engine.snapshot)
-            pods = _answers(engine, world.pending)
+            pods = _answers(engine, pending)
     if output in (Format.JSON, Format.YAML):
         print_data({"nodes": nodes, "pending": pods, "remarks": world.remarks.said}, output)
         return
@@ -115,6 +117,8 @@ def _alike(engine: Engine, pod: Pod) -> tuple[object, ...]:
 
 
 def _answer_for(engine: Engine, pod: Pod) -> dict[str, str]:
+    if pod.spec.scheduler_name not in engine.profiles:
+        return {"node": "", "gate": "", "message": f"no profile for scheduler {pod.spec.scheduler_name}"}
     try:
         question = Question.of(engine, pod)
         gate, found = gate_of(question), compare(question, "")

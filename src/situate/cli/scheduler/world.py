@@ -92,9 +92,9 @@ class World:
         for resource, found in objects:
             _put(self.stores, resource, found)
 
-    def engine(self, profiles: Profiles, asked: Iterable[Pod] = ()) -> Engine:
-        """An engine that knows all of it, the pending pods in its queue, with profiles for the pods `asked` about."""
-        chosen = profiles.for_names(each.spec.scheduler_name for each in (*self.pending, *asked))
+    def engine(self, profiles: Profiles, asked: Iterable[Pod]) -> Engine:
+        """An engine that knows all of it, with profiles for the pods that are `asked` about."""
+        chosen = profiles.for_names(each.spec.scheduler_name for each in asked)
         for remark in chosen.remarks:
             self.remarks.say(remark)
         engine = chosen.engine()
