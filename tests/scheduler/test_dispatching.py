@@ -76,8 +76,8 @@ def test_equals_merge_more_relevant_replaces_and_less_relevant_is_dropped() -> N
     assert log.lines == [
         "b: waits dropped",
         "b: waits again dropped",
-        "a: waits and is promised a node",
         "b: is bound",
+        "a: waits and is promised a node",
     ]
 
 
@@ -85,6 +85,16 @@ def test_an_eviction_goes_before_everything() -> None:
     log = Log()
     after(1.5, Said(log, "a", BINDING, "is bound"), Said(log, "a", EVICTION, "ends"))
     assert log.lines == ["a: is bound dropped", "a: ends"]
+
+
+def test_bindings_do_not_queue_up_behind_statuses() -> None:
+    log = Log()
+    calls = [Said(log, f"p{number}", STATUS, "waits") for number in range(4)]
+    after(2.5, *calls, Said(log, "b", BINDING, "is bound"), Said(log, "p3", BINDING, "is bound"), in_flight=1)
+    assert log.lines == ["p3: waits dropped", "b: is bound", "p3: is bound"]
+    log.lines.clear()
+    after(9.5, *calls, Said(log, "p3", BINDING, "is bound again"), in_flight=1)
+    assert log.lines[1:] == ["p3: is bound again", "p0: waits", "p1: waits", "p2: waits"], "each once"
 
 
 def test_many_at_a_time_but_only_one_about_an_object() -> None:

@@ -57,7 +57,9 @@ class Dispatcher:
         self._workers = in_flight
         self._sent = sent
         self._waiting: dict[str, Call] = {}
-        self._turns: deque[str] = deque()
+        self._urgent: deque[str] = deque()
+        """Bindings and evictions go before statuses, of which there may be very many."""
+        self._others: deque[str] = deque()
         self._under_way: set[str] = set()
         self._idle: deque[asyncio.Future[None]] = deque()
 
@@ -77,6 +79,7 @@ class Dispatcher:
         elif call.relevance > waiting.relevance:
             self._waiting[uid] = call
             waiting.dropped()
+            self._take_turn(uid)
         else:
             self._waiting[uid] = call.merged(waiting)
 
@@ -92,8 +95,18 @@ class Dispatcher:
 
     def _take_turn(self, uid: str) -> None:
         if uid not in self._under_way:  # else it has its turn when that call is through
-            self._turns.append(uid)
+            urgent = self._waiting[uid].relevance > Relevance.STATUS
+            (self._urgent if urgent else self._others).append(uid)
             self._wake_one()
+
+    def _next(self) -> Call | None:
+        """Whose turn it is; a turn of something that has gone before in the other line is void."""
+        for line in (self._urgent, self._others):
+            while line:
+                uid = line.popleft()
+                if uid in self._waiting and uid not in self._under_way:
+                    return self._waiting.pop(uid)
+        return None
 
     def _wake_one(self) -> None:
         while self._idle:
@@ -104,12 +117,11 @@ class Dispatcher:
 
     async def _work(self) -> None:
         while True:
-            while not self._turns:
+            while (call := self._next()) is None:
                 idle = asyncio.get_running_loop().create_future()
                 self._idle.append(idle)
                 await idle
-            uid = self._turns.popleft()
-            call = self._waiting.pop(uid)
+            uid = call.uid
             self._under_way.add(uid)
             try:
                 await until_the_term_ends(call.send())

@@ -119,13 +119,15 @@ class LivePerformer:
         self._binder = Binder(means.client, means.actuator, means.pods, wall=means.wall, rng=means.rng)
         self._dispatcher = Dispatcher(means.in_flight, self._sent)
         self._group: asyncio.TaskGroup | None = None
+        self.unsent: set[str] = set()
+        """Uids of pods whose binding waits for its turn, or for its answer; slow ones do not count."""
         self._held: dict[str, float] = {}
         """By uid: since when a plugin's Permit has held a pod."""
         self._log = structlog.get_logger()
 
     @property
     def room(self) -> int:
-        busy = len(self._dispatcher)
+        busy = len(self.unsent)
         if not self._means.actuator.allowed():
             return 0  # another process may lead by now: what is decided here would only be told
         return _AHEAD * self._means.in_flight - busy if busy <= self._means.in_flight else 0
@@ -141,9 +143,9 @@ class LivePerformer:
         match decision:
             case PlacedRun():
                 for placed in decision:
-                    self._dispatcher.submit(_Bind(self, placed, began))
+                    self._submit(_Bind(self, placed, began))
             case Placed():
-                self._dispatcher.submit(_Bind(self, decision, began))
+                self._submit(_Bind(self, decision, began))
             case Refused():
                 self._refuse(decision, seconds)
             case Failed():
@@ -169,8 +171,12 @@ class LivePerformer:
                 assert self._group is not None
                 self._group.create_task(until_the_term_ends(self._wish(action)))
 
+    def _submit(self, bind: _Bind) -> None:
+        self.unsent.add(bind.uid)
+        self._dispatcher.submit(bind)
+
     def _sent(self) -> None:
-        if len(self._dispatcher) <= self._means.in_flight:
+        if len(self.unsent) <= self._means.in_flight:
             self._means.stir()
 
     def _refuse(self, refused: Refused, seconds: float) -> None:
@@ -279,7 +285,7 @@ class LivePerformer:
         if failed is not None:
             self.not_bound(placed, failed, began)
         else:
-            self._dispatcher.submit(_Bind(self, placed, began, steps))
+            self._submit(_Bind(self, placed, began, steps))
 
     async def _all(self, actions: Iterable[Action]) -> NotBound | None:
         for action in actions:
@@ -393,8 +399,10 @@ class _Bind:
 
     async def send(self) -> None:
         await self.performer.bind(self.placed, self.began, self.steps)
+        self.performer.unsent.discard(self.uid)
 
     def dropped(self) -> None:
+        self.performer.unsent.discard(self.uid)
         self.performer.not_bound(self.placed, NotBound("the pod is to end", gone=True), self.began)
 
     def merged(self, earlier: _Bind) -> _Bind:
