@@ -105,7 +105,7 @@ class Chooser:
         if any(plugin.name not in prepared.skipped for plugin in beyond.filters):
             return none
         known = classes.of(pod, snapshot)
-        if known is None or not known.passes.any() or _have_a_say(beyond, known.passes, pod, snapshot, prepared):
+        if known is None or not len(known.feasible) or _have_a_say(beyond, known.feasible, pod, snapshot, prepared):
             return none
         return place_run(classes, known, pod, snapshot, count)
 
@@ -152,11 +152,13 @@ class Chooser:
         passes = _passing(beyond, known, pod, snapshot, prepared)
         if nominations:
             passes = self._heeding(nominations, passes, known, pod, snapshot, prepared)
-        total = known.total if passes is known.passes else _among(known, pod, passes)
+        if passes is known.passes:
+            nodes, total = known.feasible, known.total
+        else:
+            nodes, total = np.flatnonzero(passes), _among(known, pod, passes)
         if beyond.scores:
-            total = _with_scores(beyond, total, passes, pod, snapshot, prepared)
-        feasible = int(np.count_nonzero(passes))
-        return Choice(tie(total), snapshot.count, feasible) if feasible else None
+            total = _with_scores(beyond, total, nodes, pod, snapshot, prepared)
+        return Choice(tie(total), snapshot.count, len(nodes)) if len(nodes) else None
 
     def _heeding(
         self,
@@ -178,9 +180,9 @@ class Chooser:
         return passes
 
 
-def _have_a_say(beyond: _Beyond, passes: Mask, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> bool:
+def _have_a_say(beyond: _Beyond, nodes: Indices, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> bool:
     """Whether one of the plugins scores the pod."""
-    view = snapshot.at(np.flatnonzero(passes))
+    view = snapshot.at(nodes)
     skipped = {
         plugin.name
         for plugin in beyond.pre_scores
@@ -215,10 +217,9 @@ def _among(known: PodClass, pod: PodInfo, passes: Mask) -> Scores:
 
 
 def _with_scores(
-    beyond: _Beyond, total: Scores, passes: Mask, pod: PodInfo, snapshot: Snapshot, prepared: Prepared
+    beyond: _Beyond, total: Scores, nodes: Indices, pod: PodInfo, snapshot: Snapshot, prepared: Prepared
 ) -> Scores:
-    """With the scores of the plugins."""
-    nodes: Indices = np.flatnonzero(passes)
+    """With the scores of the plugins for the feasible nodes."""
     if len(nodes) < 2:  # the only one is taken unscored
         return total
     view = snapshot if len(nodes) == snapshot.count else snapshot.at(nodes)

@@ -161,6 +161,22 @@ class PodClass:
     relative: tuple[_Relative, ...]
     total: Scores
     """(nodes,): all local scores, weighted; `INFEASIBLE` where a local filter refuses."""
+    _feasible: Indices | None = None
+
+    @property
+    def feasible(self) -> Indices:
+        """Where all local filters pass."""
+        if self._feasible is None:
+            self._feasible = np.flatnonzero(self.passes)
+        return self._feasible
+
+    def set_passes(self, rows: Indices, passes: Mask) -> Mask:
+        """What the filters say of these nodes now; where that is another answer than before."""
+        flipped: Mask = self.passes.take(rows) != passes
+        if flipped.any():
+            self.passes[rows] = passes
+            self._feasible = None
+        return flipped
 
 
 class Classes:
@@ -276,8 +292,7 @@ class Classes:
             rows = np.arange(snapshot.count)
         view = snapshot if everywhere else snapshot.at(rows)
         passes = known.may.take(rows) & _passing(self._load_filters, known.states, known.unfiltered, pod, view)
-        flipped = known.passes.take(rows) != passes
-        known.passes[rows] = passes
+        flipped = known.set_passes(rows, passes)
         moved = False
         if known.relative:
             other = bool(flipped.any())

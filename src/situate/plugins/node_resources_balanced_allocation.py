@@ -79,9 +79,9 @@ class NodeResourcesBalancedAllocation:
 def evenness(asked: Asked, snapshot: Snapshot) -> NDArray[np.int64]:
     """(2, nodes), without the pod and with it: `trunc((1 - deviation) * 100)` of the shares in use, each at most 1."""
     room = asked.room(snapshot)
-    used = asked.before(snapshot) + np.stack((np.zeros_like(asked.amounts), asked.amounts))
+    used = asked.before(snapshot) + asked.without_and_with
     shares = used / (room if asked.everywhere else np.maximum(room, 1))
-    np.minimum(shares, np.ones_like(shares), out=shares)  # of two arrays, which is half the time of array and number
+    np.minimum(shares, np.ones(shares.shape), out=shares)  # of two arrays, which is half the time of array and number
     if asked.everywhere and len(asked.columns) == _PAIR:
         deviation = shares[:, 0] - shares[:, 1]
         deviation /= 2

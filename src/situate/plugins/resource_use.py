@@ -36,6 +36,8 @@ class Asked:
     """Of `ResourceColumns`."""
     amounts: NDArray[np.int64]
     """(resources, 1)"""
+    without_and_with: NDArray[np.int64]
+    """(2, resources, 1): nothing, and `amounts`."""
     weights: tuple[int, ...]
     with_defaults: bool
     """Whether containers that name no request count for some cpu and memory."""
@@ -86,9 +88,11 @@ def asked_by(
         ranges.append(nodes.range_of(column))
     if not columns:
         return None
+    asked = np.array(amounts, dtype=np.int64).reshape(-1, 1)
     return Asked(
         tuple(columns),
-        np.array(amounts, dtype=np.int64).reshape(-1, 1),
+        asked,
+        np.stack((np.zeros_like(asked), asked)),
         tuple(weights),
         with_defaults,
         exact=all(0 < most < _EXACT // HIGHEST for _, most in ranges),
