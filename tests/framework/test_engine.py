@@ -322,3 +322,41 @@ def test_a_pod_of_more_importance_takes_a_promise_away() -> None:
     assert isinstance(engine.schedule(1), Refused)
     assert engine.nominations.node_of("urgent") == ""
     assert engine.nominations.node_of("more") == "a"
+
+
+def test_what_was_reserved_is_taken_back_in_reverse() -> None:
+    order: list[str] = []
+
+    class Noting(Recorder):
+        def unreserve(self, pod: PodInfo, node: str) -> None:
+            order.append(self.name)
+
+    engine = engine_of(Noting("One"), Noting("Two"), Noting("Three", reserve=unschedulable("no")))
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("p"), 0)
+    assert isinstance(engine.schedule(0), Refused)
+    assert order == ["Three", "Two", "One"]
+
+
+def test_a_binding_that_was_said_to_have_failed_takes_nothing_from_a_pod_that_is_there() -> None:
+    engine = engine_of()
+    engine.set_node(node("a"), 0)
+    engine.set_pod(pod("p"), 0)
+    placed = engine.schedule(0)
+    assert isinstance(placed, Placed)
+    engine.set_pod(pod("p", on="a"), 1)
+    engine.binding_failed(placed, 2)
+    assert used(engine) == {"a": 600}
+    engine.tick(100)
+    assert engine.schedule(100) is None
+
+
+def test_no_pod_counts_on_two_nodes() -> None:
+    engine = engine_of()
+    for name in ("a", "b"):
+        engine.set_node(node(name), 0)
+    info = engine.cache.reader.read(pod("p"))
+    engine.cache.assume(info, "a")
+    with pytest.raises(ValueError, match="pod default/p is in place already, on node a"):
+        engine.cache.assume(info, "b")
+    assert used(engine) == {"a": 600, "b": 0}

@@ -30,11 +30,20 @@ from situate.framework.profile import profile_of
 from situate.framework.queue.scheduling import QueueSettings
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from situate.objects.pods import (
+    Container,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+    TopologySpreadConstraint,
+)
 from situate.objects.quantity import parse_quantity
+from situate.objects.selectors import LabelSelector
 from situate.plugins.default_binder import DefaultBinder
 from situate.plugins.default_preemption import DefaultPreemption
 from situate.plugins.node_resources_fit import NodeResourcesFit
+from situate.plugins.pod_topology_spread import PodTopologySpread
 from situate.plugins.priority_sort import PrioritySort
 
 Answering = Callable[[Question], Reply]
@@ -605,3 +614,32 @@ def test_filtering_and_scoring_agree_with_a_plain_twin(
     }
     assert isinstance(decision, Placed)
     assert decision.node == max(left, key=lambda name: (totals[name], -NODES.index(name)))
+
+
+def test_a_cycle_that_stood_still_leaves_no_count_behind_that_has_become_wrong() -> None:
+    def rack(name: str, value: str) -> Node:
+        return msgspec.structs.replace(node(name, cpu="100"), metadata=ObjectMeta(name=name, labels={"rack": value}))
+
+    def spread(name: str, on: str = "") -> Pod:
+        each = pod(name, cpu="1m", on=on)
+        meta = msgspec.structs.replace(each.metadata, labels={"app": "x"})
+        constraint = TopologySpreadConstraint(1, "rack", "ScheduleAnyway", LabelSelector(match_labels={"app": "x"}))
+        spec = msgspec.structs.replace(each.spec, topology_spread_constraints=(constraint,))
+        return msgspec.structs.replace(each, metadata=meta, spec=spec)
+
+    profile = profile_of("here", [(PrioritySort(), 0), (PodTopologySpread(), 1), (DefaultBinder(), 0)])
+    engine = Engine([profile], extenders=[extender()])
+    for name, value in (("a", "1"), ("b", "1"), ("c", "2")):
+        engine.set_node(rack(name, value), 0)
+    for number, on in enumerate(("a", "b", "b", "b", "c", "c")):
+        engine.set_pod(spread(f"there-{number}", on), 0)
+    engine.set_pod(spread("first"), 0)
+    asked = engine.schedule(0)
+    engine.set_node(rack("b", "2"), 1)  # four against two before, one against five now
+    everywhere = passes("a", "b", "c")
+    first, _ = carried_out(engine, asked, everywhere, 1)
+    assert first.node == "c", "decided by what it saw"
+    engine.set_pod(spread("second"), 2)
+    second, _ = scheduled(engine, everywhere, 2)
+    assert isinstance(second, Placed)
+    assert second.node == "a"

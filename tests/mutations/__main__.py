@@ -23,6 +23,8 @@ from tests.mutations.patch import DoesNotApply, Mutation
 ROOT = Path(__file__).resolve().parents[2]
 PROCESSES = 2
 TIMEOUT_S = 120.0
+ALL_TESTS_TIMEOUT_S = 900.0
+"""For all the tests that mutations name, one after the other."""
 _COPIED = ("src", "tests", "examples", "docs", "pyproject.toml")
 _NOT_COPIED = shutil.ignore_patterns("__pycache__", ".hypothesis", "vectors", "mutations")
 _TESTS_FAILED = 1  # pytest's exit code; any other than this and 0 means that nothing was tested
@@ -85,21 +87,22 @@ def tried(copies: SimpleQueue[Path], mutation: Mutation) -> tuple[bool, str]:
 def _unpatched(copies: SimpleQueue[Path], chosen: Sequence[Mutation]) -> tuple[bool, str]:
     copy = copies.get()
     try:
-        code, output = _run(copy, sorted({test for mutation in chosen for test in mutation.tests}))
+        tests = sorted({test for mutation in chosen for test in mutation.tests})
+        code, output = _run(copy, tests, ALL_TESTS_TIMEOUT_S)
     finally:
         copies.put(copy)
     return code == 0, _last_line(output)
 
 
-def _run(copy: Path, tests: Sequence[str]) -> tuple[int, str]:
+def _run(copy: Path, tests: Sequence[str], timeout_s: float = TIMEOUT_S) -> tuple[int, str]:
     command = [sys.executable, "-c", _RUN, "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider", *tests]
     environment = os.environ | {"PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy}", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
         )
     except subprocess.TimeoutExpired:
-        return -1, f"not done after {TIMEOUT_S:g} s"
+        return -1, f"not done after {timeout_s:g} s"
     return done.returncode, done.stdout + done.stderr
 
 

@@ -1,14 +1,17 @@
-"""The safety guards of vpod that tests must not let anybody remove (reference, section 13)."""
+"""The safety guards that tests must not let anybody remove: vpod's (its reference, section 13), and the framework's."""
 
 from __future__ import annotations
 
+from tests.mutations.answers_guards import ANSWERS_GUARDS
+from tests.mutations.framework_guards import FRAMEWORK_GUARDS
 from tests.mutations.patch import Mutation
+from tests.mutations.scheduler_guards import SCHEDULER_GUARDS
 
 _DECIDE, _STATE, _DRAIN = "tests/vpod/test_decide.py", "tests/vpod/test_state.py", "tests/vpod/test_drain.py"
 _FACADE, _LEADING = "tests/vpod/test_facade.py", "tests/vpod/controller/test_leading.py"
 _WRITES, _AUTOSCALER = "tests/runtime/test_actuator.py", "tests/vpod/test_autoscaler.py"
 
-GUARDS = (
+_VPOD_GUARDS = (
     Mutation(
         "trim",
         "an overcommitted pod is trimmed (5.1 step 4, S1)",
@@ -339,3 +342,5 @@ GUARDS = (
         ("tests/vpod/policy/test_configmap.py",),
     ),
 )
+
+GUARDS = (*_VPOD_GUARDS, *FRAMEWORK_GUARDS, *SCHEDULER_GUARDS, *ANSWERS_GUARDS)
