@@ -215,7 +215,7 @@ FRAMEWORK_GUARDS = (
         "score-range",
         "scores outside 0 to 100 are an error of the cycle (section 2)",
         "framework/cycle.py",
-        "    if len(scores) and not (scores.min() >= 0 and scores.max() <= HIGHEST):",
+        "    if not (scores.min() >= 0 and scores.max() <= HIGHEST):",
         "    if False:",
         (_CYCLE,),
     ),
