@@ -17,6 +17,7 @@ from msgspec.structs import replace as changed
 
 from bench.engine_objects import HOSTNAME, ZONE, container, equal_pods, node_event, nodes, pod_spec, read_nodes
 from bench.engine_play import Play, Workload, on
+from bench.engine_volumes import csi_volumes, in_tree_volumes
 from situate.framework.catalog import Catalog
 from situate.objects.pods import Pod, Toleration
 from situate.objects.timestamps import parse_time
@@ -486,6 +487,8 @@ def workloads() -> Iterator[tuple[str, Build]]:
         by_team(team_affinity, "blue", 50, 2000, 35, zones=("zone1",)),
     )
     yield "GatedPodsWithPodAffinityImpact", gated_with_affinity
+    yield "SchedulingInTreePVs", in_tree_volumes
+    yield "SchedulingCSIPVs", csi_volumes
     yield "SchedulingWithExtendedResource", extended_resource
     for run in (10, 1000, 20_000):
         yield f"HostPortConflict{run}", batching(run, on_a_host_port)

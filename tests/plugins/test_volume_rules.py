@@ -154,7 +154,7 @@ BINDING: dict[str, tuple[Pod, tuple[Stored, ...], dict[str, Answer] | str | None
     "a volume that can be used everywhere": (
         P,
         (claim("mine", volume="v", bound=True), volume("v", claimed_by="mine")),
-        FINE,
+        None,
     ),
     "a volume on a node": (
         P,
@@ -481,7 +481,7 @@ EBS = "ebs.csi.aws.com"
             bad("a", text=FULL, code=UNSCHEDULABLE),
             id="full",
         ),
-        pytest.param(P, (*bound("mine"), *bound("other")), (OTHER,), FINE, id="no limits known"),
+        pytest.param(P, (*bound("mine"), *bound("other")), (OTHER,), None, id="no limits known"),
         pytest.param(P, (*ONE_EACH, *bound("mine", "x"), *bound("other")), (OTHER,), FINE, id="of another driver"),
         pytest.param(
             P,
@@ -562,7 +562,7 @@ def test_a_disk_that_no_driver_could_find_is_named() -> None:
     wrong = pod("p", Volume("disk", azure_disk=AzureDiskSource("uri", "Dedicated")))
     with pytest.raises(ValueError, match=r"azureDisk.kind: found 'Dedicated', allowed: Managed"):
         answers(NodeVolumeLimits(), wrong, *ONE_EACH)
-    assert answers(NodeVolumeLimits(), wrong) == FINE, "no node has a CSI driver"
+    assert answers(NodeVolumeLimits(), wrong) is None, "no node has a CSI driver"
     there = placed("q", "a", *wrong.spec.volumes)
     assert answers(NodeVolumeLimits(), P, *ONE_EACH, *bound("mine"), pods=(there,)) == FINE, "nobody else suffers"
 

@@ -40,9 +40,16 @@ class NodeVolumeLimits:
     name = "NodeVolumeLimits"
     about_claims = True
 
-    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
-        """Skipped for a pod whose volumes no driver attaches."""
-        return PASSED if pod.volumes and attaches(pod) else SKIPPED
+    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
+        """Skipped for a pod whose volumes no driver attaches, and while no node has a limit and no claim is missing."""
+        if not pod.volumes or not attaches(pod):
+            return SKIPPED
+        storage = snapshot.catalog.storage
+        if storage.csi_nodes:
+            return PASSED
+        names = [claim_name(pod.name, volume) for volume in pod.volumes]
+        missing = any(name and (pod.namespace, name) not in storage.claims for name in names)
+        return PASSED if missing else SKIPPED
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         """A claim that is missing is unresolvable."""

@@ -32,7 +32,7 @@ from situate.plugins.volume_binding_args import VolumeBindingArgs
 from situate.plugins.volume_binding_hints import HINTS
 from situate.plugins.volume_capacity_score import capacity_scores
 from situate.plugins.volume_claims import PodClaims, pod_claims
-from situate.plugins.volume_finding import Finding, find_volumes
+from situate.plugins.volume_finding import Finding, find_volumes, usable_everywhere
 
 _CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
 _UNBOUND: Final = "node(s) didn't find available persistent volumes to bind"
@@ -53,11 +53,19 @@ class VolumeBinding:
         self._line = None if shape is None else BrokenLine.of((point.utilization, point.score) for point in shape)
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
-        """Skipped without claims; refused while one is missing, or is to be bound before a pod needs it."""
+        """Skipped without claims, or if all have volumes that can be used everywhere; refused while one is missing, or
+        is to be bound before a pod needs it.
+        """
         if not self.reserves(pod):
             return SKIPPED
-        found = pod_claims(pod, snapshot.catalog.storage)
-        return PreFiltered(found) if isinstance(found, Status) else PreFiltered(state=found)
+        storage = snapshot.catalog.storage
+        found = pod_claims(pod, storage)
+        if isinstance(found, Status):
+            return PreFiltered(found)
+        volumes = (storage.volume(claim.spec.volume_name) for claim in found.bound)
+        if not found.delayed and all(volume is not None and usable_everywhere(volume, storage) for volume in volumes):
+            return SKIPPED
+        return PreFiltered(state=found)
 
     def filter(self, state: PodClaims, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         found = find_volumes(state, snapshot.catalog.storage, snapshot.nodes)

@@ -119,15 +119,19 @@ def _bound(claims: Sequence[PersistentVolumeClaim], storage: Storage, nodes: Nod
         volume = storage.volume(claim.spec.volume_name)
         if volume is None:
             return conflict, ~conflict
-        conflict |= ~usable(volume, storage, nodes)
+        if not usable_everywhere(volume, storage):
+            conflict |= ~usable(volume, storage, nodes)
     return conflict, np.zeros(len(nodes), dtype=np.bool_)
+
+
+def usable_everywhere(volume: PersistentVolume, storage: Storage) -> bool:
+    """Whether no node has to be asked; most volumes of a small cluster say nothing about nodes."""
+    return volume.spec.node_affinity is None and (not storage.csi_nodes or kind_of(volume) is None)
 
 
 def usable(volume: PersistentVolume, storage: Storage, nodes: NodeTable) -> Mask:
     """(nodes,): where a bound volume can be used, by way of the CSI driver where the node says so."""
     kind = kind_of(volume)
-    if kind is None and volume.spec.node_affinity is None:
-        return np.ones(len(nodes), dtype=np.bool_)
     there = _mask(volume_places(volume, nodes), nodes)
     if kind is None:
         return there
