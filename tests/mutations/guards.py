@@ -6,6 +6,7 @@ from tests.mutations.answers_guards import ANSWERS_GUARDS
 from tests.mutations.framework_guards import FRAMEWORK_GUARDS
 from tests.mutations.patch import Mutation
 from tests.mutations.scheduler_guards import SCHEDULER_GUARDS
+from tests.mutations.volume_guards import VOLUME_GUARDS
 
 _DECIDE, _STATE, _DRAIN = "tests/vpod/test_decide.py", "tests/vpod/test_state.py", "tests/vpod/test_drain.py"
 _FACADE, _LEADING = "tests/vpod/test_facade.py", "tests/vpod/controller/test_leading.py"
@@ -343,4 +344,4 @@ _VPOD_GUARDS = (
     ),
 )
 
-GUARDS = (*_VPOD_GUARDS, *FRAMEWORK_GUARDS, *SCHEDULER_GUARDS, *ANSWERS_GUARDS)
+GUARDS = (*_VPOD_GUARDS, *FRAMEWORK_GUARDS, *VOLUME_GUARDS, *SCHEDULER_GUARDS, *ANSWERS_GUARDS)

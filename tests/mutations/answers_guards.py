@@ -1,0 +1,51 @@
+"""Guards of the answers: that trying leaves no trace, and that what is told was asked."""
+
+from __future__ import annotations
+
+from tests.mutations.patch import Mutation
+
+_WHAT_IF, _LEAST = "tests/framework/test_what_if.py", "tests/framework/test_least_change.py"
+_RECORDING = "tests/scheduler/test_recording.py"
+
+ANSWERS_GUARDS = (
+    Mutation(
+        "what-if-leaves-no-trace",
+        "what becomes of a branch is nothing to the engine at work",
+        "framework/cache.py",
+        "        twin._pods = dict(self._pods)\n",
+        "        twin._pods = self._pods\n",
+        (_WHAT_IF,),
+    ),
+    Mutation(
+        "least-change-suffices",
+        "a change is told only if the filters, asked again, leave a node",
+        "framework/least_change.py",
+        "        if passes.any():\n            first",
+        "        if len(passes):\n            first",
+        (_LEAST,),
+    ),
+    Mutation(
+        "least-room",
+        "room is told where the smallest part of the request is missing",
+        "framework/least_change.py",
+        "    for node in shortage.order().tolist():\n",
+        "    for node in reversed(shortage.order().tolist()):\n",
+        (_LEAST,),
+    ),
+    Mutation(
+        "secrets-in-recordings",
+        "a recording keeps nothing of containers that no scheduler looks at",
+        "scheduler/recording.py",
+        "{key: value for key, value in each.items() if key in _OF_CONTAINERS}",
+        "dict(each)",
+        (_RECORDING,),
+    ),
+    Mutation(
+        "whole-lines",
+        "a recording is read up to its last whole line",
+        "scheduler/recording_files.py",
+        '            if not line.endswith(b"\\n"):\n',
+        "            if False:\n",
+        (_RECORDING,),
+    ),
+)
