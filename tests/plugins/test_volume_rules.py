@@ -241,6 +241,11 @@ BINDING: dict[str, tuple[Pod, tuple[Stored, ...], dict[str, Answer] | str | None
         (LOCAL, claim("mine"), claim("other"), volume("v")),
         bad("a", "b", text=UNBOUND),
     ),
+    "two claims and one volume on a node": (
+        pod("p", using("mine"), using("other")),
+        (LOCAL, claim("mine"), claim("other"), volume("v", on=("a",))),
+        bad("a", "b", text=UNBOUND),
+    ),
     "two claims and a volume for each": (
         pod("p", using("mine"), using("other")),
         (LOCAL, claim("mine", size="2Gi"), claim("other"), volume("v"), volume("w", size="2Gi")),
