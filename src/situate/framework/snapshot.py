@@ -35,6 +35,8 @@ Shares = NDArray[np.float64]
 
 SCORED: Final = 2
 """The first so many resources, cpu and memory, have defaults for scores."""
+_PORTS: Final = 256
+"""Host ports that are looked for before all are looked for anew."""
 _LOG: Final = 2**16
 """Changed rows that are remembered for those who rescore only these."""
 
@@ -149,12 +151,7 @@ class Snapshot:
 
     def port_in_use(self, wanted: HostPort) -> Mask:
         """(nodes,): whether a pod there has that port, at that address or at any."""
-        address, protocol, port = wanted
-        used = np.zeros(len(self._version.now().pod_count), dtype=np.bool_)
-        for other, on in self._version.now().ports.get((protocol, port), {}).items():
-            if other == address or ANY_ADDRESS in (other, address):
-                used[list(on)] = True
-        return self._local(used)
+        return self._local(self._version.now().port_in_use(wanted))
 
     @property
     def volume_use(self) -> VolumeUse:
@@ -347,6 +344,8 @@ class _Ledger:
     pod_count: Amounts
     ports: dict[tuple[str, int], dict[str, dict[int, int]]] = field(default_factory=dict)
     """By protocol and port, address, row: so many pods."""
+    ports_in_use: dict[HostPort, Mask] = field(default_factory=dict)
+    """(rows,): where the port is taken, of those that were asked for."""
     placed: PlacedPods = field(default_factory=PlacedPods)
     tallies: Tallies = field(default_factory=Tallies)
     live_terms: LiveTerms = field(default_factory=LiveTerms)
@@ -454,6 +453,25 @@ class _Ledger:
         on[row] = on.get(row, 0) + sign
         if not on[row]:
             del on[row]
+        for wanted, used in self.ports_in_use.items():
+            if wanted[1:] == (protocol, number):
+                used[row] = any(row in there for there in self._conflicting(wanted))
+
+    def port_in_use(self, wanted: HostPort) -> Mask:
+        used = self.ports_in_use.get(wanted)
+        if used is None:
+            if len(self.ports_in_use) >= _PORTS:
+                self.ports_in_use.clear()
+            used = self.ports_in_use[wanted] = np.zeros(len(self.pod_count), dtype=np.bool_)
+            for on in self._conflicting(wanted):
+                used[list(on)] = True
+        return used
+
+    def _conflicting(self, wanted: HostPort) -> list[dict[int, int]]:
+        """Who has that port, at that address or at any."""
+        address, protocol, port = wanted
+        addresses = self.ports.get((protocol, port), {})
+        return [on for other, on in addresses.items() if other == address or ANY_ADDRESS in (other, address)]
 
     def _grow(self, count: int) -> None:
         """By doubling: there may be thousands of resources; rows that nobody writes to take no memory."""
@@ -467,12 +485,12 @@ class _Ledger:
             self.scored.copy(),
             self.pod_count.copy(),
             {key: {address: dict(on) for address, on in each.items()} for key, each in self.ports.items()},
-            self.placed.copy(),
-            self.tallies.copy(),
-            self.live_terms.copy(),
-            self.volumes.copy(),
-            self.holdings.copy(),
-            self.alone,
+            placed=self.placed.copy(),
+            tallies=self.tallies.copy(),
+            live_terms=self.live_terms.copy(),
+            volumes=self.volumes.copy(),
+            holdings=self.holdings.copy(),
+            alone=self.alone,
         )
 
     def moved(self, row_of: Ids, count: int) -> _Ledger:

@@ -74,7 +74,7 @@ def asked_by(
     columns: list[int] = []
     amounts: list[int] = []
     weights: list[int] = []
-    ranges: list[tuple[int, int]] = []
+    exact = everywhere = True
     for name, weight in resources:
         column = nodes.vocabulary.resources.known(name)
         amount = request.of(name)
@@ -85,18 +85,20 @@ def asked_by(
         columns.append(column)
         amounts.append(amount)
         weights.append(weight)
-        ranges.append(nodes.range_of(column))
+        least, most = nodes.range_of(column)
+        exact = exact and 0 < most < _EXACT // HIGHEST
+        everywhere = everywhere and least > 0
     if not columns:
         return None
-    asked = np.array(amounts, dtype=np.int64).reshape(-1, 1)
+    both = np.array(([0] * len(amounts), amounts), dtype=np.int64).reshape(2, -1, 1)
     return Asked(
         tuple(columns),
-        asked,
-        np.stack((np.zeros_like(asked), asked)),
+        both[1],
+        both,
         tuple(weights),
         with_defaults,
-        exact=all(0 < most < _EXACT // HIGHEST for _, most in ranges),
-        everywhere=all(least > 0 for least, _ in ranges),
+        exact=exact,
+        everywhere=everywhere,
     )
 
 
