@@ -12,6 +12,7 @@ from situate.framework.configuration import EnabledPlugin
 from situate.framework.profiles import Registry
 from situate.objects.messages import Request, Response
 from situate.plugins.registry import registry
+from situate.scheduler.performing import Extending
 from situate.scheduler.setup import Setup
 from situate.testing.network import Answering
 from situate.testing.objects import pod as pod_object
@@ -25,9 +26,9 @@ Meddle = Callable[[Request, Callable[[], Response | Watch]], Answer]
 
 
 @contextmanager
-def stage(setup: Setup | None = None, *, nodes: int = 10) -> Iterator[Stage]:
+def stage(setup: Setup | None = None, *, nodes: int = 10, extending: Extending | None = None) -> Iterator[Stage]:
     """Invariants are checked at the end."""
-    world = SchedulerWorld(1, setup, processes=1)
+    world = SchedulerWorld(1, setup, processes=1, extending=extending)
     try:
         for number in range(nodes, 10):
             world.call("DELETE", f"/api/v1/nodes/node-{number}")

@@ -33,6 +33,7 @@ from situate.plugins.registry import registry
 from situate.scheduler.configuration import SchedulerSettings
 from situate.scheduler.controller import SchedulerController
 from situate.scheduler.metrics import SchedulerMetrics
+from situate.scheduler.performing import Extending
 from situate.scheduler.setup import Setup, set_up
 from situate.testing.network import Network, Wire
 from situate.testing.processes import Process, ProcessState, World
@@ -101,7 +102,11 @@ def default_setup(plugins: Registry | None = None, settings: SchedulerSettings |
 class SchedulerWorld:
     """Everything of one history. Close it when done."""
 
-    def __init__(self, seed: int, setup: Setup | None = None, processes: int = PROCESSES) -> None:
+    def __init__(
+        self, seed: int, setup: Setup | None = None, processes: int = PROCESSES, extending: Extending | None = None
+    ) -> None:
+        """`setup` None: the built-in profile; `extending` None: there are no extenders."""
+        self._extending = extending or NoExtenders()
         self.rng = Random(f"world {seed}")
         self.setup = setup or default_setup()
         self.world = World()
@@ -214,7 +219,7 @@ class SchedulerWorld:
                 metrics=SchedulerMetrics(self.registry),
                 wall=self.wall,
                 rng=Random(f"{identity} {self.rng.random()}"),
-                extending=NoExtenders(),
+                extending=self._extending,
                 stopwatch=lambda: self.now,
             )
         )
