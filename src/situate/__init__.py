@@ -1,5 +1,23 @@
 """Schedulers for Kubernetes: placement of virtual replicas, virtual machines, spot workloads and operators' shards."""
 
-from importlib.metadata import version
+from __future__ import annotations
 
-__version__ = version("situate")
+from functools import cache
+
+__all__ = ["__version__"]
+
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    """`__version__`: looked up when somebody asks, since that takes as long as all else that a completion needs."""
+    if name == "__version__":
+        return _version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("situate")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from situate import __version__
+import situate as package
 from situate.cli.streams import writable_output
 from situate.cli.verbs import VerbGroup
 
@@ -24,7 +24,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        sys.stdout.write(f"situate {__version__}\n")
+        sys.stdout.write(f"situate {package.__version__}\n")
         raise typer.Exit
 
 

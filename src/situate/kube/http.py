@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import quote
 
-from situate import __version__
+import situate
 from situate.kube.connection import Connection
 from situate.kube.connections import Connections
 from situate.kube.credentials import Credentials, Login, TlsMaterial
@@ -26,7 +26,6 @@ from situate.kube.tls import tls_context
 from situate.kube.unreachable import lost, not_connected
 from situate.objects.messages import Request, Response
 
-_USER_AGENT: Final = f"situate/{__version__}"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/._~:@-]*", re.ASCII)
 _NOT_CONNECTED: Final = (OSError, BadName, ProxyRefused, ProxyUnreachable)
 _FAILED: Final = (OSError, TimeoutError, BadAnswer)
@@ -146,7 +145,7 @@ class HttpTransport:
         return target.base_path
 
     def _login_head(self, login: Login) -> str:
-        headers = [("Host", self._target.authority), ("User-Agent", _USER_AGENT), *login.headers]
+        headers = [("Host", self._target.authority), ("User-Agent", f"situate/{situate.__version__}"), *login.headers]
         proxy = self._target.proxy
         if proxy and proxy.authorization and not self._target.tunnelled:
             headers.append(("Proxy-Authorization", proxy.authorization))
