@@ -26,7 +26,7 @@ from situate.runtime.outcomes import Retriable
 from situate.scheduler.intake import Intake
 from situate.scheduler.loop import Loop
 from situate.scheduler.metrics import SchedulerMetrics
-from situate.scheduler.performing import Extending, LivePerformer, MakePerformer, Means, Performer
+from situate.scheduler.performing import Extending, LivePerformer, Means, Performer
 from situate.scheduler.reporting import Record, Reporter
 from situate.scheduler.setup import Setup
 from situate.scheduler.watched import Watched
@@ -59,7 +59,6 @@ class SchedulerController:
         rng: random.Random,
         extending: Extending,
         election_client: Client | None = None,
-        make_performer: MakePerformer = LivePerformer,
         observe_election: Callable[[ElectionNews], None] = lambda _: None,
         stopwatch: Callable[[], float] = time.perf_counter,
         rebuilding: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -78,7 +77,6 @@ class SchedulerController:
         self._wall = wall
         self._rng = rng
         self._extending = extending
-        self._make_performer = make_performer
         self._stopwatch = stopwatch
         self._rebuilding = rebuilding
         self._leadership: Leadership | None = None
@@ -159,7 +157,7 @@ class SchedulerController:
         await self._see_everything()
         engine = Engine(self.setup.profiles, self.setup.queue, extenders=self.setup.extenders)
         loop = Loop(engine, self.intake, self.metrics, self._extending, _now, self._stopwatch)
-        performer = self._make_performer(self._means(engine, loop.stir))
+        performer = LivePerformer(self._means(engine, loop.stir))
         self.intake.begin(engine, loop.stir)
         return engine, loop, performer
 

@@ -1,4 +1,4 @@
-"""What becomes of decisions: they are performed on the API server (`LivePerformer`), or by another performer only told.
+"""What becomes of decisions: bindings, evictions, conditions.
 
 A performer takes decisions without waiting, and tells the engine how each went.
 """
@@ -105,9 +105,6 @@ class Means:
     clock: Callable[[], float]
     wall: Callable[[], datetime]
     rng: random.Random
-
-
-MakePerformer = Callable[[Means], Performer]
 
 
 class LivePerformer:
