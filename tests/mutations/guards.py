@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.answers_guards import ANSWERS_GUARDS
 from tests.mutations.framework_guards import FRAMEWORK_GUARDS
+from tests.mutations.gpu_guards import GPU_GUARDS
 from tests.mutations.patch import Mutation
 from tests.mutations.scheduler_guards import SCHEDULER_GUARDS
 from tests.mutations.volume_guards import VOLUME_GUARDS
@@ -344,4 +345,4 @@ _VPOD_GUARDS = (
     ),
 )
 
-GUARDS = (*_VPOD_GUARDS, *FRAMEWORK_GUARDS, *VOLUME_GUARDS, *SCHEDULER_GUARDS, *ANSWERS_GUARDS)
+GUARDS = (*_VPOD_GUARDS, *FRAMEWORK_GUARDS, *VOLUME_GUARDS, *GPU_GUARDS, *SCHEDULER_GUARDS, *ANSWERS_GUARDS)
