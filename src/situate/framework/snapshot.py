@@ -344,8 +344,6 @@ class _Ledger:
     pod_count: Amounts
     ports: dict[tuple[str, int], dict[str, dict[int, int]]] = field(default_factory=dict)
     """By protocol and port, address, row: so many pods."""
-    ports_in_use: dict[HostPort, Mask] = field(default_factory=dict)
-    """(rows,): where the port is taken, of those that were asked for."""
     placed: PlacedPods = field(default_factory=PlacedPods)
     tallies: Tallies = field(default_factory=Tallies)
     live_terms: LiveTerms = field(default_factory=LiveTerms)
@@ -357,6 +355,8 @@ class _Ledger:
     log_begin: int = 0
     floats: dict[tuple[tuple[int, ...], bool], Shares] = field(default_factory=dict)
     """Columns of `requested`, or of `scored` if the key says so, as floats: those that were asked for together."""
+    ports_in_use: dict[HostPort, Mask] = field(default_factory=dict)
+    """(rows,): where the port is taken, of those that were asked for."""
 
     @classmethod
     def empty(cls, nodes: NodeTable) -> _Ledger:
