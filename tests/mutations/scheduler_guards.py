@@ -92,7 +92,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "victim-told",
         "a victim is told why before it is deleted",
-        "scheduler/performing.py",
+        "scheduler/acting.py",
         "        if not await self.write_status(eviction.pod, eviction.uid, StatusChange(claim)):",
         "        if False:",
         (_CONTROLLER,),

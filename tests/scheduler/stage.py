@@ -12,7 +12,7 @@ from situate.framework.configuration import EnabledPlugin
 from situate.framework.profiles import Registry
 from situate.objects.messages import Request, Response
 from situate.plugins.registry import registry
-from situate.scheduler.performing import Extending
+from situate.scheduler.acting import Extending
 from situate.scheduler.setup import Setup
 from situate.testing.network import Answering
 from situate.testing.objects import pod as pod_object

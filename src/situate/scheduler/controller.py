@@ -23,10 +23,11 @@ from situate.kube.reflector import Reflector
 from situate.objects.resources import unstructured
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
+from situate.scheduler.acting import Extending, Means
 from situate.scheduler.intake import Intake
 from situate.scheduler.loop import Loop
 from situate.scheduler.metrics import SchedulerMetrics
-from situate.scheduler.performing import Extending, LivePerformer, Means, Performer
+from situate.scheduler.performing import LivePerformer, Performer
 from situate.scheduler.reporting import Record, Reporter
 from situate.scheduler.setup import Setup
 from situate.scheduler.watched import Watched

@@ -11,9 +11,10 @@ from typing import Final
 
 from situate.framework.decisions import Asked, Decision, PlacedRun
 from situate.framework.engine import Engine
+from situate.scheduler.acting import Extending
 from situate.scheduler.intake import Intake
 from situate.scheduler.metrics import SchedulerMetrics
-from situate.scheduler.performing import Extending, Performer
+from situate.scheduler.performing import Performer
 
 TICK_S: Final = 1.0
 """Back-off ends in windows of this length, so that looking more often would find nothing."""

@@ -6,44 +6,28 @@ A performer takes decisions without waiting, and tells the engine how each went.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any, Final, Protocol, assert_never
+from typing import Final, Protocol, assert_never
 
 import structlog
 
-from situate.framework.actions import Action, AwaitVolumes, Bind, BindByExtender, Evict, Nominate, Patch
+from situate.framework.actions import Action, Evict, Nominate
 from situate.framework.cycle import PluginFailed
 from situate.framework.decisions import Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
-from situate.framework.engine import Engine
-from situate.framework.extenders import Question, Reply
 from situate.framework.pods import PodInfo, PodKey
 from situate.kube.backoff import Backoff
-from situate.kube.client import Client
-from situate.kube.errors import Conflict, Invalid, KubeError, NotFound
-from situate.kube.patches import MergePatch, StrategicMergePatch
-from situate.kube.reflector import Reflector
-from situate.objects.pods import Pod
-from situate.objects.resources import PODS
-from situate.plugins.volume_binding_progress import TIMED_OUT, Wait, progress
-from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import BrokenInvariant
-from situate.scheduler.binding import Binder, NotBound
+from situate.scheduler.acting import Acting, Means
+from situate.scheduler.binding import NotBound
 from situate.scheduler.conditions import (
-    DISRUPTION_TARGET,
     POD_SCHEDULED,
     SCHEDULER_ERROR,
     UNSCHEDULABLE,
     Claim,
     StatusChange,
-    status_patch,
 )
 from situate.scheduler.dispatching import Dispatcher, Relevance, until_the_term_ends
-from situate.scheduler.extenders import BindingFailed
-from situate.scheduler.intake import Intake
-from situate.scheduler.reporting import Reporter
 
 _ATTEMPTS: Final = 5
 """Of a write that may fail for a moment."""
@@ -52,18 +36,6 @@ _LOOK_AGAIN_S: Final = 0.5
 """How often is looked whether volumes have been made."""
 _AHEAD: Final = 2
 """Decisions go so many times the calls in flight ahead of what has been sent."""
-
-
-class Extending(Protocol):
-    """Reaches extenders."""
-
-    async def ask(self, questions: Sequence[Question]) -> Sequence[Reply]:
-        """One reply for each, in their order."""
-        ...
-
-    async def bind(self, action: BindByExtender) -> None:
-        """`BindingFailed` unless the extender says that it has."""
-        ...
 
 
 class Performer(Protocol):
@@ -87,33 +59,13 @@ class Performer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What a performer works with, in one term."""
-
-    engine: Engine
-    intake: Intake
-    reporter: Reporter
-    client: Client
-    actuator: Actuator
-    pods: Reflector[Pod]
-    patchable: Mapping[str, Reflector[Any]]
-    """By plural: what plugins may have patched, which is what is watched."""
-    extending: Extending
-    in_flight: int
-    stir: Callable[[], None]
-    clock: Callable[[], float]
-    wall: Callable[[], datetime]
-    rng: random.Random
-
-
 class LivePerformer:
     """Binds, preempts, and says on the pods what came of them."""
 
     def __init__(self, means: Means) -> None:
         self._means = means
         self._engine = means.engine
-        self._binder = Binder(means.client, means.actuator, means.pods, wall=means.wall, rng=means.rng)
+        self.acting = Acting(means)
         self._dispatcher = Dispatcher(means.in_flight, self._sent)
         self._group: asyncio.TaskGroup | None = None
         self.unsent: set[str] = set()
@@ -224,14 +176,14 @@ class LivePerformer:
                 assert self._group is not None
                 self._group.create_task(until_the_term_ends(self._prepare(placed, began, steps)))
                 return
-        failed = await self._all(steps.bind)
+        failed = await self.acting.do_all(steps.bind)
         if failed is not None:
             self.not_bound(placed, failed, began)
             return
         self._engine.bound(placed)
         self._means.reporter.scheduled(placed, began)
         for action in steps.after:
-            problem = await self._one(action)
+            problem = await self.acting.do(action)
             if problem is not None:
                 self._log.warning("a step after the binding failed", pod=str(placed.pod.info), error=problem.why)
 
@@ -245,136 +197,24 @@ class LivePerformer:
         self._means.intake.again(info.namespace, info.name, info.uid)
         self._means.stir()
 
-    async def end(self, eviction: Evict, preemptor: PodInfo, node: str) -> None:
-        """Says on the victim why, and deletes it."""
-        namespace, name = eviction.pod
-        victim = self._means.pods.store.get(name, namespace)
-        if victim is None or victim.metadata.uid != eviction.uid:
-            return
-        claim = Claim(DISRUPTION_TARGET, "True", eviction.reason, eviction.message)
-        if not await self.write_status(eviction.pod, eviction.uid, StatusChange(claim)):
-            return
-        delete = self._means.client.delete
-        if await self._persistently(lambda: delete(PODS, name, namespace, uid=eviction.uid), f"{namespace}/{name}"):
-            self._means.reporter.preempted(victim, preemptor, node)
-
-    async def write_status(self, pod: PodKey, uid: str, change: StatusChange) -> bool:
-        """Whether the pod says so now."""
-        namespace, name = pod
-        known = self._means.pods.store.get(name, namespace)
-        if known is None or known.metadata.uid != uid or (known.spec.node_name and not _about_victim(change)):
-            return False
-        patch = status_patch(known, change, self._means.wall())
-        if patch is None:
-            return True
-        body = StrategicMergePatch(patch)
-        write = self._means.client.patch_status
-        return await self._persistently(lambda: write(PODS, name, body, namespace), f"{namespace}/{name}")
-
     async def _wish(self, action: Action) -> None:
         """Something that a plugin wants to have done beside any placement."""
-        problem = await self._one(action)
+        problem = await self.acting.do(action)
         if problem is not None:
             self._log.warning("what a plugin asked for failed", error=problem.why)
 
+    async def end(self, eviction: Evict, preemptor: PodInfo, node: str) -> None:
+        """Makes room: a victim has to go."""
+        victim = self._means.pods.store.get(eviction.pod[1], eviction.pod[0])
+        if victim is not None and await self.acting.do(eviction) is None:
+            self._means.reporter.preempted(victim, preemptor, node)
+
     async def _prepare(self, placed: Placed, began: float, steps: Binding) -> None:
-        failed = await self._all(steps.before)
+        failed = await self.acting.do_all(steps.before)
         if failed is not None:
             self.not_bound(placed, failed, began)
         else:
             self._submit(_Bind(self, placed, began, steps))
-
-    async def _all(self, actions: Iterable[Action]) -> NotBound | None:
-        for action in actions:
-            problem = await self._one(action)
-            if problem is not None:
-                return problem
-        return None
-
-    async def _one(self, action: Action) -> NotBound | None:
-        """None if it is done."""
-        match action:
-            case Bind():
-                return await self._binder.bind(action)
-            case Evict(pod, uid, reason, message):
-                claim = Claim(DISRUPTION_TARGET, "True", reason, message)
-                await self.write_status(pod, uid, StatusChange(claim))
-                delete = self._means.client.delete
-                done = await self._persistently(lambda: delete(PODS, pod[1], pod[0], uid=uid), "/".join(pod))
-            case Nominate(pod, uid, node):
-                done = await self.write_status(pod, uid, StatusChange(nominate=node))
-            case BindByExtender():
-                return await self._bind_by_extender(action)
-            case Patch():
-                return await self._patch(action)
-            case AwaitVolumes():
-                return await self._await_volumes(action)
-            case _:
-                assert_never(action)
-        return None if done else NotBound(f"{type(action).__name__} failed")
-
-    async def _patch(self, patch: Patch) -> NotBound | None:
-        resource = self._means.patchable.get(patch.resource)
-        if resource is None:
-            known = ", ".join(sorted(self._means.patchable))
-            return NotBound(f"{patch.resource} are not patched here; allowed: {known}")
-        namespace, name = patch.name
-        write = self._means.client.patch
-        body, subresource = MergePatch(patch.body), patch.subresource or None
-        try:
-            seen = await self._means.actuator.write(
-                write(resource.scope.resource, name, body, namespace or None, subresource)
-            )
-        except KubeError as problem:
-            return NotBound(str(problem))
-        resource.learn(seen)
-        return None
-
-    async def _await_volumes(self, awaited: AwaitVolumes) -> NotBound | None:
-        """Looks again and again, as upstream does, until storage is ready or cannot become so."""
-        end = self._means.clock() + awaited.timeout_s
-        while True:
-            self._means.intake.hand_over_catalog()
-            found = progress(awaited, self._engine.snapshot)
-            if found is Wait.READY:
-                return None
-            if found is not Wait.NOT_YET:
-                return NotBound(found)
-            if self._means.clock() >= end:
-                return NotBound(TIMED_OUT)
-            await asyncio.sleep(_LOOK_AGAIN_S)
-
-    async def _bind_by_extender(self, action: BindByExtender) -> NotBound | None:
-        try:
-            await self._means.actuator.write(self._means.extending.bind(action))
-        except BindingFailed as failed:
-            problem: NotBound | None = NotBound(str(failed))
-            if failed.outcome_unknown:
-                problem = await self._binder.settle(Bind(action.pod, action.uid, action.node), str(failed))
-            if problem is None or problem.gone or not action.otherwise:
-                return problem
-            return await self._all(action.otherwise)
-        return None
-
-    async def _persistently(self, write: Callable[[], Coroutine[Any, Any, object]], what: str) -> bool:
-        """Whether a write that may be repeated was accepted; tries a few times."""
-        for failures in range(1, _ATTEMPTS + 1):
-            try:
-                await self._means.actuator.write(write())
-                return True
-            except (Conflict, Invalid, NotFound):
-                return False  # another pod has the name, or none
-            except KubeError as problem:
-                if not problem.retriable or failures == _ATTEMPTS:
-                    self._log.warning("a write is given up", pod=what, error=str(problem))
-                    return False
-                await asyncio.sleep(max(_RETRY.delay_s(failures, self._means.rng), problem.after_s or 0.0))
-        return False
-
-
-def _about_victim(change: StatusChange) -> bool:
-    """Whether it concerns pods that have a node."""
-    return change.claim is not None and change.claim.type == DISRUPTION_TARGET
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -417,7 +257,7 @@ class _Status:
     relevance: Relevance = Relevance.STATUS
 
     async def send(self) -> None:
-        await self.performer.write_status(self.pod, self.uid, self.change)
+        await self.performer.acting.write_status(self.pod, self.uid, self.change)
 
     def dropped(self) -> None:
         """What took its place says more."""

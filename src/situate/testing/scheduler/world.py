@@ -30,10 +30,10 @@ from situate.kube.lease_record import ElectionTimes
 from situate.objects.events import ObjectReference
 from situate.objects.messages import Request, Response
 from situate.plugins.registry import registry
+from situate.scheduler.acting import Extending
 from situate.scheduler.configuration import SchedulerSettings
 from situate.scheduler.controller import SchedulerController
 from situate.scheduler.metrics import SchedulerMetrics
-from situate.scheduler.performing import Extending
 from situate.scheduler.setup import Setup, set_up
 from situate.testing.network import Network, Wire
 from situate.testing.processes import Process, ProcessState, World
