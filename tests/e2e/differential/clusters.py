@@ -14,7 +14,9 @@ from tests.e2e.differential.volumes import draw_storage
 
 def draw_cluster(draw: Draw) -> Cluster:
     """Up to a hundred nodes, mostly few: where little room is left, refusals and ties are common."""
-    count = draw.one((draw.number(2, 8), draw.number(4, 12), draw.number(8, 30), draw.number(30, 100)))
+    count = draw.one(
+        (draw.number(2, 6), draw.number(3, 8), draw.number(4, 12), draw.number(8, 30), draw.number(30, 100))
+    )
     lively = draw.one((0.0, 0.1, 0.3))  # so many nodes have taints, or are cordoned
     nodes = [_node(draw, number, lively) for number in range(count)]
     cluster: Cluster = {
@@ -27,7 +29,7 @@ def draw_cluster(draw: Draw) -> Cluster:
         "poddisruptionbudgets": [_budget(draw, number) for number in range(draw.number(0, 3))],
         "pods": [],
     }
-    if draw.chance(0.7):
+    if draw.chance(0.85):
         cluster |= draw_storage(draw, nodes)
     busy = draw.one((1, 2, 4))
     homes = [node["metadata"]["name"] for node in nodes for _ in range(draw.number(0, busy))]
@@ -74,7 +76,7 @@ def _node(draw: Draw, number: int, lively: float) -> Object:
             "capacity": room,
             "allocatable": room,
             "images": [{"names": [name], "sizeBytes": IMAGES[name] * MEBI} for name in draw.some(list(IMAGES), 0, 3)],
-            "declaredFeatures": sorted(draw.some(FEATURES, 0, 2)),
+            "declaredFeatures": sorted(draw.some(FEATURES, 0, draw.one((0, 0, 1, 2)))),
         },
     }
 

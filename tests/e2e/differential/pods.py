@@ -17,9 +17,11 @@ class Theme(Enum):
     """What most of a pod is about."""
 
     PLAIN = "plain"
+    UNEVEN = "uneven"
     ROOM = "room"
     TAINTS = "taints"
     NODES = "nodes"
+    PREFERENCES = "preferences"
     NAMES = "names"
     PORTS = "ports"
     SPREAD = "spread"
@@ -36,12 +38,32 @@ class Theme(Enum):
     """Pods that others meet among the promises."""
 
 
-INCOMING = (
-    *(theme for theme in Theme if theme not in (Theme.IN_PLACE, Theme.PROMISED)),
-    *(Theme.FEATURES, Theme.VOLUMES, Theme.VOLUMES, Theme.VOLUMES),  # four plugins share volumes
-)
+_OFTEN = {
+    Theme.PLAIN: 2,
+    Theme.UNEVEN: 6,
+    Theme.ROOM: 3,
+    Theme.TAINTS: 2,
+    Theme.NODES: 2,
+    Theme.PREFERENCES: 3,
+    Theme.NAMES: 2,
+    Theme.PORTS: 3,
+    Theme.SPREAD: 6,
+    Theme.DEFAULT_SPREAD: 3,
+    Theme.NEIGHBOURS: 3,
+    Theme.IMAGES: 1,
+    Theme.FEATURES: 4,
+    Theme.GATES: 3,
+    Theme.PRIORITY: 5,
+    Theme.VOLUMES: 7,  # four plugins share them
+}
+INCOMING = tuple(theme for theme, often in _OFTEN.items() for _ in range(often))
 _CLAIMING = {Theme.VOLUMES: 1.0, Theme.IN_PLACE: 0.35, Theme.PROMISED: 0.0}
 """How many have volumes."""
+
+_EASY = (Theme.UNEVEN, Theme.PREFERENCES, Theme.FEATURES, Theme.VOLUMES, Theme.SPREAD, Theme.DEFAULT_SPREAD)
+"""Most of these tolerate everything and ask for little, so that it is their theme that decides."""
+_NARROW = (Theme.PORTS, Theme.SPREAD, Theme.NEIGHBOURS, Theme.FEATURES, Theme.VOLUMES)
+"""Some of these look at few nodes only, or one of all nodes would do nearly always."""
 
 Claims = Sequence[tuple[str, str]]
 """Namespace and name of each in the cluster."""
@@ -75,7 +97,8 @@ def draw_pod(draw: Draw, name: str, theme: Theme, claims: Claims = ()) -> Object
         spec["preemptionPolicy"] = "Never"  # a pod that waits for its victims cannot be told from one for its volumes
     if theme is Theme.GATES:
         spec["schedulingGates"] = [{"name": f"example.com/gate-{number}"} for number in range(draw.number(1, 2))]
-    metadata: Object = {"name": name, "namespace": namespace, "labels": draw.labels()}
+    labels = draw.labels() | ({"app": "a"} if theme is Theme.SPREAD else {})
+    metadata: Object = {"name": name, "namespace": namespace, "labels": labels}
     if draw.chance(0.7 if theme is Theme.DEFAULT_SPREAD else 0.3):
         metadata["ownerReferences"] = [_owner(draw)]
     return {"metadata": metadata, "spec": spec}
@@ -90,6 +113,7 @@ def _owner(draw: Draw) -> Object:
 # What it asks for
 
 _SMALL = {"cpu": ("0", "100m", "250m", "500m"), "memory": ("0", "64Mi", "300Mi", "1Gi"), "ephemeral-storage": ("1Mi",)}
+_EVEN = {"cpu": ("100m", "250m", "500m", "1"), "memory": ("64Mi", "300Mi", "1Gi", "2Gi")}
 _LARGE = {"cpu": ("1", "1900m", "3", "7"), "memory": ("1Gi", "3Gi", "15Gi"), "ephemeral-storage": ("2Gi", "10Gi")}
 _SPECIAL = {GPU: ("1", "2", "4"), IGNORED: ("1", "2"), "hugepages-2Mi": ("4Mi", "32Mi")}
 
@@ -100,8 +124,15 @@ def _amounts(draw: Draw, choices: Mapping[str, Sequence[str]], chance: float) ->
 
 def _container(draw: Draw, name: str, theme: Theme) -> Object:
     large = draw.chance({Theme.ROOM: 0.7, Theme.PRIORITY: 0.8}.get(theme, 0.05))
-    requests = _amounts(draw, _LARGE if large else _SMALL, 0.6 if large else 0.45)
-    special = _amounts(draw, _SPECIAL, 0.3 if theme in (Theme.ROOM, Theme.PRIORITY) else 0.04)
+    choices = _LARGE if large else _EVEN if theme is Theme.PLAIN else _SMALL
+    requests = _amounts(draw, choices, 0.9 if theme is Theme.PLAIN else 0.6 if large else 0.45)
+    special = _amounts(
+        draw, _SPECIAL, 0.3 if theme in (Theme.ROOM, Theme.PRIORITY) else 0.0 if theme in _EASY else 0.04
+    )
+    if theme is Theme.UNEVEN:
+        requests = draw.one(({"cpu": draw.one(("500m", "1", "2"))}, {"memory": draw.one(("1Gi", "2Gi", "3Gi"))}))
+    elif theme in _EASY:
+        requests = _amounts(draw, {"cpu": ("0", "100m"), "memory": ("64Mi",)}, 0.4)
     if special:
         requests.setdefault("cpu", "100m")  # huge pages alone are refused
     container: Object = {
@@ -161,7 +192,9 @@ def _ports(draw: Draw) -> list[Object]:
 
 def _about_nodes(draw: Draw, spec: Object, theme: Theme) -> None:
     on_theme = theme is Theme.NODES
-    if draw.chance(0.9 if theme is Theme.TAINTS else 0.3):
+    if theme in _EASY and draw.chance(0.7):
+        spec["tolerations"] = [{"operator": "Exists"}]
+    elif draw.chance(0.9 if theme is Theme.TAINTS else 0.3):
         spec["tolerations"] = draw.many(1, 3, lambda: _toleration(draw))
     if theme is Theme.NAMES:
         names = [f"node-{draw.number(0, 8)}" for _ in range(draw.number(1, 2))]
@@ -170,14 +203,20 @@ def _about_nodes(draw: Draw, spec: Object, theme: Theme) -> None:
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         }
         return
-    if draw.chance(0.35 if on_theme else 0.1):
+    if theme in _NARROW and draw.chance(0.5):
+        spec["nodeSelector"] = {"kind": draw.one("abc")}
+    elif draw.chance(0.35 if on_theme else 0.1):
         key, values = draw.one((("kind", "abc"), ("rack", ("r1", "r2", "r3")), (ZONE, ("z1", "z2", "z3"))))
         spec["nodeSelector"] = {key: draw.one(values)}
     affinity: Object = {}
-    if draw.chance(0.6 if on_theme else 0.06):
+    if draw.chance(0.35 if on_theme else 0.06):
         terms = draw.many(1, 2, lambda: _node_term(draw))
         affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
-    if draw.chance(0.6 if on_theme else 0.12):
+    if theme is Theme.PREFERENCES:
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = draw.many(
+            1, 3, lambda: {"weight": draw.number(1, 100), "preference": {"matchExpressions": [_choice(draw)]}}
+        )
+    elif draw.chance(0.8 if on_theme else 0.12):
         affinity["preferredDuringSchedulingIgnoredDuringExecution"] = draw.many(
             1, 3, lambda: {"weight": draw.number(1, 100), "preference": _node_term(draw)}
         )
@@ -223,6 +262,11 @@ def _node_requirement(draw: Draw) -> Object:
         return {"key": draw.one(("rack", "gen", ZONE, HOSTNAME, "other")), "operator": operator}
     if operator in ("Gt", "Lt"):
         return {"key": draw.one(("gen", "gen", "kind")), "operator": operator, "values": [draw.one(("1", "2", "x"))]}
+    return {**_choice(draw), "operator": operator}
+
+
+def _choice(draw: Draw) -> Object:
+    """Among the values that nodes have."""
     key, values = draw.one(
         (
             ("kind", ["a", "b", "c"]),
@@ -232,7 +276,7 @@ def _node_requirement(draw: Draw) -> Object:
             (HOSTNAME, ["node-0", "node-1", "another"]),
         )
     )
-    return {"key": key, "operator": operator, "values": draw.some(values, 1, 2)}
+    return {"key": key, "operator": "In", "values": draw.some(values, 1, 2)}
 
 
 # What it says about other pods
@@ -276,13 +320,13 @@ def _pod_term(draw: Draw) -> Object:
 
 def _constraint(draw: Draw, key: str, action: str) -> Object:
     keyed = draw.chance(0.2)
-    found: Object = {"maxSkew": draw.one((1, 1, 1, 2, 3)), "topologyKey": key, "whenUnsatisfiable": action}
+    found: Object = {"maxSkew": draw.one((1, 1, 1, 1, 2, 3)), "topologyKey": key, "whenUnsatisfiable": action}
     if keyed:
         found |= {"labelSelector": draw.selector(without="tier"), "matchLabelKeys": ["tier"]}
     elif draw.chance(0.95):
         found["labelSelector"] = draw.selector()
     if action == "DoNotSchedule":
-        found |= draw.maybe(0.4, "minDomains", lambda: draw.number(1, 4))
+        found |= draw.maybe(0.5, "minDomains", lambda: draw.number(1, 5))
     found |= draw.maybe(0.4, "nodeAffinityPolicy", lambda: draw.one(("Honor", "Ignore")))
     found |= draw.maybe(0.4, "nodeTaintsPolicy", lambda: draw.one(("Honor", "Ignore")))
     return found

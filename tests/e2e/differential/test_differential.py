@@ -17,6 +17,8 @@ from tests.e2e.differential.play import Case, play
 from tests.e2e.differential.theirs import OPTIONS, KubeScheduler
 
 PODS = 500
+AT_MOST = 1000
+"""Where chance had it that something was rare: among equally good nodes kube-scheduler takes any."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def test_the_engine_answers_as_the_real_kube_scheduler(
     counts: Counter[str] = Counter()
     cases: list[Case] = []
     seed = 0
-    while counts["pods"] < PODS and not cases:
+    while not cases and (counts["pods"] < PODS or (rarely(counts) and counts["pods"] < AT_MOST)):
         played = play(seed, kube_scheduler)
         counts += played.counts
         cases += played.cases

@@ -112,7 +112,7 @@ def _csi_node(draw: Draw, name: str) -> Object:
             "name": driver,
             "nodeID": name,
             "topologyKeys": [ZONE],
-            **draw.maybe(0.8, "allocatable", lambda: {"count": draw.number(1, 3)}),
+            **draw.maybe(0.8, "allocatable", lambda: {"count": draw.number(1, 2)}),
         }
         for driver in draw.some((_DRIVER, _COUNTED), 1, 2)
     ]
@@ -139,7 +139,7 @@ def _volume(draw: Draw, name: str, storage_class: str, nodes: list[Object]) -> O
         "accessModes": draw.one((["ReadWriteOnce"], ["ReadWriteOnce", "ReadWriteMany"], ["ReadWriteOncePod"])),
         "csi": {"driver": draw.one((_DRIVER, _DRIVER, _COUNTED)), "volumeHandle": name},
     }
-    if draw.chance(0.6):
+    if draw.chance(0.3):
         key, values = draw.one(
             (
                 (ZONE, ["z1", "z2", "z3"]),
@@ -149,7 +149,9 @@ def _volume(draw: Draw, name: str, storage_class: str, nodes: list[Object]) -> O
         )
         expression = {"key": key, "operator": "In", "values": draw.some(values, 1, 3)}
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
-    labels = draw.maybe(0.4, ZONE, lambda: draw.one(("z1", "z2", "z1__z3"))) | draw.maybe(0.5, "fast", lambda: "yes")
+    labels = draw.maybe(0.75, ZONE, lambda: draw.one(("z1", "z2", "z3", "z1__z3"))) | draw.maybe(
+        0.5, "fast", lambda: "yes"
+    )
     return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"phase": "Available"}}
 
 
