@@ -10,7 +10,7 @@ from situate.objects.nodes import Taint
 from tests.framework.clusters import a_node, a_pod, an_engine, random_engine
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(0, 8))
 def test_the_comparison_is_what_explain_says_of_both_nodes(seed: int, which: int) -> None:
     engine, pods = random_engine(seed, 1)

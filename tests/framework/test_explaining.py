@@ -25,7 +25,7 @@ def explained(engine: Engine, pod: Pod) -> Explanation | None:
         return None
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(SEEDS)
 def test_what_is_explained_is_what_the_engine_decides(seed: int) -> None:
     engine, pods = random_engine(seed, 3)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -23,12 +22,15 @@ from situate.objects.pods import (
     Affinity,
     Container,
     ContainerPort,
+    PersistentVolumeClaimSource,
     Pod,
     PodAffinity,
     PodAffinityTerm,
+    PodResourceClaim,
     PodSchedulingGate,
     PodSpec,
     TopologySpreadConstraint,
+    Volume,
 )
 from situate.objects.quantity import Quantity
 from situate.objects.selectors import LabelSelector
@@ -138,16 +140,16 @@ def missing_part(engine: Engine, name: str, pod: Pod) -> tuple[float, dict[str, 
 
 
 def test_each_change_suffices_and_nothing_smaller_of_its_kind_does() -> None:
-    seen: Counter[Kind] = Counter()
-    together = 0
-    for seed in range(300):
+    rare = {Kind.GATE, Kind.VOLUME, Kind.HOST_PORT, Kind.ANTI_AFFINITY}  # which tests below are about
+    expected = set(Kind) - rare
+    seen: set[Kind] = set()
+    for seed in range(600):
         engine, pods = random_engine(seed, 1)
         for pod in filter(readable(engine), pods):
-            told = check_changes(engine, pod)
-            seen.update({change.kind for change in told.changes})
-            together += bool(told.together)
-    assert set(seen) == set(Kind) - {Kind.GATE, Kind.VOLUME}, "of which the random pods have none"
-    assert together > 10
+            seen |= {change.kind for change in check_changes(engine, pod).changes} - rare
+        if seed >= 80 and seen == expected:
+            break
+    assert seen == expected
 
 
 def check_changes(engine: Engine, pod: Pod) -> LeastChange:
@@ -204,7 +206,7 @@ def check_least_priority(engine: Engine, pod: Pod, change: Change) -> None:
             assert not preempts(engine, with_priority(level).of(pod))
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(SEEDS)
 def test_where_no_change_is_told_none_suffices(seed: int) -> None:
     engine, pods = random_engine(seed, 1, nodes=4)
@@ -310,7 +312,7 @@ def test_other_pods_may_be_in_the_way() -> None:
     there = tuple(a_pod(f"web-{number}", "3", node="a", labels={"app": "web"}) for number in range(1))
     apart = PodSpec(affinity=Affinity(pod_anti_affinity=PodAffinity((term,))))
     engine = an_engine(a_node("a", cpu="64"), pods=there)
-    _, told = told_of(engine, a_pod("new", "1", spec=apart, labels={"app": "web"}))
+    told = check_changes(engine, a_pod("new", "1", spec=apart, labels={"app": "web"}))
     assert [change.text for change in told.changes] == [
         "drop required pod anti-affinity to app=web by kubernetes.io/hostname",
         "raise the priority to 1, so that it preempts 1 pod on a",
@@ -328,8 +330,21 @@ def test_other_pods_may_be_in_the_way() -> None:
 def test_a_port_of_the_host_may_be_in_the_way() -> None:
     spec = PodSpec(containers=(Container(ports=(ContainerPort(80, 80),)),))
     engine = an_engine(a_node("a"), pods=(a_pod("there", node="a", spec=spec),))
-    _, told = told_of(engine, a_pod("web", spec=spec))
+    told = check_changes(engine, a_pod("web", spec=spec))
     assert told.changes[0].text == "drop host port 80/TCP"
+
+
+def test_a_volume_may_be_in_the_way() -> None:
+    volume = Volume("data", PersistentVolumeClaimSource("no-such-claim"))
+    told = check_changes(an_engine(a_node("a")), a_pod("web", spec=PodSpec(volumes=(volume,))))
+    assert [(change.kind, change.text) for change in told.changes] == [(Kind.VOLUME, "drop volume data")]
+
+
+def test_where_no_change_is_of_use_none_is_told() -> None:
+    engine = an_engine()
+    assert told_of(engine, a_pod("web"))[1] == LeastChange()
+    claims = (PodResourceClaim("gpu"),)
+    assert told_of(an_engine(a_node("a")), a_pod("web", spec=PodSpec(resource_claims=claims)))[1] == LeastChange()
 
 
 def test_where_it_takes_several_changes_they_are_told_together() -> None:

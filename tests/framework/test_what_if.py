@@ -32,7 +32,7 @@ def tried(engine: Engine, *pods: Pod) -> dict[str, Outcome]:
     return settle(branch, 0.0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(SEEDS)
 def test_what_would_be_is_what_the_engine_then_does(seed: int) -> None:
     engine, pods = random_engine(seed, 6)
@@ -44,7 +44,7 @@ def test_what_would_be_is_what_the_engine_then_does(seed: int) -> None:
     assert {uid: (each.node, each.victims) for uid, each in settle(engine, 0.0).items()} == told
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(SEEDS)
 def test_the_answer_for_one_pod_is_the_engines(seed: int) -> None:
     engine, pods = random_engine(seed, 1)
@@ -57,7 +57,7 @@ def test_the_answer_for_one_pod_is_the_engines(seed: int) -> None:
     assert (decision.node if isinstance(decision, Placed) else "") == node
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(SEEDS, st.integers(0, 40))
 def test_so_many_more_fit_as_are_placed_before_one_is_refused(seed: int, most: int) -> None:
     engine, pods = random_engine(seed, 1, nodes=3)

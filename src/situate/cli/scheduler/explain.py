@@ -118,7 +118,7 @@ def _print(pod: Pod, told: Explanation, change: LeastChange, form: Format) -> No
         print_table(_SCORES, [(each.node, each.total, _shares(each, form)) for each in shown], form)
         if len(told.scores) > len(shown):
             say(f"and {len(told.scores) - len(shown)} nodes with less; -o wide shows them")
-    if change != LeastChange():
+    if change != LeastChange() or not told.node:
         say()
         for sentence in change_lines(change):
             say(sentence)
@@ -172,6 +172,8 @@ def change_lines(change: LeastChange) -> Iterator[str]:
     elif change.together:
         yield f"no single change would make it fit; on {change.together[0].node} these together would:"
         yield from (f"- {each.text}" for each in change.together)
+    else:
+        yield "nothing was found that would make it fit: no change of a node, of its demands or of its priority"
 
 
 def _change_line(change: Change) -> str:
