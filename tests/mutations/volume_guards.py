@@ -85,8 +85,8 @@ VOLUME_GUARDS = (
         "volume-limits",
         "no node gets more volumes of a driver than it can take (NodeVolumeLimits)",
         "plugins/node_volume_limits.py",
-        "            too_many |= _exceeds(limits, driver, volumes, known, snapshot)\n",
-        "            pass\n",
+        "                too_many |= _exceeds(take(limits, snapshot.chosen), driver, volumes, snapshot)\n",
+        "                pass\n",
         (_LIVES,),
     ),
     Mutation(

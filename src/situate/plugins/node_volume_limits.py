@@ -5,24 +5,23 @@ A volume of a kind that was once built in counts as one of the CSI driver that s
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.nodes import NodeTable
+from situate.framework.nodes import NodeTable, take
 from situate.framework.persistent_map import PersistentMap
 from situate.framework.plugin import PASSED, SKIPPED, PreFiltered
 from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Amounts, Snapshot
 from situate.framework.status import Code
 from situate.framework.storage import Storage
-from situate.framework.verdict import Verdict, pass_all, refuse, refuse_all
+from situate.framework.verdict import Mask, Verdict, refuse, refuse_all
 from situate.framework.volume_use import claim_name
 from situate.objects.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from situate.plugins.attached_volumes import (
     Attached,
-    AttachedVolumes,
     ForeignClaim,
     attached_volumes,
     owned,
@@ -31,7 +30,7 @@ from situate.plugins.attached_volumes import (
 from situate.plugins.in_tree_volumes import inline_volume, kind_of
 from situate.plugins.volume_hints import asks_for
 
-_NO_LIMIT = np.iinfo(np.int64).max
+_NO_LIMIT: Final = np.iinfo(np.int64).max
 
 
 class NodeVolumeLimits:
@@ -52,36 +51,19 @@ class NodeVolumeLimits:
         return PASSED if missing else SKIPPED
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
-        """A claim that is missing is unresolvable."""
+        """A claim that is missing is unresolvable. `BadSource` or `ForeignClaim` of the pod's own volumes."""
         storage = snapshot.catalog.storage
-        new: set[Attached] = set()
         for volume in pod.volumes:
             name = claim_name(pod.name, volume)
-            claim = storage.claim(pod.namespace, name) if name else None
-            if name and claim is None:
+            if name and storage.claim(pod.namespace, name) is None:
                 text = f'looking up PVC {pod.namespace}/{name}: persistentvolumeclaim "{name}" not found'
                 return refuse_all(snapshot.count, text, Code.UNRESOLVABLE)
-            if claim is not None and volume.ephemeral is not None and not owned(claim.metadata, pod):
-                raise ForeignClaim(pod, name)
-            if claim is not None:
-                attached = volume_of(claim, storage)
-            else:
-                attached = inline_volume(volume) if storage.csi_nodes else None
-            if attached is not None:
-                new.add(attached)
-        by_driver: dict[str, list[Attached]] = {}
-        for each in sorted(new):
-            by_driver.setdefault(each[0], []).append(each)
         too_many = np.zeros(snapshot.count, dtype=np.bool_)
-        known: AttachedVolumes | None = None
-        for driver, volumes in by_driver.items():
-            limit = _limits(driver, snapshot.nodes, storage)
-            if limit is None:
-                continue
-            known = attached_volumes(snapshot) if known is None else known
-            limits = limit if snapshot.chosen is None else limit.take(snapshot.chosen)
-            too_many |= _exceeds(limits, driver, volumes, known, snapshot)
-        return refuse(too_many, "node(s) exceed max volume count") if known is not None else pass_all(snapshot.count)
+        for driver, volumes in _brought(pod, storage).items():
+            limits = _limits(driver, snapshot.nodes, storage)
+            if limits is not None:
+                too_many |= _exceeds(take(limits, snapshot.chosen), driver, volumes, snapshot)
+        return refuse(too_many, "node(s) exceed max volume count")
 
     def events(self) -> tuple[EventHint, ...]:
         """Limits that are new or higher, volumes that are given back, and the claim itself."""
@@ -99,13 +81,31 @@ def attaches(pod: PodInfo) -> bool:
     return any(claim_name(pod.name, volume) or kind_of(volume) is not None for volume in pod.volumes)
 
 
-def _exceeds(limits: Amounts, driver: str, volumes: list[Attached], known: AttachedVolumes, snapshot: Snapshot) -> Any:
-    rows = len(snapshot.row_names)
+def _brought(pod: PodInfo, storage: Storage) -> dict[str, set[Attached]]:
+    """By driver, the volumes that the pod brings to its node; its claims exist."""
+    found: dict[str, set[Attached]] = {}
+    for volume in pod.volumes:
+        claim = storage.claim(pod.namespace, claim_name(pod.name, volume))
+        if claim is not None and volume.ephemeral is not None and not owned(claim.metadata, pod):
+            raise ForeignClaim(pod, claim.metadata.name)
+        if claim is not None:
+            attached = volume_of(claim, storage)
+        else:
+            attached = inline_volume(volume) if storage.csi_nodes else None
+        if attached is not None:
+            found.setdefault(attached[0], set()).add(attached)
+    return found
+
+
+def _exceeds(limits: Amounts, driver: str, volumes: set[Attached], snapshot: Snapshot) -> Mask:
+    """(nodes,): where these would be too many; one that is there already is no new one."""
+    known, rows = attached_volumes(snapshot), len(snapshot.row_names)
     added = np.full(rows, len(volumes), dtype=np.int64)
     for volume in volumes:
         added[list(known.rows_with(volume))] -= 1
     after = known.count(driver, rows) + added
-    return snapshot.of_rows((added > 0) & (after > 0)) & (snapshot.of_rows(after) > limits)
+    exceeds: Mask = snapshot.of_rows(added > 0) & (snapshot.of_rows(after) > limits)
+    return exceeds
 
 
 def _limits(driver: str, nodes: NodeTable, storage: Storage) -> Amounts | None:

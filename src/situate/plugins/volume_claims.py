@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from situate.framework.pods import PodInfo
 from situate.framework.status import Status, unresolvable
@@ -11,7 +12,7 @@ from situate.framework.volume_use import claim_name
 from situate.objects.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
 from situate.plugins.attached_volumes import owned
 
-UNBOUND: str = "pod has unbound immediate PersistentVolumeClaims"
+UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 
 
 class NoBindingMode(ValueError):
