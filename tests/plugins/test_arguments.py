@@ -8,11 +8,13 @@ import pytest
 
 from situate.objects.settings import parse_section
 from situate.plugins.default_preemption import DefaultPreemptionArgs
+from situate.plugins.dynamic_resources import DynamicResourcesArgs
 from situate.plugins.inter_pod_affinity import InterPodAffinityArgs
 from situate.plugins.node_affinity import NodeAffinityArgs
 from situate.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocationArgs
 from situate.plugins.node_resources_fit import NodeResourcesFitArgs
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
+from situate.plugins.volume_binding_args import VolumeBindingArgs
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -95,6 +97,13 @@ FIELD = f"addedAffinity.{PREFERRED}[0].preference.matchFields[0]"
             {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0},
             "minCandidateNodesPercentage",
         ),
+        (VolumeBindingArgs, {"bindTimeoutSeconds": -1}, "bindTimeoutSeconds"),
+        (VolumeBindingArgs, {"bindTimeoutSeconds": "600s"}, "bindTimeoutSeconds"),
+        (VolumeBindingArgs, {"shape": []}, "shape"),
+        (VolumeBindingArgs, {"shape": [{"utilization": 9}, {"utilization": 9}]}, "shape[1].utilization"),
+        (VolumeBindingArgs, {"shape": [{"utilization": 101}]}, "shape[0].utilization"),
+        (DynamicResourcesArgs, {"filterTimeout": "-1s"}, "filterTimeout"),
+        (DynamicResourcesArgs, {"bindingTimeout": "500ms"}, "bindingTimeout"),
         (PodTopologySpreadArgs, {"defaultingType": "Own"}, "defaultingType"),
         (PodTopologySpreadArgs, {**listed(constraint()), "defaultingType": "System"}, "defaultingType"),
         (PodTopologySpreadArgs, listed(constraint(maxSkew=0)), "defaultConstraints[0].maxSkew"),
@@ -128,6 +137,8 @@ def test_refused(kind: Any, wire: dict[str, Any], path: str) -> None:
         (DefaultPreemptionArgs, {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1}),
         (PodTopologySpreadArgs, listed(constraint(), constraint(whenUnsatisfiable="DoNotSchedule"))),
         (PodTopologySpreadArgs, {"defaultingType": "List"}),
+        (VolumeBindingArgs, {"bindTimeoutSeconds": 0, "shape": [{"score": 10}, {"utilization": 100, "score": 0}]}),
+        (DynamicResourcesArgs, {"filterTimeout": "0s", "bindingTimeout": "1s"}),
         (NodeAffinityArgs, demand(key="gen", operator="Gt", values=["-3"])),
         (NodeAffinityArgs, field(key="metadata.name", operator="NotIn", values=["a"])),
     ],

@@ -6,6 +6,8 @@ not start. The plugin stands where upstream's does, so that configurations which
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from situate.framework.events import EventHint
@@ -14,7 +16,7 @@ from situate.framework.pods import PodInfo
 from situate.framework.post_filter import Cycle
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code, unresolvable, unschedulable
-from situate.objects.settings import Duration
+from situate.objects.settings import Duration, Mistake
 
 
 class DynamicResourcesArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -22,6 +24,10 @@ class DynamicResourcesArgs(msgspec.Struct, frozen=True, rename="camel"):
 
     filter_timeout: Duration = 10.0
     binding_timeout: Duration = 600.0
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.binding_timeout < 1.0:
+            yield Mistake("bindingTimeout", f"{self.binding_timeout:g}s", "1s or more")
 
 
 class DynamicResources:
