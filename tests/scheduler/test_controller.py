@@ -253,6 +253,10 @@ def test_metrics_bear_kube_schedulers_names() -> None:
         assert sample(ours, "scheduler_preemption_attempts_total") == 1
         assert sample(ours, "scheduler_scheduling_algorithm_duration_seconds_count") == 2
         assert sample(ours, "scheduler_cache_size", type="nodes") == 3
+        incoming = "scheduler_queue_incoming_pods_total"
+        assert sample(ours, incoming, queue="active", event="UnschedulablePodAdd") == 2
+        assert sample(ours, incoming, queue="unschedulable", event="UnschedulablePodAdd") == 1, "it is gated"
+        assert sample(ours, incoming, queue="unschedulable", event="ScheduleAttemptFailure") == 1
 
 
 def test_buckets_are_kube_schedulers() -> None:

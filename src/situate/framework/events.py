@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from situate.framework.pods import PodInfo
@@ -88,3 +89,31 @@ class EventHint:
         return Subject.ANYTHING in (self.subject, event.subject) or (
             self.subject is event.subject and bool(self.change & event.change)
         )
+
+
+_LABELS: Final = {
+    Change.ADD: "Add",
+    Change.DELETE: "Delete",
+    Change.ALLOCATABLE: "UpdateNodeAllocatable",
+    Change.TAINTS: "UpdateNodeTaint",
+    Change.CONDITIONS: "UpdateNodeCondition",
+    Change.ANNOTATIONS: "UpdateNodeAnnotation",
+    Change.FEATURES: "UpdateNodeDeclaredFeature",
+    Change.SCALE_DOWN: "UpdatePodScaleDown",
+    Change.TOLERATIONS: "UpdatePodToleration",
+    Change.GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
+    Change.GENERATED_CLAIM: "UpdatePodGeneratedResourceClaim",
+}
+
+
+def label(event: ClusterEvent) -> str:
+    """What upstream's metrics call it, by the first of its changes: `AssignedPodDelete`, `NodeUpdateNodeTaint`."""
+    return _label(event.subject, event.change)
+
+
+@cache  # there are few kinds, and flags are slow
+def _label(about: Subject, change: Change) -> str:
+    subject = "UnschedulablePod" if about is Subject.POD else about.value
+    if change & Change.LABELS:
+        return f"{subject}{'UpdateNodeLabel' if about is Subject.NODE else 'UpdatePodLabel'}"
+    return subject + next((name for known, name in _LABELS.items() if change & known), "Update")

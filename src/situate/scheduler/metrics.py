@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from situate.framework.engine import Engine
@@ -157,6 +157,11 @@ class _Now(Collector):
             "plugins that caused it to not schedule and so this metric have meaning only when broken down by plugin.",
             labels=("plugin", "profile"),
         )
+        incoming = CounterMetricFamily(
+            "scheduler_queue_incoming_pods",
+            "Number of pods added to scheduling queues by event and queue type.",
+            labels=("queue", "event"),
+        )
         size = GaugeMetricFamily(
             "scheduler_cache_size",
             "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
@@ -165,11 +170,13 @@ class _Now(Collector):
         if engine is not None:
             for queue, count in engine.queue.counts().items():
                 pending.add_metric((queue,), count)
+            for where, count in engine.queue.incoming.items():
+                incoming.add_metric(where, count)
             for (plugin, profile), count in _rejections(engine).items():
                 reasons.add_metric((plugin, profile), count)
             size.add_metric(("nodes",), len(engine.cache.nodes))
             size.add_metric(("pods",), len(engine.cache))
-        yield from (pending, reasons, size)
+        yield from (pending, incoming, reasons, size)
 
 
 def _rejections(engine: Engine) -> dict[tuple[str, str], int]:

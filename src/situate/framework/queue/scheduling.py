@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import itemgetter
 from typing import Final
 
-from situate.framework.events import ANY_CHANGE, Change, ClusterEvent, EventHint, Hint, Subject
+from situate.framework.events import ANY_CHANGE, Change, ClusterEvent, EventHint, Hint, Subject, label
 from situate.framework.extenders import EXTENDER
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
@@ -66,6 +67,8 @@ class SchedulingQueue:
         self._held: dict[str, tuple[str, str]] = {}
         """Plugin and reason by uid, of pods that may not become active for now."""
         self._flushed_at = float("-inf")
+        self.incoming: dict[tuple[str, str], int] = {}
+        """By place and cause: so many pods have come there, as `scheduler_queue_incoming_pods_total` counts them."""
 
     # Pods come and go
 
@@ -77,7 +80,7 @@ class SchedulingQueue:
             return
         pod = WaitingPod(info, now, now)
         self._pods[info.uid] = pod
-        self._enqueue(pod)
+        self._enqueue(pod, "UnschedulablePodAdd")
 
     def update(self, info: PodInfo, events: Sequence[ClusterEvent], now: float) -> None:
         """The pod has changed; `events` say in what respects that could matter."""
@@ -90,15 +93,15 @@ class SchedulingQueue:
             case Place.IN_FLIGHT:
                 self._events.extend(events)
             case Place.UNSCHEDULABLE if events:
-                strategy = max(self._strategy(pod, event) for event in events)
+                strategy, event = max(((self._strategy(pod, each), each) for each in events), key=itemgetter(0))
                 if strategy is not Strategy.SKIP:
                     self._take(pod)
-                    self._requeue(pod, strategy, now)
+                    self._requeue(pod, strategy, now, label(event))
             case Place.ACTIVE:
                 key = self._key(pod)
                 if key != pod.key:
                     self._active.remove(pod)
-                    self._enqueue(pod)
+                    self._enqueue(pod, "UnschedulablePodUpdate")
             case _:
                 pass
 
@@ -119,6 +122,8 @@ class SchedulingQueue:
         pod = self._active.pop()
         if pod is None and self._settings.pop_from_backoff:
             pod = self._backing_off.pop_early()
+            if pod is not None:
+                self._count(Place.ACTIVE, "PopFromBackoffQ")
         if pod is not None:
             self.take_off(pod)
         return pod
@@ -196,7 +201,7 @@ class SchedulingQueue:
             strategy = Strategy.AT_ONCE
         self._activated.discard(uid)
         self._forget_events()
-        self._requeue(pod, strategy, now)
+        self._requeue(pod, strategy, now, "ScheduleAttemptFailure")
 
     # What happens around them
 
@@ -216,7 +221,7 @@ class SchedulingQueue:
             strategy = self._strategy(pod, event)
             if strategy is not Strategy.SKIP:
                 self._take(pod)
-                self._requeue(pod, strategy, now)
+                self._requeue(pod, strategy, now, label(event))
                 moved += pod.place is not Place.UNSCHEDULABLE
         return moved
 
@@ -230,7 +235,7 @@ class SchedulingQueue:
                 self._activated.add(uid)
             elif pod.place in (Place.BACKOFF, Place.UNSCHEDULABLE):
                 self._take(pod)
-                self._requeue(pod, Strategy.AT_ONCE, now)
+                self._requeue(pod, Strategy.AT_ONCE, now, "ForceActivate")
 
     def hold(self, uid: str, plugin: str, reason: str) -> None:
         """Keeps a pod from becoming active until `release`, as a gate of the plugin would."""
@@ -242,18 +247,18 @@ class SchedulingQueue:
         pod = self._pods.get(uid)
         if held is not None and pod is not None and pod.place is Place.UNSCHEDULABLE and pod.gate == held[0]:
             self._take(pod)
-            self._requeue(pod, Strategy.AFTER_BACKOFF, now)
+            self._requeue(pod, Strategy.AFTER_BACKOFF, now, "ForceActivate")
 
     def tick(self, now: float) -> None:
         """Lets those go on whose back-off is over, and now and then those that nothing has moved for too long."""
         for pod in self._backing_off.pop_expired(now):
-            self._enqueue(pod)
+            self._enqueue(pod, "BackoffComplete")
         if now - self._flushed_at >= FLUSH_UNSCHEDULABLE_S:
             self._flushed_at = now
             for pod in list(self._unschedulable.values()):
                 if now - pod.queued_at > self._settings.unschedulable_at_most_s:
                     self._take(pod)
-                    self._requeue(pod, Strategy.AFTER_BACKOFF, now)
+                    self._requeue(pod, Strategy.AFTER_BACKOFF, now, "UnschedulableTimeout")
 
     def next_tick(self, now: float) -> float | None:
         """When `tick` will have something to do; None while nothing waits for time to pass."""
@@ -290,32 +295,39 @@ class SchedulingQueue:
 
     # How they move
 
-    def _enqueue(self, pod: WaitingPod) -> None:
+    def _enqueue(self, pod: WaitingPod, cause: str) -> None:
         """To the active pods, unless a gate is closed."""
         if self._may_pass(pod):
             pod.key = self._key(pod)
             self._active.push(pod)
+            self._count(Place.ACTIVE, cause)
         else:
-            self._hold(pod)
+            self._hold(pod, cause)
 
-    def _requeue(self, pod: WaitingPod, strategy: Strategy, now: float) -> None:
+    def _requeue(self, pod: WaitingPod, strategy: Strategy, now: float, cause: str) -> None:
         if strategy is Strategy.SKIP:
-            self._hold(pod)
+            self._hold(pod, cause)
         elif strategy is Strategy.AFTER_BACKOFF and self._backing_off.backoff.is_waiting(pod, now):
             # a gate is asked before the back-off as well, since pods may leave that early
             if self._may_pass(pod):
                 pod.key = self._key(pod)
                 self._backing_off.push(pod)
+                self._count(Place.BACKOFF, cause)
             else:
-                self._hold(pod)
+                self._hold(pod, cause)
         else:
-            self._enqueue(pod)
+            self._enqueue(pod, cause)
 
-    def _hold(self, pod: WaitingPod) -> None:
+    def _hold(self, pod: WaitingPod, cause: str) -> None:
+        self._count(Place.UNSCHEDULABLE, cause)
         pod.place = Place.UNSCHEDULABLE
         self._unschedulable[pod.info.uid] = pod
         for plugin in pod.rejectors | pod.pending or ("",):
             self._by_rejector.setdefault(plugin, {})[pod.info.uid] = pod
+
+    def _count(self, place: Place, cause: str) -> None:
+        key = place.value, cause
+        self.incoming[key] = self.incoming.get(key, 0) + 1
 
     def _take(self, pod: WaitingPod) -> None:
         """Out of wherever it waits."""
