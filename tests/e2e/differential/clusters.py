@@ -19,6 +19,9 @@ def draw_cluster(draw: Draw) -> Cluster:
     )
     lively = draw.one((0.0, 0.1, 0.3))  # so many nodes have taints, or are cordoned
     nodes = [_node(draw, number, lively) for number in range(count)]
+    if draw.chance(0.4):  # where all are of one size, it is their load that tells them apart
+        for node in nodes:
+            node["status"] |= {each: nodes[0]["status"][each] for each in ("capacity", "allocatable")}
     cluster: Cluster = {
         "namespaces": [_namespace(draw, name) for name in NAMESPACES],
         "nodes": nodes,

@@ -39,22 +39,22 @@ class Theme(Enum):
 
 
 _OFTEN = {
-    Theme.PLAIN: 2,
-    Theme.UNEVEN: 6,
-    Theme.ROOM: 3,
+    Theme.PLAIN: 1,
+    Theme.UNEVEN: 12,
+    Theme.ROOM: 2,
     Theme.TAINTS: 2,
     Theme.NODES: 2,
-    Theme.PREFERENCES: 3,
+    Theme.PREFERENCES: 4,
     Theme.NAMES: 2,
-    Theme.PORTS: 3,
-    Theme.SPREAD: 6,
+    Theme.PORTS: 5,
+    Theme.SPREAD: 9,
     Theme.DEFAULT_SPREAD: 3,
-    Theme.NEIGHBOURS: 3,
+    Theme.NEIGHBOURS: 5,
     Theme.IMAGES: 1,
-    Theme.FEATURES: 4,
-    Theme.GATES: 3,
+    Theme.FEATURES: 7,
+    Theme.GATES: 2,
     Theme.PRIORITY: 5,
-    Theme.VOLUMES: 7,  # four plugins share them
+    Theme.VOLUMES: 15,  # four plugins share them
 }
 INCOMING = tuple(theme for theme, often in _OFTEN.items() for _ in range(often))
 _CLAIMING = {Theme.VOLUMES: 1.0, Theme.IN_PLACE: 0.35, Theme.PROMISED: 0.0}
@@ -139,6 +139,8 @@ def _container(draw: Draw, name: str, theme: Theme) -> Object:
         "name": name,
         "image": draw.one((*(image.removesuffix(":latest") for image in IMAGES), "none")),
     }
+    if theme is Theme.UNEVEN:
+        container["image"] = "none"
     if theme is Theme.IMAGES:
         container["image"] = draw.one(list(IMAGES)).removesuffix(":latest")
     resources: Object = {}

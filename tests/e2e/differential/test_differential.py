@@ -14,7 +14,7 @@ from tests.e2e.differential.comparing import differences, rarely, table
 from tests.e2e.differential.findings import FINDINGS, Finding
 from tests.e2e.differential.ours import Ours
 from tests.e2e.differential.play import Case, play
-from tests.e2e.differential.theirs import OPTIONS, KubeScheduler
+from tests.e2e.differential.theirs import OPTIONS, KubeScheduler, Theirs
 
 PODS = 500
 AT_MOST = 1000
@@ -63,6 +63,20 @@ def test_what_was_found_stays_mended(finding: Finding) -> None:
     ours = Ours(finding.cluster)
     ours.set_pod(finding.pod)
     assert differences(finding.theirs, ours.answer(finding.pod["metadata"]["uid"])) == []
+
+
+@_each_finding
+def test_another_answer_is_a_difference(finding: Finding) -> None:
+    ours = Ours(finding.cluster)
+    ours.set_pod(finding.pod)
+    answer = ours.answer(finding.pod["metadata"]["uid"])
+    theirs = finding.theirs
+    others = (
+        Theirs("elsewhere", ""),
+        Theirs("", theirs.message + " really"),
+        *([] if theirs.node else [Theirs("", theirs.message, finding.nodes[0]["metadata"]["name"])]),
+    )
+    assert all(differences(other, answer) for other in others)
 
 
 @_each_finding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 from tests.e2e.differential.api import Object
@@ -13,22 +14,34 @@ _LOCAL, _MADE, _COUNTED_CLASS, _NOW = "local", "made", "counted", "now"
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
+class Climate(Enum):
+    """What is scarce about storage in a cluster."""
+
+    ANYTHING = "anything"
+    ATTACHMENTS = "attachments"
+    """Nodes take few volumes, and any volume may be anywhere."""
+    ZONES = "zones"
+    """Volumes are in zones by their labels alone."""
+
+
 def draw_storage(draw: Draw, nodes: list[Object]) -> Cluster:
     """Everything but the volumes that are written into pods."""
+    climate = draw.one(tuple(Climate))
     claims: list[Object] = []
     volumes = [
-        _volume(draw, f"free-{number}", draw.one((_LOCAL, _LOCAL, "")), nodes) for number in range(draw.number(0, 6))
+        _volume(draw, f"free-{number}", draw.one((_LOCAL, _LOCAL, "")), nodes, climate)
+        for number in range(draw.number(0, 6))
     ]
     for namespace in NAMESPACES[:2]:
         for number in range(draw.number(2, 8)):
-            claim = _claim(draw, f"claim-{number}", namespace)
-            if draw.chance(0.65):
+            claim = _claim(draw, f"claim-{number}", namespace, climate)
+            if draw.chance(0.65 if climate is Climate.ANYTHING else 0.9):
                 name = f"{namespace}-{number}"
                 claim["spec"]["volumeName"] = name
                 claim["metadata"]["annotations"] = _BOUND
                 claim["status"] = {"phase": "Bound"}
                 if draw.chance(0.95):
-                    volumes.append(_given(draw, name, claim, nodes))
+                    volumes.append(_given(draw, name, claim, nodes, climate))
             claims.append(claim)
     return {
         "storageclasses": [
@@ -42,7 +55,11 @@ def draw_storage(draw: Draw, nodes: list[Object]) -> Cluster:
             {"metadata": {"name": _COUNTED}, "spec": {"attachRequired": False, "storageCapacity": True}},
         ],
         "csistoragecapacities": [_capacity(draw, number) for number in range(draw.number(0, 3))],
-        "csinodes": [_csi_node(draw, node["metadata"]["name"]) for node in nodes if draw.chance(0.8)],
+        "csinodes": [
+            _csi_node(draw, node["metadata"]["name"], climate)
+            for node in nodes
+            if climate is Climate.ATTACHMENTS or draw.chance(0.8)
+        ],
         "persistentvolumes": volumes,
         "persistentvolumeclaims": claims,
     }
@@ -106,22 +123,26 @@ def _capacity(draw: Draw, number: int) -> Object:
     }
 
 
-def _csi_node(draw: Draw, name: str) -> Object:
+def _csi_node(draw: Draw, name: str, climate: Climate) -> Object:
     drivers = [
         {
             "name": driver,
             "nodeID": name,
             "topologyKeys": [ZONE],
-            **draw.maybe(0.8, "allocatable", lambda: {"count": draw.number(1, 2)}),
+            **draw.maybe(
+                1.0 if climate is Climate.ATTACHMENTS else 0.8, "allocatable", lambda: {"count": draw.one((1, 1, 2))}
+            ),
         }
-        for driver in draw.some((_DRIVER, _COUNTED), 1, 2)
+        for driver in draw.some((_DRIVER, _COUNTED), 2 if climate is Climate.ATTACHMENTS else 1, 2)
     ]
     return {"metadata": {"name": name}, "spec": {"drivers": drivers}}
 
 
-def _claim(draw: Draw, name: str, namespace: str) -> Object:
+def _claim(draw: Draw, name: str, namespace: str, climate: Climate) -> Object:
     storage_class = draw.one((_LOCAL, _LOCAL, _MADE, _MADE, _COUNTED_CLASS, _NOW))
     mode = draw.one(("ReadWriteOnce", "ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod", "ReadWriteOncePod"))
+    if climate is Climate.ATTACHMENTS:
+        mode = "ReadWriteMany"
     spec: Object = {
         "storageClassName": storage_class,
         "accessModes": [mode],
@@ -132,14 +153,17 @@ def _claim(draw: Draw, name: str, namespace: str) -> Object:
     return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
-def _volume(draw: Draw, name: str, storage_class: str, nodes: list[Object]) -> Object:
+def _volume(draw: Draw, name: str, storage_class: str, nodes: list[Object], climate: Climate) -> Object:
     spec: Object = {
         "storageClassName": storage_class,
         "capacity": {"storage": draw.one(("1Gi", "5Gi", "10Gi", "50Gi"))},
         "accessModes": draw.one((["ReadWriteOnce"], ["ReadWriteOnce", "ReadWriteMany"], ["ReadWriteOncePod"])),
-        "csi": {"driver": draw.one((_DRIVER, _DRIVER, _COUNTED)), "volumeHandle": name},
+        "csi": {
+            "driver": _DRIVER if climate is Climate.ATTACHMENTS else draw.one((_DRIVER, _DRIVER, _COUNTED)),
+            "volumeHandle": name,
+        },
     }
-    if draw.chance(0.3):
+    if climate is Climate.ANYTHING and draw.chance(0.5):
         key, values = draw.one(
             (
                 (ZONE, ["z1", "z2", "z3"]),
@@ -149,15 +173,16 @@ def _volume(draw: Draw, name: str, storage_class: str, nodes: list[Object]) -> O
         )
         expression = {"key": key, "operator": "In", "values": draw.some(values, 1, 3)}
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
-    labels = draw.maybe(0.75, ZONE, lambda: draw.one(("z1", "z2", "z3", "z1__z3"))) | draw.maybe(
+    zoned = {Climate.ANYTHING: 0.4, Climate.ATTACHMENTS: 0.0, Climate.ZONES: 1.0}[climate]
+    labels = draw.maybe(zoned, ZONE, lambda: draw.one(("z1", "z2", "z3", "z1__z3"))) | draw.maybe(
         0.5, "fast", lambda: "yes"
     )
     return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"phase": "Available"}}
 
 
-def _given(draw: Draw, name: str, claim: Object, nodes: list[Object]) -> Object:
+def _given(draw: Draw, name: str, claim: Object, nodes: list[Object], climate: Climate) -> Object:
     """A volume that belongs to the claim."""
-    volume = _volume(draw, name, claim["spec"]["storageClassName"], nodes)
+    volume = _volume(draw, name, claim["spec"]["storageClassName"], nodes, climate)
     metadata = claim["metadata"]
     reference = {"kind": "PersistentVolumeClaim", "namespace": metadata["namespace"], "name": metadata["name"]}
     return {**volume, "spec": {**volume["spec"], "claimRef": reference}, "status": {"phase": "Bound"}}
