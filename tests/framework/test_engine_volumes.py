@@ -35,7 +35,7 @@ from situate.plugins.dynamic_resources import DynamicResources
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.node_volume_limits import NodeVolumeLimits
 from situate.plugins.priority_sort import PrioritySort
-from situate.plugins.volume_binding import VolumeBinding
+from situate.plugins.volume_binding import StorageChanged, VolumeBinding
 from situate.plugins.volume_binding_args import VolumeBindingArgs
 from situate.plugins.volume_binding_progress import TIMED_OUT, Wait, progress
 from situate.plugins.volume_restrictions import VolumeRestrictions
@@ -396,6 +396,21 @@ def test_a_pod_of_more_importance_gets_the_claim_that_only_one_pod_may_use() -> 
     assert decision.post_filter is not None
     assert decision.post_filter.nominate == first.node
     assert [type(action).__name__ for action in decision.actions][:1] == ["Evict"]
+
+
+def test_a_node_whose_volume_was_taken_while_extenders_were_asked_is_not_taken_any_more() -> None:
+    """The filters have passed it, and Reserve is asked on a snapshot that came later."""
+    engine = engine_of(LOCAL, claim("one"), claim("two"), volume("disk", on=("a",)))
+    late = engine.cache.reader.read(pod("late", using("two")))
+    plugin = VolumeBinding()
+    prepared = plugin.pre_filter(late, engine.snapshot)
+    assert plugin.filter(prepared.state, late, engine.snapshot).passes[engine.snapshot.nodes.index["a"]]
+    placed(engine, pod("first", using("one")))
+    with pytest.raises(StorageChanged, match="node a has no volumes for pod default/late any more"):
+        plugin.reserve(late, "a", engine.snapshot)
+    tell_gone(engine, claim("two"))
+    status = plugin.reserve(late, "a", engine.snapshot).status
+    assert status.message == 'persistentvolumeclaim "two" not found'
 
 
 def test_what_if_shares_out_volumes_as_the_scheduler_would() -> None:

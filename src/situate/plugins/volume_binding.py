@@ -40,6 +40,10 @@ _SHORT: Final = "node(s) did not have enough free storage"
 _MISSING: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 
+class StorageChanged(Exception):
+    """What was decided on is not so any more; the pod is to be tried again soon."""
+
+
 class VolumeBinding:
     """Refuses nodes for all that is wrong there; no preemption helps."""
 
@@ -89,15 +93,22 @@ class VolumeBinding:
         return any(volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in pod.volumes)
 
     def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:
-        """The volumes that the pod's claims get on the node, and the claims for which one is made there."""
+        """The volumes that the pod's claims get on the node, and the claims for which one is made there.
+
+        `StorageChanged` if the node has been chosen for what is not so any more: extenders take their time.
+        """
         if not self.reserves(pod):
             return RESERVED
         storage = snapshot.catalog.storage
         claims = pod_claims(pod, storage)
-        index = snapshot.nodes.index.get(node)
-        if isinstance(claims, Status) or index is None or not claims.delayed:
+        if isinstance(claims, Status):
+            return Reserved(claims)
+        if not claims.delayed:
             return RESERVED
         found = find_volumes(claims, storage, snapshot.nodes)
+        index = snapshot.nodes.index.get(node)
+        if index is None or not found.passes[index]:
+            raise StorageChanged(f"node {node} has no volumes for pod {pod} any more")
         given = [(match.claim, match.at(index)) for match in found.matches]
         return Reserved(
             storage=Reservation(
