@@ -1,0 +1,124 @@
+"""`situate run` with a scheduler, on the embedded server: processes of their own, and no Kubernetes."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from situate.cli.main import app
+from tests.cli.processes import KUBECTL, call, process
+from tests.controlplane.process import Process
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.xdist_group("cli-scheduler")  # one server for all of them
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "scheduler" / "situate.yaml"
+
+
+class Playground:
+    def __init__(self, folder: Path, kubeconfig: Path, file: Path, scheduler: Process) -> None:
+        self.folder = folder
+        self.kubeconfig = kubeconfig
+        self.file = file
+        self.scheduler = scheduler
+
+    def kubectl(self, *arguments: str, given: str = "") -> str:
+        done = call(self.folder, str(KUBECTL), "--kubeconfig", str(self.kubeconfig), *arguments, given=given)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Of the scheduler's log."""
+        assert self.scheduler.running, self.scheduler.tail(60)
+        text = self.scheduler.log.read_text()
+        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+    def said(self, message: str) -> list[dict[str, Any]]:
+        return [line for line in self.lines() if line["message"] == message]
+
+    def asked(self, path: str) -> str:
+        """What the scheduler's own server answers."""
+        port = eventually("its server listens", lambda: self.said("health server listens"))[0]["port"]
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    folder = tmp_path_factory.mktemp("scheduler")
+    kubeconfig, file = folder / "kubeconfig", folder / "situate.yaml"
+    file.write_text(EXAMPLE.read_text() + "health: {address: '127.0.0.1:0'}\n")
+    server = process(
+        folder, "embedded", "embedded", "--port", "0", "--nodes", "2", "--write-kubeconfig", str(kubeconfig)
+    )
+    scheduler = process(folder, "scheduler", "run", "-f", str(file), "--kubeconfig", str(kubeconfig))
+    server.start()
+    try:
+        eventually("the server answers", kubeconfig.exists)
+        scheduler.start()
+        yield Playground(folder, kubeconfig, file, scheduler)
+    finally:
+        scheduler.stop(timeout_s=30)
+        server.stop(timeout_s=30)
+
+
+def pod(name: str, cpu: str) -> str:
+    container = {"name": "c", "image": "example.com/c:1", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"schedulerName": "situate", "containers": [container]}
+    return yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+
+
+def test_pods_are_placed_and_told_about(playground: Playground) -> None:
+    playground.kubectl("apply", "-f", "-", given=pod("web", "100m") + "---\n" + pod("huge", "500"))
+    playground.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=120s")
+    described = eventually(
+        "huge is told why",
+        lambda: playground.kubectl("describe", "pod", "huge"),
+        lambda text: "FailedScheduling" in text,
+    )
+    assert "0/2 nodes are available: 2 Insufficient cpu." in described
+    assert playground.asked("/readyz") == "ok"
+    metrics = playground.asked("/metrics")
+    assert 'scheduler_schedule_attempts_total{profile="situate",result="scheduled"} 1.0' in metrics
+    assert 'scheduler_pending_pods{queue="unschedulable"} 1.0' in metrics
+    assert 'situate_leading{lease="default/scheduler"} 1.0' in metrics
+
+
+def test_what_takes_a_restart_is_said(playground: Playground) -> None:
+    changed = playground.file.read_text().replace("schedulerName: situate", "schedulerName: other")
+    playground.file.write_text(changed)
+    eventually(
+        "it is said", lambda: playground.said("settings of the scheduler have changed; restart to take them over")
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "path"),
+    [
+        pytest.param("{profile: []}", "scheduler.profile", id="unknown field"),
+        pytest.param(
+            "{profiles: [{plugins: {filter: {enabled: [{name: NodeNam}]}}}]}",
+            "scheduler.profiles[0].plugins.filter.enabled[0].name",
+            id="unknown plugin",
+        ),
+        pytest.param("{configuration: kube.yaml}", "scheduler.configuration kube.yaml", id="a file that is not there"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["run", "check --offline", "manifests"])
+def test_a_mistake_is_told_with_its_path(tmp_path: Path, verb: str, section: str, path: str) -> None:
+    file = tmp_path / "situate.yaml"
+    file.write_text(f"apiVersion: situate.dev/v1alpha1\nkind: Situate\nscheduler: {section}\n")
+    result = CliRunner().invoke(app, [*verb.split(), "-f", str(file)])
+    assert result.exit_code == 2, result.output
+    assert f"situate.yaml: {path}" in result.output
