@@ -7,14 +7,16 @@ import json
 import os
 import re
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from situate.cli.main import app
 from situate.objects.resources import PODS
 from situate.scheduler.recording import BadRecording, Bound, Entry, Seen, Synced
 from situate.scheduler.recording_files import read_recording
@@ -65,9 +67,9 @@ class Playground:
         return path
 
     def situate(self, *arguments: str) -> tuple[int, Any]:
-        done = call(self.folder, sys.executable, "-m", "situate", "scheduler", *arguments, "-o", "json")
-        assert done.stdout, done.stderr
-        return done.returncode, json.loads(done.stdout)
+        result = CliRunner().invoke(app, ["scheduler", *arguments, "-o", "json"])
+        assert result.stdout, result.stderr
+        return result.exit_code, json.loads(result.stdout)
 
     def live(self, *arguments: str) -> tuple[int, Any]:
         return self.situate(*arguments, "--kubeconfig", str(self.kubeconfig))
@@ -156,10 +158,14 @@ def test_a_full_part_is_put_aside_and_the_next_stands_alone(playground: Playgrou
     file = playground.folder / "parts.jsonl"
     with running(playground.record(str(file), "--max-size", "1Ki", "--keep", "1", "--for", "60s")) as recorder:
         eventually("it has listed", lambda: _synced(file))
-        playground.apply(a_pod("one", "100m"))
-        eventually("there is a second part", file.with_name("parts.jsonl.1").exists)
-        eventually("it has listed again", lambda: _synced(file))
-        recorder.kill()
+        number = 0
+        while not file.with_name("parts.jsonl.1").exists():
+            number += 1
+            assert number < 50, "so many pods do not fill a part of 1 KiB"
+            playground.apply(a_pod(f"filling-{number}", "10m"))
+            eventually("it is placed", partial(playground.node_of, f"filling-{number}"))
+        os.kill(recorder.pid, signal.SIGTERM)
+        eventually("it has ended", lambda: not recorder.running)
     for path in (file, file.with_name("parts.jsonl.1")):
         assert any(isinstance(each, Seen) and each.type == "LISTED" for each in read_recording(path).entries)
 

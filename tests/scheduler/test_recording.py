@@ -104,6 +104,17 @@ def test_parts_are_put_aside_and_the_oldest_is_gone(tmp_path: Path) -> None:
     assert parts == {"day": b"", "day.1": b"part 3, more\n", "day.2": b"part 2, more\n"}
 
 
+def test_a_part_has_room_for_changes_however_long_its_listing_is(tmp_path: Path) -> None:
+    file = RecordingFile(tmp_path / "day", 10, 1)
+    file.write(b"a listing of some length\n")
+    assert file.full
+    file.listed()
+    assert not file.full
+    file.write(b"as much in changes after it\n")
+    assert file.full
+    file.close()
+
+
 def test_what_has_the_name_already_is_put_aside(tmp_path: Path) -> None:
     path = tmp_path / "day"
     path.write_bytes(b"yesterday")

@@ -143,6 +143,7 @@ class Recorder:
             for each in store.list():
                 self._file.write(seen_line(0.0, "LISTED", essential(resource, each.content)))
         self._file.write(synced_line(0.0))
+        self._file.listed()
         self._file.flush()
 
     def _now(self) -> float:

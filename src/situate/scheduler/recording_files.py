@@ -29,7 +29,7 @@ class RecordingFile:
         self.path = path
         self.written = 0
         """Bytes of this part before compression."""
-        self._most_bytes = most_bytes
+        self._most_bytes = self._limit = most_bytes
         self._parts = parts
         if path.exists():
             self._put_aside()
@@ -41,7 +41,11 @@ class RecordingFile:
 
     @property
     def full(self) -> bool:
-        return self.written >= self._most_bytes
+        return self.written >= self._limit
+
+    def listed(self) -> None:
+        """All that there was is in the part, and what changes follows: for that there is as much room, at least."""
+        self._limit = max(self._most_bytes, 2 * self.written)
 
     def flush(self) -> None:
         """What was written up to now can be read, whatever happens to the process."""
@@ -52,7 +56,7 @@ class RecordingFile:
         self._file.close()
         self._put_aside()
         self._file = self._opened()
-        self.written = 0
+        self.written, self._limit = 0, self._most_bytes
 
     def close(self) -> None:
         self._file.close()
