@@ -43,7 +43,6 @@ from situate.framework.relaxations import (
     with_priority,
 )
 from situate.framework.resources import CPU, EPHEMERAL, HUGE_PAGES, MEMORY, PODS
-from situate.framework.snapshot import Snapshot
 from situate.framework.verdict import Indices, Mask
 from situate.objects.nodes import Taint
 from situate.objects.pods import Pod, Toleration, TopologySpreadConstraint
@@ -100,6 +99,8 @@ def least_change(explanation: Explanation) -> LeastChange:
     question = explanation.question
     if not question.snapshot.count:
         return LeastChange()
+    # columns of its own: what is worked out for changed nodes is nothing to the engine at work
+    explanation = replace(explanation, question=replace(question, snapshot=question.snapshot.branch()))
     changes = tuple(_single(explanation))
     if changes:
         return LeastChange(changes)
@@ -443,11 +444,7 @@ def _passing(question: Question) -> Mask:
 
 def _over(question: Question, table: NodeTable) -> Question:
     """The same pods on changed nodes."""
-    return replace(question, snapshot=_on(question.snapshot, table))
-
-
-def _on(snapshot: Snapshot, table: NodeTable) -> Snapshot:
-    return snapshot.branch().with_changed_nodes(table)
+    return replace(question, snapshot=question.snapshot.with_changed_nodes(table))
 
 
 def _counted(number: int, what: str) -> str:
