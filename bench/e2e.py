@@ -100,7 +100,6 @@ OUR_SETTINGS: dict[str, Any] = {
     "scheduler": {
         "profiles": [{"schedulerName": "default-scheduler"}],
         "client": {"qps": QPS, "burst": QPS},
-        "callsInFlight": IN_FLIGHT,
     },
 }
 

@@ -51,7 +51,7 @@ from situate.vpod.controller.reporting import VPodMetrics
 
 _ELECTION_QPS = 20.0
 """Of each client for Leases and Events: work never uses up what leadership depends on."""
-_WRITERS, _WRITERS_OF_MANY = 4, 48
+_WRITERS, _WRITERS_OF_MANY = 4, 32
 """Events that are written at a time, without and with a scheduler."""
 _MANY_EVENTS = 50_000
 """Events that may wait where each binding brings one."""

@@ -58,7 +58,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """Decides beside another scheduler of the same name, and writes nothing."""
     shadow_events: bool = False
     """With `shadow`: an Event on each pod for which it would have chosen differently."""
-    calls_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 48
+    calls_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 32
     """Bindings and conditions that are under way at a time."""
     client: ClientRate = ClientRate()
 
