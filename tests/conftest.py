@@ -88,6 +88,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=turn)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have recorded as their `table` is shown at the end, whichever process ran them."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "table" and getattr(report, "when", "") == "call":
+                    terminalreporter.write_line(str(value))
+
+
 def _check_groups(items: list[pytest.Item]) -> None:
     """xdist writes groups into the ids of tests; a pytest that does not let it would tear them apart without a word."""
     for item in items:
