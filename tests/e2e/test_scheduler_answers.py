@@ -1,4 +1,6 @@
-"""A shadow beside the real kube-scheduler: every one of its choices is among the best, and nothing is written."""
+"""Answers beside the real kube-scheduler: each of its choices is among the best, its sentence is ours, and the least
+change is one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from situate.cli.main import app
 from tests.cli.processes import environment
 from tests.controlplane.plane import ControlPlane, Options
 from tests.waiting import WITHIN_S, eventually
@@ -28,7 +32,10 @@ def plane(start_control_plane: Callable[[Options], ControlPlane]) -> ControlPlan
         # nodes stay as they are made: nobody here would take away the taint of a new one
         "kube-apiserver": ("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",),
     }
-    return start_control_plane(Options(scheduler=True, flags=flags))
+    made = start_control_plane(Options(scheduler=True, flags=flags))
+    for number in range(6):
+        made.request("POST", "/api/v1/nodes", a_node(number))
+    return made
 
 
 def a_node(number: int) -> dict[str, Any]:
@@ -82,8 +89,6 @@ def test_the_real_kube_scheduler_chooses_nothing_that_a_shadow_cannot_explain(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     kubeconfig = plane.kubeconfig()
-    for number in range(6):
-        plane.request("POST", "/api/v1/nodes", a_node(number))
     command = (sys.executable, "-m", "situate", "scheduler", "shadow", "--pods", str(PODS), "-o", "json")
     with (tmp_path / "told").open("w+") as told, (tmp_path / "said").open("w+") as said:
         shadow = subprocess.Popen(
@@ -105,3 +110,28 @@ def test_the_real_kube_scheduler_chooses_nothing_that_a_shadow_cannot_explain(
     assert [each for each in found["pods"] if not each["agrees"]] == []
     assert (code, found["remarks"]) == (0, [])
     assert found["counts"]["same"] + found["counts"]["equally good"] == PODS
+
+
+def test_the_least_change_makes_the_real_kube_scheduler_place_the_pod(plane: ControlPlane) -> None:
+    path = "/api/v1/namespaces/default/pods/large"
+    requests = {"cpu": "9", "memory": "64Mi"}
+    container = {"name": "main", "image": "none", "resources": {"requests": requests}}
+    metadata = {"name": "large"}
+    plane.request(
+        "POST",
+        "/api/v1/namespaces/default/pods",
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}},
+    )
+    conditions = eventually("it is refused", lambda: plane.request("GET", path)["status"].get("conditions"))
+    result = CliRunner().invoke(
+        app, ["scheduler", "explain", "large", "--kubeconfig", str(plane.kubeconfig()), "-o", "json"]
+    )
+    told = json.loads(result.stdout)
+    assert conditions[0]["message"].startswith(told["message"])
+    room = next(each for each in told["changes"] if each["kind"] == "room")
+    assert set(room["room"]) == {"cpu"}
+    node = plane.request("GET", f"/api/v1/nodes/{room['node']}")
+    had = int(node["status"]["allocatable"]["cpu"])
+    node["status"]["allocatable"]["cpu"] = f"{1000 * had + room['room']['cpu']}m"
+    plane.request("PUT", f"/api/v1/nodes/{room['node']}/status", node)
+    assert eventually("it is placed", lambda: plane.request("GET", path)["spec"].get("nodeName")) == room["node"]
