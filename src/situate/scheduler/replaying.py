@@ -23,6 +23,7 @@ from situate.framework.cycle import PluginFailed
 from situate.framework.decisions import Asked, Decision, Failed, Placed, Refused
 from situate.framework.engine import Engine
 from situate.framework.explaining import Question
+from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
 from situate.objects.meta import KubernetesObject
 from situate.objects.nodes import Node
@@ -334,7 +335,7 @@ class _Player:
         match decision:
             case Placed(_, node):
                 if node != theirs:
-                    story.comparison = self._compared(info.pod, theirs)
+                    story.comparison = self._compared_before(info, theirs)
                 story.here, story.here_at, story.problem = node, self.now, ""
                 self.waiting_here.discard(info.uid)
                 self.here.engine.bound(decision)
@@ -346,6 +347,16 @@ class _Player:
                 story.problem = error
             case _:
                 story.problem = "a plugin holds it"
+
+    def _compared_before(self, info: PodInfo, theirs: str) -> Comparison | None:
+        """On the cluster without the pod that was just placed: taken out and put back, which costs no copy of it."""
+        cache = self.here.engine.cache
+        known = cache.remove_pod(info.uid)
+        assert known is not None
+        try:
+            return self._compared(info.pod, theirs)
+        finally:
+            cache.assume(known.info, known.node)
 
     def _compared(self, pod: Pod, theirs: str) -> Comparison | None:
         try:
