@@ -174,9 +174,10 @@ class Chooser:
         everything = Prepared(
             {**known.states, **prepared.states}, known.unfiltered.union(prepared.skipped, unheard), prepared.only
         )
-        for _, verdict in cycle.with_promised(self._profile, pod, snapshot, everything, nominations, passes):
-            if not verdict.passes.all():
-                passes = passes & verdict.passes
+        crowded = cycle.crowded(self._profile, pod, snapshot, everything, nominations, passes)
+        if len(crowded):
+            passes = passes.copy()
+            passes[crowded] = False
         return passes
 
 

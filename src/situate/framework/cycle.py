@@ -212,6 +212,27 @@ def with_promised(
     ]
 
 
+def crowded(
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, nominations: Nominations, passes: Mask
+) -> Indices:
+    """Those of the nodes that pass where the pods that they are promised to leave no room."""
+    if not (isinstance(nominations, Promised) and _looks_at_amounts(profile, pod, prepared)):
+        fits = np.ones(snapshot.count, dtype=np.bool_)
+        for _, verdict in with_promised(profile, pod, snapshot, prepared, nominations, passes):
+            fits &= verdict.passes
+        return np.flatnonzero(~fits)
+    nodes = nominations.nodes
+    nodes = nodes[passes[nodes]]
+    if not len(nodes):
+        return nodes
+    laden = snapshot.with_promised(nominations, nodes)
+    fits = np.ones(len(nodes), dtype=np.bool_)
+    for plugin in _asked(profile, prepared):
+        if getattr(plugin, "reads", Reads.CLUSTER) is Reads.LOAD:  # others do not change their minds for these pods
+            fits &= call(plugin, "Filter", plugin.filter, prepared.states.get(plugin.name), pod, laden).passes
+    return nodes[~fits]
+
+
 def _looks_at_amounts(profile: Profile, pod: PodInfo, prepared: Prepared) -> bool:
     """Whether amounts and numbers are all that other pods on a node mean to this one."""
     return not (pod.template.host_ports or profile.allot) and all(
