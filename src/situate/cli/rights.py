@@ -24,7 +24,8 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
         from situate.scheduler.permissions import permissions as scheduler_permissions
 
         setup = require_setup(settings, file)
-        lease = None if setup.election is None else setup.election.lease(leases)
+        # a shadow writes nothing that two of them could undo for each other, and stands for no election
+        lease = None if setup.shadow or setup.election is None else setup.election.lease(leases)
         found.update(dict.fromkeys(scheduler_permissions(lease, shadow=setup.shadow, allots=setup.allots)))
     return tuple(found)
 
