@@ -41,7 +41,7 @@ def place_run(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapsho
     reached = np.minimum.accumulate(totals, axis=1).ravel()
     order = np.argsort(-reached, kind="stable")[:count]
     order = order[reached[order] > INFEASIBLE]
-    end = _end(order, totals, depth, _decisive(known)[nodes])
+    end = _end(order, totals, depth, _decisive(known, nodes))
     return nodes[order[:end] // depth]
 
 
@@ -50,7 +50,7 @@ def _candidates(known: PodClass, count: int) -> Indices:
 
     A node is not chosen before all that were better from the start have been: those are enough.
     """
-    nodes = np.flatnonzero(known.passes)
+    nodes = known.feasible
     if count >= len(nodes):
         return nodes
     ranked = np.argsort(-known.total[nodes].astype(np.int16), kind="stable")[:count]
@@ -73,14 +73,15 @@ def _totals(
     return totals
 
 
-def _decisive(known: PodClass) -> Mask:
-    """(nodes,): whether the class's normalized scores may change once this node will not do any more."""
-    decisive = np.zeros(len(known.passes), dtype=np.bool_)
+def _decisive(known: PodClass, nodes: Indices) -> Mask:
+    """For each of these nodes, whether the class's normalized scores may change once it will not do any more."""
+    decisive = np.zeros(len(nodes), dtype=np.bool_)
     for each in known.relative:
         if each.changes:
-            return np.ones(len(known.passes), dtype=np.bool_)
+            return np.ones(len(nodes), dtype=np.bool_)
         if each.extremes is not None and each.extremes[0] != each.extremes[1]:
-            decisive |= (each.raw == each.extremes[0]) | (each.raw == each.extremes[1])
+            raw = each.raw.take(nodes)
+            decisive |= (raw == each.extremes[0]) | (raw == each.extremes[1])
     return decisive
 
 
