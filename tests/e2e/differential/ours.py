@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from situate.framework.actions import Evict, Nominate
+from situate.framework.actions import Evict
 from situate.framework.configuration import KubeSchedulerConfiguration
 from situate.framework.cycle import Feasibility, Nominations, find_feasible, scores_by_plugin
 from situate.framework.decisions import Asked, Decision, Failed, Placed, Refused
@@ -48,8 +48,6 @@ class Answer:
     """The node that is to be made free."""
     victims: frozenset[str]
     """Pods, as `namespace/name`, that have to leave it."""
-    withdrawn: frozenset[str]
-    """Uids of pods that lose what they were promised."""
     feasible: int
     narrowing: frozenset[str]
     """Plugins to which some node belongs that will not do."""
@@ -174,14 +172,13 @@ class Ours:
         promised = index.get(inquiry.pod.nominated)
         if promised is not None and found.passes[promised]:
             best, deciding = {int(np.searchsorted(nodes, promised))}, frozenset()
-        nominated, evictions, withdrawn = _consequences(decision)
+        nominated, evictions = _consequences(decision)
         return Answer(
             best=frozenset(names[nodes[place]] for place in best),
             chosen=decision.node if isinstance(decision, Placed) else "",
             message=_message(decision),
             nominated=nominated,
             victims=evictions,
-            withdrawn=withdrawn,
             feasible=len(nodes),
             narrowing=diagnosis.rejectors,
             rejecting=frozenset() if len(nodes) else diagnosis.rejectors,
@@ -216,14 +213,13 @@ def _message(decision: Decision | Asked) -> str:
             return ""
 
 
-def _consequences(decision: Decision | Asked) -> tuple[str, frozenset[str], frozenset[str]]:
-    """The node to be made free, victims by name, and by uid whoever loses a promise."""
+def _consequences(decision: Decision | Asked) -> tuple[str, frozenset[str]]:
+    """The node to be made free, and victims by name."""
     if not isinstance(decision, Refused):
-        return "", frozenset(), frozenset()
+        return "", frozenset()
     nominated = decision.post_filter.nominate if decision.post_filter is not None else None
     victims = frozenset("/".join(action.pod) for action in decision.actions if isinstance(action, Evict))
-    withdrawn = frozenset(action.uid for action in decision.actions if isinstance(action, Nominate))
-    return nominated or "", victims, withdrawn
+    return nominated or "", victims
 
 
 def _refused(diagnosis: Diagnosis) -> dict[str, list[str]]:
