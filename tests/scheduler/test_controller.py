@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code, Status
 from situate.framework.verdict import Verdict, pass_all
 from situate.scheduler.configuration import SchedulerSettings
+from situate.testing.processes import ProcessState
 from situate.testing.scheduler.world import default_setup
 from tests.scheduler.stage import PODS_PATH, Answer, Stage, stage, with_plugins
 
@@ -351,3 +353,16 @@ def test_a_pod_that_is_held_for_too_long_is_refused_and_its_room_free() -> None:
         assert ours.condition("web")["reason"] == "Unschedulable"
         waited = sample(ours, "scheduler_permit_wait_duration_seconds_sum", result="Unschedulable")
         assert waited == pytest.approx(2.0, abs=1.1)
+
+
+def test_without_election_it_leads_at_once_and_ends_in_order() -> None:
+    """`leaderElect: false` of a KubeSchedulerConfiguration."""
+    setup = replace(default_setup(), election=None)
+    with stage(setup) as ours:
+        ours.create("web")
+        ours.wait_bound("web")
+        (member,) = ours.world.members
+        member.process.loop.call_soon_threadsafe(member.controller.stop)
+        ours.let_pass(10)
+        assert member.process.state is ProcessState.ENDED
+        assert member.process.failure() is None

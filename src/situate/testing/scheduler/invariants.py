@@ -78,6 +78,8 @@ class Watchdog:
             self._breach = self._breach or breach
 
     def _writer_leads(self, request: Request, identity: Identity) -> None:
+        if self._world.setup.election is None:
+            return
         leases = [
             each for each in self._world.objects("leases.coordination.k8s.io") if each["metadata"]["name"] == LEASE
         ]
