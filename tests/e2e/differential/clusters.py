@@ -50,6 +50,13 @@ def _namespace(draw: Draw, name: str) -> Object:
     return {"metadata": {"name": name, "labels": draw.maybe(0.8, "team", lambda: draw.one("xy"))}}
 
 
+def changed_nodes(draw: Draw, cluster: Cluster) -> list[Object]:
+    """Some of the nodes as they are later, and now and then a new one."""
+    count = len(cluster["nodes"])
+    numbers = sorted(draw.some(range(count), 1, count // 2 + 1)) + ([count] if draw.chance(0.4) else [])
+    return [_node(draw, number, 0.1) for number in numbers]
+
+
 def _node(draw: Draw, number: int, lively: float) -> Object:
     name = f"node-{number}"
     labels = {"kind": draw.one("aabc"), "gen": draw.one(("1", "2", "3", "x"))}

@@ -107,9 +107,13 @@ class Ours:
         self._known: dict[tuple[str, str], Any] = {}
         self._keep(cluster, CATALOGED)
         for node in cluster["nodes"]:
-            self._engine.set_node(decode(NODES, json.dumps(node).encode()), self._now)
+            self.set_node(node)
         for pod in cluster["pods"]:
             self.set_pod(pod)
+
+    def set_node(self, node: Object) -> None:
+        """A node is new, or has changed."""
+        self._engine.set_node(decode(NODES, json.dumps(node).encode()), self._now)
 
     def set_pod(self, pod: Object) -> None:
         """A pod is new, or has changed."""

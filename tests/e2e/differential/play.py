@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.e2e.differential.api import Object
-from tests.e2e.differential.clusters import claims_of, draw_cluster, started
+from tests.e2e.differential.clusters import changed_nodes, claims_of, draw_cluster, started
 from tests.e2e.differential.comparing import counted, differences, victims_differ
 from tests.e2e.differential.drawing import Draw
 from tests.e2e.differential.objects import Cluster, key_of
@@ -16,6 +16,8 @@ from tests.e2e.differential.pods import INCOMING, Theme, draw_pod
 from tests.e2e.differential.theirs import Change, KubeScheduler, Theirs, decided, told_of, waits_for_volumes
 
 PODS_EACH = 50
+_EVERY = 4
+"""One cluster in so many changes half-way."""
 _LATER = 36_000
 """Seconds after the first pods in place have started."""
 
@@ -63,6 +65,8 @@ def play(seed: int, scheduler: KubeScheduler, pods: int = PODS_EACH) -> Played:
     life = _Life(seed, scheduler, cluster)
     gated: Object | None = None
     for number in range(pods):
+        if number == pods // 2 and seed % _EVERY == 0 and gated is None:
+            life.change_nodes(changed_nodes(draw, cluster))
         theme = draw.one(INCOMING)
         pod = draw_pod(draw, f"pod-{number}", theme, claims_of(cluster))
         if theme is Theme.GATES:
@@ -91,6 +95,17 @@ class _Life:
         self._ours = Ours(self._cluster)
         self._begun = _LATER
         """When the last pod has started, in seconds."""
+
+    def change_nodes(self, nodes: list[Object]) -> None:
+        """Our engine hears of it as of any change; kube-scheduler starts anew."""
+        promised = [pod for pod in self._pods.values() if pod["status"].get("nominatedNodeName") and not decided(pod)]
+        changed, reminded = self._scheduler.change_nodes(nodes, promised)
+        known = {node["metadata"]["name"]: node for node in (*self._cluster["nodes"], *changed)}
+        self._cluster = {**self._cluster, "nodes": list(known.values())}
+        for node in changed:
+            self._ours.set_node(node)
+        for pod in reminded:
+            self._see(Change(pod, gone=False))
 
     def post(self, pod: Object) -> str:
         """Its uid."""

@@ -127,6 +127,25 @@ class KubeScheduler:
             for pod in pods
         ]
 
+    def change_nodes(self, nodes: list[Object], promised: list[Object]) -> tuple[list[Object], list[Object]]:
+        """Nodes change, or come, while it does not run; they, and the promised pods, as the server has them then."""
+        self._plane.component(SCHEDULER).kill()
+        changed = [self._put(node) for node in nodes]
+        self._plane.start_component(SCHEDULER)
+        if promised:
+            self.delete(self._await(self.post(_HOMELESS)))  # see _promised: they have to change for it, somehow
+        return changed, [self.change(pod, {"metadata": {"labels": {"reminded": "yes"}}}) for pod in promised]
+
+    def _put(self, node: Object) -> Object:
+        path = NODES.path_of(node)
+        try:
+            self._api.send("PUT", path, node)
+        except Refused as refused:
+            if refused.status != HTTPStatus.NOT_FOUND:
+                raise
+            self._api.send("POST", NODES.path(), node)
+        return self._api.send("PUT", f"{path}/status", node)
+
     def ask(self, cluster: Cluster, pod: Object) -> Theirs:
         """What it does about one pod in a cluster."""
         self.begin(cluster)
