@@ -41,7 +41,7 @@ from situate.plugins.node_resources_fit import (
     ShapePoint,
 )
 from situate.plugins.node_unschedulable import NodeUnschedulable
-from situate.plugins.pod_topology_spread import PodTopologySpread
+from situate.plugins.pod_topology_spread import PodTopologySpread, SpreadState
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from situate.plugins.taint_toleration import TaintToleration
 from tests.plugins.twins import (
@@ -221,21 +221,35 @@ def test_a_state_with_a_pod_added_or_removed_is_the_state_of_that_cluster(name: 
     vectors = Vectors.of(world)
     info = vectors.read(pod)
     start = plugin.pre_filter(info, vectors.snapshot)
-    if start.state is None:
+    if start.state is None or any(not rule.constraint.selector.requirements for rule in _rules(start.state)):
         return
     _, stranger = random_case(seed, len(world.nodes), 0)
     index = seed % len(world.nodes)
-    stranger = named(stranger, "stranger", world.nodes[index])
+    stranger = _staying(named(stranger, "stranger", world.nodes[index]))
     other = vectors.read(stranger)
     added = plugin.add_pod(start.state, info, other, index, vectors.snapshot)
     assert vectors.filter_with(plugin, added, info) == by_twin(twin, pod, world.with_pods(stranger))
     restored = plugin.remove_pod(added, info, other, index, vectors.snapshot)
     assert vectors.filter_with(plugin, restored, info) == by_twin(twin, pod, world)
-    if world.pods:
-        gone = world.pods[seed % len(world.pods)]
+    staying = [each for each in world.pods if each.metadata.deletion_timestamp is None]
+    if staying:
+        gone = staying[seed % len(staying)]
         at = vectors.snapshot.nodes.index[gone.spec.node_name]
         removed = plugin.remove_pod(start.state, info, vectors.read(gone), at, vectors.snapshot)
         assert vectors.filter_with(plugin, removed, info) == by_twin(twin, pod, world.without(gone))
+
+
+def _rules(state: Any) -> tuple[Any, ...]:
+    """Of PodTopologySpread, which as upstream adds and removes what an empty selector means, and never counts it.
+
+    The same with pods that are terminating: neither is asked about here.
+    """
+    return state.rules if isinstance(state, SpreadState) else ()
+
+
+def _staying(pod: Pod) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=None)
+    return msgspec.structs.replace(pod, metadata=metadata)
 
 
 @given(worlds(), st.lists(st.integers(0, 2**32 - 1), max_size=6))

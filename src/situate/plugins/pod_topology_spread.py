@@ -78,17 +78,17 @@ class PodTopologySpread:
         return PreFiltered(state=SpreadState(rules.hard, tuple(snapshot.tally(rule.question) for rule in rules.hard)))
 
     def add_pod(self, state: SpreadState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> SpreadState:  # noqa: ARG002
-        return _moved(state, other, node, 1)
+        return _moved(state, pod, other, node, 1)
 
     def remove_pod(
         self,
         state: SpreadState,
-        pod: PodInfo,  # noqa: ARG002
+        pod: PodInfo,
         other: PodInfo,
         node: int,
         snapshot: Snapshot,  # noqa: ARG002
     ) -> SpreadState:
-        return _moved(state, other, node, -1)
+        return _moved(state, pod, other, node, -1)
 
     def filter(self, state: SpreadState, pod: PodInfo, snapshot: Snapshot) -> Verdict:
         """By the first constraint that is not met: unresolvable where its key is missing, else unschedulable."""
@@ -180,14 +180,18 @@ class PodTopologySpread:
         return nodes.plan((self, template, id(selector)), build)
 
 
-def _moved(state: SpreadState, other: PodInfo, node: int, sign: int) -> SpreadState:
-    """The state after a pod has come to the node, or gone."""
+def _moved(state: SpreadState, pod: PodInfo, other: PodInfo, node: int, sign: int) -> SpreadState:
+    """The state after a pod has come to the node, or gone.
+
+    As upstream (filtering.go updateWithPod) also one that is terminating, or that an empty selector means, although
+    neither was counted before.
+    """
     counts = list(state.counts)
     for number, rule in enumerate(state.rules):
-        weight = rule.question.weight(other)
-        if weight and rule.counts_at(node):
+        meant = other.namespace == pod.namespace and rule.constraint.selector.matches(other.labels)
+        if meant and rule.counts_at(node):
             changed = counts[number].copy()
-            changed[rule.domains.of_node[node]] += sign * weight
+            changed[rule.domains.of_node[node]] += sign
             counts[number] = changed
     return SpreadState(state.rules, tuple(counts))
 
