@@ -136,4 +136,26 @@ FINDINGS = (
             ),
         ),
     ),
+    Finding(
+        "an empty selector of a spread constraint counts no pod but those of promises (filtering.go updateWithPod)",
+        (_node("a", **{"kubernetes.io/hostname": "a"}),),
+        _pod(
+            preemptionPolicy="Never",
+            topologySpreadConstraints=[
+                {
+                    "maxSkew": 1,
+                    "minDomains": 2,
+                    "topologyKey": "kubernetes.io/hostname",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {},
+                }
+            ],
+        ),
+        Theirs(
+            "",
+            "0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints. "
+            "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.",
+        ),
+        (_pod("promised", status={"nominatedNodeName": "a"}, schedulingGates=[{"name": "example.com/later"}]),),
+    ),
 )
