@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from situate.runtime.startup import collector_paused, run_process
+from situate.runtime.startup import COLLECT_AFTER, collector_paused, run_process
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +26,15 @@ def test_pauses_and_freezes_and_leaves_the_setting_as_it_was(enabled: bool) -> N
         assert gc.get_freeze_count() > 1000
     finally:
         gc.enable()
+
+
+def test_a_process_collects_seldom_and_leaves_the_setting_as_it_was() -> None:
+    async def threshold() -> tuple[int, int, int]:
+        return gc.get_threshold()
+
+    before = gc.get_threshold()
+    assert run_process(threshold()) == COLLECT_AFTER != before
+    assert gc.get_threshold() == before
 
 
 def test_a_process_runs_on_the_loop_of_the_extra_where_it_is_installed() -> None:
