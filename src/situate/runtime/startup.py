@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 COLLECT_AFTER: Final = (50_000, 20, 50)
 """`gc.set_threshold`: what these processes make by the thousand each second lives shortly and holds no cycles. With
-Python's own threshold of 700 the collector took a seventh of what a binding costs."""
+Python's own threshold of 700 the collector took a tenth of what a binding costs."""
 
 
 def run_process(main: Coroutine[Any, Any, T]) -> T:
