@@ -36,7 +36,6 @@ from situate.cluster.controllers.pod_gc import PodGCController
 from situate.cluster.controllers.queue import Item, WorkQueue
 from situate.cluster.controllers.recorder import Recorder
 from situate.cluster.controllers.replicaset import ReplicaSetController
-from situate.cluster.controllers.scheduler import SchedulerController
 from situate.cluster.controllers.settings import MachinerySettings
 from situate.cluster.controllers.statefulset import StatefulSetController
 from situate.cluster.controllers.tables import EVENTS, PODS
@@ -88,6 +87,9 @@ class Machinery:
 
     def _all(self) -> Iterator[Controller]:
         """Every controller, in the order in which they are told of a change."""
+        # arrays are its business alone: a server without controllers, and every other user, is spared their import
+        from situate.cluster.controllers.scheduler import SchedulerController
+
         cluster = self.cluster
         yield StatefulSetController(cluster)
         yield DeploymentController(cluster)
