@@ -41,8 +41,9 @@ def _without_late_writes(loop: asyncio.AbstractEventLoop, context: dict[str, Any
 
     asyncio's own drops it without a word (uvloop issue 506). Whoever waits for that connection hears that it is lost.
     """
-    transport = context.get("transport")
-    late = transport is not None and transport.is_closing() and isinstance(context.get("exception"), RuntimeError)
+    problem = context.get("exception")
+    # its words are all there is to go by: such a transport says neither that it is closing nor that it is closed
+    late = isinstance(problem, RuntimeError) and str(problem).endswith("the handler is closed")
     if not late:
         loop.default_exception_handler(context)
 
