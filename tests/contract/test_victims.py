@@ -61,11 +61,14 @@ class TestScalingDown:
             body = pod(f"p{number}", meta={"labels": labels}, nodeName=host)
             (await work.api.post(core(work.namespace, "pods"), body)).ok(201)
         await work.settled(3)
-        await work.create("replicasets", replicaset("rs", 3))
+        # Pods of a node are counted for ReplicaSets that have a controller themselves; anything will do as one.
+        made = (await work.api.post(core(work.namespace, "configmaps"), {"metadata": {"name": "theirs"}})).ok(201)
+        theirs = {"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": made["metadata"]["uid"]}
+        body = replicaset("rs", 3)
+        body["metadata"]["ownerReferences"] = [{**theirs, "controller": True}]
+        await work.create("replicasets", body)
         await work.settled(3, holds=owner)
         await work.counted("replicasets", "rs", 3)
-        # The controller knows a moment after the adoption whose pods these are, and counts those of a node only then.
-        await steady(work.pods, lambda pods: len(pods) == 3, seconds=1)
         await work.scale("replicasets", "rs", 2)
         pods = await work.settled(2)
         assert "p2" in {name(each) for each in pods}

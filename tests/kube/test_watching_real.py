@@ -96,7 +96,7 @@ async def test_a_released_lease_changes_hands(client: Client, control_plane_name
     assert not second.leading()
     first.stop()
     await asyncio.wait_for(running, 10)
-    await until(second.leading, 5)
+    await until(lambda: second.leading() and "second" in terms, 5)
     assert (terms["first"].term, terms["second"].term) == (0, 1)
     assert first.problem is None
     assert second.problem is None

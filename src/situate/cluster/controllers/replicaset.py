@@ -80,10 +80,9 @@ class ReplicaSetController:
         return ()
 
     def _related(self, replica_set: Obj) -> Iterator[PodFacts]:
-        """Pods of all ReplicaSets with the same controller."""
+        """Pods of all ReplicaSets with the same controller; none for one without (upstream getIndirectlyRelatedPods)."""
         owner = controller_of(replica_set)
-        own = replica_set["metadata"]["uid"]
-        for uid in sorted(self._siblings.get(owner["uid"], {own}) if owner else {own}):
+        for uid in sorted(self._siblings.get(owner["uid"], ())) if owner else ():
             yield from self._cluster.pods.owned(uid).pods.values()
 
     def _note_sibling(self, change: Change) -> None:
