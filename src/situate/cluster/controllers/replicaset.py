@@ -80,7 +80,7 @@ class ReplicaSetController:
         return ()
 
     def _related(self, replica_set: Obj) -> Iterator[PodFacts]:
-        """Pods of all ReplicaSets with the same controller; none for one without (upstream getIndirectlyRelatedPods)."""
+        """Pods of all ReplicaSets with the same controller; none without one (upstream getIndirectlyRelatedPods)."""
         owner = controller_of(replica_set)
         for uid in sorted(self._siblings.get(owner["uid"], ())) if owner else ():
             yield from self._cluster.pods.owned(uid).pods.values()
