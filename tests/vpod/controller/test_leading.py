@@ -14,7 +14,7 @@ from situate.testing.network import CALM, Weather
 from situate.testing.vpod.history import SetSource, Settings
 from situate.testing.vpod.invariants import Watchdog, satisfied
 from situate.testing.vpod.run import perform
-from situate.testing.vpod.world import Member, VPodWorld
+from situate.testing.vpod.world import VPodMember, VPodWorld
 from situate.vpod.controller.controller import NotLeading
 
 
@@ -25,7 +25,7 @@ def world() -> Iterator[VPodWorld]:
     made.close()
 
 
-def settled(world: VPodWorld, vreplicas: int = 12) -> tuple[Watchdog, Member]:
+def settled(world: VPodWorld, vreplicas: int = 12) -> tuple[Watchdog, VPodMember]:
     """Sources are placed; who watches, and who leads."""
     watchdog = Watchdog(world)
     perform(world, watchdog, SetSource(wait=0.0, source=0, wanted=vreplicas))
@@ -36,7 +36,7 @@ def settled(world: VPodWorld, vreplicas: int = 12) -> tuple[Watchdog, Member]:
     return watchdog, leader
 
 
-def writes(member: Member, what: str) -> list[Request]:
+def writes(member: VPodMember, what: str) -> list[Request]:
     return [request for request in member.wire.sent if request.path.endswith(what)]
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, assert_never
-
-import structlog
 
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
@@ -23,7 +18,8 @@ from situate.testing.processes import ProcessState, Stuck
 from situate.testing.scheduler import history as steps
 from situate.testing.scheduler.history import AnyStep
 from situate.testing.scheduler.invariants import Breach, Watchdog, overfull, unsettled
-from situate.testing.scheduler.world import FOREIGN, NAMESPACE, Member, SchedulerWorld
+from situate.testing.scheduler.world import FOREIGN, NAMESPACE, SchedulerMember, SchedulerWorld
+from situate.testing.undisturbed import collector_at_rest, logs_off
 
 HEALING_S = 900.0
 """Once all is calm, every pod that can have a node has one within this time."""
@@ -58,7 +54,7 @@ class Played:
 
 def play(seed: int, history: Sequence[AnyStep]) -> Played:
     """Runs a history from an empty cluster. Equal histories go equally."""
-    with _collector_at_rest(), _logs_off():
+    with collector_at_rest(), logs_off():
         return _play(seed, history)
 
 
@@ -180,7 +176,7 @@ class _Story:
         if self._world.call("POST", f"{_PODS_PATH}/{name}/binding", body).get("status") == "Success":
             self._happened["bound by somebody else"] += 1
 
-    def _at(self, message: str, answered: bool, what: str, do: Callable[[Member], None]) -> None:
+    def _at(self, message: str, answered: bool, what: str, do: Callable[[SchedulerMember], None]) -> None:
         """Has something happen to a leader at its next write of a kind."""
         world, happened = self._world, self._happened
         until = world.now + KILL_WITHIN_S
@@ -211,11 +207,11 @@ class _Story:
         else:
             world.network.leaving.append(left)
 
-    def _pause(self, member: Member, seconds: float) -> None:
+    def _pause(self, member: SchedulerMember, seconds: float) -> None:
         member.process.pause()
         self._world.timeline.after(seconds, lambda: self._wake(member))
 
-    def _wake(self, member: Member) -> None:
+    def _wake(self, member: SchedulerMember) -> None:
         """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
         if member.process.state is ProcessState.PAUSED:
             elector = member.controller.elector
@@ -233,29 +229,3 @@ def _restore_nodes(world: SchedulerWorld) -> None:
         if f"node-{number}" not in present:
             world.add_node(number)
         world.call("PATCH", f"/api/v1/nodes/node-{number}", {"spec": {"unschedulable": None}}, patch=True)
-
-
-@contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """A collection would run the `finally` blocks of killed processes at a moment that no seed decides."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.collect()
-        gc.unfreeze()
-        if was_enabled:
-            gc.enable()
-
-
-@contextmanager
-def _logs_off() -> Iterator[None]:
-    """Schedulers under faults log much that is expected here."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        yield
-    finally:
-        structlog.configure(**before)

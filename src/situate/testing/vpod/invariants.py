@@ -20,7 +20,7 @@ from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.processes import ProcessState
 from situate.testing.vpod.decisions import breach_of
-from situate.testing.vpod.world import STATEFULSET, Member, VPodWorld
+from situate.testing.vpod.world import STATEFULSET, VPodMember, VPodWorld
 from situate.vpod.autoscaler import within_limits
 from situate.vpod.crds import INTERNAL_GROUP
 from situate.vpod.decide import Decision
@@ -210,7 +210,7 @@ class Watchdog:
     def _who_is_on(self, pod: str) -> str:
         return ", ".join(f"{key}: {on[pod]}" for key, on in self.placements().items() if pod in on)
 
-    def _check_memory(self, member: Member) -> None:
+    def _check_memory(self, member: VPodMember) -> None:
         """S10: what is kept is what a rebuild from the same stores gives. S6: nothing reserved for absent vpods."""
         placing = member.controller.placing
         state = placing.state

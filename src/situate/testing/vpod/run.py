@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never
 
 import msgspec
-import structlog
 
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
@@ -20,10 +16,11 @@ from situate.objects.messages import Request, Response
 from situate.sim.shrink import shrink
 from situate.testing.network import CALM, Weather
 from situate.testing.processes import ProcessState, Stuck
+from situate.testing.undisturbed import collector_at_rest, logs_off
 from situate.testing.vpod import history as steps
 from situate.testing.vpod.history import AnyStep, History
 from situate.testing.vpod.invariants import Breach, Watchdog, drained, satisfied, unused
-from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, Member, VPodWorld
+from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, VPodMember, VPodWorld
 from situate.vpod.drain import leaving
 from situate.vpod.model import PRIORITY_ANNOTATION_KEY, WEIGHT_ANNOTATION_KEY
 
@@ -68,7 +65,7 @@ class Played:
 
 def play(history: History) -> Played:
     """Runs a history from an empty cluster. Equal histories go equally."""
-    with _collector_at_rest(), _logs_off():
+    with collector_at_rest(), logs_off():
         return _play(history)
 
 
@@ -97,36 +94,6 @@ def _play(history: History) -> Played:
         played.story = watchdog.story()
         world.close()
     return played
-
-
-@contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """Collects what a history leaves when it has ended, and only that.
-
-    A collection meanwhile would run the `finally` blocks of processes that were killed, at a moment that depends on
-    what else the interpreter has done: the same seed would give another history.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.collect()
-        gc.unfreeze()
-        if was_enabled:
-            gc.enable()
-
-
-@contextmanager
-def _logs_off() -> Iterator[None]:
-    """Controllers under faults log much that is expected here."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
 
 
 def shortened(history: History, *, most_tries: int = 200) -> History:
@@ -271,7 +238,7 @@ def _heal(world: VPodWorld, watchdog: Watchdog) -> None:
     raise Breach(f"B5: vpod still writes {2 * HEALING_S:g} s after the last fault")
 
 
-def _wake(member: Member, happened: Counter[str]) -> None:
+def _wake(member: VPodMember, happened: Counter[str]) -> None:
     """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
     if member.process.state is ProcessState.PAUSED:
         happened["stale leader woke up"] += not member.controller.elector.leading()
@@ -347,7 +314,7 @@ def _meet_cut(world: VPodWorld, watchdog: Watchdog, happened: Counter[str]) -> N
     world.network.failing = ""
 
 
-def _draining(world: VPodWorld) -> Member | None:
+def _draining(world: VPodWorld) -> VPodMember | None:
     leader = world.leader()
     state = leader.controller.placing.state if leader is not None else None
     return leader if state is not None and state.drain is not None else None

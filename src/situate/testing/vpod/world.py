@@ -5,31 +5,21 @@ The processes run the shipped controller, client, reflectors, work queue and ele
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
-import msgspec
 from prometheus_client import CollectorRegistry
 
-from situate.cluster.assembly import Cluster
 from situate.cluster.controllers import KubeletSettings, MachinerySettings, NodeLifecycleSettings
 from situate.cluster.controllers.nodes import node as node_object
-from situate.cluster.effects import ADMIN, Identity
-from situate.cluster.names import Names
-from situate.cluster.watch import Watch
 from situate.kube.client import Client
 from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes
 from situate.objects.events import ObjectReference
-from situate.objects.messages import Request, Response
 from situate.objects.settings import parse_section
-from situate.testing.network import Network, Wire
-from situate.testing.processes import Process, ProcessState, World
 from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, Settings
+from situate.testing.world import ClusterWorld, Member
 from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
 from situate.vpod.controller.reporting import VPodMetrics
@@ -37,9 +27,6 @@ from situate.vpod.crds import INTERNAL_GROUP, definitions
 from situate.vpod.decide import Decision
 from situate.vpod.state import State
 
-EPOCH = 1_800_000_000.0
-"""Unix seconds at virtual zero."""
-_BEGAN = datetime.fromtimestamp(EPOCH, UTC)
 NAMESPACE = "system"
 STATEFULSET = "dispatcher"
 POLICY = "placing"
@@ -47,8 +34,6 @@ TENANTS = ("red", "green", "blue")
 LEASE_NAMESPACE = NAMESPACE
 TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=4.0)
 GROUPS_PATH = f"/apis/{INTERNAL_GROUP}/v1alpha1"
-RESTART_S = 5.0
-"""After a process has ended, until another one takes its place."""
 
 _IDLE = frozenset({"deployment", "replicaset", "disruption", "namespace"})
 """Controllers of the cluster that have nothing to do in a history."""
@@ -60,28 +45,15 @@ _PLACING = {
 }
 """At most three pods a vpod, as a source of three partitions would have it."""
 
-_JSON = {"accept": "application/json", "content-type": "application/json"}
-_MERGE = {"accept": "application/json", "content-type": "application/merge-patch+json"}
+
+VPodMember: TypeAlias = Member[VPodController]
+"""One process of vpod."""
 
 
-@dataclass(slots=True)
-class Member:
-    """One process of vpod."""
-
-    identity: str
-    process: Process
-    wire: Wire
-    controller: VPodController
-
-
-class VPodWorld:
+class VPodWorld(ClusterWorld[VPodController]):
     """Everything of one history. Close it when done."""
 
     def __init__(self, seed: int, settings: Settings) -> None:
-        self.rng = Random(f"world {seed}")
-        self.settings = settings
-        self.world = World()
-        self.timeline = self.world.timeline
         machinery = MachinerySettings(
             disabled=_IDLE,
             kubelet=KubeletSettings(start_delay=1.0, stop_delay=0.5, lease_renewal=0.0),
@@ -90,42 +62,13 @@ class VPodWorld:
             ),
             events=False,
         )
-        self.cluster = Cluster(Names(self.rng), self.rng, machinery, now=EPOCH, tracks_managers=False)
-        self.network = Network(self, self.timeline, Random(f"network {seed}"), epoch=EPOCH)
-        self.members: list[Member] = []
+        super().__init__(seed, machinery)
+        self.settings = settings
         self.capacity = CAPACITY
-        self.events: Counter[str] = Counter()
-        """Reasons of the Events that were recorded."""
-        self.told: list[Callable[[Request, Response | Watch, Identity], None]] = []
-        """Told of every request of a process that was carried out, and its answer."""
         self.audits: list[Callable[[str, State, Decision], None]] = []
         """Told of every decision of a process before it is remembered."""
-        self._step_due: float | None = None
-        self._names = 0
         self._parsed: dict[int, StatefulSetSettings] = {}
         self._set_up()
-
-    @property
-    def now(self) -> float:
-        return self.timeline.now
-
-    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
-        """The server's end of the network."""
-        answer = self.cluster.answer(request, now, identity)
-        for listener in self.told:
-            listener(request, answer, identity)
-        self.plan_step()
-        return answer
-
-    def call(self, method: str, path: str, body: object = None, *, patch: bool = False) -> dict[str, Any]:
-        """A request of the story's own, carried out at once; refusals are returned as they are."""
-        data = b"" if body is None else msgspec.json.encode(body)
-        request = Request(method, path, (), _MERGE if patch else _JSON, data)
-        response = self.cluster.answer(request, EPOCH + self.now, ADMIN)
-        assert isinstance(response, Response)
-        self.plan_step()
-        content: dict[str, Any] = msgspec.json.decode(response.body)
-        return content
 
     def node(self, number: int) -> dict[str, Any]:
         """A node as the server holds it."""
@@ -137,36 +80,9 @@ class VPodWorld:
         """Names of the pods of the StatefulSet."""
         return [key.rpartition("/")[2] for key in self.cluster.api.store.table("pods").keys(NAMESPACE)]
 
-    def let_pass(self, seconds: float, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        return self.world.run_until(self.now + seconds, stop=stop)
-
-    def close(self) -> None:
-        for member in self.members:
-            member.wire.unplug()
-        self.world.close()
-
-    def leader(self) -> Member | None:
-        """Who leads at this moment, by its own account."""
-        return next((m for m in self.members if _runs(m) and m.controller.elector.leading()), None)
-
-    def end(self, member: Member) -> None:
-        """The process is gone; another one starts after a while."""
-        member.process.kill()
-        member.wire.unplug()
-        self.members.remove(member)
-        self.timeline.after(RESTART_S, self.start_member)
-
-    def stop(self, member: Member) -> None:
-        """SIGTERM. Another one starts after a while."""
-        member.process.loop.call_soon_threadsafe(member.controller.stop)
-        self.members.remove(member)
-        self.timeline.after(RESTART_S, self.start_member)
-
     def start_member(self) -> None:
         """A new process of vpod."""
-        self._names += 1
-        identity = f"vpod-{self._names}"
-        wire = self.network.wire(Identity(identity, ("system:authenticated",)))
+        identity, wire = self.new_identity("vpod")
         rng = Random(f"{identity} {self.rng.random()}")
         made: list[VPodController] = []
 
@@ -197,9 +113,6 @@ class VPodWorld:
         settings = self._statefulset_settings()
         for member in self.members:
             member.process.loop.call_soon_threadsafe(member.controller.reconfigure, settings)
-
-    def wall(self) -> datetime:
-        return _BEGAN + timedelta(seconds=self.now)
 
     @staticmethod
     async def _run(made: list[VPodController]) -> None:
@@ -265,28 +178,6 @@ class VPodWorld:
         answer = self.call("POST", collection, content)
         if answer["kind"] == "Status":
             raise AssertionError(f"{collection} refuses what every history begins with: {answer['message']}")
-
-    def plan_step(self) -> None:
-        """Call after every change: the controllers of the cluster act soon after a change, and when they asked to."""
-        due = self.cluster.machinery.next_due()
-        if due is None:
-            return
-        when = max(self.now + 0.001, due - EPOCH)
-        if self._step_due is not None and self._step_due <= when:
-            return
-        self._step_due = when
-        self.timeline.at(when, self._step)
-
-    def _step(self) -> None:
-        if self._step_due is not None and self._step_due > self.now:
-            return  # an earlier plan that was replaced
-        self._step_due = None
-        self.cluster.step(EPOCH + self.now)
-        self.plan_step()
-
-
-def _runs(member: Member) -> bool:
-    return member.process.state is ProcessState.RUNNING
 
 
 def _statefulset() -> dict[str, Any]:

@@ -1,0 +1,158 @@
+"""A cluster, a network and the processes of one product, all on one virtual clock; which processes, a product says.
+
+They run the shipped controller, client, reflectors and election; only the transport is ours.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from situate.cluster.assembly import Cluster
+from situate.cluster.controllers import MachinerySettings
+from situate.cluster.effects import ADMIN, Identity
+from situate.cluster.names import Names
+from situate.cluster.watch import Watch
+from situate.kube.election import Elector
+from situate.objects.messages import Request, Response
+from situate.testing.network import Network, Wire
+from situate.testing.processes import Process, ProcessState, World
+
+EPOCH = 1_800_000_000.0
+"""Unix seconds at virtual zero."""
+RESTART_S = 5.0
+"""After a process has ended, until another one takes its place."""
+_BEGAN = datetime.fromtimestamp(EPOCH, UTC)
+_JSON = {"accept": "application/json", "content-type": "application/json"}
+_MERGE = {"accept": "application/json", "content-type": "application/merge-patch+json"}
+
+
+class Controller(Protocol):
+    """What every product's controller has."""
+
+    @property
+    def elector(self) -> Elector | None: ...
+
+    def stop(self) -> None: ...
+
+
+C = TypeVar("C", bound=Controller)
+
+
+@dataclass(slots=True)
+class Member(Generic[C]):
+    """One process of the product."""
+
+    identity: str
+    process: Process
+    wire: Wire
+    controller: C
+
+    @property
+    def leads(self) -> bool:
+        """By its own account, at this moment."""
+        running = self.process.state is ProcessState.RUNNING
+        return running and self.controller.elector is not None and self.controller.elector.leading()
+
+
+class ClusterWorld(ABC, Generic[C]):
+    """Everything of one history. Close it when done."""
+
+    def __init__(self, seed: int, machinery: MachinerySettings) -> None:
+        self.rng = Random(f"world {seed}")
+        self.world = World()
+        self.timeline = self.world.timeline
+        self.cluster = Cluster(Names(self.rng), self.rng, machinery, now=EPOCH, tracks_managers=False)
+        self.network = Network(self, self.timeline, Random(f"network {seed}"), epoch=EPOCH)
+        self.members: list[Member[C]] = []
+        self.events: Counter[str] = Counter()
+        """Reasons of the Events that were recorded."""
+        self.told: list[Callable[[Request, Response | Watch, Identity], None]] = []
+        """Told of every request of a process that was carried out, and its answer."""
+        self._step_due: float | None = None
+        self._names = 0
+
+    @abstractmethod
+    def start_member(self) -> None:
+        """A new process, added to `members`."""
+
+    def new_identity(self, product: str) -> tuple[str, Wire]:
+        """A name that no process has had, and its connection to the server."""
+        self._names += 1
+        identity = f"{product}-{self._names}"
+        return identity, self.network.wire(Identity(identity, ("system:authenticated",)))
+
+    @property
+    def now(self) -> float:
+        return self.timeline.now
+
+    def wall(self) -> datetime:
+        return _BEGAN + timedelta(seconds=self.now)
+
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
+        """The server's end of the network."""
+        answer = self.cluster.answer(request, now, identity)
+        for listener in tuple(self.told):
+            listener(request, answer, identity)
+        self.plan_step()
+        return answer
+
+    def call(self, method: str, path: str, body: object = None, *, patch: bool = False) -> dict[str, Any]:
+        """A request of the story's own, carried out at once; refusals are returned as they are."""
+        data = b"" if body is None else msgspec.json.encode(body)
+        request = Request(method, path, (), _MERGE if patch else _JSON, data)
+        response = self.cluster.answer(request, EPOCH + self.now, ADMIN)
+        assert isinstance(response, Response)
+        self.plan_step()
+        content: dict[str, Any] = msgspec.json.decode(response.body)
+        return content
+
+    def let_pass(self, seconds: float, *, stop: Callable[[], bool] = lambda: False) -> bool:
+        return self.world.run_until(self.now + seconds, stop=stop)
+
+    def close(self) -> None:
+        for member in self.members:
+            member.wire.unplug()
+        self.world.close()
+
+    def leader(self) -> Member[C] | None:
+        """Who leads at this moment, by its own account."""
+        return next((member for member in self.members if member.leads), None)
+
+    def end(self, member: Member[C]) -> None:
+        """The process is gone; another one starts after a while."""
+        member.process.kill()
+        member.wire.unplug()
+        self.members.remove(member)
+        self.timeline.after(RESTART_S, self.start_member)
+
+    def stop(self, member: Member[C]) -> None:
+        """SIGTERM. Another one starts after a while."""
+        member.process.loop.call_soon_threadsafe(member.controller.stop)
+        self.members.remove(member)
+        self.timeline.after(RESTART_S, self.start_member)
+
+    def plan_step(self) -> None:
+        """Call after every change: the controllers of the cluster act soon after a change, and when they asked to."""
+        due = self.cluster.machinery.next_due()
+        if due is None:
+            return
+        when = max(self.now + 0.001, due - EPOCH)
+        if self._step_due is not None and self._step_due <= when:
+            return
+        self._step_due = when
+        self.timeline.at(when, self._step)
+
+    def _step(self) -> None:
+        if self._step_due is not None and self._step_due > self.now:
+            return  # an earlier plan that was replaced
+        self._step_due = None
+        self.cluster.step(EPOCH + self.now)
+        self.plan_step()
