@@ -13,6 +13,9 @@ import msgspec
 
 T = TypeVar("T")
 
+NOTHING: Final = msgspec.Raw()
+"""Stands in a wire type's field that was not sent: told by its identity, which is cheaper than to look inside."""
+
 LIMIT: Final = 2048
 """Entries before a table starts afresh, so that parts that never recur cost a bounded amount of memory."""
 

@@ -14,8 +14,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from situate.objects.container_wire import ContainerReader, ContainerStatusWire, ContainerWire, decoder
-from situate.objects.interning import LIMIT, LONGEST, Interner
+from situate.objects.interning import LIMIT, LONGEST, NOTHING, Interner
 from situate.objects.meta import NO_LABELS, Condition, ObjectMeta, OwnerReference
+from situate.objects.meta_wire import MetaWire
 from situate.objects.pods import (
     Affinity,
     ContainerStatus,
@@ -33,26 +34,8 @@ from situate.objects.quantity import NO_QUANTITIES, Quantity
 
 T = TypeVar("T")
 
-_NOTHING: Final = msgspec.Raw()
-"""Stands in a wire type's field that was not sent: told by its identity, which is cheaper than to look inside."""
 _NO_RESOURCES: Final = ResourceRequirements()
 _NO_AFFINITY: Final = Affinity()
-
-
-class _MetaWire(msgspec.Struct, gc=False, rename="camel"):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
-    deletion_grace_period_seconds: int | None = None
-    labels: msgspec.Raw = _NOTHING
-    annotations: msgspec.Raw = _NOTHING
-    owner_references: msgspec.Raw = _NOTHING
-    finalizers: msgspec.Raw = _NOTHING
-    generate_name: str = ""
 
 
 class _SpecWire(msgspec.Struct, gc=False, rename="camel"):
@@ -64,14 +47,14 @@ class _SpecWire(msgspec.Struct, gc=False, rename="camel"):
     preemption_policy: str = ""
     containers: list[ContainerWire] = []
     init_containers: list[ContainerWire] = []
-    overhead: msgspec.Raw = _NOTHING
-    resources: msgspec.Raw = _NOTHING
-    node_selector: msgspec.Raw = _NOTHING
-    affinity: msgspec.Raw = _NOTHING
-    tolerations: msgspec.Raw = _NOTHING
-    topology_spread_constraints: msgspec.Raw = _NOTHING
+    overhead: msgspec.Raw = NOTHING
+    resources: msgspec.Raw = NOTHING
+    node_selector: msgspec.Raw = NOTHING
+    affinity: msgspec.Raw = NOTHING
+    tolerations: msgspec.Raw = NOTHING
+    topology_spread_constraints: msgspec.Raw = NOTHING
     volumes: list[Volume] = []
-    scheduling_gates: msgspec.Raw = _NOTHING
+    scheduling_gates: msgspec.Raw = NOTHING
     host_network: bool = False
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
@@ -95,7 +78,7 @@ class _AnyStatusWire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class _StatusWire(_AnyStatusWire, gc=False, rename="camel"):
-    conditions: msgspec.Raw = _NOTHING
+    conditions: msgspec.Raw = NOTHING
 
 
 class _ChangedStatusWire(_AnyStatusWire, gc=False, rename="camel"):
@@ -113,7 +96,7 @@ _NO_SPEC: Final = msgspec.Raw(b"{}")
 class PodWire(msgspec.Struct, gc=False, rename="camel"):
     """A pod whose shared parts are still bytes."""
 
-    metadata: _MetaWire = msgspec.field(default_factory=_MetaWire)
+    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
     spec: _SpecWire = msgspec.field(default_factory=_SpecWire)
     status: _StatusWire = msgspec.field(default_factory=_StatusWire)
 
@@ -121,8 +104,8 @@ class PodWire(msgspec.Struct, gc=False, rename="camel"):
 class ChangedPodWire(msgspec.Struct, gc=False, rename="camel"):
     """A pod in an event of a watch, whose spec is still bytes too: between two events it is nearly always the same."""
 
-    metadata: _MetaWire = msgspec.field(default_factory=_MetaWire)
-    spec: msgspec.Raw = _NOTHING
+    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
+    spec: msgspec.Raw = NOTHING
     status: _ChangedStatusWire = msgspec.field(default_factory=_ChangedStatusWire)
 
 
@@ -187,7 +170,7 @@ class PodReader:
         )
 
     def _changed_spec(self, uid: str, raw: msgspec.Raw) -> PodSpec:
-        spec = self._spec(_SPEC.decode(_NO_SPEC if raw is _NOTHING else raw))
+        spec = self._spec(_SPEC.decode(_NO_SPEC if raw is NOTHING else raw))
         if len(self._specs) >= _SPECS:
             self._specs.clear()
         kept = bytes(raw)  # without the rest of the event
@@ -195,7 +178,7 @@ class PodReader:
             self._specs[uid] = (msgspec.Raw(kept), spec)
         return spec
 
-    def _metadata(self, wire: _MetaWire) -> ObjectMeta:
+    def _metadata(self, wire: MetaWire) -> ObjectMeta:
         labels, annotations, owners = wire.labels, wire.annotations, wire.owner_references
         if len(self._times) >= LIMIT:
             self._times.clear()
@@ -211,10 +194,10 @@ class PodReader:
             wire.deletion_grace_period_seconds,
             self._labels.by_bytes.get(bytes(labels)) or self._labels(labels),
             NO_LABELS
-            if annotations is _NOTHING
+            if annotations is NOTHING
             else self._annotations.by_bytes.get(bytes(annotations)) or self._annotations(annotations),
-            () if owners is _NOTHING else self._owners.by_bytes.get(bytes(owners)) or self._owners(owners),
-            () if wire.finalizers is _NOTHING else self._finalizers(wire.finalizers),
+            () if owners is NOTHING else self._owners.by_bytes.get(bytes(owners)) or self._owners(owners),
+            () if wire.finalizers is NOTHING else self._finalizers(wire.finalizers),
             intern(wire.generate_name),
         )
 
@@ -228,14 +211,14 @@ class PodReader:
             intern(wire.preemption_policy),
             self._containers.containers(wire.containers, "spec.containers"),
             self._containers.containers(wire.init_containers, "spec.initContainers") if wire.init_containers else (),
-            NO_QUANTITIES if wire.overhead is _NOTHING else self._overhead(wire.overhead),
-            _NO_RESOURCES if wire.resources is _NOTHING else self._resources(wire.resources),
-            NO_LABELS if wire.node_selector is _NOTHING else self._node_selector(wire.node_selector),
-            _NO_AFFINITY if wire.affinity is _NOTHING else self._affinity(wire.affinity),
+            NO_QUANTITIES if wire.overhead is NOTHING else self._overhead(wire.overhead),
+            _NO_RESOURCES if wire.resources is NOTHING else self._resources(wire.resources),
+            NO_LABELS if wire.node_selector is NOTHING else self._node_selector(wire.node_selector),
+            _NO_AFFINITY if wire.affinity is NOTHING else self._affinity(wire.affinity),
             self._tolerations(wire.tolerations),
-            () if wire.topology_spread_constraints is _NOTHING else self._spread(wire.topology_spread_constraints),
+            () if wire.topology_spread_constraints is NOTHING else self._spread(wire.topology_spread_constraints),
             _deciding_volumes(wire.volumes) if wire.volumes else (),
-            () if wire.scheduling_gates is _NOTHING else self._gates(wire.scheduling_gates),
+            () if wire.scheduling_gates is NOTHING else self._gates(wire.scheduling_gates),
             wire.host_network,
             intern(wire.restart_policy),
             wire.termination_grace_period_seconds,

@@ -7,15 +7,15 @@ annotations only those are kept that a scheduler reads, since others hold whole 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from sys import intern
 from typing import Any, Final
 
 import msgspec
 
 from situate.objects.container_wire import decoder
-from situate.objects.interning import Interner
+from situate.objects.interning import NOTHING, Interner
 from situate.objects.meta import NO_LABELS, ObjectMeta, OwnerReference
+from situate.objects.meta_wire import MetaWire
 from situate.objects.pods import (
     AWSElasticBlockStoreSource,
     AzureDiskSource,
@@ -39,29 +39,11 @@ from situate.objects.storage import (
     VolumeNodeAffinity,
 )
 
-_NOTHING: Final = msgspec.Raw()
-
-
-class _MetaWire(msgspec.Struct, gc=False, rename="camel"):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
-    deletion_grace_period_seconds: int | None = None
-    labels: msgspec.Raw = _NOTHING
-    annotations: msgspec.Raw = _NOTHING
-    owner_references: msgspec.Raw = _NOTHING
-    finalizers: msgspec.Raw = _NOTHING
-    generate_name: str = ""
-
 
 class _ClaimSpecWire(msgspec.Struct, gc=False, rename="camel"):
-    access_modes: msgspec.Raw = _NOTHING
-    selector: msgspec.Raw = _NOTHING
-    resources: msgspec.Raw = _NOTHING
+    access_modes: msgspec.Raw = NOTHING
+    selector: msgspec.Raw = NOTHING
+    resources: msgspec.Raw = NOTHING
     volume_name: str = ""
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
@@ -71,16 +53,16 @@ class _ClaimSpecWire(msgspec.Struct, gc=False, rename="camel"):
 class ClaimWire(msgspec.Struct, gc=False, rename="camel"):
     """A claim whose shared parts are still bytes."""
 
-    metadata: _MetaWire = msgspec.field(default_factory=_MetaWire)
+    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
     spec: _ClaimSpecWire = msgspec.field(default_factory=_ClaimSpecWire)
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
 
 
 class _VolumeSpecWire(msgspec.Struct, gc=False, rename="camel"):
-    capacity: msgspec.Raw = _NOTHING
-    access_modes: msgspec.Raw = _NOTHING
+    capacity: msgspec.Raw = NOTHING
+    access_modes: msgspec.Raw = NOTHING
     claim_ref: ClaimReference | None = None
-    node_affinity: msgspec.Raw = _NOTHING
+    node_affinity: msgspec.Raw = NOTHING
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
     volume_attributes_class_name: str = ""
@@ -95,7 +77,7 @@ class _VolumeSpecWire(msgspec.Struct, gc=False, rename="camel"):
 class VolumeWire(msgspec.Struct, gc=False, rename="camel"):
     """A volume whose shared parts are still bytes."""
 
-    metadata: _MetaWire = msgspec.field(default_factory=_MetaWire)
+    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
     spec: _VolumeSpecWire = msgspec.field(default_factory=_VolumeSpecWire)
     status: PersistentVolumeStatus = PersistentVolumeStatus()
 
@@ -157,7 +139,7 @@ class StorageReader:
             _VOLUME_STATUSES.get(wire.status.phase, wire.status),
         )
 
-    def _metadata(self, wire: _MetaWire) -> ObjectMeta:
+    def _metadata(self, wire: MetaWire) -> ObjectMeta:
         return ObjectMeta(
             wire.name,
             intern(wire.namespace),
