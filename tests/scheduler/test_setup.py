@@ -114,6 +114,7 @@ def test_a_mistake_is_told_with_its_path(data: dict[str, Any], want: str) -> Non
     ("file", "want"),
     [
         pytest.param({"podBackoff": 1}, "podBackoff", id="unknown field"),
+        pytest.param({"healthzBindAddress": ""}, "healthzBindAddress", id="of an older version"),
         pytest.param({"kind": "Other"}, "kind", id="another kind"),
         pytest.param({"profiles": [{"plugin": {}}]}, "profiles[0].plugin", id="unknown field of a profile"),
     ],

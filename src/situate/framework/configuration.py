@@ -181,8 +181,6 @@ class KubeSchedulerConfiguration(msgspec.Struct, frozen=True, rename="camel"):
     """Accepted; plugins answer for all nodes at once, so there is nothing to spread over threads."""
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()
-    health_bind_address: str = ""
-    metrics_bind_address: str = ""
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
     delay_cache_until_active: bool = False

@@ -28,8 +28,6 @@ from situate.framework.plugin import (
 
 ALL_NODES: Final = 100
 """Percentage of nodes to score: every one."""
-ADAPTIVE: Final = 0
-"""Percentage of nodes to score: fewer the larger the cluster, as upstream."""
 
 
 @dataclass(frozen=True, slots=True)
