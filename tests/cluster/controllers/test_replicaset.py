@@ -196,6 +196,25 @@ def test_victims_come_from_the_node_with_more_pods_of_the_same_owner() -> None:
     assert [entry.name for entry in victims([alone, *crowd], [alone, *crowd], 1, START)] == ["crowd-0"]
 
 
+@pytest.mark.parametrize("has_controller", [False, True])
+def test_pods_of_a_node_count_only_for_a_set_that_has_a_controller(has_controller: bool) -> None:
+    """Upstream getIndirectlyRelatedPods: of a set that is nobody's the youngest goes, wherever it is."""
+    world = World()
+    theirs = world.create("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}})
+    for name, node, seconds in (("old", "node-0", 1), ("older", "node-0", 3600), ("young", "node-1", 5)):
+        made = pod(name, app="web")
+        world.create("pods", made | {"spec": made["spec"] | {"nodeName": node}})
+        world.run(seconds)
+    replicas = replica_set(replicas=2)
+    if has_controller:
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": theirs["metadata"]["uid"]}
+        replicas["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    world.create(SETS, replicas)
+    world.run(5)
+    assert len(world.pods()) == 2
+    assert ("young" in world.pods()) is has_controller
+
+
 def test_min_ready_seconds_delays_availability() -> None:
     world = World(MachinerySettings(kubelet=KubeletSettings(start_delay=1)))
     world.create(SETS, replica_set(replicas=1, minReadySeconds=20))
