@@ -3,8 +3,7 @@ from __future__ import annotations
 from situate.framework.actions import Evict, Patch
 from situate.framework.decisions import Placed, Refused, Waiting
 from situate.framework.engine import Engine
-from situate.framework.handle import Handle
-from situate.framework.plugin import HandlePlugin
+from situate.framework.handle import Handle, HandlePlugin
 from situate.framework.pods import PodInfo
 from situate.framework.profile import profile_of
 from situate.framework.status import SUCCESS, Code, Status

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from situate.framework.answering import answer
 from situate.framework.decisions import Placed
 from situate.framework.engine import Engine
 from situate.framework.plugin import PreFiltered
@@ -14,7 +15,7 @@ from situate.framework.pods import PodInfo
 from situate.framework.profile import profile_of
 from situate.framework.snapshot import Snapshot
 from situate.framework.verdict import Verdict
-from situate.framework.what_if import Outcome, answer, kinds, room_for, settle
+from situate.framework.what_if import Outcome, kinds, room_for, settle
 from situate.objects.pods import Pod, PodSchedulingGate, PodSpec
 from situate.plugins.node_name import NodeName
 from situate.plugins.priority_sort import PrioritySort

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from situate.framework.actions import Action, Evict, Nominate
+from situate.framework.answering import Answer, answer
 from situate.framework.asking import Asking, Unplaced
 from situate.framework.cache import Cache
 from situate.framework.catalog import Catalog
@@ -38,7 +39,6 @@ from situate.framework.reserving import concerns, reserve, unreserve
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code, Status
 from situate.framework.visiting import best, best_at_random
-from situate.framework.what_if import Answer, answer
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 

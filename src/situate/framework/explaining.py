@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from situate.framework import cycle
 from situate.framework.choosing import Chooser
 from situate.framework.cycle import NO_NODES, Feasibility, call
+from situate.framework.engine import Engine
 from situate.framework.messages import no_node
 from situate.framework.nominations import Nominations
 from situate.framework.plugin import Diagnosis, PostFiltered
@@ -29,9 +29,6 @@ from situate.framework.status import Code, Status
 from situate.framework.verdict import Indices, count_reasons
 from situate.framework.visiting import best
 from situate.objects.pods import Pod
-
-if TYPE_CHECKING:
-    from situate.framework.engine import Engine
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from situate.framework.actions import Action
+from situate.framework.answering import Answer
 from situate.framework.plugin import Plugin
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile, Weighted
 from situate.framework.snapshot import Snapshot
-from situate.framework.what_if import Answer
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +82,13 @@ class Handle:
     def ask(self, *actions: Action) -> None:
         """Has something done beside any placement: an eviction, or a patch: of a scale, a resize, any object."""
         self._wishes.actions.extend(actions)
+
+
+@runtime_checkable
+class HandlePlugin(Plugin, Protocol):
+    def with_handle(self, handle: Handle) -> Plugin:
+        """The same plugin holding the handle; each engine asks once, also those on which something is tried."""
+        ...
 
 
 def with_handles(profile: Profile, lend: Callable[[str], Handle]) -> Profile:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,6 @@ from situate.framework.snapshot import Snapshot
 from situate.framework.status import SKIP, SUCCESS, Code, Status
 from situate.framework.storage import Reservation
 from situate.framework.verdict import Mask, Refusals, Verdict
-
-if TYPE_CHECKING:
-    from situate.framework.handle import Handle
 
 Scores: TypeAlias = NDArray[np.int64]
 """(nodes of the snapshot that was given,)"""
@@ -298,13 +295,6 @@ class BindPlugin(Plugin, Protocol):
 class PostBindPlugin(Plugin, Protocol):
     def post_bind(self, pod: PodInfo, node: str) -> tuple[Action, ...]:
         """What to tell others; its failure changes nothing."""
-        ...
-
-
-@runtime_checkable
-class HandlePlugin(Plugin, Protocol):
-    def with_handle(self, handle: Handle) -> Plugin:
-        """The same plugin holding the handle; each engine asks once, also those on which something is tried."""
         ...
 
 

@@ -1,6 +1,5 @@
-"""What would be decided if things were otherwise: the same deciding code, on a snapshot or an engine that is nobody's.
+"""What would be decided if things were otherwise: the same deciding code, on an engine that is nobody's.
 
-`answer` asks about one pod and one snapshot, which may have been changed at will: plugins ask through their handle.
 `settle` plays what an engine does about all pods that wait, and `room_for` counts how many more of a kind would fit;
 both on an engine made with `Engine.branch`, to which nodes and pods may be added, and from which they may be taken,
 before it is asked. Nothing is written anywhere.
@@ -10,25 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
-import numpy as np
 
 from situate.framework.actions import Evict
 from situate.framework.classes import reads
-from situate.framework.cycle import NO_NODES, Feasibility, Nominations, PluginFailed, find_feasible, prepare, score
+from situate.framework.cycle import PluginFailed, prepare
 from situate.framework.decisions import Asked, Decision, Failed, Placed, PlacedRun, Refused, Waiting
+from situate.framework.engine import Engine
 from situate.framework.messages import no_node, refusal
-from situate.framework.plugin import Diagnosis, Reads, Scores
+from situate.framework.plugin import Diagnosis, Reads
 from situate.framework.pods import PodInfo, PodKey
 from situate.framework.profile import ALL_NODES, Profile
 from situate.framework.snapshot import Snapshot
-from situate.framework.verdict import Indices
-from situate.framework.visiting import best
-
-if TYPE_CHECKING:
-    from situate.framework.engine import Engine
 
 MOST: Final = 100_000
 """Pods of one kind that `room_for` counts before it says "at least"."""
@@ -39,38 +33,6 @@ _CHUNK: Final = 256
 """Pods that are counted at once: placing a run costs next to nothing for each, but all behind the last are refused."""
 _ROUNDS: Final = 1000
 """Times that `settle` lets pods come back for which room was made: each ends pods of lower priority, so it ends."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """Where one pod could go on one snapshot."""
-
-    snapshot: Snapshot
-    feasible: Indices
-    """Indices of the snapshot."""
-    totals: Scores
-    """(feasible,): weighted and summed over the plugins."""
-    diagnosis: Diagnosis
-    """Why the other nodes will not do."""
-
-    @property
-    def node(self) -> str:
-        """The first of the best; empty if none will do."""
-        return self.snapshot.name(int(self.feasible[best(self.totals)])) if len(self.feasible) else ""
-
-
-def answer(profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations | None = None) -> Answer:
-    """Filter and Score over all nodes of any snapshot. `PluginFailed` if a plugin cannot say.
-
-    `nominations`: other pods of at least this one's priority, by the index of the node that they have been promised.
-    """
-    none = np.zeros(0, dtype=np.intp)
-    if not snapshot.count:
-        return Answer(snapshot, none, np.zeros(0, dtype=np.int64), Diagnosis(snapshot, status=NO_NODES))
-    found: Feasibility = find_feasible(profile, pod, snapshot, nominations)
-    feasible = np.flatnonzero(found.passes)
-    totals = score(profile, pod, found, feasible) if len(feasible) else np.zeros(0, dtype=np.int64)
-    return Answer(snapshot, feasible, totals, found.diagnosis())
 
 
 @dataclass(frozen=True, slots=True)
