@@ -41,6 +41,8 @@ def draw_cluster(draw: Draw) -> Cluster:
         _in_place(draw, f"{node}-{number}", node, start, claims_of(cluster))
         for number, (node, start) in enumerate(zip(homes, starts, strict=True))
     ]
+    for node in nodes:
+        _share_no_ports([pod for pod in cluster["pods"] if pod["spec"]["nodeName"] == node["metadata"]["name"]])
     if draw.chance(0.4):
         cluster["pods"] += [_promised(draw, number, nodes) for number in range(draw.number(1, 2))]
     return cluster
@@ -160,6 +162,22 @@ def _in_place(draw: Draw, name: str, node: str, start: int, claims: list[tuple[s
     elif draw.chance(0.1):
         status |= _resizing(draw, pod)
     return {**pod, "status": status}
+
+
+def _share_no_ports(pods: list[Object]) -> None:
+    """Of one node: no scheduler lets a host port be taken twice, and kube-scheduler takes it for free again as soon as
+    one of the two pods goes (HostPortInfo of kube-scheduler/framework/types.go is a set).
+    """
+    taken: set[tuple[Any, ...]] = set()
+    for container in (container for pod in pods for container in pod["spec"]["containers"]):
+        free = []
+        for port in container.get("ports", ()):
+            what = (port["hostPort"], port["protocol"], port.get("hostIP", "0.0.0.0"))
+            if what not in taken:
+                taken.add(what)
+                free.append(port)
+        if "ports" in container:
+            container["ports"] = free
 
 
 def started(number: int) -> str:
