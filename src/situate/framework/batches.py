@@ -50,7 +50,7 @@ def _candidates(known: PodClass, count: int) -> Indices:
 
     A node is not chosen before all that were better from the start have been: those are enough.
     """
-    nodes = known.feasible
+    nodes = known.feasible.nodes
     if count >= len(nodes):
         return nodes
     ranked = np.argsort(-known.total[nodes].astype(np.int16), kind="stable")[:count]

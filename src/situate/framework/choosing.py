@@ -9,8 +9,9 @@ import numpy as np
 
 from situate.framework import cycle
 from situate.framework.batches import place_run
-from situate.framework.classes import INFEASIBLE, Classes, PodClass, reads
+from situate.framework.classes import Classes, PodClass, reads
 from situate.framework.cycle import Feasibility, Nominations, Prepared, call
+from situate.framework.parts import Part
 from situate.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin, Reads, Scores, about_claims
 from situate.framework.pods import PodInfo
 from situate.framework.profile import ALL_NODES, Profile, Weighted
@@ -105,7 +106,9 @@ class Chooser:
         if any(plugin.name not in prepared.skipped for plugin in beyond.filters):
             return none
         known = classes.of(pod, snapshot)
-        if known is None or not len(known.feasible) or _have_a_say(beyond, known.feasible, pod, snapshot, prepared):
+        if known is None or not len(known.feasible.nodes):
+            return none
+        if _have_a_say(beyond, known.feasible, pod, snapshot, prepared):
             return none
         return place_run(classes, known, pod, snapshot, count)
 
@@ -152,13 +155,20 @@ class Chooser:
         passes = _passing(beyond, known, pod, snapshot, prepared)
         if nominations:
             passes = self._heeding(nominations, passes, known, pod, snapshot, prepared)
-        if passes is known.passes:
-            nodes, total = known.feasible, known.total
+        part = known.among(passes)
+        nodes = part.nodes
+        if not len(nodes):
+            return None
+        added = _scores(beyond, part, pod, snapshot, prepared)
+        if passes is not known.passes:
+            total = _among(known, pod, passes, nodes)
+        elif added is None:
+            return Choice(tie(known.total), snapshot.count, len(nodes))
         else:
-            nodes, total = np.flatnonzero(passes), _among(known, pod, passes)
-        if beyond.scores:
-            total = _with_scores(beyond, total, nodes, pod, snapshot, prepared)
-        return Choice(tie(total), snapshot.count, len(nodes)) if len(nodes) else None
+            total = known.total.take(nodes)
+        if added is not None:
+            total += added
+        return Choice(int(nodes[tie(total)]), snapshot.count, len(nodes))
 
     def _heeding(
         self,
@@ -181,9 +191,9 @@ class Chooser:
         return passes
 
 
-def _have_a_say(beyond: _Beyond, nodes: Indices, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> bool:
+def _have_a_say(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> bool:
     """Whether one of the plugins scores the pod."""
-    view = snapshot.at(nodes)
+    view = snapshot.at(part)
     skipped = {
         plugin.name
         for plugin in beyond.pre_scores
@@ -206,24 +216,23 @@ def _passing(beyond: _Beyond, known: PodClass, pod: PodInfo, snapshot: Snapshot,
     return passes
 
 
-def _among(known: PodClass, pod: PodInfo, passes: Mask) -> Scores:
-    """The class's totals where fewer nodes are feasible, to which normalized scores then relate."""
-    total = np.where(passes, known.total, INFEASIBLE)
-    if not passes.any():
-        return total
+def _among(known: PodClass, pod: PodInfo, passes: Mask, nodes: Indices) -> Scores:
+    """(nodes,): the class's totals where fewer nodes are feasible, to which normalized scores then relate.
+
+    `nodes` are those of `passes`.
+    """
+    total = known.total.take(nodes)
     for each in known.relative:
         if not each.holds_among(passes):
-            total[passes] += each.among(pod, passes) - each.share[passes]
+            total += each.among(pod, passes) - each.share.take(nodes)
     return total
 
 
-def _with_scores(
-    beyond: _Beyond, total: Scores, nodes: Indices, pod: PodInfo, snapshot: Snapshot, prepared: Prepared
-) -> Scores:
-    """With the scores of the plugins for the feasible nodes."""
-    if len(nodes) < 2:  # the only one is taken unscored
-        return total
-    view = snapshot if len(nodes) == snapshot.count else snapshot.at(nodes)
+def _scores(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Scores | None:
+    """(feasible,): the plugins' shares in the totals of these nodes; None if they have none."""
+    if len(part.nodes) < 2 or not beyond.scores:  # the only one is taken unscored
+        return None
+    view = snapshot if len(part.nodes) == snapshot.count else snapshot.at(part)
     states = dict(prepared.states)
     skipped: set[str] = set()
     for plugin in beyond.pre_scores:
@@ -237,10 +246,4 @@ def _with_scores(
         if weighted.name not in skipped:
             share = cycle.share(weighted, states.get(weighted.name), pod, view)
             added = share if added is None else added + share
-    if added is None:
-        return total
-    if view is snapshot:
-        return total + added
-    together = total.copy()
-    together[nodes] += added
-    return together
+    return added

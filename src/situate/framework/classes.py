@@ -18,6 +18,7 @@ import numpy as np
 
 from situate.framework.cycle import PluginFailed, call, check_scores
 from situate.framework.nodes import NodeTable
+from situate.framework.parts import Part
 from situate.framework.plugin import FilterPlugin, NormalizePlugin, Reads, Scores
 from situate.framework.pods import PodInfo, PodTemplate
 from situate.framework.profile import Profile, Weighted
@@ -161,14 +162,25 @@ class PodClass:
     relative: tuple[_Relative, ...]
     total: Scores
     """(nodes,): all local scores, weighted; `INFEASIBLE` where a local filter refuses."""
-    _feasible: Indices | None = None
+    _feasible: Part | None = None
+    _narrowed: tuple[Mask, Part] | None = None
+    """What `among` was asked for last."""
 
     @property
-    def feasible(self) -> Indices:
+    def feasible(self) -> Part:
         """Where all local filters pass."""
         if self._feasible is None:
-            self._feasible = np.flatnonzero(self.passes)
+            self._feasible = Part(np.flatnonzero(self.passes))
         return self._feasible
+
+    def among(self, passes: Mask) -> Part:
+        """Where this mask holds as well, which others have narrowed; mostly for the next pod as for the last one."""
+        if passes is self.passes:
+            return self.feasible
+        last = self._narrowed
+        if last is None or not bool((last[0] == passes).all()):
+            last = self._narrowed = passes, Part(np.flatnonzero(passes))
+        return last[1]
 
     def set_passes(self, rows: Indices, passes: Mask) -> Mask:
         """What the filters say of these nodes now; where that is another answer than before."""

@@ -20,6 +20,7 @@ from situate.framework.holdings import Holding, Holdings, Units
 from situate.framework.labels import Domains, Ids
 from situate.framework.live_terms import LiveTerms
 from situate.framework.nodes import Columns, NodeTable, take
+from situate.framework.parts import Part
 from situate.framework.placed import NOWHERE, PlacedPods
 from situate.framework.pods import ANY_ADDRESS, HostPort, PodInfo
 from situate.framework.promised import Promised
@@ -28,6 +29,7 @@ from situate.framework.verdict import Indices, Mask
 from situate.framework.volume_use import VolumeUse
 
 A = TypeVar("A", bound=np.generic)
+P = TypeVar("P")
 Amounts = NDArray[np.int64]
 """(nodes,)"""
 Shares = NDArray[np.float64]
@@ -44,7 +46,7 @@ _LOG: Final = 2**16
 class Snapshot:
     """Columns over some nodes. Arrays that it gives must not be written to."""
 
-    __slots__ = ("_chosen", "_version", "catalog", "nodes")
+    __slots__ = ("_chosen", "_part", "_version", "catalog", "nodes")
 
     def __init__(
         self,
@@ -52,12 +54,14 @@ class Snapshot:
         catalog: Catalog = EMPTY,
         version: _Version | None = None,
         chosen: Indices | None = None,
+        part: Part | None = None,
     ) -> None:
-        """No pods are in place yet; `version` and `chosen` are for this module."""
+        """No pods are in place yet; `version`, `chosen` and `part` are for this module."""
         self.nodes = nodes
         self.catalog = catalog
         self._version = version or _Version(_Ledger.empty(nodes))
         self._chosen = chosen
+        self._part = part
 
     # Static columns
 
@@ -101,6 +105,16 @@ class Snapshot:
         """
         return take(self.nodes.static(key, build), self._chosen)
 
+    def plan(self, key: Hashable, build: Callable[[], P]) -> P:
+        """What depends on which nodes these are and on their static columns alone.
+
+        Made once for each key where `at` was given a part, or nothing is left out; whatever a key names by `id` has to
+        be kept by the result.
+        """
+        if self._part is not None:
+            return self._part.plan(key, build)
+        return self.nodes.plan(key, build) if self._chosen is None else build()
+
     def domains(self, key: str) -> Domains:
         """The domains of a topology key, over all nodes."""
         return self.nodes.labels.domains(key)
@@ -117,7 +131,7 @@ class Snapshot:
         domains = self.nodes.labels.domains(key)
         if domains.own:
             return take(values, self._chosen)
-        of_node = take(domains.of_node, self._chosen)
+        of_node = self.plan(("domain", key), lambda: take(domains.of_node, self._chosen).astype(np.intp))
         if domains.complete:
             return values.take(of_node)
         padded = np.empty(len(values) + 1, dtype=values.dtype)
@@ -202,8 +216,10 @@ class Snapshot:
         """The same over columns of its own: what is tried there costs this one and its successors nothing."""
         return Snapshot(self.nodes, self.catalog, _Version(self._version.now().copy()), self._chosen)
 
-    def at(self, nodes: Indices) -> Snapshot:
-        """Of these nodes alone."""
+    def at(self, nodes: Indices | Part) -> Snapshot:
+        """Of these nodes alone. A part is of the whole table."""
+        if isinstance(nodes, Part):
+            return Snapshot(self.nodes, self.catalog, self._version, nodes.nodes, nodes)
         chosen = nodes if self._chosen is None else self._chosen[nodes]
         return Snapshot(self.nodes, self.catalog, self._version, chosen)
 
@@ -244,7 +260,7 @@ class Snapshot:
 
     def with_catalog(self, catalog: Catalog) -> Snapshot:
         """With other objects around it."""
-        return Snapshot(self.nodes, catalog, self._version, self._chosen)
+        return Snapshot(self.nodes, catalog, self._version, self._chosen, self._part)
 
     def with_changed_nodes(self, nodes: NodeTable) -> Snapshot:
         """Over a table of the same nodes in the same order, some of which have changed."""

@@ -109,11 +109,7 @@ class PodTopologySpread:
         rules = self._rules(pod, snapshot)
         if rules is None or not rules.soft:
             return PreScored(Code.SKIP)
-        ignored = None if rules.lacking is None else take(rules.lacking, snapshot.chosen)
-        if ignored is not None and not ignored.any():
-            ignored = None
-        weights = tuple(math.log(_size(rule, snapshot, ignored) + 2) for rule in rules.soft)
-        return PreScored(state=EvennessState(rules.soft, weights, ignored))
+        return PreScored(state=snapshot.plan((NAME, rules), lambda: _evenness(rules, snapshot)))
 
     def score(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """The weighted number of pods that stand in the node's domains; the lower the better."""
@@ -178,6 +174,15 @@ class PodTopologySpread:
             return replace(rules, heeded=(selector,))
 
         return nodes.plan((self, template, id(selector)), build)
+
+
+def _evenness(rules: Rules, snapshot: Snapshot) -> EvennessState:
+    """What weighs how much depends on which nodes are compared, not on the pods there."""
+    ignored = None if rules.lacking is None else take(rules.lacking, snapshot.chosen)
+    if ignored is not None and not ignored.any():
+        ignored = None
+    weights = tuple(math.log(_size(rule, snapshot, ignored) + 2) for rule in rules.soft)
+    return EvennessState(rules.soft, weights, ignored)
 
 
 def _moved(state: SpreadState, pod: PodInfo, other: PodInfo, node: int, sign: int) -> SpreadState:
