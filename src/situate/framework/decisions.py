@@ -28,6 +28,8 @@ class Placed:
     node: str
     choice: Choice | None
     """None if the pod was held before, or placed in a run."""
+    working: frozenset[str] | None = None
+    """The PreBind plugins with something to do, if the pod was held; None: they are still to be asked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +73,13 @@ class Refused:
         """What makes room for the pod."""
         return self.post_filter.actions if self.post_filter is not None else ()
 
+    @property
+    def nominate(self) -> str | None:
+        """A node that is promised to the pod; empty takes an earlier promise back, as every end does in which no
+        PostFilter plugin has had a say; None leaves it.
+        """
+        return self.post_filter.nominate if self.post_filter is not None else ""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Failed:
@@ -104,28 +113,55 @@ class Binding:
     bind: tuple[Action, ...]
     after: tuple[Action, ...]
     """Whose failure changes nothing."""
+    expected: bool
+    """Whether a PreBind plugin has something to do: until that is done the pod is not bound, and others should know
+    where it will be (KEP-5278).
+    """
 
     @classmethod
     def of(
-        cls, profile: Profile, pod: PodInfo, node: str, snapshot: Snapshot, binder: Extender | None = None
+        cls,
+        profile: Profile,
+        pod: PodInfo,
+        node: str,
+        snapshot: Snapshot,
+        binder: Extender | None = None,
+        working: frozenset[str] | None = None,
     ) -> Binding:
         """PreBind of those with something to do, Bind of the first that takes it, PostBind.
 
-        `binder`: the extender that binds instead of plugins; these come after one that may be ignored.
+        `binder`: the extender that binds instead of plugins; these come after one that may be ignored. `working`: as
+        `working_before_binding` has told; None asks.
 
         `PluginFailed` if one of them cannot say.
         """
-        before: list[Action] = []
-        for plugin in profile.pre_bind:
-            preflight = call(plugin, "PreBindPreFlight", plugin.pre_bind_preflight, pod, node, snapshot)
-            if preflight.code is Code.SUCCESS:
-                before += call(plugin, "PreBind", plugin.pre_bind, pod, node, snapshot)
-            elif preflight.code is not Code.SKIP:
-                raise PluginFailed(plugin.name, "PreBindPreFlight", preflight.message or preflight.code.title)
+        if working is None:
+            working = working_before_binding(profile, pod, node, snapshot)
+        before = [
+            action
+            for plugin in profile.pre_bind
+            if plugin.name in working
+            for action in call(plugin, "PreBind", plugin.pre_bind, pod, node, snapshot)
+        ]
         after = [
             action for teller in profile.post_bind for action in call(teller, "PostBind", teller.post_bind, pod, node)
         ]
-        return cls(tuple(before), _bind(profile, pod, node, binder), tuple(after))
+        return cls(tuple(before), _bind(profile, pod, node, binder), tuple(after), bool(working))
+
+
+def working_before_binding(profile: Profile, pod: PodInfo, node: str, snapshot: Snapshot) -> frozenset[str]:
+    """The PreBind plugins with something to do (upstream runtime/framework.go RunPreBindPreFlights).
+
+    `PluginFailed` if one of them cannot say.
+    """
+    working = set()
+    for plugin in profile.pre_bind:
+        found = call(plugin, "PreBindPreFlight", plugin.pre_bind_preflight, pod, node, snapshot)
+        if found.code is Code.SUCCESS:
+            working.add(plugin.name)
+        elif found.code is not Code.SKIP:
+            raise PluginFailed(plugin.name, "PreBindPreFlight", found.message or found.code.title)
+    return frozenset(working)
 
 
 def _bind(profile: Profile, pod: PodInfo, node: str, extender: Extender | None) -> tuple[Action, ...]:

@@ -23,12 +23,22 @@ from situate.framework.changes import events_of, node_change, pod_change
 from situate.framework.choosing import Choice, Chooser
 from situate.framework.configuration import Extender
 from situate.framework.cycle import NO_NODES, PluginFailed, allotted
-from situate.framework.decisions import Asked, Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
+from situate.framework.decisions import (
+    Asked,
+    Binding,
+    Decision,
+    Failed,
+    Placed,
+    PlacedRun,
+    Refused,
+    Waiting,
+    working_before_binding,
+)
 from situate.framework.events import Change, ClusterEvent, Subject
 from situate.framework.extenders import Reply, Steps, asks, in_turn, interested
 from situate.framework.handle import Handle, Wishes, with_handles
 from situate.framework.nominations import Nominations
-from situate.framework.permits import Permits
+from situate.framework.permits import Held, Permits, ask_permits
 from situate.framework.plugin import Diagnosis, PostFiltered, Scores
 from situate.framework.pods import PodInfo
 from situate.framework.post_filter import run_post_filter
@@ -184,9 +194,9 @@ class Engine:
         event = ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, info)
         self.queue.on_event(event, now, at_most=info.priority)
 
-    def _tell(self, events: Sequence[ClusterEvent], now: float) -> None:
+    def _tell(self, events: Sequence[ClusterEvent], now: float, but: str = "") -> None:
         for event in events:
-            self.queue.on_event(event, now)
+            self.queue.on_event(event, now, but=but)
 
     def tick(self, now: float) -> list[Refused]:
         """Lets time pass; the pods whose permits have run out."""
@@ -250,6 +260,7 @@ class Engine:
 
         What is no plugin's own exception may still be one's fault: it answered something of the wrong type or length.
         """
+        self.nominations.remove(waiting.info.uid)
         self.queue.put_back(waiting, now)
         if isinstance(problem, PluginFailed):
             return Failed(waiting, str(problem), problem.plugin)
@@ -362,6 +373,7 @@ class Engine:
             return self._refuse(waiting, found.diagnosis, found.result, now)
         node, choice = found
         if self.cache.node(node) is None:
+            self.nominations.remove(waiting.info.uid)
             self.queue.put_back(waiting, now)
             return Failed(waiting, f"node {node} has gone while extenders were asked about it")
         return self._place(waiting, node, choice, now)
@@ -372,21 +384,25 @@ class Engine:
         info = self._allotted(profile, waiting.info, node) if profile.allot else waiting.info
         self.cache.assume(info, node)
         self.nominations.remove(info.uid)
-        held = None
+        until: dict[str, float] = {}
+        working: frozenset[str] = frozenset()
         try:
             reserved = reserve(profile, info, node, self.cache.snapshot())
             rejection = None if reserved.status.ok else reserved.status
             if reserved.storage:
                 self.cache.promise(info.uid, reserved.storage)
             if rejection is None:
-                rejection, held = self.permits.ask(profile, waiting, node, now)
+                rejection, until = ask_permits(profile, waiting.info, node, now)
+            if until:
+                working = working_before_binding(profile, info, node, self.cache.snapshot())
         except Exception:
             self._undo(info, node, now)
             raise
         if rejection is not None:
             return self._give_up(waiting, node, rejection, now)
-        if held is not None:
-            return Waiting(waiting, node, choice, held)
+        if until:
+            self.permits.hold(Held(waiting, node, until, working))
+            return Waiting(waiting, node, choice, until)
         self.queue.done(info.uid)
         return Placed(waiting, node, choice)
 
@@ -399,27 +415,28 @@ class Engine:
 
     def _refuse(self, waiting: WaitingPod, diagnosis: Diagnosis, result: PostFiltered | None, now: float) -> Refused:
         info = waiting.info
+        refused = Refused(waiting, diagnosis, result)
+        if refused.nominate is not None:
+            self.nominations.nominate(info, refused.nominate)
         if result is not None:
-            if result.nominate is not None:
-                self.nominations.nominate(info, result.nominate)
             for action in result.actions:
                 if isinstance(action, Nominate) and action.uid != info.uid:
                     self.nominations.remove(action.uid)
             if any(isinstance(action, Evict) for action in result.actions):
                 self.queue.hold(info.uid, PREEMPTION, "waiting for the preemption for this pod to be finished")
         self.queue.put_back(waiting, now, diagnosis.rejectors)
-        return Refused(waiting, diagnosis, result)
+        return refused
 
     def evictions_sent(self, refused: Refused, now: float) -> None:
         """What makes room for the pod is under way, or has failed for good: from now on events may call it again."""
         self.queue.release(refused.pod.info.uid, now)
 
     def _give_up(self, waiting: WaitingPod, node: str, rejection: Status, now: float) -> Refused:
-        """A placement that a plugin did not let stand: nothing of it stays."""
-        self._undo(waiting.info, node, now)
+        """A placement that a plugin did not let stand: nothing of it stays. What it frees is news for others alone."""
         pending = rejection.code is Code.PENDING
         names = frozenset((rejection.plugin,))
         self.queue.put_back(waiting, now, frozenset() if pending else names, names if pending else frozenset())
+        self._undo(waiting.info, node, now, but=waiting.info.uid)
         return Refused(waiting, Diagnosis(self.cache.snapshot(), status=rejection))
 
     # Binding cycles
@@ -430,7 +447,7 @@ class Engine:
         if held is None:
             return None
         self.queue.done(uid)
-        return Placed(held.pod, held.node, None)
+        return Placed(held.pod, held.node, None, held.working)
 
     def reject(self, uid: str, plugin: str, reason: str, now: float) -> Refused | None:
         """A held pod is not to be bound; None if it is not held."""
@@ -459,7 +476,8 @@ class Engine:
         info = placed.pod.info if known is None else known.info  # with what it was allotted
         binders = [extender for extender in self._interested(info) if extender.bind_verb]
         profile = self.profiles[info.pod.spec.scheduler_name]
-        return Binding.of(profile, info, placed.node, self.cache.snapshot(), binders[0] if binders else None)
+        binder = binders[0] if binders else None
+        return Binding.of(profile, info, placed.node, self.cache.snapshot(), binder, placed.working)
 
     def bound(self, placed: Placed) -> None:
         """The API server has accepted the binding; the watch will tell the rest."""
@@ -471,18 +489,18 @@ class Engine:
         self._undo(placed.pod.info, placed.node, now)
         self.queue.put_back(placed.pod, now)
 
-    def _undo(self, info: PodInfo, node: str, now: float) -> None:
+    def _undo(self, info: PodInfo, node: str, now: float, but: str = "") -> None:
         unreserve(self.profiles[info.pod.spec.scheduler_name], info, node)
-        self._release(info.uid, now)
+        self._release(info.uid, now, but)
         if self.cache.forget(info.uid) is not None:
-            self._tell((ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, info),), now)
+            self._tell((ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, info),), now, but)
 
-    def _release(self, uid: str, now: float) -> None:
+    def _release(self, uid: str, now: float, but: str = "") -> None:
         """Volumes that the pod was promised are free for others, who hear of it: the API server has nothing to tell."""
         for given in self.cache.release(uid).given:
             free = self.cache.catalog.storage.volume(given.volume.metadata.name)
             if free is not None:
-                self._tell((ClusterEvent(Subject.VOLUME, Change.UPDATE, given.volume, free),), now)
+                self._tell((ClusterEvent(Subject.VOLUME, Change.UPDATE, given.volume, free),), now, but)
 
     @property
     def snapshot(self) -> Snapshot:

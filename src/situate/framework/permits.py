@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from situate.framework.cycle import PluginFailed, call
+from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
 from situate.framework.queue.waiting import WaitingPod
 from situate.framework.status import Code, Status
@@ -21,6 +22,8 @@ class Held:
     pod: WaitingPod
     node: str
     until: dict[str, float]
+    working: frozenset[str]
+    """The PreBind plugins that will have something to do."""
 
 
 class Permits:
@@ -32,23 +35,9 @@ class Permits:
     def __contains__(self, uid: str) -> bool:
         return uid in self._held
 
-    def ask(
-        self, profile: Profile, waiting: WaitingPod, node: str, now: float
-    ) -> tuple[Status | None, dict[str, float] | None]:
-        """Permit of all plugins: a rejection, or the deadlines of those that hold the pod, or neither."""
-        until: dict[str, float] = {}
-        for plugin in profile.permit:
-            status, timeout_s = call(plugin, "Permit", plugin.permit, waiting.info, node, now)
-            if status.code is Code.WAIT:
-                until[plugin.name] = now + min(timeout_s, LONGEST_S)
-            elif status.code.rejects:
-                return Status(status.code, status.reasons, plugin.name), None
-            elif not status.ok:
-                raise PluginFailed(plugin.name, "Permit", status.message or status.code.title)
-        if not until:
-            return None, None
-        self._held[waiting.info.uid] = Held(waiting, node, until)
-        return None, until
+    def hold(self, held: Held) -> None:
+        """Until its plugins allow it, or time runs out."""
+        self._held[held.pod.info.uid] = held
 
     def allow(self, uid: str, plugin: str) -> Held | None:
         """One plugin lets the pod go; the pod once all have."""
@@ -74,3 +63,17 @@ class Permits:
 
     def next_deadline(self) -> float | None:
         return min((when for held in self._held.values() for when in held.until.values()), default=None)
+
+
+def ask_permits(profile: Profile, pod: PodInfo, node: str, now: float) -> tuple[Status | None, dict[str, float]]:
+    """Permit of all plugins: a rejection, or the deadlines of those that hold the pod, or neither."""
+    until: dict[str, float] = {}
+    for plugin in profile.permit:
+        status, timeout_s = call(plugin, "Permit", plugin.permit, pod, node, now)
+        if status.code is Code.WAIT:
+            until[plugin.name] = now + min(timeout_s, LONGEST_S)
+        elif status.code.rejects:
+            return Status(status.code, status.reasons, plugin.name), {}
+        elif not status.ok:
+            raise PluginFailed(plugin.name, "Permit", status.message or status.code.title)
+    return None, until

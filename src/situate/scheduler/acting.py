@@ -127,8 +127,12 @@ class Acting:
         if patch is None:
             return True
         body = StrategicMergePatch(patch)
-        write = self._means.client.patch_status
-        return await self._persistently(lambda: write(PODS, name, body, namespace), f"{namespace}/{name}")
+
+        async def write() -> None:
+            # learned at once: what is written next about the pod goes by what it says now
+            self._means.pods.learn(await self._means.client.patch_status(PODS, name, body, namespace))
+
+        return await self._persistently(write, f"{namespace}/{name}")
 
     async def _patch(self, patch: Patch) -> NotBound | None:
         resource = self._means.patchable.get(patch.resource)

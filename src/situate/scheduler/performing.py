@@ -16,7 +16,6 @@ from situate.framework.actions import Action, Evict, Nominate
 from situate.framework.cycle import PluginFailed
 from situate.framework.decisions import Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.pods import PodInfo, PodKey
-from situate.kube.backoff import Backoff
 from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.acting import Acting, Means
 from situate.scheduler.binding import NotBound
@@ -29,11 +28,6 @@ from situate.scheduler.conditions import (
 )
 from situate.scheduler.dispatching import Dispatcher, Relevance, until_the_term_ends
 
-_ATTEMPTS: Final = 5
-"""Of a write that may fail for a moment."""
-_RETRY: Final = Backoff(initial_s=0.2, cap_s=5.0)
-_LOOK_AGAIN_S: Final = 0.5
-"""How often is looked whether volumes have been made."""
 _AHEAD: Final = 2
 """Decisions go so many times the calls in flight ahead of what has been sent."""
 
@@ -87,8 +81,6 @@ class LivePerformer:
             await self._dispatcher.run()
 
     def perform(self, decision: Decision | PlacedRun, began: float, seconds: float) -> None:
-        if self._held and not isinstance(decision, PlacedRun | Waiting):
-            self._released(decision)
         match decision:
             case PlacedRun():
                 for placed in decision:
@@ -101,15 +93,27 @@ class LivePerformer:
                 self._fail(decision.pod.info, decision.error, seconds, decision.cause)
             case Waiting():
                 # the engine gives it out again when its permits are there, or have run out
-                self._held[decision.pod.info.uid] = self._means.clock()
+                info = decision.pod.info
+                self._held[info.uid] = self._means.clock()
+                self._dispatcher.submit(_Status(self, info.key, info.uid, StatusChange(nominate=decision.node)))
             case _:
                 assert_never(decision)
+        if self._held and not isinstance(decision, PlacedRun | Waiting):
+            self._released(decision)
 
     def _released(self, decision: Placed | Refused | Failed) -> None:
-        since = self._held.pop(decision.pod.info.uid, None)
+        info = decision.pod.info
+        since = self._held.pop(info.uid, None)
         if since is not None:
             result = "Success" if isinstance(decision, Placed) else "Unschedulable"
             self._means.reporter.metrics.permit_ended(result, self._means.clock() - since)
+            if not isinstance(decision, Placed):
+                self._waits_again(info)
+
+    def _waits_again(self, info: PodInfo) -> None:
+        """Tells the engine what has become of a pod that counted on a node. What its status still promises is void."""
+        self._means.intake.again(info.namespace, info.name, info.uid)
+        self._engine.nominations.remove(info.uid)
 
     def ask_for(self, actions: Iterable[Action]) -> None:
         for action in actions:
@@ -130,14 +134,13 @@ class LivePerformer:
 
     def _refuse(self, refused: Refused, seconds: float) -> None:
         message = self._means.reporter.refused(refused, seconds)
-        info, result = refused.pod.info, refused.post_filter
-        nominate = result.nominate if result is not None else None
+        info = refused.pod.info
         claim = Claim(POD_SCHEDULED, "False", UNSCHEDULABLE, message)
-        self._dispatcher.submit(_Status(self, info.key, info.uid, StatusChange(claim, nominate)))
+        self._dispatcher.submit(_Status(self, info.key, info.uid, StatusChange(claim, refused.nominate)))
         evictions = [action for action in refused.actions if isinstance(action, Evict)]
         if evictions:
             self._means.reporter.metrics.preempted(len(evictions))
-            self._preempt(refused, evictions, nominate or "")
+            self._preempt(refused, evictions, refused.nominate or "")
         self.ask_for(action for action in refused.actions if not isinstance(action, Evict))
 
     def _preempt(self, refused: Refused, evictions: list[Evict], node: str) -> None:
@@ -160,19 +163,21 @@ class LivePerformer:
     def _fail(self, info: PodInfo, error: str, seconds: float, cause: Exception | None = None) -> None:
         self._means.reporter.failed(info, error, seconds, cause)
         claim = Claim(POD_SCHEDULED, "False", SCHEDULER_ERROR, error)
-        self._dispatcher.submit(_Status(self, info.key, info.uid, StatusChange(claim)))
+        self._dispatcher.submit(_Status(self, info.key, info.uid, StatusChange(claim, nominate="")))
 
     # What calls do
 
     async def bind(self, placed: Placed, began: float, steps: Binding | None) -> None:
         """A binding cycle, or the rest of one: `steps` are known once PreBind is through."""
+        info = placed.pod.info
         if steps is None:
             try:
                 steps = self._engine.binding(placed)
             except PluginFailed as error:
                 self.not_bound(placed, NotBound(str(error)), began)
                 return
-            if steps.before:  # may take minutes, as making a volume does: no other call waits for it
+            if steps.expected:  # may take minutes, as making a volume does: no other call waits for it
+                await self.acting.write_status(info.key, info.uid, StatusChange(nominate=placed.node))
                 assert self._group is not None
                 self._group.create_task(until_the_term_ends(self._prepare(placed, began, steps)))
                 return
@@ -194,7 +199,7 @@ class LivePerformer:
         self._engine.binding_failed(placed, now)
         if not problem.gone:
             self._fail(info, f"binding rejected: {problem.why}", now - began)
-        self._means.intake.again(info.namespace, info.name, info.uid)
+        self._waits_again(info)
         self._means.stir()
 
     async def _wish(self, action: Action) -> None:

@@ -186,14 +186,13 @@ class SchedulerController:
                 return [binding(info, node)], []
             case Failed(error=error):
                 pod = self._cluster.get(PODS, *info.key)
-                return ([] if pod is None else [*unscheduled(pod, "SchedulerError", error, None, now)]), []
+                return ([] if pod is None else [*unscheduled(pod, "SchedulerError", error, "", now)]), []
             case Refused():
                 pod = self._cluster.get(PODS, *info.key)
                 if any(isinstance(action, Evict) for action in decision.actions):
                     self._preempting.append(decision)
-                found = decision.post_filter
-                promised = None if found is None else found.nominate
-                told = () if pod is None else unscheduled(pod, "Unschedulable", refusal(decision), promised, now)
+                message = refusal(decision)
+                told = () if pod is None else unscheduled(pod, "Unschedulable", message, decision.nominate, now)
                 return [*told, *preparations(self._cluster, decision, now)], [*evictions(decision)]
             case Waiting() | Asked():
                 raise AssertionError(f"{info}: no plugin of the default profile holds pods, and there are no extenders")

@@ -76,7 +76,7 @@ def preparations(cluster: Cluster, refused: Refused, now: float) -> Iterator[Act
 
 def evictions(refused: Refused) -> Iterator[Delete]:
     """The victims go, with an Event that says for whom."""
-    node = refused.post_filter.nominate if refused.post_filter is not None else ""
+    node = refused.nominate
     for action in refused.actions:
         if isinstance(action, Evict):
             told = Note(

@@ -205,10 +205,11 @@ class SchedulingQueue:
 
     # What happens around them
 
-    def on_event(self, event: ClusterEvent, now: float, *, at_most: int | None = None) -> int:
+    def on_event(self, event: ClusterEvent, now: float, *, at_most: int | None = None, but: str = "") -> int:
         """Something has happened; how many pods left the unschedulable ones for it.
 
-        `at_most`: it can help only pods of this priority or a lower one; None is all.
+        `at_most`: it can help only pods of this priority or a lower one; None is all. `but`: uid of a pod in no flight
+        whom it is not to help.
         """
         if self._in_flight:
             self._events.append(event)
@@ -216,7 +217,7 @@ class SchedulingQueue:
         for pod in self._concerned(event):
             if pod.gate and pod.info.uid in self._held:
                 continue  # called already, and nothing but `release` lets it go
-            if at_most is not None and pod.info.priority > at_most:
+            if pod.info.uid == but or (at_most is not None and pod.info.priority > at_most):
                 continue
             strategy = self._strategy(pod, event)
             if strategy is not Strategy.SKIP:
