@@ -18,7 +18,7 @@ import numpy as np
 
 from situate.framework.cycle import PluginFailed, call, check_scores
 from situate.framework.nodes import NodeTable
-from situate.framework.parts import Part
+from situate.framework.parts import Part, Parts
 from situate.framework.plugin import FilterPlugin, NormalizePlugin, Reads, Scores
 from situate.framework.pods import PodInfo, PodTemplate
 from situate.framework.profile import Profile, Weighted
@@ -144,6 +144,8 @@ class PodClass:
     """What is known of each node for pods of one template, as of `position` in the change log."""
 
     table: NodeTable
+    parts: Parts
+    """Of `table`."""
     lineage: object
     position: int
     states: dict[str, Any]
@@ -170,7 +172,7 @@ class PodClass:
     def feasible(self) -> Part:
         """Where all local filters pass."""
         if self._feasible is None:
-            self._feasible = Part(np.flatnonzero(self.passes))
+            self._feasible = self.parts.of(self.passes)
         return self._feasible
 
     def among(self, passes: Mask) -> Part:
@@ -271,6 +273,7 @@ class Classes:
                 base += _checked(weighted, states, pod, snapshot)
         learned = PodClass(
             snapshot.nodes,
+            snapshot.nodes.plan(("parts",), Parts),
             snapshot.lineage,
             snapshot.log_position,
             states,

@@ -7,11 +7,16 @@ nodes these are, and on nothing that pods change, is worked out once (`Snapshot.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from situate.framework.verdict import Indices
+import numpy as np
+
+from situate.framework.verdict import Indices, Mask
 
 P = TypeVar("P")
+
+_KEPT: Final = 64
+"""Parts that are remembered."""
 
 
 class Part:
@@ -29,4 +34,21 @@ class Part:
         known: P | None = self._plans.get(key)
         if known is None:
             known = self._plans[key] = build()
+        return known
+
+
+class Parts:
+    """Gives the same part for equal masks, as many classes have: what is shared stays in the processor's cache."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Part] = {}
+
+    def of(self, passes: Mask) -> Part:
+        """The nodes of the mask."""
+        key = passes.tobytes()
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            known = self._known[key] = Part(np.flatnonzero(passes))
         return known

@@ -131,13 +131,22 @@ class Snapshot:
         domains = self.nodes.labels.domains(key)
         if domains.own:
             return take(values, self._chosen)
-        of_node = self.plan(("domain", key), lambda: take(domains.of_node, self._chosen).astype(np.intp))
         if domains.complete:
-            return values.take(of_node)
+            return values.take(self.place_of_node(key))
         padded = np.empty(len(values) + 1, dtype=values.dtype)
         padded[:-1] = values
         padded[-1] = missing
-        return padded.take(of_node)
+        return padded.take(self.place_of_node(key))
+
+    def place_of_node(self, key: str) -> Indices:
+        """(nodes,): each node's domain; where it lacks the key the number behind the last one."""
+        domains = self.nodes.labels.domains(key)
+
+        def build() -> Indices:
+            of_node = take(domains.of_node, self._chosen)
+            return np.where(of_node < 0, domains.count, of_node).astype(np.intp)
+
+        return self.plan(("place", key), build)
 
     # Dynamic columns
 

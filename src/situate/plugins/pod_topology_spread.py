@@ -19,7 +19,7 @@ from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.terms import SpreadConstraint, spread_constraint
-from situate.framework.verdict import Mask, Verdict, refuse_in_turn
+from situate.framework.verdict import Indices, Mask, Verdict, refuse_in_turn
 from situate.objects.pods import TopologySpreadConstraint
 from situate.plugins.default_selector import default_selector
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
@@ -113,18 +113,12 @@ class PodTopologySpread:
 
     def score(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """The weighted number of pods that stand in the node's domains; the lower the better."""
-        total = np.zeros(snapshot.count)
+        total = None
         for rule, weight in zip(state.rules, state.weights, strict=True):
-            key, skew = rule.constraint.topology_key, float(rule.constraint.max_skew - 1)
-            if key == HOSTNAME:
-                part = take(snapshot.tally(rule.here), snapshot.chosen) * weight
-                part += skew
-                if not rule.domains.complete:
-                    part[snapshot.domain_of_node(key) < 0] = 0.0
-            else:
-                part = snapshot.over_nodes(key, snapshot.tally(rule.question) * weight + skew, 0.0)
-            total += part
-        raw = _rounded(total)
+            part = _part(rule, weight, snapshot)
+            total = part if total is None else total + part
+        assert total is not None
+        raw = _rounded(total.values) if total.of_node is None else _rounded(total.values).take(total.of_node)
         if state.ignored is not None:
             raw[state.ignored] = 0
         return raw
@@ -174,6 +168,48 @@ class PodTopologySpread:
             return replace(rules, heeded=(selector,))
 
         return nodes.plan((self, template, id(selector)), build)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Graded:
+    """A number for each node, of which few differ: zones are few, and so are the pods of one kind on a host."""
+
+    values: NDArray[np.float64]
+    of_node: Indices | None
+    """(nodes,): the place of each node's value; None if the values are the nodes' own."""
+
+    def __add__(self, other: _Graded) -> _Graded:
+        """Node by node; each pair of values is added once, if there are fewer of them than nodes."""
+        if self.of_node is not None and other.of_node is not None:
+            few = len(other.values)
+            if len(self.values) * few < len(self.of_node):
+                return _Graded(np.add.outer(self.values, other.values).ravel(), self.of_node * few + other.of_node)
+        return _Graded(self._by_node() + other._by_node(), None)
+
+    def _by_node(self) -> NDArray[np.float64]:
+        return self.values if self.of_node is None else self.values.take(self.of_node)
+
+
+def _part(rule: Rule, weight: float, snapshot: Snapshot) -> _Graded:
+    """What a constraint adds for each node; nothing where its key is missing."""
+    key, skew = rule.constraint.topology_key, float(rule.constraint.max_skew - 1)
+    if key == HOSTNAME:
+        here = take(snapshot.tally(rule.here), snapshot.chosen)
+        most = int(here.max(initial=0))
+        values = np.empty(most + 2)
+        values[:-1] = np.arange(most + 1)
+        if not rule.domains.complete:
+            here = np.where(snapshot.domain_of_node(key) < 0, most + 1, here)
+        of_node = here.view(np.intp)
+    else:
+        counts = snapshot.tally(rule.question)
+        values = np.empty(len(counts) + 1)
+        values[:-1] = counts
+        of_node = snapshot.place_of_node(key)
+    values *= weight
+    values += skew
+    values[-1] = 0.0
+    return _Graded(values, of_node)
 
 
 def _evenness(rules: Rules, snapshot: Snapshot) -> EvennessState:
