@@ -53,19 +53,19 @@ def differences(**pairs: tuple[object, object]) -> list[str]:
 
 
 def placements(entries: Iterable[Json] | None) -> tuple[Placement, ...]:
-    return tuple(Placement(entry["pod"], entry["vreplicas"]) for entry in entries or ())
+    return tuple(Placement(entry["pod"], entry.get("vreplicas", 0)) for entry in entries or ())
 
 
 def vpod(entry: Json) -> PlainVPod:
-    return PlainVPod(Key.parse(entry["key"]), entry["vreplicas"], placements(entry.get("placements")))
+    return PlainVPod(Key.parse(entry["key"]), entry.get("vreplicas", 0), placements(entry.get("placements")))
 
 
 def policy(entry: Json | None) -> Policy | None:
     if entry is None:
         return None
     return Policy(
-        tuple(Predicate(p["name"], p["args"]) for p in entry.get("predicates") or ()),
-        tuple(Priority(p["name"], p["weight"], p["args"]) for p in entry.get("priorities") or ()),
+        tuple(Predicate(p["name"], p.get("args")) for p in entry.get("predicates") or ()),
+        tuple(Priority(p["name"], p["weight"], p.get("args")) for p in entry.get("priorities") or ()),
     )
 
 
@@ -79,16 +79,18 @@ def mode(case: Case) -> MaxFillUp | PredicatesAndPriorities:
 
 
 def cluster(case: Case) -> EraCluster:
-    names = [pod["name"] for pod in case["pods"]]
+    pods = case.get("pods") or ()
+    names = [pod["name"] for pod in pods]
     default = names[0].rpartition("-")[0] if names else "statefulset-name"
     return EraCluster(
         case.get("statefulset", default),
         case["replicas"],
         case["capacity"],
         tuple(
-            PodFacts(pod["name"], pod["node"], None if pod.get("schedulable", True) else "true") for pod in case["pods"]
+            PodFacts(pod["name"], pod.get("node") or "", None if pod.get("schedulable", True) else "true")
+            for pod in pods
         ),
-        nodes(case["nodes"]),
+        nodes(case.get("nodes") or ()),
     )
 
 
@@ -106,12 +108,12 @@ def nodes(entries: Iterable[Json]) -> tuple[NodeFacts, ...]:
 
 
 def reservations(entry: Mapping[str, Mapping[str, int]] | None) -> Reservations:
-    return {Key.parse(key): dict(by_pod) for key, by_pod in (entry or {}).items()}
+    return {Key.parse(key): dict(by_pod or {}) for key, by_pod in (entry or {}).items()}
 
 
 def build_state(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
-    state, _ = era_state(cluster(given), map(vpod, given["vpods"]), reservations(given["reserved"]))
+    state, _ = era_state(cluster(given), map(vpod, given.get("vpods") or ()), reservations(given.get("reserved")))
     return differences(**{name: (found, expected[name]) for name, found in state_json(state).items()})
 
 
@@ -164,7 +166,7 @@ def _unasserted(name: str, wanted: object) -> bool:
 
 def _outcome(decision: EraDecision | Decision, expected: Json) -> list[str]:
     return differences(
-        placements=(decision.placements, placements(expected["placements"])),
+        placements=(decision.placements, placements(expected.get("placements"))),
         error=(decision.left > 0, expected["error"]),
     )
 
@@ -185,7 +187,7 @@ def trace(case: Case) -> list[str]:
         placing=how.placing,
         removing=how.removing,
     )
-    listed = {entry["key"]: vpod(entry) for entry in case["vpods"]}
+    listed = {entry["key"]: vpod(entry) for entry in case.get("vpods") or ()}
     state = State.rebuilt(options, over.replicas, over.pods, listed.values(), 0.0, over.nodes, reserved={})
     exact = True
     for number, step in enumerate(case["steps"]):
@@ -196,7 +198,7 @@ def trace(case: Case) -> list[str]:
         state.observe_vpod(subject, 0.0)
         decision = decide(state, subject, 0.0)
         commit(state, decision)
-        exact = exact and not step["reference_total_wrong"]
+        exact = exact and not step.get("reference_total_wrong")
         if exact:
             found = _outcome(decision, step["expected"])
         else:
@@ -205,7 +207,7 @@ def trace(case: Case) -> list[str]:
             )
         if found:
             return [f"step {number}: {line}" for line in found]
-        if step["commit_status"] and not decision.left:
+        if step.get("commit_status") and not decision.left:
             listed[step["vpod"]] = PlainVPod(subject.key, subject.vreplicas, decision.placements)
             state.observe_vpod(listed[step["vpod"]], 0.0)
     return []
@@ -213,14 +215,14 @@ def trace(case: Case) -> list[str]:
 
 def autoscale(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
-    state, _ = era_state(cluster(given), map(vpod, given["vpods"]), reservations(given["reserved"]))
-    wanted = era_replicas(state, mode(given), may_shrink=given["attempt_scale_down"])
+    state, _ = era_state(cluster(given), map(vpod, given.get("vpods") or ()), reservations(given.get("reserved")))
+    wanted = era_replicas(state, mode(given), may_shrink=bool(given.get("attempt_scale_down")))
     return differences(replicas=(wanted if given["is_leader"] else given["replicas"], expected["replicas"]))
 
 
 def compact(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
-    vpods = [vpod(entry) for entry in given["vpods"]]
+    vpods = [vpod(entry) for entry in given.get("vpods") or ()]
     state, _ = era_state(cluster(given), vpods, {})
     evictions: dict[str, list[Placement]] = {}
     if given["is_leader"]:
@@ -233,7 +235,7 @@ def compact(case: Case) -> list[str]:
 def compact_v0_43_1(case: Case) -> list[str]:
     """The same rule as MAXFILLUP's; the cases name no nodes, so every pod's node is healthy."""
     given = case["input"]
-    hosts = [{"name": node} for node in {pod["node"] for pod in given["pods"]} if node]
+    hosts = [{"name": node} for node in {pod.get("node") for pod in given.get("pods") or ()} if node]
     return compact({**case, "input": {**given, "nodes": hosts, "scheduler_policy_type": "MAXFILLUP"}})
 
 
@@ -248,7 +250,7 @@ def reserve(case: Case) -> list[str]:
 
 def plugin(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
-    name, args = case["plugin"], given["args"]
+    name, args = case["plugin"], given.get("args")
     view = plugin_view(given)
     index = int(np.flatnonzero(view.ordinals == given["pod_id"])[0])
     if case["kind"] == "filter":
@@ -274,17 +276,17 @@ def plugin(case: Case) -> list[str]:
 def plugin_view(given: Json) -> View:
     """The pods that the state names in any way, with the asked one among them."""
     state = given["state"]
-    statefulset, key = state["statefulset"], given["vpod"]
+    statefulset, key = state.get("statefulset", ""), given.get("vpod")
     spread: dict[int, int] = {}
-    for name, vreplicas in ((state["pod_spread"] or {}).get(key) or {}).items():
+    for name, vreplicas in ((state.get("pod_spread") or {}).get(key) or {}).items():
         ordinal = ordinal_of(name, statefulset)
         if ordinal is None:
             raise ValueError(f"pod_spread names {name!r}, which is no pod of {statefulset!r}")
         spread[ordinal] = vreplicas
-    schedulable = set(state["schedulable_pods"] or ())
+    schedulable = set(state.get("schedulable_pods") or ())
     ordinals = sorted({given["pod_id"], *schedulable, *spread})
-    free = state["free_cap"] or []
-    zone_of_node = {node["name"]: node["zone"] or "unknown" for node in given.get("nodes") or ()}
+    free = state.get("free_cap") or []
+    zone_of_node = {node["name"]: node.get("zone") or "unknown" for node in given.get("nodes") or ()}
     node_of_pod = {pod["name"]: pod["node"] for pod in given.get("pods") or ()}
     pod_nodes = [node_of_pod.get(f"{statefulset}-{ordinal}", "") for ordinal in ordinals]
     return View(
@@ -294,11 +296,11 @@ def plugin_view(given: Json) -> View:
         free=np.array([free[o] if o < len(free) else state["capacity"] for o in ordinals], dtype=np.int64),
         own=np.array([spread.get(ordinal, 0) for ordinal in ordinals], dtype=np.int64),
         in_spread=np.array([ordinal in spread for ordinal in ordinals], dtype=np.bool_),
-        nodes=_domains(pod_nodes, sorted(zone_of_node), (state["node_spread"] or {}).get(key)),
+        nodes=_domains(pod_nodes, sorted(zone_of_node), (state.get("node_spread") or {}).get(key)),
         zones=_domains(
             [zone_of_node.get(node, "") for node in pod_nodes],
             sorted(set(zone_of_node.values())),
-            (state["zone_spread"] or {}).get(key),
+            (state.get("zone_spread") or {}).get(key),
         ),
         free_known=bool(free),
     )
@@ -334,8 +336,8 @@ def status(case: Case) -> list[str]:
 def even_spread_case(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     over = {"EVENSPREAD": SpreadOver.ZONES, "EVENSPREAD_BYNODE": SpreadOver.NODES}[given["scheduler_policy_type"]]
-    found, left = even_spread(cluster(given), vpod(given["vpod"]), over, reservations(given["reserved"]))
-    return differences(placements=(found, placements(expected["placements"])), error=(left > 0, expected["error"]))
+    found, left = even_spread(cluster(given), vpod(given["vpod"]), over, reservations(given.get("reserved")))
+    return differences(placements=(found, placements(expected.get("placements"))), error=(left > 0, expected["error"]))
 
 
 def divergence(case: Case) -> Outcome:

@@ -197,6 +197,17 @@ FULL = [{"pod": "s-0", "vreplicas": 10}, {"pod": "s-1", "vreplicas": 2}]
                       "expected": {"placements": FULL, "error": False, "left": 0,
                                    "reserved": {"a/b": {"s-0": 10, "s-1": 2}}}},
                      id="what the policy era leaves and reserves"),
+        pytest.param("evictor.json",
+                     {"action": "evict",
+                      "input": {"consumer_group_exists": True, "condition_ConsumersScheduled": "True",
+                                "status_placements": None, "evict": {"pod": "s-0", "vreplicas": 1}},
+                      "expected": {"error": False, "placements_after": None, "patched": False}},
+                     id="null is an empty list"),
+        pytest.param("scheduler.json",
+                     {"action": "schedule",
+                      "input": {"replicas": 0, "capacity": 10, "vpod": {"key": "a/b", "vreplicas": 1}},
+                      "expected": {"left": 1, "error": True}},
+                     id="so is what is absent"),
     ],
 )  # fmt: skip
 def test_what_the_shape_allows_and_no_file_of_ours_shows(tmp_path: Path, file: str, case: dict[str, Any]) -> None:
