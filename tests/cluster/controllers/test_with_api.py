@@ -13,6 +13,9 @@ import pytest
 
 from situate.cluster.assembly import Cluster
 from situate.cluster.controllers import MachinerySettings
+from situate.cluster.controllers.actions import NOTHING
+from situate.cluster.controllers.changes import Change
+from situate.cluster.controllers.kubelet import KubeletController
 from situate.cluster.controllers.nodes import nodes
 from situate.cluster.effects import ADMIN
 from situate.cluster.names import Names
@@ -158,3 +161,18 @@ def test_a_namespace_is_emptied_and_goes() -> None:
     served.run(2)
     assert served.tried("GET", "/api/v1/namespaces/team")[0] == 404
     assert served.names("/api/v1/pods") == []
+
+
+@pytest.mark.parametrize("requests", [{}, {"cpu": "100m"}], ids=["without requests", "with requests"])
+def test_a_report_is_kept_as_it_was_written_and_so_written_once(requests: dict[str, str]) -> None:
+    served = Served()
+    container = {"name": "app", "image": "app:1", "resources": {"requests": requests} if requests else {}}
+    served.call("POST", f"{CORE}/pods", {"metadata": {"name": "p"}, "spec": {"containers": [container]}})
+    served.run(5)
+    cluster = served.cluster.machinery.cluster
+    assert cluster.pods.pods["default", "p"].running_and_ready
+    kubelet = KubeletController(cluster, served.cluster.machinery.kubelets)
+    created = Change("pods", None, cluster.store.get("pods", "default", "p"))
+    created.pod = cluster.pods.pods["default", "p"]
+    assert list(kubelet.observe(created, served.now)) == [("default", "p")]
+    assert kubelet.reconcile(("default", "p"), served.now) == NOTHING

@@ -46,6 +46,11 @@ class Controller(Protocol):
     manager: str
     """Its field manager and the source of its Events."""
 
+    @property
+    def watches(self) -> frozenset[str] | None:
+        """The resources of whose changes it is told; None: all."""
+        ...
+
     def observe(self, change: Change, now: float) -> Iterable[Key]:
         """Take in a change; the keys that have to be looked at again."""
         ...

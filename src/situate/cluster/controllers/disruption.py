@@ -56,6 +56,7 @@ class DisruptionController:
     name = "disruption"
     user = "system:serviceaccount:kube-system:disruption-controller"
     manager = "disruption-controller"
+    watches = frozenset({PODS, DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS})
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

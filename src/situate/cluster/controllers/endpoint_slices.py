@@ -62,6 +62,7 @@ class EndpointSliceController:
     name = "endpoint-slices"
     user = "system:serviceaccount:kube-system:endpointslice-controller"
     manager = "endpointslice-controller"
+    watches = frozenset({PODS, SERVICES, ENDPOINT_SLICES})
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -32,6 +32,7 @@ class GarbageCollector:
     name = "garbage-collector"
     user = "system:serviceaccount:kube-system:generic-garbage-collector"
     manager = "generic-garbage-collector"
+    watches = None
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

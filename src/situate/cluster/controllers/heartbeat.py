@@ -24,6 +24,7 @@ class HeartbeatController:
     name = "heartbeat"
     user = "system:node"
     manager = "kubelet"
+    watches = frozenset({NODES, LEASES})
 
     def __init__(self, cluster: Cluster, kubelets: Kubelets) -> None:
         self._cluster = cluster

@@ -41,6 +41,7 @@ class KubeletController:
     name = "kubelet"
     user = "system:node"
     manager = "kubelet"
+    watches = frozenset({NODES, PODS})
 
     def __init__(self, cluster: Cluster, kubelets: Kubelets) -> None:
         self._cluster = cluster

@@ -70,11 +70,12 @@ class Machinery:
         self._settings = settings
         self.cluster = Cluster(store, catalog, settings, rng)
         self.kubelets = Kubelets()
-        every = [entry.name for entry in self._all()]
+        every = {entry.name: entry for entry in self._all()}
         unknown = settings.disabled.difference(every)
         if unknown:
             raise ValueError(f"disabled: no controller {sorted(unknown)}; there are {', '.join(every)}")
-        self._controllers = {entry.name: entry for entry in self._all() if entry.name not in settings.disabled}
+        self._controllers = {name: entry for name, entry in every.items() if name not in settings.disabled}
+        self._told: dict[str, tuple[Controller, ...]] = {}  # by resource: who is told of its changes
         self._queue = WorkQueue()
         self._changes: deque[Change] = deque()
         self._recorder = Recorder()
@@ -183,9 +184,17 @@ class Machinery:
             if change.resource == PODS:
                 self.cluster.pods.apply(change)
             self.kubelets.observe(change)
-            for name, controller in self._controllers.items():
+            for controller in self._told_of(change.resource):
                 for key in controller.observe(change, self._now):
-                    self._queue.add((name, key))
+                    self._queue.add((controller.name, key))
+
+    def _told_of(self, resource: str) -> tuple[Controller, ...]:
+        told = self._told.get(resource)
+        if told is None:
+            every = self._controllers.values()
+            told = tuple(each for each in every if each.watches is None or resource in each.watches)
+            self._told[resource] = told
+        return told
 
     def _proceed(self, run: _Run) -> int:
         """The next batch of a run, or its end; how many writes that took."""

@@ -34,6 +34,7 @@ class NamespaceController:
     name = "namespace"
     user = "system:serviceaccount:kube-system:namespace-controller"
     manager = "namespace-controller"
+    watches = None
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -79,6 +80,7 @@ class ServiceAccountController:
     name = "serviceaccount"
     user = "system:serviceaccount:kube-system:service-account-controller"
     manager = "service-account-controller"
+    watches = frozenset({NAMESPACES, SERVICE_ACCOUNTS})
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -66,6 +66,7 @@ class NodeLifecycleController:
     name = "node-lifecycle"
     user = "system:serviceaccount:kube-system:node-controller"
     manager = "node-controller"
+    watches = frozenset({NODES, LEASES})
 
     def __init__(self, cluster: Cluster, kubelets: Kubelets) -> None:
         self._cluster = cluster

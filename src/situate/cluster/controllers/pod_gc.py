@@ -21,6 +21,7 @@ class PodGCController:
     name = "pod-gc"
     user = "system:serviceaccount:kube-system:pod-garbage-collector"
     manager = "pod-garbage-collector"
+    watches = frozenset({NODES, PODS})
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -96,9 +96,12 @@ def _container(pod: Obj, container: Obj, field: str, health: Health, at: str) ->
         "started": not health.crashes,
         "restartCount": max(health.crashes, before.get("restartCount", 0)),
         "state": {"running": running or {"startedAt": at}},
-        "allocatedResources": resources.get("requests") or {},
         "resources": resources,
+        "lastState": before.get("lastState") or {},
     }
+    # the server keeps no empty map, but an empty state: what is not put as it is kept is reported with every look
+    if resources.get("requests"):
+        status["allocatedResources"] = resources["requests"]
     if health.crashes:
         name = pod["metadata"]["name"]
         seconds = int(health.back_off)
@@ -107,8 +110,6 @@ def _container(pod: Obj, container: Obj, field: str, health: Health, at: str) ->
         crashed = timestamp(health.crashed_at)
         ended = {"exitCode": 1, "reason": "Error", "startedAt": crashed, "finishedAt": crashed}
         status["lastState"] = {"terminated": ended}
-    elif before.get("lastState"):
-        status["lastState"] = before["lastState"]
     return status
 
 

@@ -36,6 +36,7 @@ class ReplicaSetController:
     name = "replicaset"
     user = "system:serviceaccount:kube-system:replicaset-controller"
     manager = "replicaset-controller"
+    watches = frozenset({PODS, REPLICA_SETS})
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -76,6 +76,7 @@ class SchedulerController:
     name = "scheduler"
     user = "system:kube-scheduler"
     manager = DEFAULT_SCHEDULER
+    watches = frozenset({NODES, PODS, *_READ_BESIDES})
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

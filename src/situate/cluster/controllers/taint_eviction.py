@@ -21,6 +21,7 @@ class TaintEvictionController:
     name = "taint-eviction"
     user = "system:serviceaccount:kube-system:node-controller"
     manager = "taint-eviction-controller"
+    watches = frozenset({NODES, PODS})
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -36,13 +36,14 @@ from situate.cluster.controllers.deployment.status import (
 from situate.cluster.controllers.owners import adopt, release
 from situate.cluster.controllers.pods import controller_of
 from situate.cluster.controllers.selectors import Selectors, label_selector
-from situate.cluster.controllers.tables import DEPLOYMENTS, REPLICA_SETS, Key, Obj
+from situate.cluster.controllers.tables import DEPLOYMENTS, PODS, REPLICA_SETS, Key, Obj
 
 
 class DeploymentController:
     name = "deployment"
     user = "system:serviceaccount:kube-system:deployment-controller"
     manager = "deployment-controller"
+    watches = frozenset({PODS, REPLICA_SETS, DEPLOYMENTS})
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -48,6 +48,7 @@ class StatefulSetController:
     name = "statefulset"
     user = "system:serviceaccount:kube-system:statefulset-controller"
     manager = "statefulset-controller"
+    watches = frozenset({PODS, REVISIONS, STATEFUL_SETS})
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
