@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from prometheus_client import generate_latest
@@ -192,24 +191,6 @@ def test_a_node_that_vanishes_in_the_midst_of_binding() -> None:
         assert ours.node_of("next") == "", "the room is still taken"
         ours.delete("web", at_once=True)
         ours.wait_bound("next")
-
-
-def test_a_pod_that_cannot_be_decoded_is_told_so_and_the_others_go_on() -> None:
-    """Validation keeps it out; what another version of the server has stored is there all the same."""
-    with stage(nodes=1) as ours:
-        ours.create("bad", schedulingGates=[{"name": "example.com/wait"}])
-        store = ours.world.cluster.api.store
-        stored = store.get("pods", "work", "bad")
-        assert stored is not None
-        content = msgspec.json.decode(stored.raw)
-        content["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "lots"
-        store.put("pods", content, fields=stored.fields)
-        ours.create("web")
-        ours.wait_bound("web")
-        ours.let_pass(10)
-        (words,) = ours.notes("bad", "NotUnderstood")
-        assert "pods work/bad cannot be read" in words
-        assert "lots" in words
 
 
 def test_absurd_amounts_and_many_labels_stop_nobody() -> None:

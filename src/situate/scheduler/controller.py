@@ -20,21 +20,19 @@ from situate.kube.client import Client
 from situate.kube.election import Candidacy, ElectionNews, Elector, Leadership
 from situate.kube.errors import KubeError
 from situate.kube.reflector import Reflector
-from situate.objects.resources import unstructured
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
 from situate.scheduler.acting import Extending, Means
 from situate.scheduler.intake import Intake
 from situate.scheduler.loop import Loop
 from situate.scheduler.metrics import SchedulerMetrics
-from situate.scheduler.performing import LivePerformer, Performer
+from situate.scheduler.performing import LivePerformer
 from situate.scheduler.reporting import Record, Reporter
 from situate.scheduler.setup import Setup
+from situate.scheduler.unreadable import Unreadable
 from situate.scheduler.watched import Watched
 
 _PROMOTION_RETRY_S: Final = 1.0
-_UNREADABLE_S: Final = 5.0
-"""How often is looked for objects that cannot be decoded."""
 _FOR_EVER_S: Final = 3e9
 """A century: how long it leads where there is no election."""
 
@@ -140,27 +138,29 @@ class SchedulerController:
         self._leadership = leadership
         try:
             with self._rebuilding():
-                engine, loop, performer = await self._rebuild()
+                engine, loop, performer, unreadable = await self._rebuild()
             self.engine = engine
             self._log.info("the scheduler is rebuilt", nodes=len(engine.cache.nodes), pods=len(engine.cache))
             async with asyncio.TaskGroup() as group:
                 group.create_task(performer.run())
                 group.create_task(loop.run(performer))
-                group.create_task(self._tell_unreadable())
+                group.create_task(unreadable.run())
         finally:
             self.engine = None
             self.intake.end()
             await self._actuator.finish()
             self._leadership = None
 
-    async def _rebuild(self) -> tuple[Engine, Loop, Performer]:
+    async def _rebuild(self) -> tuple[Engine, Loop, LivePerformer, Unreadable]:
         """An engine that knows all that fresh listings say."""
         await self._see_everything()
         engine = Engine(self.setup.profiles, self.setup.queue, extenders=self.setup.extenders)
         loop = Loop(engine, self.intake, self.metrics, self._extending, _now, self._stopwatch)
-        performer = LivePerformer(self._means(engine, loop.stir))
+        means = self._means(engine, loop.stir)
+        performer = LivePerformer(means)
+        unreadable = Unreadable(means, performer.acting, (self.watched.pods, self.watched.nodes))
         self.intake.begin(engine, loop.stir)
-        return engine, loop, performer
+        return engine, loop, performer, unreadable
 
     async def _see_everything(self) -> None:
         """A standby's stores may lag behind what the last leader has bound."""
@@ -174,28 +174,6 @@ class SchedulerController:
             except KubeError as problem:
                 self._log.warning("the state cannot be rebuilt yet", error=str(problem))
             await asyncio.sleep(_PROMOTION_RETRY_S)
-
-    async def _tell_unreadable(self) -> None:
-        """Says on pods and nodes that cannot even be decoded what is wrong with them."""
-        told: set[tuple[str, str]] = set()
-        while True:
-            for reflector in (self.watched.pods, self.watched.nodes):
-                problems = {(f"{reflector.scope} {key}", str(each)): key for key, each in reflector.malformed.items()}
-                for (what, problem), key in problems.items():
-                    if (what, problem) not in told:
-                        told.add((what, problem))
-                        await self._tell_one_unreadable(reflector, key, problem)
-            await asyncio.sleep(_UNREADABLE_S)
-
-    async def _tell_one_unreadable(self, reflector: Reflector[Any], key: str, problem: str) -> None:
-        known = reflector.scope.resource
-        resource = unstructured(known.group, known.version, known.kind, known.plural, namespaced=known.namespaced)
-        namespace, _, name = key.rpartition("/")
-        try:
-            found = await self._client.get(resource, name, namespace or None)
-        except KubeError:
-            return  # gone, or to be heard of again
-        self.reporter.unreadable(resource, found, problem)
 
     def _means(self, engine: Engine, stir: Callable[[], None]) -> Means:
         return Means(

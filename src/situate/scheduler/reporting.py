@@ -9,7 +9,7 @@ import structlog
 
 from situate.framework.decisions import Placed, Refused
 from situate.framework.messages import refusal
-from situate.framework.pods import PodInfo
+from situate.framework.pods import PodInfo, PodKey
 from situate.kube.events import NORMAL, WARNING, reference
 from situate.objects.events import ObjectReference
 from situate.objects.meta import KubernetesObject
@@ -51,6 +51,8 @@ class Reporter:
         self._clock = clock
         self._refused: dict[str, dict[str, str]] = {"pods": {}, "nodes": {}}
         """By resource and uid: why it cannot be acted on."""
+        self.unplaceable: dict[str, tuple[PodKey, str]] = {}
+        """By uid the pods among them that wait, and why."""
         self._log = structlog.get_logger()
 
     def scheduled(self, placed: Placed, began: float) -> None:
@@ -90,6 +92,8 @@ class Reporter:
         if known.get(each.metadata.uid) == problem:
             return
         known[each.metadata.uid] = problem
+        if isinstance(each, Pod) and not each.spec.node_name:
+            self.unplaceable[each.metadata.uid] = (each.metadata.namespace, each.metadata.name), problem
         self.metrics.refused(resource.plural, len(known))
         self._log.warning("an object is left out", object=f"{resource.plural} {_path(each)}", error=problem)
         reporter = each.spec.scheduler_name if isinstance(each, Pod) else self._name
@@ -109,6 +113,7 @@ class Reporter:
         """It can be read, or it is gone."""
         known = self._refused[resource]
         if known and known.pop(uid, None) is not None:
+            self.unplaceable.pop(uid, None)
             self.metrics.refused(resource, len(known))
 
     def _tell(self, info: PodInfo, type_: str, reason: str, action: str, message: str) -> None:
