@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -244,6 +245,18 @@ def _scores(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepa
     added = None
     for weighted in beyond.scores:
         if weighted.name not in skipped:
-            share = cycle.share(weighted, states.get(weighted.name), pod, view)
+            share = _share(weighted, states.get(weighted.name), pod, view)
             added = share if added is None else added + share
     return added
+
+
+def _share(weighted: Weighted, state: Any, pod: PodInfo, view: Snapshot) -> Scores:
+    """What one plugin adds to the total of each node of the view: all of them feasible."""
+    grading = weighted.grading
+    if grading is None:
+        return cycle.share(weighted, state, pod, view)
+    grades = call(grading, "Score", grading.grades, state, pod, view)
+    worth = call(grading, "NormalizeScore", grading.normalize, state, pod, grades.there)
+    cycle.check_scores(weighted.name, worth)
+    shares: Scores = grades.replaced(worth * weighted.weight)
+    return shares

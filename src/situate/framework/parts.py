@@ -15,8 +15,8 @@ from situate.framework.verdict import Indices, Mask
 
 P = TypeVar("P")
 
-_KEPT: Final = 64
-"""Parts that are remembered."""
+_KEPT: Final = 2**18
+"""Nodes of all parts that are remembered; 8 bytes each, and as many for each topology key that is asked about."""
 
 
 class Part:
@@ -48,7 +48,7 @@ class Parts:
         key = passes.tobytes()
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _KEPT:
+            if len(self._known) * len(passes) >= _KEPT:
                 self._known.clear()
             known = self._known[key] = Part(np.flatnonzero(passes))
         return known

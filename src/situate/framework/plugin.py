@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from situate.framework.actions import Action
 from situate.framework.events import EventHint
+from situate.framework.grades import Grades
 from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import SKIP, SUCCESS, Code, Status
@@ -40,6 +41,24 @@ class Reads(Enum):
     """Also what is on the node itself: true until a pod comes to that node or leaves it."""
     CLUSTER = "cluster"
     """Anything: true for one decision. What a plugin reads that does not say."""
+
+
+def reads(plugin: object) -> Reads:
+    """What the plugin's answers depend on; one that does not say may look at everything.
+
+    Scores that change with every pod on a node and relate to those of all others are true for one decision only.
+    """
+    said: Reads = getattr(plugin, "reads", Reads.CLUSTER)
+    if said is Reads.LOAD and hasattr(plugin, "score") and hasattr(plugin, "normalize"):
+        return Reads.CLUSTER
+    return said
+
+
+def heeds_requests(plugin: object) -> bool:
+    """Whether the plugin may look at what pods request; by an attribute it says that it does not, and so answers alike
+    for templates that differ in nothing else (`PodTemplate.kin`).
+    """
+    return getattr(plugin, "heeds_requests", True)
 
 
 def about_claims(plugin: object) -> bool:
@@ -209,6 +228,15 @@ class ScorePlugin(Plugin, Protocol):
 class NormalizePlugin(Plugin, Protocol):
     def normalize(self, state: Any, pod: PodInfo, raw: Scores) -> Scores:
         """To 0..100, the better the higher. Without it the raw scores must be in that range."""
+        ...
+
+
+@runtime_checkable
+class GradingPlugin(NormalizePlugin, Protocol):
+    """One whose NormalizeScore looks at nothing but a node's raw score and the lowest and the highest."""
+
+    def grades(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Grades:
+        """What Score says, each of the scores once if few of them differ."""
         ...
 
 

@@ -12,6 +12,7 @@ from situate.framework.plugin import (
     BindPlugin,
     EnqueuePlugin,
     FilterPlugin,
+    GradingPlugin,
     NormalizePlugin,
     PermitPlugin,
     Plugin,
@@ -39,11 +40,19 @@ class Weighted:
     name: str
     normalizer: NormalizePlugin | None
     """The same plugin, if it normalizes."""
+    grading: GradingPlugin | None
+    """The same plugin, if it can say few scores once."""
 
     @classmethod
     def of(cls, plugin: ScorePlugin, weight: int) -> Weighted:
         """Weight 0 means 1, as upstream."""
-        return cls(plugin, weight or 1, plugin.name, plugin if isinstance(plugin, NormalizePlugin) else None)
+        return cls(
+            plugin,
+            weight or 1,
+            plugin.name,
+            plugin if isinstance(plugin, NormalizePlugin) else None,
+            plugin if isinstance(plugin, GradingPlugin) else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,16 @@ class Snapshot:
 
         return self.plan(("place", key), build)
 
+    def present(self, key: str) -> Mask:
+        """(domains + 1,): which of the entries of `place_of_node` there are."""
+
+        def build() -> Mask:
+            there = np.zeros(self.nodes.labels.domains(key).count + 1, dtype=np.bool_)
+            there[self.place_of_node(key)] = True
+            return there
+
+        return self.plan(("present", key), build)
+
     # Dynamic columns
 
     def requested(self, column: int) -> Amounts:

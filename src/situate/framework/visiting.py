@@ -41,7 +41,7 @@ def visit(passes: Mask, start: int, enough: int) -> tuple[Indices, int]:
 
 def best(totals: NDArray[np.int64] | NDArray[np.uint64]) -> int:
     """The first of the highest."""
-    return int(np.argmax(totals))
+    return int(totals.argmax())
 
 
 def best_at_random(totals: NDArray[np.int64], random: np.random.Generator) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.events import EventHint
+from situate.framework.grades import Grades
 from situate.framework.plugin import HIGHEST, SKIPPED, PreFiltered, PreScored, Reads, Scores
 from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
@@ -127,15 +128,21 @@ class InterPodAffinity:
         # nothing is skipped for want of pods: the first one that is placed changes that for those behind it
         return PreScored(state=tuple((key, counts) for key, counts in worth.items() if np.count_nonzero(counts)))
 
-    def score(self, state: ByKey, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+    def score(self, state: ByKey, pod: PodInfo, snapshot: Snapshot) -> Scores:
         """The sum of what the node's domains are worth."""
+        return self.grades(state, pod, snapshot).by_node()
+
+    def grades(self, state: ByKey, pod: PodInfo, snapshot: Snapshot) -> Grades:  # noqa: ARG002
+        """The same."""
         if not state:
-            return np.zeros(snapshot.count, dtype=np.int64)
+            return Grades(np.zeros(snapshot.count, dtype=np.int64))
         (key, counts), *others = state
+        if not others and len(counts) < snapshot.count:
+            return Grades(np.append(counts, 0), snapshot.place_of_node(key), snapshot.present(key))
         total = snapshot.over_nodes(key, counts, 0)
         for key, counts in others:
             total = total + snapshot.over_nodes(key, counts, 0)
-        return total
+        return Grades(total)
 
     def normalize(self, state: ByKey, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
         """In proportion between the lowest and the highest of the nodes, in upstream's order of operations."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.events import EventHint
+from situate.framework.grades import Grades
 from situate.framework.nodes import take
 from situate.framework.plugin import HIGHEST, SKIPPED, PreFiltered, PreScored, Reads, Scores
 from situate.framework.pods import PodInfo
@@ -111,17 +112,21 @@ class PodTopologySpread:
             return PreScored(Code.SKIP)
         return PreScored(state=snapshot.plan((NAME, rules), lambda: _evenness(rules, snapshot)))
 
-    def score(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
+    def score(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Scores:
         """The weighted number of pods that stand in the node's domains; the lower the better."""
-        total = None
-        for rule, weight in zip(state.rules, state.weights, strict=True):
-            part = _part(rule, weight, snapshot)
-            total = part if total is None else total + part
-        assert total is not None
-        raw = _rounded(total.values) if total.of_node is None else _rounded(total.values).take(total.of_node)
-        if state.ignored is not None:
-            raw[state.ignored] = 0
-        return raw
+        return self.grades(state, pod, snapshot).by_node()
+
+    def grades(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Grades:  # noqa: ARG002
+        """The same."""
+        parts = [_part(rule, weight, snapshot) for rule, weight in zip(state.rules, state.weights, strict=True)]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        if state.ignored is None:
+            return Grades(_rounded(total.values), total.of_node, total.which())
+        raw = _rounded(total.by_node())
+        raw[state.ignored] = 0
+        return Grades(raw)
 
     def normalize(self, state: EvennessState, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
         """The lowest raw score becomes 100; nodes that lack a key have 0 and count for nothing."""
@@ -171,45 +176,54 @@ class PodTopologySpread:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Graded:
-    """A number for each node, of which few differ: zones are few, and so are the pods of one kind on a host."""
+class _Part:
+    """What a constraint adds for each node: zones are few, and so are the pods of one kind on a host."""
 
     values: NDArray[np.float64]
-    of_node: Indices | None
+    of_node: Indices | None = None
     """(nodes,): the place of each node's value; None if the values are the nodes' own."""
+    present: Mask | None = None
+    """Which of the values some node has; None if that has not been counted."""
 
-    def __add__(self, other: _Graded) -> _Graded:
+    def __add__(self, other: _Part) -> _Part:
         """Node by node; each pair of values is added once, if there are fewer of them than nodes."""
         if self.of_node is not None and other.of_node is not None:
             few = len(other.values)
-            if len(self.values) * few < len(self.of_node):
-                return _Graded(np.add.outer(self.values, other.values).ravel(), self.of_node * few + other.of_node)
-        return _Graded(self._by_node() + other._by_node(), None)
+            pairs = len(self.values) * few
+            if pairs < len(self.of_node):
+                return _Part(np.add.outer(self.values, other.values).ravel(), self.of_node * few + other.of_node)
+        return _Part(self.by_node() + other.by_node())
 
-    def _by_node(self) -> NDArray[np.float64]:
+    def which(self) -> Mask | None:
+        """Which of the values some node has; None is all of them."""
+        if self.present is None and self.of_node is not None:
+            found: Mask = np.bincount(self.of_node, minlength=len(self.values)) > 0
+            return found
+        return self.present
+
+    def by_node(self) -> NDArray[np.float64]:
+        """(nodes,)"""
         return self.values if self.of_node is None else self.values.take(self.of_node)
 
 
-def _part(rule: Rule, weight: float, snapshot: Snapshot) -> _Graded:
-    """What a constraint adds for each node; nothing where its key is missing."""
+def _part(rule: Rule, weight: float, snapshot: Snapshot) -> _Part:
+    """Nothing where the constraint's key is missing."""
     key, skew = rule.constraint.topology_key, float(rule.constraint.max_skew - 1)
     if key == HOSTNAME:
-        here = take(snapshot.tally(rule.here), snapshot.chosen)
+        here = take(snapshot.tally(rule.here), snapshot.chosen).astype(np.intp, copy=False)
         most = int(here.max(initial=0))
-        values = np.empty(most + 2)
-        values[:-1] = np.arange(most + 1)
-        if not rule.domains.complete:
-            here = np.where(snapshot.domain_of_node(key) < 0, most + 1, here)
-        of_node = here.view(np.intp)
+        counts = np.arange(most + 1)
+        of_node = here if rule.domains.complete else np.where(snapshot.domain_of_node(key) < 0, most + 1, here)
+        present = None
     else:
         counts = snapshot.tally(rule.question)
-        values = np.empty(len(counts) + 1)
-        values[:-1] = counts
-        of_node = snapshot.place_of_node(key)
+        of_node, present = snapshot.place_of_node(key), snapshot.present(key)
+    values = np.empty(len(counts) + 1)
+    values[:-1] = counts
     values *= weight
     values += skew
     values[-1] = 0.0
-    return _Graded(values, of_node)
+    return _Part(values, of_node, present)
 
 
 def _evenness(rules: Rules, snapshot: Snapshot) -> EvennessState:
@@ -245,12 +259,9 @@ def _size(rule: Rule, snapshot: Snapshot, ignored: Mask | None) -> int:
     key = rule.constraint.topology_key
     if key == HOSTNAME:
         return snapshot.count if ignored is None else snapshot.count - int(np.count_nonzero(ignored))
-    if snapshot.chosen is None and ignored is None:
-        return rule.domains.count + (not rule.domains.complete)
-    domain = snapshot.domain_of_node(key)
-    present = np.zeros(rule.domains.count + 1, dtype=np.bool_)
-    present[domain if ignored is None else domain[~ignored]] = True
-    return int(np.count_nonzero(present))
+    if ignored is None:
+        return int(np.count_nonzero(snapshot.present(key)))
+    return len(np.unique(snapshot.place_of_node(key)[~ignored]))
 
 
 def _rounded(values: NDArray[np.float64]) -> Scores:
