@@ -164,3 +164,65 @@ def test_an_api_server_that_dies_and_forgets(crew: Callable[..., Crew]) -> None:
             ours.create(name)
         ours.wait_bound(*early, *late)
         assert set(ours.bindings().values()) == {1}
+
+
+def test_a_pod_says_where_it_is_expected_while_its_volume_is_made(crew: Callable[..., Crew]) -> None:
+    """Nobody makes the volume, until the test does; meanwhile the scheduler is killed, and another one goes on."""
+    with crew("expecting") as ours:
+        ours.shared["leaderElection"] = ELECTION
+        ours.configure()
+        ours.add_nodes(2)
+        made = {"provisioner": "example.com/nobody", "volumeBindingMode": "WaitForFirstConsumer"}
+        storage_class = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": ours.name}}
+        size = {"storageClassName": ours.name, "accessModes": ["ReadWriteOnce"]}
+        claim = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": ours.name},
+        }
+        wanted = {**size, "resources": {"requests": {"storage": "1Gi"}}}
+        ours.cluster.apply({**storage_class, **made}, {**claim, "spec": wanted})
+        first = ours.start("first")
+        ours.create("web", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+        there = eventually("it says where", lambda: ours.get("web")["status"].get("nominatedNodeName"))
+        claims = f"/api/v1/namespaces/{ours.name}/persistentvolumeclaims/data"
+        selected = "volume.kubernetes.io/selected-node"
+        eventually(
+            "a volume is asked for",
+            lambda: ours.cluster.get(claims)["metadata"].get("annotations", {}).get(selected),
+            lambda node: node == there,
+        )
+        first.process.kill()
+        second = ours.start("second")
+        eventually("the second leads", second.leads)
+        volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": ours.name}}
+        uid = ours.cluster.get(claims)["metadata"]["uid"]
+        given = {"kind": "PersistentVolumeClaim", "namespace": ours.name, "name": "data", "uid": uid}
+        there_alone = {"hostPath": {"path": "/data"}, "capacity": {"storage": "1Gi"}, "claimRef": given}
+        ours.cluster.apply({**volume, "spec": {**size, **there_alone}})
+        assert ours.wait_bound("web")["web"] == there
+        assert "nominatedNodeName" not in ours.get("web")["status"]
+        for path in (f"/api/v1/persistentvolumes/{ours.name}", f"/apis/storage.k8s.io/v1/storageclasses/{ours.name}"):
+            ours.cluster.plane.request("DELETE", path)
+
+
+def test_a_pod_that_cannot_be_read_is_told_so_once_and_the_others_go_on(crew: Callable[..., Crew]) -> None:
+    with crew("unreadable") as ours:
+        ours.add_nodes(1)
+        selector = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+        alone = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        ours.create("bad", affinity=alone)
+        ours.cluster.plane.rewrite_stored("pods", ours.name, "bad", b"Exists", b"Nearly")
+        scheduler = ours.start()
+        ours.create("good")
+        ours.wait_bound("good")
+        said = eventually("it is told so", lambda: ours.condition("bad"))
+        assert (said["status"], said["reason"]) == ("False", "SchedulerError")
+        assert "Nearly" in said["message"]
+        (event,) = eventually("and in an Event", lambda: ours.events("bad", "FailedScheduling"))
+        assert event["note"] == said["message"]
+        ours.create("better")
+        ours.wait_bound("better")
+        written = [each for each in ours.writes_of(scheduler) if each.resource == "pods/status" and "/bad/" in each.uri]
+        assert len(written) == 1

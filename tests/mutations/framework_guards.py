@@ -339,4 +339,28 @@ FRAMEWORK_GUARDS = (
         "            raise BindingFailed(action, _late(action.extender), outcome_unknown=False) from None",
         ("tests/scheduler/test_extenders.py",),
     ),
+    Mutation(
+        "rejected-no-news",
+        "what a rejected pod frees is no news for itself (section 5, step 4)",
+        "framework/engine.py",
+        "        self._undo(waiting.info, node, now, but=waiting.info.uid)",
+        "        self._undo(waiting.info, node, now)",
+        ("tests/framework/test_decisions.py",),
+    ),
+    Mutation(
+        "promise-withdrawn",
+        "an attempt in which no PostFilter has had a say takes an earlier promise back (section 4)",
+        "framework/decisions.py",
+        'return self.post_filter.nominate if self.post_filter is not None else ""',
+        "return self.post_filter.nominate if self.post_filter is not None else None",
+        ("tests/framework/test_decisions.py",),
+    ),
+    Mutation(
+        "preflights-once",
+        "preflights are asked once, before Permit is waited for (section 5, step 1)",
+        "framework/decisions.py",
+        "        if working is None:",
+        "        if True:",
+        ("tests/framework/test_decisions.py",),
+    ),
 )

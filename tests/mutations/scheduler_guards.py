@@ -7,6 +7,7 @@ from tests.mutations.patch import Mutation
 _BINDING, _DISPATCHING = "tests/scheduler/test_binding.py", "tests/scheduler/test_dispatching.py"
 _INTAKE, _CLIENT = "tests/scheduler/test_intake.py", "tests/kube/test_client.py"
 _CONTROLLER = "tests/scheduler/test_controller.py"
+_EXPECTATIONS, _UNREADABLE = "tests/scheduler/test_expectations.py", "tests/scheduler/test_unreadable.py"
 
 SCHEDULER_GUARDS = (
     Mutation(
@@ -45,8 +46,8 @@ SCHEDULER_GUARDS = (
         "one-call-at-a-time",
         "no two calls about one object are under way",
         "scheduler/dispatching.py",
-        "        if uid not in self._under_way:  # else",
-        "        if True:  # else",
+        "                if uid in self._waiting and uid not in self._under_way:",
+        "                if uid in self._waiting:",
         (_DISPATCHING,),
     ),
     Mutation(
@@ -96,5 +97,69 @@ SCHEDULER_GUARDS = (
         "        if not await self.write_status(eviction.pod, eviction.uid, StatusChange(claim)):",
         "        if False:",
         (_CONTROLLER,),
+    ),
+    Mutation(
+        "expected-node",
+        "a pod that PreBind works for says where it will be (section 5, step 1)",
+        "scheduler/performing.py",
+        "                await self.acting.write_status(info.key, info.uid, StatusChange(nominate=placed.node))",
+        "                pass",
+        (_EXPECTATIONS,),
+    ),
+    Mutation(
+        "expected-while-held",
+        "a pod that Permit holds says where it will be (section 5, step 1)",
+        "scheduler/performing.py",
+        "StatusChange(nominate=decision.node)",
+        "StatusChange()",
+        (_EXPECTATIONS,),
+    ),
+    Mutation(
+        "expectation-cleared",
+        "what failed takes the promise back (section 5, step 4)",
+        "scheduler/performing.py",
+        'StatusChange(claim, nominate="")',
+        "StatusChange(claim)",
+        (_EXPECTATIONS,),
+    ),
+    Mutation(
+        "expectation-void",
+        "what is still written on a pod that failed keeps no room free (section 5, step 4)",
+        "scheduler/performing.py",
+        "        self._engine.nominations.remove(info.uid)",
+        "        pass",
+        (_EXPECTATIONS,),
+    ),
+    Mutation(
+        "expectation-learned",
+        "what was written is known at once, so that it can be taken back",
+        "scheduler/acting.py",
+        "            self._means.pods.learn(await self._means.client.patch_status(PODS, name, body, namespace))",
+        "            await self._means.client.patch_status(PODS, name, body, namespace)",
+        (_EXPECTATIONS,),
+    ),
+    Mutation(
+        "unreadable-told",
+        "a pod that cannot be read gets its condition",
+        "scheduler/unreadable.py",
+        "            if (uid, problem) not in self._told:",
+        "            if False:",
+        (_UNREADABLE,),
+    ),
+    Mutation(
+        "unreadable-once",
+        "what cannot be read is told so once",
+        "scheduler/unreadable.py",
+        "            if story not in self._told and await self._tell(resource, key, problem):",
+        "            if await self._tell(resource, key, problem):",
+        (_UNREADABLE,),
+    ),
+    Mutation(
+        "unreadable-ours",
+        "only pods that wait for this scheduler are told by it that they cannot be read",
+        "scheduler/unreadable.py",
+        "        if pod is None or pod.spec.node_name or pod.spec.scheduler_name not in self._means.engine.profiles:",
+        "        if pod is None:",
+        (_UNREADABLE,),
     ),
 )

@@ -14,6 +14,7 @@ from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import SKIP, SUCCESS, Code, Status
 from situate.objects.messages import Request, Response
+from situate.testing.network import Weather
 from situate.testing.scheduler.world import default_setup
 from situate.testing.world import RESTART_S
 from tests.scheduler.stage import PODS_PATH, Answer, Stage, stage, with_plugins
@@ -107,6 +108,37 @@ def test_what_failed_before_the_binding_takes_it_back() -> None:
         assert not engine.nominations, "nothing is kept free for it"
         ours.wait_bound("web")
         assert expected(ours, "web") == ""
+
+
+def test_it_is_taken_back_although_no_event_has_shown_it_yet() -> None:
+    with stage(MARKS, nodes=1) as ours:
+        written = nominations_written(ours)
+
+        def slow_from_now_on(_: Request, carry: Callable[[], Response | Watch]) -> Answer:
+            ours.world.network.weather = Weather(event_delay_s=5.0)
+            return carry()
+
+        ours.meddle("/status", slow_from_now_on)
+        ours.meddle("/pods/web", refuse)
+        ours.create("web")
+        ours.let_pass(1)
+        assert written[:2] == [("web", "node-0"), ("web", None)]
+
+
+def test_what_a_pod_still_says_that_failed_keeps_no_room_free() -> None:
+    """The promise cannot be taken back on the pod itself, whose binding fails again and again."""
+    with stage(MARKS, nodes=1) as ours:
+
+        def only_promises(request: Request, carry: Callable[[], Response | Watch]) -> Answer:
+            return carry() if b'"nominatedNodeName":"node-0"' in request.body else refuse(request, carry)
+
+        ours.meddle("/pods/web/status", only_promises, times=10**6)
+        ours.meddle("/pods/web", refuse, times=10**6)
+        ours.create("web", cpu="3")
+        ours.let_pass(0.5)
+        assert expected(ours, "web") == "node-0"
+        ours.create("plain", cpu="3")
+        ours.wait_bound("plain")
 
 
 @pytest.mark.rule("framework:5")

@@ -94,13 +94,14 @@ class Dispatcher:
                 group.create_task(self._work())
 
     def _take_turn(self, uid: str) -> None:
-        if uid not in self._under_way:  # else it has its turn when that call is through
-            urgent = self._waiting[uid].relevance > Relevance.STATUS
-            (self._urgent if urgent else self._others).append(uid)
-            self._wake_one()
+        urgent = self._waiting[uid].relevance > Relevance.STATUS
+        (self._urgent if urgent else self._others).append(uid)
+        self._wake_one()
 
     def _next(self) -> Call | None:
-        """Whose turn it is; a turn of something that has gone before in the other line is void."""
+        """Whose turn it is. A turn is void of something that has gone before in the other line, or while a call about
+        the same object is under way: it has another one when that is through.
+        """
         for line in (self._urgent, self._others):
             while line:
                 uid = line.popleft()
