@@ -9,13 +9,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tests.conformance import knative, kube_scheduler
+from tests.conformance import knative, kube_scheduler, spot
 from tests.conformance.outcome import CaseRunner, Outcome, attempted
 
 SYSTEMS: Mapping[str, Mapping[str, CaseRunner]] = {
     "knative": knative.RUNNERS,
     "kube-scheduler": kube_scheduler.RUNNERS,
+    "spot": spot.RUNNERS,
 }
 NOT_A_TEST = {"README.md", "benchmarks.json"}
 VECTORS = Path(__file__).parent / "vectors"
@@ -101,12 +103,22 @@ def run_file(file: Path, system: str) -> FileReport:
         document = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         return FileReport(name, error=f"{file.name} cannot be read as JSON: {error}")
-    cases = document.get("cases") if isinstance(document, dict) else document
+    try:
+        cases = _cases(document, file.name)
+    except (KeyError, TypeError, AttributeError) as error:
+        return FileReport(name, error=f"{file.name} holds no list of cases: {error!r}")
     if not isinstance(cases, list):
         return FileReport(name, error=f"{file.name} holds no list of cases")
     return FileReport(
         name, tuple(Result(name, _name(n, case), attempted(runner, case)) for n, case in enumerate(cases))
     )
+
+
+def _cases(document: Any, file: str) -> Any:
+    layout = spot.CASES.get(file)
+    if layout is not None:
+        return layout(document)
+    return document.get("cases") if isinstance(document, dict) else document
 
 
 def _name(number: int, case: object) -> str:

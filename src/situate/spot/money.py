@@ -1,0 +1,66 @@
+"""What spot saves and what it risks, as plain figures (B29, B30); never one mixed score.
+
+Money is in the currency of the prices, time in hours and seconds as the names say. Prices are read in `prices`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+HOURS_PER_MONTH: Final = 730.0
+DEFAULT_DISCOUNT: Final = 0.7
+"""Of spot against on demand where no price is known; whoever uses it says so."""
+
+
+def cost_share(replicas: int, on_demand: int, discount: float) -> float:
+    """What a workload costs beside all on demand: (M + (R - M)(1 - d)) / R; 1 without replicas."""
+    if replicas <= 0:
+        return 1.0
+    return (on_demand + (replicas - on_demand) * (1 - discount)) / replicas
+
+
+def hazard_per_hour(monthly_share: float, hours_per_month: float = HOURS_PER_MONTH) -> float:
+    """The rate of reclaims of one node, if this share of nodes is reclaimed in a month; infinite for 1 and more."""
+    if monthly_share >= 1:
+        return math.inf
+    return -math.log1p(-monthly_share) / hours_per_month if monthly_share > 0 else 0.0
+
+
+def mean_hours_between(hazard: float) -> float:
+    return 1 / hazard if hazard else math.inf
+
+
+def interruption_probability(hazard: float, hours: float) -> float:
+    """That one node is reclaimed within so many hours."""
+    return -math.expm1(-hazard * hours)
+
+
+def any_interruption(monthly_share: float, pods: int) -> float:
+    """That at least one of so many is reclaimed in a month, if they go independently of each other."""
+    return float(1 - (1 - monthly_share) ** pods)
+
+
+def expected_interruptions(monthly_share: float, pods: int) -> float:
+    """A month, over all pods."""
+    return pods * hazard_per_hour(monthly_share) * HOURS_PER_MONTH
+
+
+def break_even_hours(restart_cost: float, on_demand_price_h: float, discount: float, share_of_node: float) -> float:
+    """Hours on spot that pay for a restart; infinite where nothing is saved."""
+    saved = on_demand_price_h * discount * share_of_node
+    return restart_cost / saved if saved > 0 else math.inf
+
+
+def premium_per_month(on_demand_price_h: float, discount: float, share_of_node: float, pods: int = 1) -> float:
+    """The price of so many more on-demand pods."""
+    return pods * on_demand_price_h * discount * share_of_node * HOURS_PER_MONTH
+
+
+def outage_cost_per_month(waves_per_month: float, outage_s_per_wave: float, value_per_minute: float) -> float:
+    return waves_per_month * outage_s_per_wave / 60 * value_per_minute
+
+
+def worth_it(outage_cost: float, premium: float) -> bool:
+    """Whether outages cost more than the on-demand pods that prevent them."""
+    return outage_cost > premium
