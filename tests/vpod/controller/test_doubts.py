@@ -122,7 +122,7 @@ def test_what_is_remembered_of_objects_goes_with_them_whoever_leads(world: VPodW
     world.let_pass(120.0, stop=lambda: satisfied(watchdog) is None)
     led = world.leader()
     assert led is not None
-    assert led.controller.placing._read_before
+    assert led.controller.placing.sources._read_before
     led.process.pause()
     world.let_pass(60.0, stop=lambda: world.leader() not in (None, led))
     led.process.resume()
@@ -130,7 +130,7 @@ def test_what_is_remembered_of_objects_goes_with_them_whoever_leads(world: VPodW
     assert led.controller.placing.state is None
     perform(world, watchdog, DeleteSource(wait=0.0, source=0))
     world.let_pass(5.0)
-    assert led.controller.placing._read_before == {}
+    assert led.controller.placing.sources._read_before == {}
 
 
 @pytest.mark.rule("vpod:L5")

@@ -192,7 +192,7 @@ class Watchdog:
             return
         for key, revision in [*self._unseen.items()]:
             group = self._groups.get(key)
-            found = leader.controller.placing.find(Key.parse(key))
+            found = leader.controller.placing.sources.find(Key.parse(key))
             seen = found is not None and int(found.object.metadata.resource_version) >= revision
             if group is None or seen:
                 self._excuse()

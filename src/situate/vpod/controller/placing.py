@@ -1,24 +1,20 @@
-"""Places vpods: keeps the state current from watch events, decides, and writes placements and workers.
+"""Places vpods: keeps the state current from watch events, decides, and has the decisions written.
 
 Deciding and committing happen without an await between them, so there is one schedule at a time; the writes of
-different vpods overlap. What is in memory is a `State` that exists only while this process leads.
+different vpods overlap. What is in memory is a `State` that exists only while this process leads. How objects are found
+and read is `sources`, how decisions are written is `writing`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from situate.kube.client import Client
-from situate.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
 from situate.kube.events import reference
-from situate.kube.patches import JsonPatch, MergePatch, Patch
 from situate.kube.versions import Versions
-from situate.objects.events import ObjectReference
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.resources import STATEFULSETS
@@ -28,28 +24,24 @@ from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import DONE, Result
 from situate.runtime.workqueue import WorkQueue
 from situate.vpod import rebalance
-from situate.vpod.adapters import nobodys, read_vpod
 from situate.vpod.controller.reporting import Reporter
-from situate.vpod.controller.watched import BY_OWNER, CONSUMERS, Watched, WatchedSource, has_workers
+from situate.vpod.controller.sources import Found, Sources
+from situate.vpod.controller.unclaimed import Unclaimed
+from situate.vpod.controller.watched import Watched, WatchedSource, has_workers
+from situate.vpod.controller.writing import Writing
 from situate.vpod.decide import Decision, commit, retry_order
 from situate.vpod.drain import Eviction, place, retry_at
-from situate.vpod.evictor import eviction_patch, may_evict
-from situate.vpod.model import Key, PlainVPod
+from situate.vpod.model import Key
 from situate.vpod.observations import node_facts, pod_facts
 from situate.vpod.options import Options
 from situate.vpod.ordered import blocking_ordinal
 from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
-from situate.vpod.statuses import Verdict, condition_status, status_patch
-from situate.vpod.workers import CreateWorker, DeleteWorker, ResizeWorker, worker_changes, worker_of
 
 SHORTAGE_RETRY_S = 5.0
 """How often vpods that are short are tried again without any event (Knative's requeue)."""
-UNCLAIMED_S = 10.0
-"""So long a source of an unknown kind may wait for a scheduler of its own before it is told that there is none."""
 SOONEST_RETRY_S = 0.1
 """A vpod that waits for time to pass is never asked for in a busy loop."""
-FIELD_MANAGER = "situate-vpod"
 
 Audit = Callable[[State, Decision], None]
 """Is told of each decision before it becomes part of the state; must not block, and sees a state it must not change."""
@@ -57,18 +49,6 @@ Audit = Callable[[State, Decision], None]
 
 def no_audit(_: State, __: Decision) -> None:
     """The audit of those who ask for none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A vpod's object and where it was found."""
-
-    source: WatchedSource
-    object: Unstructured
-
-    @property
-    def reference(self) -> ObjectReference:
-        return reference(self.source.resource, self.object)
 
 
 class Placing:
@@ -95,28 +75,22 @@ class Placing:
         self.state: State | None = None
         """None while this process does not lead."""
         self.queue = queue
+        self.sources = Sources(watched.sources)
         self._watched = watched
-        self._client = client
         self._reporter = reporter
         self._actuator = actuator
-        self._wall = wall
+        self._writing = Writing(watched, client, actuator, wall)
+        self._unclaimed = Unclaimed(self.sources, self._writing, reporter, served)
         self._wake_autoscaler = wake_autoscaler
         self._drained = drained
         self._audit = audit
-        self._served = served
         reporter.follow(lambda: self.state)
         self.statefulset_seen = asyncio.Event()
         """Set whenever the watch shows the StatefulSet; whoever waits for that clears it first."""
         self._asked_replicas: int | None = None
         self._replicas_version = ""
         self._versions = Versions()
-        self._read_before: dict[Key, tuple[Unstructured, PlainVPod | None]] = {}  # decoding an object costs the most
-        self._writing: set[Key] = set()
-        self._doubtful: set[Key] = set()  # of whom a write failed: what the server has is not what is known
-        self._reworded: dict[Key, float] = {}
-        self._held_back = False  # whether a shortage is still to be told in new numbers
         self._tried: tuple[object, ...] = ()  # what those that are short were last tried on
-        self._unclaimed: dict[Key, float] = {}  # objects of a kind that nobody schedules, and since when that is known
         self._deadline: asyncio.TimerHandle | None = None
         watched.pods.store.on_change(self._pod_changed)
         watched.nodes.store.on_change(self._node_changed)
@@ -136,7 +110,7 @@ class Placing:
     def demote(self) -> None:
         """Stops deciding and forgets; what is being written is refused by `may_write`."""
         self.state = None
-        self._doubtful.clear()
+        self._writing.trust()
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -146,10 +120,9 @@ class Placing:
         self.state = rebuilt
         for key in rebuilt.vpods:
             self.queue.add(key)
-        for source in self._watched.sources:
-            for found in source.reflector.store.list():
-                if self._nobodys(source, found):
-                    self.queue.add(_key(source, found))
+        for found in self.sources.objects():
+            if self._unclaimed.why(found):
+                self.queue.add(found.key)
         self._set_timer()
 
     def reconfigure(self, options: Options) -> None:
@@ -166,7 +139,7 @@ class Placing:
             options,
             self._replicas(),
             [pod_facts(pod) for pod in self._watched.pods.store.list()],
-            [vpod for source in self._watched.sources for vpod in self._vpods(source)],
+            self.sources.vpods(),
             now,
             [node_facts(node) for node in self._watched.nodes.store.list()],
             None if present is None else present.reservations(),
@@ -187,19 +160,6 @@ class Placing:
         ):
             return self.state.replicas
         return statefulset.spec.replicas
-
-    def vpod(self, key: Key) -> PlainVPod | None:
-        """As its object says now; None if it is gone or no vpod of ours."""
-        found = self.find(key)
-        return self._read(found.source, found.object) if found is not None else None
-
-    def find(self, key: Key) -> Found | None:
-        for source in self._watched.sources:
-            if key.name.startswith(source.prefix) if source.prefix else "/" not in key.name:
-                found = source.reflector.store.get(key.name.removeprefix(source.prefix), key.namespace)
-                if found is not None and self._read(source, found) is not None:
-                    return Found(source, found)
-        return None
 
     def asked_for(self, replicas: int | None) -> None:
         """We are writing this scale: seeing it is no surprise. None: we have not written it."""
@@ -227,7 +187,7 @@ class Placing:
     def retry_short(self) -> None:
         """Tries every vpod again that is short, by priority and age (L5)."""
         if self.state is not None:
-            self._held_back = False
+            self._writing.held_back = False
             self._tried = self._seen(self.state)
             for key in retry_order(self.state):
                 self.queue.add(key)
@@ -235,7 +195,7 @@ class Placing:
     def retry_short_again(self) -> None:
         """As `retry_short`, unless the answers were the same as the last time: nothing has changed, and all is told."""
         state = self.state
-        if state is not None and (state.drain or self._held_back or self._tried != self._seen(state)):
+        if state is not None and (state.drain or self._writing.held_back or self._tried != self._seen(state)):
             self.retry_short()
 
     def _seen(self, state: State) -> tuple[object, ...]:
@@ -255,7 +215,11 @@ class Placing:
             await asyncio.sleep(0)
             if allowed <= 0 or self.state is not state or not self._evens_out(state):
                 return
-            if key in self._writing or key in self._doubtful or not rebalance.is_settled(state, key):
+            if (
+                self._writing.is_under_way(key)
+                or self._writing.is_doubtful(key)
+                or not rebalance.is_settled(state, key)
+            ):
                 continue  # what is on its way may land: its places must stay reserved until that is known
             decision = rebalance.rebalanced(state, key, self._now(), allowed)
             if decision is not None:
@@ -285,17 +249,17 @@ class Placing:
 
     async def reconcile(self, key: Key) -> Result:
         """One schedule of one vpod, its status and its workers. Safe to repeat."""
-        if key in self._doubtful:
-            await self._look(key)
+        if self._writing.is_doubtful(key):
+            await self._writing.look(key, self.sources.find(key))
         state = self.state
         if state is None:
             return DONE
-        found = self.find(key)
+        found = self.sources.find(key)
         if found is None:
             state.vpod_gone(key, self._now())
             self._reporter.forget(key)
-            return await self._tell_nobodys(key)
-        vpod = self._read(found.source, found.object)
+            return await self._unclaimed.tell(key, self._now())
+        vpod = self.sources.read(found)
         assert vpod is not None
         start = self._now()
         began = self._reporter.stopwatch()
@@ -307,43 +271,11 @@ class Placing:
             self._wake_autoscaler()
         self._reporter.decided(found.reference, decision, self._reporter.stopwatch() - began)
         self._reporter.unreadable(found.reference, vpod.faults)
-        await self._write(found, decision)
+        await self._writing.status(found, decision, self._why_short(decision), self._now())
         self._reporter.written(1000.0 * (self._now() - start))
         if has_workers(found.source.settings):
-            await self._keep_workers(found, decision)
+            await self._writing.workers(found, decision)
         return self._after_schedule(key)
-
-    async def _tell_nobodys(self, key: Key) -> Result:
-        """An object that is no vpod, or gone. Told only where nobody has written the condition for a while.
-
-        So an installation that we know nothing of, and that knows the kind, has the word.
-        """
-        for source in self._watched.sources:
-            found = source.reflector.store.get(key.name.removeprefix(source.prefix), key.namespace)
-            if found is None or _key(source, found) != key:
-                continue
-            why, condition = self._nobodys(source, found), source.settings.condition
-            if not why or condition_status(found.content, condition) != "Unknown":
-                continue
-            due = self._unclaimed.setdefault(key, self._now()) + UNCLAIMED_S
-            if self._now() < due:
-                return Result(requeue_after=due - self._now())
-            verdict = Verdict(condition, scheduled=False, reason="Schedule", message=why)
-            patch = status_patch(found.content, "", None, verdict, self._wall())
-            assert patch is not None
-            try:
-                source.reflector.learn(await self._patch_status(Found(source, found), MergePatch(patch)))
-            except NotFound:
-                continue
-            self._reporter.nobodys(reference(source.resource, found), key, why)
-        self._unclaimed.pop(key, None)
-        return DONE
-
-    def _nobodys(self, source: WatchedSource, found: Unstructured) -> str:
-        """Why nobody schedules an object; empty if somebody does, or it is not for us to say."""
-        if self._served is None or found.metadata.deletion_timestamp is not None:
-            return ""
-        return nobodys(source.settings, found, self._served)
 
     def report_blocking(self) -> None:
         """Says which pod keeps an OrderedReady StatefulSet from having more, if one does."""
@@ -352,24 +284,6 @@ class Placing:
             ordered = statefulset.spec.pod_management_policy != "Parallel"
             found = blocking_ordinal(state) if ordered else None
             self._reporter.blocking(reference(STATEFULSETS, statefulset), found, self._now(), state.options.pod_grace)
-
-    async def _look(self, key: Key) -> None:
-        """Reads a vpod whose last write failed, before anything else is decided for it.
-
-        The write may have been carried out although we were told nothing, or the object is another one than what is
-        known: a decision on the old sight would free places that the status still holds (S1). Raises what the client
-        raises, so the vpod is tried again later and its reservation stays.
-        """
-        found = self.find(key)
-        if found is not None:
-            meta = found.object.metadata
-            try:
-                seen = await self._client.get(found.source.resource, meta.name, meta.namespace)
-            except NotFound:
-                pass  # the watch tells, and the reservation goes then
-            else:
-                found.source.reflector.learn(seen)
-        self._doubtful.discard(key)
 
     def _after_schedule(self, key: Key) -> Result:
         """A vpod on pods that are drained is looked at again; the last one to leave tells the autoscaler."""
@@ -387,64 +301,9 @@ class Placing:
         return known is not None and known.ready
 
     async def evict(self, eviction: Eviction) -> bool:
-        """The evictor of the consumer side: takes a placement out of the status; whether it is gone now.
-
-        A vpod that is being scheduled is left alone, one that does not exist is fine.
-        """
-        found = self.find(eviction.key)
-        if found is None:
-            return True
-        content, settings = found.object.content, found.source.settings
-        if eviction.key in self._writing or not may_evict(content, settings.condition):
-            return False
-        patch = eviction_patch(content, eviction.placement.pod_name, settings.placements_path or "")
-        if not patch:
-            return True
-        self._writing.add(eviction.key)
-        try:
-            found.source.reflector.learn(await self._patch_status(found, JsonPatch(patch)))
-        except NotFound:
-            return True
-        except (Conflict, Invalid):
-            return False  # the status is another one by now: the next beat looks again
-        except KubeError:
-            self._doubtful.add(eviction.key)
-            raise
-        finally:
-            self._writing.discard(eviction.key)
-        return True
-
-    async def _write(self, found: Found, decision: Decision) -> None:
-        settings = found.source.settings
-        verdict = Verdict(
-            settings.condition,
-            scheduled=decision.left == 0,
-            reason="Schedule" if decision.left else "",
-            message=self._why_short(decision),
-        )
-        path = settings.placements_path or ""
-        patch = status_patch(found.object.content, path, decision.placements, verdict, self._wall())
-        if patch is None or (_rewords(patch, found, settings.condition) and not self._may_reword(decision.key)):
-            return
-        self._writing.add(decision.key)
-        try:
-            found.source.reflector.learn(await self._patch_status(found, MergePatch(patch)))
-        except NotFound:
-            return  # deleted meanwhile: the watch tells, and the reservation goes then
-        except KubeError:
-            self._doubtful.add(decision.key)
-            raise
-        finally:
-            self._writing.discard(decision.key)
-
-    def _may_reword(self, key: Key) -> bool:
-        """Whether a shortage may be told in new numbers: with many short vpods each pod event would write them all."""
-        now = self._now()
-        if now < self._reworded.get(key, float("-inf")) + SHORTAGE_RETRY_S:
-            self._held_back = True  # it is tried again by then, and told as it is then
-            return False
-        self._reworded[key] = now
-        return True
+        """The evictor of the consumer side; whether the placement is gone now. A vpod that does not exist is fine."""
+        found = self.sources.find(eviction.key)
+        return found is None or await self._writing.evict(found, eviction)
 
     def _why_short(self, decision: Decision) -> str:
         """For the condition; empty if nothing is left over."""
@@ -455,77 +314,32 @@ class Placing:
         blocked = self._reporter.blocked
         return f"{decision.shortage}; {blocked}" if blocked else str(decision.shortage)
 
-    async def _patch_status(self, found: Found, patch: Patch) -> Unstructured:
-        meta = found.object.metadata
-        return await self._actuator.write(
-            self._client.patch_status(
-                found.source.resource, meta.name, patch, meta.namespace, field_manager=FIELD_MANAGER
-            )
-        )
-
-    async def _keep_workers(self, found: Found, decision: Decision) -> None:
-        workers = self._watched.workers
-        assert workers is not None
-        meta = found.object.metadata
-        existing = [worker_of(each.content) for each in workers.store.by_index(BY_OWNER, (meta.namespace, meta.name))]
-        pods = self._watched.pods.scope.namespace or ""
-        for change in worker_changes(found.object.content, decision.placements, existing, pods):
-            match change:
-                case CreateWorker(_, content):
-                    try:
-                        created = await self._actuator.write(
-                            self._client.create(CONSUMERS, content, meta.namespace, field_manager=FIELD_MANAGER)
-                        )
-                    except AlreadyExists:
-                        continue  # ours from before, not seen yet: its event brings the vpod back here
-                    workers.learn(created)
-                case ResizeWorker(name, vreplicas):
-                    patch = MergePatch({"spec": {"vReplicas": vreplicas}})
-                    resized = self._client.patch(CONSUMERS, name, patch, meta.namespace, field_manager=FIELD_MANAGER)
-                    workers.learn(await self._actuator.write(resized))
-                case DeleteWorker(name):
-                    try:
-                        await self._actuator.write(self._client.delete(CONSUMERS, name, meta.namespace))
-                    except NotFound:
-                        continue
-
-    def _vpods(self, source: WatchedSource) -> list[PlainVPod]:
-        read = (self._read(source, each) for each in source.reflector.store.list())
-        return [vpod for vpod in read if vpod is not None]
-
-    def _read(self, source: WatchedSource, found: Unstructured) -> PlainVPod | None:
-        """The vpod, or None if the object belongs to another StatefulSet."""
-        key = _key(source, found)
-        known = self._read_before.get(key)
-        if known is None or known[0] is not found:
-            known = self._read_before[key] = (found, read_vpod(source.settings, found, source.prefix))
-        return known[1]
-
     def _vpod_changed(self, source: WatchedSource, old: Unstructured | None, new: Unstructured | None) -> None:
         state = self.state
+        gone, come = (None if each is None else Found(source, each) for each in (old, new))
         if state is None:
-            if new is None and old is not None:
-                self._read_before.pop(Key(old.metadata.namespace, source.prefix + old.metadata.name), None)
+            if come is None and gone is not None:
+                self.sources.forget(gone.key)
             return
-        before = self._read(source, old) if old is not None else None
-        after = self._read(source, new) if new is not None else None
-        if new is not None and after is not None:
+        before = self.sources.read(gone) if gone is not None else None
+        after = self.sources.read(come) if come is not None else None
+        if come is not None and after is not None:
             entry = state.observe_vpod(after, self._now())
             written_by_others = before is not None and before.placements != after.placements != entry.result
-            if written_by_others and after.key not in self._writing:
+            if written_by_others and not self._writing.is_under_way(after.key):
                 ours = entry.result
                 state.reserve(after.key, state.places_of(after.placements)[0])
                 if self._actuator.allowed():  # a stale leader that wakes up sees what the present one has written
-                    self._reporter.drifted(reference(source.resource, new), ours)
+                    self._reporter.drifted(come.reference, ours)
             self.queue.add(after.key)
-        elif new is not None and self._nobodys(source, new):
-            self.queue.add(_key(source, new))
-        elif new is None and old is not None:
-            self._unclaimed.pop(_key(source, old), None)
+        elif come is not None and self._unclaimed.why(come):
+            self.queue.add(come.key)
+        elif come is None and gone is not None:
+            self._unclaimed.forget(gone.key)
+            self.sources.forget(gone.key)
         if after is None and before is not None:
             state.vpod_gone(before.key, self._now())
-            self._read_before.pop(before.key, None)
-            self._reworded.pop(before.key, None)
+            self._writing.forget(before.key)
             self._reporter.forget(before.key)
             self.retry_short()
         self._after_change()
@@ -569,7 +383,7 @@ class Placing:
         if self.state is None or shown is None or owner is None or owner.kind != "ConsumerGroup":
             return
         key = Key(shown.metadata.namespace, owner.name)
-        if self.find(key) is not None:
+        if self.sources.find(key) is not None:
             self.queue.add(key)
 
     def _after_change(self, open_before: int | None = None) -> None:
@@ -607,19 +421,6 @@ class Placing:
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
-
-
-def _key(source: WatchedSource, found: Unstructured) -> Key:
-    return Key(found.metadata.namespace, source.prefix + found.metadata.name)
-
-
-def _rewords(patch: Mapping[str, Any], found: Found, condition: str) -> bool:
-    """Whether a patch says nothing new but the words of a shortage that is told already."""
-    only_conditions = patch.keys() <= {"metadata", "status"} and patch.get("status", {}).keys() == {"conditions"}
-    if not only_conditions or condition_status(found.object.content, condition) != "False":
-        return False
-    written = {"status": {"conditions": patch["status"]["conditions"]}}
-    return condition_status(written, condition) == "False"
 
 
 def _open_pods(state: State) -> int:

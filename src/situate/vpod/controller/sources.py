@@ -1,0 +1,76 @@
+"""The objects of the watched sources, read as vpods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from situate.kube.events import reference
+from situate.objects.events import ObjectReference
+from situate.objects.unstructured import Unstructured
+from situate.vpod.adapters import read_vpod
+from situate.vpod.controller.watched import WatchedSource
+from situate.vpod.model import Key, PlainVPod
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object of a source and where it was found."""
+
+    source: WatchedSource
+    object: Unstructured
+
+    @property
+    def key(self) -> Key:
+        return Key(self.object.metadata.namespace, self.source.prefix + self.object.metadata.name)
+
+    @property
+    def reference(self) -> ObjectReference:
+        return reference(self.source.resource, self.object)
+
+
+class Sources:
+    """Finds vpods by their keys. Each object is read once, because reading costs the most."""
+
+    def __init__(self, watched: Sequence[WatchedSource]) -> None:
+        self._watched = watched
+        self._read_before: dict[Key, tuple[Unstructured, PlainVPod | None]] = {}
+
+    def objects(self) -> Iterator[Found]:
+        """Every object that is watched, be it a vpod of ours or not."""
+        for source in self._watched:
+            for each in source.reflector.store.list():
+                yield Found(source, each)
+
+    def vpods(self) -> Iterator[PlainVPod]:
+        for found in self.objects():
+            vpod = self.read(found)
+            if vpod is not None:
+                yield vpod
+
+    def find(self, key: Key) -> Found | None:
+        """The object of a vpod of ours; None if it is gone or no vpod of ours."""
+        for found in self.named(key):
+            if self.read(found) is not None:
+                return found
+        return None
+
+    def named(self, key: Key) -> Iterator[Found]:
+        """The objects that this key is the key of, be they vpods of ours or not."""
+        for source in self._watched:
+            if key.name.startswith(source.prefix) if source.prefix else "/" not in key.name:
+                found = source.reflector.store.get(key.name.removeprefix(source.prefix), key.namespace)
+                if found is not None:
+                    yield Found(source, found)
+
+    def read(self, found: Found) -> PlainVPod | None:
+        """The vpod, or None if the object belongs to another StatefulSet."""
+        known = self._read_before.get(found.key)
+        if known is None or known[0] is not found.object:
+            read = read_vpod(found.source.settings, found.object, found.source.prefix)
+            known = self._read_before[found.key] = (found.object, read)
+        return known[1]
+
+    def forget(self, key: Key) -> None:
+        """The object does not exist any more."""
+        self._read_before.pop(key, None)
