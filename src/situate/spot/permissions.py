@@ -1,0 +1,38 @@
+"""What spot needs to be allowed: the one list behind the printed RBAC and the access check (B36, I6).
+
+Nothing here writes a workload or a node.
+"""
+
+from __future__ import annotations
+
+from situate.objects.authorization import READ, Permission
+from situate.spot.names import CERTIFICATES, NAME, configuration_name
+
+
+def permissions(namespace: str, lease_namespace: str) -> tuple[Permission, ...]:
+    """`namespace`: where the process, its Secret and its Service are."""
+    certificates = "serving the webhook with certificates of its own"
+    admission = "admissionregistration.k8s.io"
+    return (
+        Permission("", "pods", READ, "counting the pods of each workload"),
+        Permission("", "nodes", READ, "knowing which nodes are on demand, and which end"),
+        Permission("", "namespaces", READ, "reading the policies of namespaces"),
+        Permission("apps", "deployments", READ, "knowing what a workload asks for"),
+        Permission("apps", "replicasets", READ, "knowing whose a pod is"),
+        Permission("apps", "statefulsets", READ, "knowing what a workload asks for"),
+        Permission(
+            "", "events", ("get", "list", "watch", "create", "patch"), "hearing of refused pods, and explaining"
+        ),
+        Permission(
+            admission,
+            "mutatingwebhookconfigurations",
+            (*READ, "patch"),
+            "telling API servers whom to trust",
+            name=configuration_name(namespace),
+        ),
+        Permission("", "secrets", (*READ, "patch"), certificates, namespace, CERTIFICATES),
+        Permission("", "secrets", ("create",), certificates, namespace),
+        Permission("", "pods", ("patch",), "marking the pod that answers", namespace),
+        Permission("coordination.k8s.io", "leases", ("get", "patch"), "electing a leader", lease_namespace, NAME),
+        Permission("coordination.k8s.io", "leases", ("create",), "electing a leader", lease_namespace),
+    )
