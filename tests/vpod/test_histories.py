@@ -117,11 +117,11 @@ def test_totals_are_kept_for_a_commit(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     totals = Totals.load("abc", folder)
     assert totals.next_seed == 0
-    totals.add(play(generate(1, 26)))
-    totals.next_seed = 2
+    totals.add(1, play(generate(1, 26)))
     totals.save(folder)
     again = Totals.load("abc", folder)
     assert again == totals
+    assert again.next_seed == 2
     assert again.histories == 1
     assert again.happened["SetSource"] >= 24
     assert Totals.load("def", folder).histories == 0

@@ -11,13 +11,13 @@ from typing import Annotated
 import msgspec
 import typer
 
+from situate.testing.soaking import FOLDER, PROGRESS_S, present_commit
 from situate.testing.vpod.history import History, generate
 from situate.testing.vpod.run import Played, play, shortened
-from situate.testing.vpod.soak import FOLDER, Totals, missing, played_in_order, present_commit, table
+from situate.testing.vpod.soak import Totals, missing, played_in_order, table
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Histories of vpod under faults, on virtual time.")
 
-_PROGRESS_S = 10.0
 _MINUTES = 10.0
 
 
@@ -66,10 +66,9 @@ def soak(
     for seed, played in played_in_order(first, jobs, lambda seed: seed < beyond and time.monotonic() < end):
         if played.breach is not None:
             _tell(f"seed {seed}", played, generate(seed))
-        totals.add(played)
-        totals.next_seed = max(totals.next_seed, seed + 1)
+        totals.add(seed, played)
         now = time.monotonic()
-        if now >= told + _PROGRESS_S:
+        if now >= told + PROGRESS_S:
             told = now
             totals.save()
             speed = (seed + 1 - first) / (now - began)
