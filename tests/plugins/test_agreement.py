@@ -192,6 +192,17 @@ def test_scores(name: str, case: Case, draw: int) -> None:
         assert found == wanted
 
 
+@pytest.mark.parametrize("name", ["spread", "affinity"])
+@given(worlds(nodes=60, pods=40))
+@settings(max_examples=25, deadline=None)
+def test_scores_that_few_nodes_differ_in_are_said_once(name: str, case: Case) -> None:
+    """With many nodes to a zone, and many of them with as many pods."""
+    world, pod = case.made
+    plugin, twin = SCORES[name]
+    found, wanted = Vectors.of(world).scores(plugin, pod), twin(pod, world.nodes, world)
+    assert (found or [0] * len(world.nodes)) == (wanted or [0] * len(world.nodes))
+
+
 @given(worlds(), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
 def test_the_order_of_the_nodes_changes_nothing(case: Case, random: Random) -> None:

@@ -11,7 +11,9 @@ import numpy as np
 
 from situate.framework.catalog import Catalog
 from situate.framework.nodes import Vocabulary, node_row, node_table
+from situate.framework.parts import Part
 from situate.framework.plugin import (
+    GradingPlugin,
     NormalizePlugin,
     Plugin,
     PreFilterExtensions,
@@ -72,16 +74,21 @@ class Vectors:
         info = self.read(pod)
         state, _ = pre_filtered(plugin, info, self.snapshot)
         chosen = range(self.snapshot.count) if feasible is None else feasible
-        view = self.snapshot.at(np.array(list(chosen), dtype=np.intp))
+        view = self.snapshot.at(Part(np.array(list(chosen), dtype=np.intp)))
         if isinstance(plugin, PreScorePlugin):
             found = plugin.pre_score(state, info, view)
             if found.code is Code.SKIP:
                 return None
             state = found.state
         raw: Scores = plugin.score(state, info, view)
-        if isinstance(plugin, NormalizePlugin):
-            raw = plugin.normalize(state, info, raw)
-        return [int(each) for each in raw]
+        if not isinstance(plugin, NormalizePlugin):
+            return [int(each) for each in raw]
+        normalized = plugin.normalize(state, info, raw)
+        if isinstance(plugin, GradingPlugin):
+            grades = plugin.grades(state, info, view)
+            assert grades.by_node().tolist() == raw.tolist(), "said once or node by node, the scores differ"
+            assert grades.replaced(plugin.normalize(state, info, grades.there)).tolist() == normalized.tolist()
+        return [int(each) for each in normalized]
 
 
 def pre_filtered(plugin: Plugin, info: PodInfo, snapshot: Snapshot) -> tuple[Any, bool]:

@@ -21,12 +21,18 @@ class LiveTerms:
 
     def __init__(self) -> None:
         self._pods: dict[PodTemplate, int] = {}
+        self._selecting = 0
         self._plans: dict[Hashable, Any] = {}
 
     @property
     def templates(self) -> Collection[PodTemplate]:
         """In the order in which they came."""
         return self._pods.keys()
+
+    @property
+    def select_namespaces(self) -> bool:
+        """Whether the labels of namespaces matter to one of the terms."""
+        return self._selecting > 0
 
     def move(self, template: PodTemplate, change: int) -> None:
         """So many pods of a template come, or go if it is negative."""
@@ -44,6 +50,8 @@ class LiveTerms:
             del self._pods[template]
         if not before or not before + change:
             self._plans.clear()
+            if template.selects_namespaces:
+                self._selecting += 1 if before + change else -1
 
     def plan(self, key: Hashable, build: Callable[[], T]) -> T:
         """What `build` makes of the templates, made once while they are the same.
@@ -60,4 +68,5 @@ class LiveTerms:
     def copy(self) -> LiveTerms:
         twin = LiveTerms()
         twin._pods = dict(self._pods)
+        twin._selecting = self._selecting
         return twin

@@ -63,6 +63,8 @@ class PodTemplate:
     anti_affinity: tuple[AffinityTerm, ...]
     preferred_affinity: tuple[AffinityTerm, ...]
     preferred_anti_affinity: tuple[AffinityTerm, ...]
+    selects_namespaces: bool
+    """Whether the labels of namespaces matter to one of these terms."""
     host_ports: tuple[HostPort, ...]
     images: tuple[str, ...]
     """Of containers, init containers and volumes, with their tags."""
@@ -234,6 +236,7 @@ class PodReader:
             affinity=terms[0],
             anti_affinity=terms[1],
             preferred_affinity=terms[2],
+            selects_namespaces=any(not term.pods.namespace_selector.nothing for each in terms for term in each),
             preferred_anti_affinity=terms[3],
             host_ports=_host_ports(spec),
             images=tuple(

@@ -54,8 +54,6 @@ class NeighbourState:
     """Pods that match a required anti-affinity term, term by term."""
     repelled: ByKey
     """Pods in place with a required anti-affinity term that means the pod."""
-    first: bool
-    """Whether the pod matches its own required terms, if it has any."""
 
 
 class InterPodAffinity:
@@ -77,9 +75,8 @@ class InterPodAffinity:
         if not (repelled or template.affinity or template.anti_affinity):
             return SKIPPED
         asked = wanted(template, snapshot)
-        affinity = _counted(asked.affinity, snapshot)
-        first = bool(affinity) and matches_all(template.affinity, pod, snapshot.catalog.namespace_labels)
-        return PreFiltered(state=NeighbourState(affinity, _counted(asked.anti_affinity, snapshot), repelled, first))
+        affinity, anti_affinity = _counted(asked.affinity, snapshot), _counted(asked.anti_affinity, snapshot)
+        return PreFiltered(state=NeighbourState(affinity, anti_affinity, repelled))
 
     def add_pod(
         self, state: NeighbourState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot
@@ -91,11 +88,11 @@ class InterPodAffinity:
     ) -> NeighbourState:
         return _moved(state, pod, other, node, snapshot, -1)
 
-    def filter(self, state: NeighbourState, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
+    def filter(self, state: NeighbourState, pod: PodInfo, snapshot: Snapshot) -> Verdict:
         """The pod's affinity first, which no preemption helps; then its anti-affinity, then that of pods in place."""
         refusals: list[tuple[Mask, str, Code]] = []
         if state.affinity:
-            refusals.append((_alone(state, snapshot), _ALONE, Code.UNRESOLVABLE))
+            refusals.append((_alone(state.affinity, pod, snapshot), _ALONE, Code.UNRESOLVABLE))
         if state.anti_affinity:
             refusals.append((_any_there(state.anti_affinity, snapshot), _DISLIKED, Code.UNSCHEDULABLE))
         if state.repelled or not refusals:
@@ -172,14 +169,16 @@ def _any_there(by_key: ByKey, snapshot: Snapshot) -> Mask:
     return there
 
 
-def _alone(state: NeighbourState, snapshot: Snapshot) -> Mask:
+def _alone(affinity: ByKey, pod: PodInfo, snapshot: Snapshot) -> Mask:
     """Where a key is missing, or there is no matching pod in its domain.
 
     The latter does not matter while there is none anywhere and the pod is its own: so the first pod of a series that
     attracts itself finds a place.
     """
-    first = state.first and not any(np.count_nonzero(counts) for _, counts in state.affinity)
-    (key, counts), *others = state.affinity
+    first = not any(np.count_nonzero(counts) for _, counts in affinity) and matches_all(
+        pod.template.affinity, pod, snapshot.catalog.namespace_labels
+    )
+    (key, counts), *others = affinity
     alone = snapshot.over_nodes(key, _empty(counts, first), True)
     for key, counts in others:
         alone = alone | snapshot.over_nodes(key, _empty(counts, first), True)

@@ -18,7 +18,6 @@ NAME: Final = "InterPodAffinity"
 
 Kind = Literal["affinity", "anti_affinity", "preferred_affinity", "preferred_anti_affinity"]
 """Of terms, as `PodTemplate` names them."""
-_KINDS: Final[tuple[Kind, ...]] = ("affinity", "anti_affinity", "preferred_affinity", "preferred_anti_affinity")
 
 Namespaces = Mapping[str, Mapping[str, str]] | None
 
@@ -54,20 +53,14 @@ class Concern:
 def wanted(template: PodTemplate, snapshot: Snapshot) -> Wanted:
     """What pods of this template ask of others."""
     catalog = snapshot.catalog
-    terms = (
-        *template.affinity,
-        *template.anti_affinity,
-        *template.preferred_affinity,
-        *template.preferred_anti_affinity,
-    )
-    heeded = catalog.namespaces if _select_namespaces(terms) else None
+    heeded = catalog.namespaces if template.selects_namespaces else None
     return snapshot.nodes.plan((NAME, template, id(heeded)), lambda: _wanted(template, catalog, heeded))
 
 
 def concern(pod: PodInfo, snapshot: Snapshot) -> Concern:
     """What the pods in place say about this one."""
     live, catalog = snapshot.live_terms, snapshot.catalog
-    heeded = catalog.namespaces if live.plan((NAME, "selects"), lambda: _live_terms_select(live)) else None
+    heeded = catalog.namespaces if live.select_namespaces else None
     key = (NAME, pod.namespace, id(pod.labels), id(heeded))
     return live.plan(key, lambda: _concern(pod.namespace, pod.labels, live, catalog, heeded))
 
@@ -75,15 +68,6 @@ def concern(pod: PodInfo, snapshot: Snapshot) -> Concern:
 def matches_all(terms: Iterable[AffinityTerm], pod: PodInfo, namespaces: NamespaceLabels) -> bool:
     """Whether a pod is meant by each of the terms."""
     return all(term.pods.selects(pod.namespace, pod.labels, namespaces) for term in terms)
-
-
-def _select_namespaces(terms: Iterable[AffinityTerm]) -> bool:
-    """Whether the labels of namespaces matter."""
-    return any(not term.pods.namespace_selector.nothing for term in terms)
-
-
-def _live_terms_select(live: LiveTerms) -> bool:
-    return any(_select_namespaces(_terms(template, kind)) for template in live.templates for kind in _KINDS)
 
 
 def _wanted(template: PodTemplate, catalog: Catalog, heeded: Namespaces) -> Wanted:

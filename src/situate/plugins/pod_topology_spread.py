@@ -70,9 +70,12 @@ class PodTopologySpread:
             replace(spread_constraint(wire, {}, f"defaultConstraints[{number}]"), implied=True)
             for number, wire in enumerate(wires)
         )
+        self._hard_defaults = any(each.hard for each in self._defaults)
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
         """Skipped for a pod without hard constraints."""
+        if not (pod.spread or self._hard_defaults):
+            return SKIPPED
         rules = self._rules(pod, snapshot)
         if rules is None or not rules.hard:
             return SKIPPED
@@ -150,7 +153,7 @@ class PodTopologySpread:
         """The hard constraints in force, without the selector that the defaults take from elsewhere; None if unsure."""
         if pod.spread:
             return tuple(each for each in pod.spread if each.hard)
-        return None if any(each.hard for each in self._defaults) else ()
+        return None if self._hard_defaults else ()
 
     def _rules(self, pod: PodInfo, snapshot: Snapshot) -> Rules | None:
         """The pod's own constraints; else the profile's, with the selector of whatever the pod belongs to."""
