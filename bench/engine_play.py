@@ -17,15 +17,15 @@ from situate.framework.actions import Evict
 from situate.framework.catalog import EMPTY, Catalog
 from situate.framework.configuration import KubeSchedulerConfiguration
 from situate.framework.decisions import Asked, Decision, Placed, PlacedRun, Refused
-from situate.framework.engine import Engine, Shortcuts
+from situate.framework.engine import Engine
 from situate.framework.messages import refusal
 from situate.framework.profile import ALL_NODES, Profile
 from situate.framework.profiles import profiles_of
+from situate.framework.shortcuts import NO_SHORTCUTS, Shortcuts
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.plugins.registry import registry
 
-PLAIN = Shortcuts(classes=False, batches=False)
 RUN = 100_000
 """At most so many pods are asked for at once."""
 
@@ -201,7 +201,7 @@ def verify(fast: Play, most: int | None) -> int:
 
     `most` measured pods, None is all. The plain path begins with the same initial pods in the same places.
     """
-    plain = Play(fast.workload, PLAIN, to_the_end=fast.to_the_end)
+    plain = Play(fast.workload, NO_SHORTCUTS, to_the_end=fast.to_the_end)
     plain.begin(fast.home)
     plain.measure(most)
     expected, found = plain.story(), fast.story()

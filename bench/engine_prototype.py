@@ -17,7 +17,7 @@ from bench.engine_objects import HOSTNAME, ZONE, equal_pods, nodes, pod_event, p
 from bench.engine_play import Play, Workload
 from situate.framework.actions import Bind
 from situate.framework.decisions import Placed, PlacedRun
-from situate.framework.engine import Shortcuts
+from situate.framework.shortcuts import Shortcuts
 from situate.kube.client import Client
 from situate.kube.transport import Transport
 from situate.objects.codec import changes_decoder

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from situate.framework.decisions import Placed, PlacedRun
-from situate.framework.engine import Engine, Shortcuts
+from situate.framework.engine import Engine
 from situate.framework.profile import profile_of
+from situate.framework.shortcuts import Shortcuts
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.pods import (

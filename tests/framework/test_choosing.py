@@ -7,10 +7,11 @@ import pytest
 
 from situate.framework import cycle
 from situate.framework.decisions import Placed, PlacedRun
-from situate.framework.engine import Engine, Shortcuts
+from situate.framework.engine import Engine
 from situate.framework.messages import no_node
 from situate.framework.nominations import Nominations
 from situate.framework.profile import Profile, profile_of
+from situate.framework.shortcuts import Shortcuts
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint
 from situate.objects.pods import (
@@ -164,7 +165,8 @@ def test_what_is_known_per_class_changes_no_placement(ties: int | None) -> None:
     stories = []
     for seed in range(60):
         plain = story(seed, Shortcuts(classes=False), ties)
-        assert story(seed, Shortcuts(classes=True), ties) == plain, f"seed {seed}"
+        for gauges in (True, False):
+            assert story(seed, Shortcuts(gauges=gauges), ties) == plain, f"seed {seed}"
         stories.append(plain)
     decided = [outcome for each in stories for _, outcome in each]
     assert 0.1 < decided.count("Refused") / len(decided) < 0.6  # both kinds of answer were compared

@@ -9,8 +9,9 @@ import msgspec
 
 from situate.framework.catalog import Catalog
 from situate.framework.decisions import Failed, Placed, PlacedRun
-from situate.framework.engine import Engine, Shortcuts
+from situate.framework.engine import Engine
 from situate.framework.profile import profile_of
+from situate.framework.shortcuts import Shortcuts
 from situate.framework.storage import Storage
 from situate.objects.nodes import NodeStatus
 from situate.objects.pods import Container, ResourceRequirements

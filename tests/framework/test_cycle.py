@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from situate.framework.decisions import Failed, Placed, Refused
-from situate.framework.engine import Engine, Shortcuts
+from situate.framework.engine import Engine
 from situate.framework.messages import refusal
 from situate.framework.plugin import Scores
 from situate.framework.pods import PodInfo
 from situate.framework.profile import profile_of
+from situate.framework.shortcuts import Shortcuts
 from situate.framework.snapshot import Snapshot
 from situate.framework.verdict import Verdict, refuse
 from situate.objects.meta import ObjectMeta

@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from situate.framework.classes import INFEASIBLE, Classes, PodClass
+from situate.framework.classes import Classes, PodClass
 from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
+from situate.framework.standing import Totals
 from situate.framework.verdict import Indices, Mask
 
 _SLACK: Final = 16
@@ -40,8 +40,8 @@ def place_run(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapsho
     totals = _totals(classes, known, pod, snapshot, nodes, depth)
     reached = np.minimum.accumulate(totals, axis=1).ravel()
     order = np.argsort(-reached, kind="stable")[:count]
-    order = order[reached[order] > INFEASIBLE]
-    end = _end(order, totals, depth, _decisive(known, nodes))
+    order = order[reached[order] >= 0]
+    end = _end(order, totals, depth, known.decisive(nodes))
     return nodes[order[:end] // depth]
 
 
@@ -53,16 +53,14 @@ def _candidates(known: PodClass, count: int) -> Indices:
     nodes = known.feasible.nodes
     if count >= len(nodes):
         return nodes
-    ranked = np.argsort(-known.total[nodes].astype(np.int16), kind="stable")[:count]
+    ranked = np.argsort(-known.total[nodes], kind="stable")[:count]
     ranked.sort()
     return nodes[ranked]
 
 
-def _totals(
-    classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapshot, nodes: Indices, depth: int
-) -> NDArray[np.int16]:
-    """(nodes, depth): the total for one more pod when 0, 1, .. further ones are there; they fit 16 bits."""
-    totals = np.empty((len(nodes), depth), dtype=np.int16)
+def _totals(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapshot, nodes: Indices, depth: int) -> Totals:
+    """(nodes, depth): the total for one more pod when 0, 1, .. further ones are there."""
+    totals = np.empty((len(nodes), depth), dtype=known.total.dtype)
     step = max(1, _TOGETHER // depth)
     for begin in range(0, len(nodes), step):
         some = nodes[begin : begin + step]
@@ -73,22 +71,10 @@ def _totals(
     return totals
 
 
-def _decisive(known: PodClass, nodes: Indices) -> Mask:
-    """For each of these nodes, whether the class's normalized scores may change once it will not do any more."""
-    decisive = np.zeros(len(nodes), dtype=np.bool_)
-    for each in known.relative:
-        if each.changes:
-            return np.ones(len(nodes), dtype=np.bool_)
-        if each.extremes is not None and each.extremes[0] != each.extremes[1]:
-            raw = each.raw.take(nodes)
-            decisive |= (raw == each.extremes[0]) | (raw == each.extremes[1])
-    return decisive
-
-
-def _end(order: Indices, totals: NDArray[np.int16], depth: int, decisive: Mask) -> int:
+def _end(order: Indices, totals: Totals, depth: int, decisive: Mask) -> int:
     """How many picks are certain: up to the first that leaves what was looked at, or makes a decisive node full."""
     last = order % depth == depth - 1
     following = np.minimum(order + 1, totals.size - 1)
-    filled = ~last & (totals.ravel()[following] == INFEASIBLE) & decisive[order // depth]
+    filled = ~last & (totals.ravel()[following] < 0) & decisive[order // depth]
     stops = np.flatnonzero(last | filled)
     return int(stops[0]) + 1 if len(stops) else len(order)

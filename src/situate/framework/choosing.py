@@ -10,12 +10,13 @@ import numpy as np
 
 from situate.framework import cycle
 from situate.framework.batches import place_run
-from situate.framework.classes import Classes, PodClass, reads
+from situate.framework.classes import Classes, PodClass
 from situate.framework.cycle import Feasibility, Nominations, Prepared, call
 from situate.framework.parts import Part
-from situate.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin, Reads, Scores, about_claims
+from situate.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin, Reads, Scores, about_claims, reads
 from situate.framework.pods import PodInfo
 from situate.framework.profile import ALL_NODES, Profile, Weighted
+from situate.framework.shortcuts import Shortcuts
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Indices, Mask
@@ -64,9 +65,10 @@ class _Beyond:
 class Chooser:
     """Of one profile; remembers where the next round of visits starts, and what is known per class."""
 
-    def __init__(self, profile: Profile, *, by_class: bool) -> None:
+    def __init__(self, profile: Profile, shortcuts: Shortcuts) -> None:
         self._profile = profile
-        self._classes = Classes(profile) if by_class and profile.percentage_of_nodes_to_score >= ALL_NODES else None
+        known = shortcuts.classes and profile.percentage_of_nodes_to_score >= ALL_NODES
+        self._classes = Classes(profile, gauges=shortcuts.gauges) if known else None
         self._for_claims = _Beyond.of(profile, claims=True)
         self._for_others = _Beyond.of(profile, claims=False)
         self._unheard = tuple(plugin.name for plugin in profile.filter if about_claims(plugin))
@@ -162,13 +164,13 @@ class Chooser:
             return None
         added = _scores(beyond, part, pod, snapshot, prepared)
         if passes is not known.passes:
-            total = _among(known, pod, passes, nodes)
+            total = known.totals_among(pod, passes, nodes)
         elif added is None:
             return Choice(tie(known.total), snapshot.count, len(nodes))
         else:
             total = known.total.take(nodes)
         if added is not None:
-            total += added
+            total = total + added
         return Choice(int(nodes[tie(total)]), snapshot.count, len(nodes))
 
     def _heeding(
@@ -183,7 +185,9 @@ class Chooser:
         """Without the nodes where pods that were promised them leave no room; the same mask if there are none."""
         unheard = () if pod.has_claims else self._unheard
         everything = Prepared(
-            {**known.states, **prepared.states}, known.unfiltered.union(prepared.skipped, unheard), prepared.only
+            {**known.states, **prepared.states},
+            known.standing.unfiltered.union(prepared.skipped, unheard),
+            prepared.only,
         )
         crowded = cycle.crowded(self._profile, pod, snapshot, everything, nominations, passes)
         if len(crowded):
@@ -215,18 +219,6 @@ def _passing(beyond: _Beyond, known: PodClass, pod: PodInfo, snapshot: Snapshot,
             if not passing.all():
                 passes = passes & passing
     return passes
-
-
-def _among(known: PodClass, pod: PodInfo, passes: Mask, nodes: Indices) -> Scores:
-    """(nodes,): the class's totals where fewer nodes are feasible, to which normalized scores then relate.
-
-    `nodes` are those of `passes`.
-    """
-    total = known.total.take(nodes)
-    for each in known.relative:
-        if not each.holds_among(passes):
-            total += each.among(pod, passes) - each.share.take(nodes)
-    return total
 
 
 def _scores(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Scores | None:

@@ -1,210 +1,223 @@
 """Answers kept per class of equal pods, and brought up to date where nodes have changed.
 
-Equal pods (one template) filter and score alike. What a class has learned of a node stays true until something changes
-there, so for the next pod of the class only the nodes in the change log are asked about again. The plugins themselves
-are asked, about those nodes alone: nothing is computed in a second way. Plugins that look beyond the node
-(`Reads.CLUSTER`) have no part in this; `situate.framework.engine` asks them about all nodes each time.
+Equal pods (one template) filter and score alike. What the nodes alone decide is kept for many classes together
+(`situate.framework.standing`). The rest changes with what is on a node: it stays true until something changes there, so
+for the next pod of the class only the nodes in the change log are looked at again, through the plugins' gauges
+(`situate.framework.gauges`) or the plugins themselves. Plugins that look beyond the node (`Reads.CLUSTER`) have no part
+in this; `situate.framework.choosing` asks them about all nodes each time.
 
 The answers are those of the plain path in `situate.framework.cycle`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from situate.framework.cycle import PluginFailed, call, check_scores
+from situate.framework.gauges import NO_SAY, Derived, Gauge, Numbers
 from situate.framework.nodes import NodeTable
 from situate.framework.parts import Part, Parts
-from situate.framework.plugin import FilterPlugin, NormalizePlugin, Reads, Scores
+from situate.framework.plugin import FilterPlugin, PreScorePlugin, Reads, reads
 from situate.framework.pods import PodInfo, PodTemplate
 from situate.framework.profile import Profile, Weighted
 from situate.framework.snapshot import Snapshot
+from situate.framework.standing import Standing, Standings, Totals
 from situate.framework.status import Code
 from situate.framework.verdict import Indices, Mask
 
 INFEASIBLE: Final = -1
-"""The total of a node that will not do."""
+"""The total of a node that may do, and will not as it is; all negative ones mean that it will not do."""
 
-_REBUILD_SHARE: Final = 50
-"""With more than one in so many nodes changed, asking about all of them is cheaper than picking those."""
-_KEPT: Final = 2**22
-"""Nodes of all classes together before all are learned afresh: some 20 bytes each."""
+_REBUILD_SHARE: Final = 10
+"""With more than one in so many nodes changed, looking at all of them is cheaper than picking those."""
+_KEPT: Final = 2**27
+"""Nodes of all classes together before all are learned afresh: 2 bytes each, and 1 where a mask is asked for."""
 _LEAST_KEPT: Final = 128
 """Classes that are kept however many nodes there are."""
 _SEEN: Final = 2**16
 """Templates that were met once, before those are forgotten."""
-_FEW: Final = 16
-"""Nodes that are looked at before all that have an extreme."""
-
-
-def reads(plugin: object) -> Reads:
-    """What the plugin's answers depend on; one that does not say may look at everything."""
-    said: Reads = getattr(plugin, "reads", Reads.CLUSTER)
-    return said
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Spread:
-    """Raw scores that depend on the nodes alone, and what they come to if the extremes are among the feasible nodes."""
+class _LoadFilter:
+    """A filter that looks at what is on a node, for pods of one template."""
 
-    raw: Scores
-    lowest: Indices
-    highest: Indices
-    """Nodes that have the extremes."""
-    share: Scores
-    """(nodes,): normalized and weighted."""
-
-    @classmethod
-    def of(cls, raw: Scores, normalized: Callable[[Scores], Scores]) -> _Spread:
-        low, high = int(raw.min(initial=0)), int(raw.max(initial=0))
-        return cls(raw, np.flatnonzero(raw == low), np.flatnonzero(raw == high), normalized(raw))
-
-    def holds(self, passes: Mask) -> bool:
-        """Whether `share` is right for these feasible nodes."""
-        return _any_of(passes, self.lowest) and _any_of(passes, self.highest)
+    plugin: FilterPlugin
+    gauge: Gauge | None
 
 
-def _any_of(passes: Mask, nodes: Indices) -> bool:
-    """Whether one of the nodes is feasible; one of the first mostly is."""
-    return bool(passes[nodes[:_FEW]].any() or passes[nodes].any())
-
-
-@dataclass(slots=True, eq=False)
-class _Relative:
-    """The scores of a plugin that normalizes: raw, and in proportion to the others."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _LoadScore:
+    """A score that looks at what is on a node, for pods of one template."""
 
     weighted: Weighted
-    normalizer: NormalizePlugin
-    state: Any
-    raw: Scores
-    whole: _Spread | None
-    """None where pods that come and go change the raw values."""
-    share: Scores
-    """(nodes,): normalized and weighted; right where the node is feasible."""
-    extremes: tuple[int, int] | None = None
-    """The lowest and the highest raw value of a feasible node when `share` was worked out."""
+    gauge: Gauge | None
+
+
+class _Look:
+    """All nodes or some of them, for the time of one look."""
+
+    __slots__ = ("_numbers", "_view", "rows", "snapshot")
+
+    def __init__(self, snapshot: Snapshot, rows: Indices | None) -> None:
+        self.snapshot = snapshot
+        self.rows = rows
+        self._numbers: dict[Hashable, Numbers] = {}
+        self._view: Snapshot | None = None
+
+    def numbers(self, derived: Derived) -> Numbers:
+        found = self._numbers.get(derived.key)
+        if found is None:
+            found = self.snapshot.derived(derived)
+            if self.rows is not None:
+                found = found.take(self.rows, axis=1)
+            self._numbers[derived.key] = found
+        return found
 
     @property
-    def changes(self) -> bool:
-        """Whether pods that come and go change the raw values."""
-        return self.whole is None
+    def view(self) -> Snapshot:
+        if self._view is None:
+            self._view = self.snapshot if self.rows is None else self.snapshot.at(self.rows)
+        return self._view
 
-    def renew(self, pod: PodInfo, passes: Mask, *, more: bool) -> bool:
-        """Works the shares out again if they may have moved; whether it did. `more`: some node was refused before."""
-        if self.whole is not None and self.whole.holds(passes):
-            moved = self.share is not self.whole.share
-            self.share = self.whole.share
-            self.extremes = self._extremes_of_all()
-            return moved
-        extremes = self._extremes(passes)
-        if extremes == self.extremes and not more and not self.changes:
-            return False
-        self.share = np.zeros(len(self.raw), dtype=np.int64)
-        if extremes is not None:
-            self.share[passes] = self._shares(pod, passes)
-        self.extremes = extremes
-        return True
-
-    def holds_among(self, passes: Mask) -> bool:
-        """Whether the shares are right for fewer nodes than the class has, of which there is at least one."""
-        whole = self.whole
-        if whole is not None and self.share is whole.share and whole.holds(passes):
-            return True
-        return self._extremes(passes) == self.extremes
-
-    def among(self, pod: PodInfo, passes: Mask) -> Scores:
-        """(feasible,): the shares of these nodes alone; there is at least one."""
-        return self._shares(pod, passes)
-
-    def _extremes_of_all(self) -> tuple[int, int]:
-        whole = self.whole
-        assert whole is not None
-        return int(self.raw[whole.lowest[0]]), int(self.raw[whole.highest[0]])
-
-    def _extremes(self, passes: Mask) -> tuple[int, int] | None:
-        among = self.raw[passes]
-        return (int(among.min()), int(among.max())) if len(among) else None
-
-    def _shares(self, pod: PodInfo, passes: Mask) -> Scores:
-        return _normalized(self.weighted, self.normalizer, self.state, pod, self.raw[passes])
+    def of(self, totals: Totals) -> Totals:
+        """A copy of what there is for these nodes."""
+        return totals.copy() if self.rows is None else totals.take(self.rows)
 
 
-def _normalized(weighted: Weighted, normalizer: NormalizePlugin, state: Any, pod: PodInfo, raw: Scores) -> Scores:
-    scores: Scores = call(weighted.plugin, "NormalizeScore", normalizer.normalize, state, pod, raw)
-    check_scores(weighted.name, scores)
-    return scores * weighted.weight
-
-
-@dataclass(slots=True, eq=False)
 class PodClass:
     """What is known of each node for pods of one template, as of `position` in the change log."""
 
-    table: NodeTable
-    parts: Parts
-    """Of `table`."""
-    lineage: object
-    position: int
-    states: dict[str, Any]
-    unfiltered: frozenset[str]
-    """Plugins whose PreFilter was not concerned."""
-    unscored: frozenset[str]
-    """Plugins whose PreScore was not concerned."""
-    may: Mask
-    """(nodes,): whether the filters that read the node alone pass."""
-    passes: Mask
-    """(nodes,): whether all local filters pass."""
-    base: Scores
-    """(nodes,): weighted scores that need no normalizing, of plugins that read the node alone."""
-    settled: Scores
-    """(nodes,): `base`, and the shares of `relative`."""
-    relative: tuple[_Relative, ...]
-    total: Scores
-    """(nodes,): all local scores, weighted; `INFEASIBLE` where a local filter refuses."""
-    _feasible: Part | None = None
-    _narrowed: tuple[Mask, Part] | None = None
-    """What `among` was asked for last."""
+    __slots__ = (
+        "_feasible",
+        "_narrowed",
+        "_passes",
+        "count",
+        "extremes",
+        "filters",
+        "lineage",
+        "load_states",
+        "position",
+        "scores",
+        "settled",
+        "standing",
+        "table",
+        "total",
+    )
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        standing: Standing,
+        filters: tuple[_LoadFilter, ...],
+        scores: tuple[_LoadScore, ...],
+        load_states: dict[str, Any],
+    ) -> None:
+        self.table: NodeTable = snapshot.nodes
+        self.lineage = snapshot.lineage
+        self.position = snapshot.log_position
+        self.standing = standing
+        self.filters = filters
+        self.scores = scores
+        self.load_states = load_states
+        """What PreScore has answered, of those of `scores` that were asked."""
+        self.settled: Totals = standing.settled
+        """(nodes,): what the nodes alone decide of `total`; right where a node is feasible."""
+        self.extremes: tuple[tuple[int, int] | None, ...] | None = None
+        """Of the standing's varied scores among the feasible nodes, if `settled` is the class's own."""
+        self.total: Totals = standing.settled
+        """(nodes,): all local scores, weighted; negative where a local filter refuses."""
+        self.count = 0
+        """So many nodes are feasible."""
+        self._passes: Mask | None = None
+        self._feasible: Part | None = None
+        self._narrowed: tuple[Mask, Part] | None = None
+
+    @property
+    def states(self) -> dict[str, Any]:
+        """Of the local plugins, by name."""
+        return {**self.standing.states, **self.load_states}
+
+    @property
+    def passes(self) -> Mask:
+        """(nodes,): whether all local filters pass."""
+        if self._passes is None:
+            self._passes = self.total >= 0
+        return self._passes
 
     @property
     def feasible(self) -> Part:
         """Where all local filters pass."""
         if self._feasible is None:
-            self._feasible = self.parts.of(self.passes)
+            self._feasible = self.table.plan(("parts",), Parts).of(self.passes)
         return self._feasible
 
     def among(self, passes: Mask) -> Part:
         """Where this mask holds as well, which others have narrowed; mostly for the next pod as for the last one."""
-        if passes is self.passes:
+        if passes is self._passes:
             return self.feasible
         last = self._narrowed
         if last is None or not bool((last[0] == passes).all()):
             last = self._narrowed = passes, Part(np.flatnonzero(passes))
         return last[1]
 
-    def set_passes(self, rows: Indices, passes: Mask) -> Mask:
-        """What the filters say of these nodes now; where that is another answer than before."""
-        flipped: Mask = self.passes.take(rows) != passes
-        if flipped.any():
-            self.passes[rows] = passes
-            self._feasible = None
-        return flipped
+    def totals_among(self, pod: PodInfo, passes: Mask, nodes: Indices) -> Totals:
+        """(nodes,): the totals where only these nodes are feasible, to which normalized scores then relate.
+
+        `nodes` are those of `passes`.
+        """
+        total = self.total.take(nodes)
+        if not len(nodes) or (self.extremes is None and self.standing.holds(passes, 1)):
+            return total
+        return total - self.settled.take(nodes) + self.standing.settled_among(pod, nodes)
+
+    def decisive(self, nodes: Indices) -> Mask:
+        """For each of these nodes, whether normalized scores may change once it will not do any more."""
+        decisive = np.zeros(len(nodes), dtype=np.bool_)
+        for place, each in enumerate(self.standing.varied):
+            extremes = (each.lowest, each.highest) if self.extremes is None else self.extremes[place]
+            if extremes is not None and extremes[0] != extremes[1]:
+                raw = each.raw.take(nodes)
+                decisive |= (raw == extremes[0]) | (raw == extremes[1])
+        return decisive
+
+    def settle(self, pod: PodInfo, *, more: bool) -> None:
+        """Which nodes are feasible has changed: what relates to the others may have. `more`: some were not before."""
+        self._passes = self._feasible = None
+        standing = self.standing
+        if standing.holds(self.total, 0):
+            settled, self.extremes = standing.settled, None
+        else:
+            nodes = np.flatnonzero(self.total >= 0)
+            extremes = tuple(each.extremes(nodes) for each in standing.varied)
+            if not len(nodes) or (extremes == self.extremes and not more):
+                return
+            settled, self.extremes = standing.base.copy(), extremes
+            settled[nodes] = standing.settled_among(pod, nodes)
+        if settled is not self.settled:
+            nodes = np.flatnonzero(self.total >= 0)
+            self.total[nodes] += settled.take(nodes) - self.settled.take(nodes)
+            self.settled = settled
 
 
 class Classes:
     """Of one profile; mutable."""
 
-    def __init__(self, profile: Profile) -> None:
-        self._pre_filters = tuple(plugin for plugin in profile.pre_filter if reads(plugin) is not Reads.CLUSTER)
-        self._node_filters = tuple(plugin for plugin in profile.filter if reads(plugin) is Reads.NODE)
-        self._load_filters = tuple(plugin for plugin in profile.filter if reads(plugin) is Reads.LOAD)
-        self._pre_scores = tuple(plugin for plugin in profile.pre_score if reads(plugin) is not Reads.CLUSTER)
-        self._scores = tuple(each for each in profile.score if reads(each.plugin) is not Reads.CLUSTER)
-        self._load_scores = tuple(
-            each for each in self._scores if reads(each.plugin) is Reads.LOAD and each.normalizer is None
-        )
+    def __init__(self, profile: Profile, *, gauges: bool) -> None:
+        self._standings = Standings(profile)
+        self._filters = tuple(plugin for plugin in profile.filter if reads(plugin) is Reads.LOAD)
+        self._scores = tuple(each for each in profile.score if reads(each.plugin) is Reads.LOAD)
+        self._pre_scores: dict[str, PreScorePlugin] = {
+            plugin.name: plugin for plugin in profile.pre_score if reads(plugin) is Reads.LOAD
+        }
+        self._gauges = gauges
+        self._fits = any(hasattr(plugin, "needs") for plugin in self._filters)
+        """Whether feasible nodes have room for what a pod requests."""
         self._known: dict[int, tuple[PodTemplate, PodClass]] = {}
         self._seen: dict[int, PodTemplate] = {}
 
@@ -239,145 +252,119 @@ class Classes:
         self._known[id(template)] = (template, learned)
 
     def _learn(self, pod: PodInfo, snapshot: Snapshot) -> PodClass | None:
-        states: dict[str, Any] = {}
-        unfiltered: set[str] = set()
-        unscored: set[str] = set()
-        may = np.ones(snapshot.count, dtype=np.bool_)
-        for plugin in self._pre_filters:
-            found = call(plugin, "PreFilter", plugin.pre_filter, pod, snapshot)
-            if found.status.code is Code.SKIP:
-                unfiltered.add(plugin.name)
-                continue
-            if not found.status.ok:
-                return None
-            states[plugin.name] = found.state
-            if found.only is not None:
-                may &= found.only
-        may &= _passing(self._node_filters, states, unfiltered, pod, snapshot)
-        passes = may & _passing(self._load_filters, states, unfiltered, pod, snapshot)
-        for scorer in self._pre_scores:
-            prepared = call(scorer, "PreScore", scorer.pre_score, states.get(scorer.name), pod, snapshot)
-            if prepared.code is Code.SKIP:
-                unscored.add(scorer.name)
-            else:
-                states[scorer.name] = prepared.state
-        base = np.zeros(snapshot.count, dtype=np.int64)
-        relative = []
-        for weighted in self._scores:
-            if weighted.name in unscored:
-                continue
-            changes = reads(weighted.plugin) is Reads.LOAD
-            if weighted.normalizer is not None:
-                relative.append(_relative(weighted, weighted.normalizer, states, pod, snapshot, changes=changes))
-            elif not changes:
-                base += _checked(weighted, states, pod, snapshot)
-        learned = PodClass(
-            snapshot.nodes,
-            snapshot.nodes.plan(("parts",), Parts),
-            snapshot.lineage,
-            snapshot.log_position,
-            states,
-            frozenset(unfiltered),
-            frozenset(unscored),
-            may,
-            passes,
-            base,
-            base,
-            tuple(relative),
-            base,
+        standing = self._standings.of(pod, snapshot)
+        if standing is None:
+            return None
+        template, nodes = pod.template, snapshot.nodes
+        filters = tuple(
+            _LoadFilter(plugin, self._filter_gauge(plugin, template, nodes))
+            for plugin in self._filters
+            if plugin.name not in standing.unfiltered
         )
-        for each in relative:
-            each.renew(pod, passes, more=True)
-        self._reckon(learned, pod, snapshot)
-        return learned
+        scores: list[_LoadScore] = []
+        states: dict[str, Any] = {}
+        for weighted in self._scores:
+            gauge = self._score_gauge(weighted, template, nodes)
+            if gauge is None and not self._prepared(weighted.name, standing, states, pod, snapshot):
+                continue
+            if gauge is not NO_SAY:
+                scores.append(_LoadScore(weighted, gauge))
+        known = PodClass(snapshot, standing, filters, tuple(scores), states)
+        self._look_at_all(known, pod, snapshot)
+        return known
 
-    def _reckon(self, known: PodClass, pod: PodInfo, snapshot: Snapshot) -> None:
-        """The totals of all nodes."""
-        known.settled = known.base
-        for each in known.relative:
-            known.settled = known.settled + each.share
-        known.total = self._total(known, pod, snapshot, known.settled.copy(), known.passes)
+    def _filter_gauge(self, plugin: FilterPlugin, template: PodTemplate, nodes: NodeTable) -> Gauge | None:
+        make = getattr(plugin, "filter_gauge", None) if self._gauges else None
+        return None if make is None else make(template, nodes)
+
+    def _score_gauge(self, weighted: Weighted, template: PodTemplate, nodes: NodeTable) -> Gauge | None:
+        make = getattr(weighted.plugin, "score_gauge", None) if self._gauges else None
+        gauge: Gauge | None = None if make is None else make(template, nodes)
+        return None if gauge is not None and gauge.where_it_fits and not self._fits else gauge
+
+    def _prepared(
+        self, name: str, standing: Standing, states: dict[str, Any], pod: PodInfo, snapshot: Snapshot
+    ) -> bool:
+        """PreScore of a plugin, if it has one; false if the plugin has no say."""
+        plugin = self._pre_scores.get(name)
+        if plugin is not None and name not in states:
+            prepared = call(plugin, "PreScore", plugin.pre_score, standing.states.get(name), pod, snapshot)
+            if prepared.code is Code.SKIP:
+                return False
+            states[name] = prepared.state
+        return True
+
+    def _look_at_all(self, known: PodClass, pod: PodInfo, snapshot: Snapshot) -> None:
+        known.settled, known.extremes = known.standing.settled, None
+        known.total, full = self._totals(known, pod, _Look(snapshot, None))
+        known.count = int(np.count_nonzero(known.total >= 0)) if full else known.standing.count
+        known.settle(pod, more=True)
 
     def _catch_up(self, known: PodClass, pod: PodInfo, snapshot: Snapshot, changed: list[int]) -> None:
-        """Asks again about the nodes to which pods came, or from which they went."""
+        """Looks again at the nodes to which pods came, or from which they went."""
         known.position = snapshot.log_position
         rows: Indices = np.array(changed if len(changed) == 1 else list(set(changed)), dtype=np.intp)
-        everywhere = len(rows) * _REBUILD_SHARE > snapshot.count
-        if everywhere:
-            rows = np.arange(snapshot.count)
-        view = snapshot if everywhere else snapshot.at(rows)
-        passes = known.may.take(rows) & _passing(self._load_filters, known.states, known.unfiltered, pod, view)
-        flipped = known.set_passes(rows, passes)
-        moved = False
-        if known.relative:
-            other = bool(flipped.any())
-            for each in known.relative:
-                if each.changes:
-                    each.raw[rows] = _raw(each.weighted, known.states, pod, view)
-                if each.changes or other:
-                    moved |= each.renew(pod, known.passes, more=bool((flipped & passes).any()))
-        if moved:
-            self._reckon(known, pod, snapshot)
-        else:
-            known.total[rows] = self._total(known, pod, view, known.settled.take(rows), passes)
+        if len(rows) * _REBUILD_SHARE > snapshot.count:
+            self._look_at_all(known, pod, snapshot)
+            return
+        before = known.total.take(rows)
+        now, _ = self._totals(known, pod, _Look(snapshot, rows))
+        known.total[rows] = now
+        if np.count_nonzero((before ^ now) < 0):
+            more = int(np.count_nonzero(now >= 0)) - int(np.count_nonzero(before >= 0))
+            known.count += more
+            known.settle(pod, more=bool(np.count_nonzero((before < 0) & (now >= 0))))
 
-    def totals(self, known: PodClass, pod: PodInfo, view: Snapshot, where: Indices) -> Scores:
-        """The totals of the nodes at `where` if they were as `view` has them, and all others as they are."""
-        passes = known.may.take(where) & _passing(self._load_filters, known.states, known.unfiltered, pod, view)
-        return self._total(known, pod, view, known.settled.take(where), passes)
-
-    def _total(self, known: PodClass, pod: PodInfo, view: Snapshot, total: Scores, passes: Mask) -> Scores:
-        """The totals of the nodes of `view`: the rest is added to what is settled; `passes` are those that will do."""
-        for weighted in self._load_scores:
-            if weighted.name not in known.unscored:
-                total += _checked(weighted, known.states, pod, view)
-        if not passes.all():
+    def _totals(self, known: PodClass, pod: PodInfo, look: _Look) -> tuple[Totals, bool]:
+        """The totals of these nodes, and whether one of them is too full for the pod."""
+        total = look.of(known.settled)
+        for score in known.scores:
+            gauge, weight = score.gauge, score.weighted.weight
+            if gauge is None:
+                state = known.load_states.get(score.weighted.name)
+                _add(total, _scored(score.weighted, known.standing, state, pod, look.view), weight)
+            else:
+                scores = gauge.read(look.numbers(gauge.derived))
+                total += scores if weight == 1 else scores * weight
+        passes: Mask | None = None
+        for each in known.filters:
+            if each.gauge is not None:
+                passing: Mask = each.gauge.read(look.numbers(each.gauge.derived))
+            else:
+                plugin = each.plugin
+                state = known.standing.states.get(plugin.name)
+                passing = call(plugin, "Filter", plugin.filter, state, pod, look.view).passes
+            passes = passing if passes is None else passes & passing
+        full = passes is not None and int(np.count_nonzero(passes)) < len(passes)
+        if passes is not None and full:
             total[~passes] = INFEASIBLE
+        return total, full
+
+    def totals(self, known: PodClass, pod: PodInfo, view: Snapshot, where: Indices) -> Totals:
+        """The totals of the nodes at `where` if they were as `view` has them, and all others as they are."""
+        standing = known.standing
+        total = known.settled.take(where)
+        for score in known.scores:
+            weighted = score.weighted
+            if self._prepared(weighted.name, standing, known.load_states, pod, view):
+                _add(
+                    total, _scored(weighted, standing, known.load_states.get(weighted.name), pod, view), weighted.weight
+                )
+        for each in known.filters:
+            plugin = each.plugin
+            verdict = call(plugin, "Filter", plugin.filter, standing.states.get(plugin.name), pod, view)
+            total[~verdict.passes] = INFEASIBLE
         return total
 
 
-def _relative(
-    weighted: Weighted,
-    normalizer: NormalizePlugin,
-    states: dict[str, Any],
-    pod: PodInfo,
-    snapshot: Snapshot,
-    *,
-    changes: bool,
-) -> _Relative:
-    state = states.get(weighted.name)
-    raw: Scores = call(weighted.plugin, "Score", weighted.plugin.score, state, pod, snapshot)
-    if changes:
-        return _Relative(weighted, normalizer, state, raw.copy(), None, np.zeros(snapshot.count, dtype=np.int64))
-    # plugins give the same array for equal questions, and what comes of it is kept with it
-    whole = snapshot.nodes.plan(
-        ("spread", weighted.name, weighted.weight, id(raw)),
-        lambda: _Spread.of(raw, lambda raw: _normalized(weighted, normalizer, state, pod, raw)),
-    )
-    return _Relative(weighted, normalizer, state, raw, whole, whole.share)
-
-
-def _passing(
-    filters: tuple[FilterPlugin, ...],
-    states: dict[str, Any],
-    unfiltered: set[str] | frozenset[str],
-    pod: PodInfo,
-    view: Snapshot,
-) -> Mask:
-    passes: Mask | None = None
-    for plugin in filters:
-        if plugin.name not in unfiltered:
-            found: Mask = call(plugin, "Filter", plugin.filter, states.get(plugin.name), pod, view).passes
-            passes = found if passes is None else passes & found
-    return np.ones(view.count, dtype=np.bool_) if passes is None else passes
-
-
-def _raw(weighted: Weighted, states: dict[str, Any], pod: PodInfo, view: Snapshot) -> Scores:
-    scores: Scores = call(weighted.plugin, "Score", weighted.plugin.score, states.get(weighted.name), pod, view)
-    return scores.copy()
-
-
-def _checked(weighted: Weighted, states: dict[str, Any], pod: PodInfo, view: Snapshot) -> Scores:
-    scores: Scores = call(weighted.plugin, "Score", weighted.plugin.score, states.get(weighted.name), pod, view)
+def _scored(weighted: Weighted, standing: Standing, state: Any, pod: PodInfo, view: Snapshot) -> NDArray[np.int64]:
+    """What the plugin itself says; `state` is PreScore's, if it has that."""
+    given = standing.states.get(weighted.name) if state is None else state
+    scores: NDArray[np.int64] = call(weighted.plugin, "Score", weighted.plugin.score, given, pod, view)
     check_scores(weighted.name, scores)
-    return scores * weighted.weight if weighted.weight != 1 else scores
+    return scores
+
+
+def _add(total: Totals, scores: NDArray[np.int64], weight: int) -> None:
+    """In place; sums fit the type that the standings have chosen."""
+    np.add(total, scores if weight == 1 else scores * weight, out=total, casting="unsafe")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -46,6 +45,7 @@ from situate.framework.profile import Profile
 from situate.framework.queue.scheduling import QueueSettings, SchedulingQueue
 from situate.framework.queue.waiting import Place, WaitingPod
 from situate.framework.reserving import concerns, reserve, unreserve
+from situate.framework.shortcuts import Shortcuts
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code, Status
 from situate.framework.visiting import best, best_at_random
@@ -56,16 +56,6 @@ PREEMPTION: Final = "DefaultPreemption"
 """In whose name a pod waits until what makes room for it has been sent (upstream's asynchronous preemption)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shortcuts:
-    """Ways to the same answer in less time; each can be switched off."""
-
-    classes: bool = True
-    """Keep what is known per class of equal pods, and ask again only about nodes that changed."""
-    batches: bool = True
-    """Place a run of equal pods at once; needs `classes`, and ties that go to the first node."""
-
-
 class Engine:
     """Mutable, of one scheduler. Times are seconds of whatever clock the driver has."""
 
@@ -73,7 +63,7 @@ class Engine:
         self,
         profiles: Sequence[Profile],
         queue: QueueSettings = QueueSettings(),  # noqa: B008  # frozen
-        shortcuts: Shortcuts = Shortcuts(),  # frozen
+        shortcuts: Shortcuts = Shortcuts(),  # noqa: B008  # frozen
         seed: int | None = None,
         extenders: Sequence[Extender] = (),
     ) -> None:
@@ -90,7 +80,7 @@ class Engine:
         self.queue = SchedulingQueue(self.profiles, queue)
         self.nominations = Nominations()
         self.permits = Permits()
-        self._choosers = {name: Chooser(profile, by_class=shortcuts.classes) for name, profile in self.profiles.items()}
+        self._choosers = {name: Chooser(profile, shortcuts) for name, profile in self.profiles.items()}
         self._random = None if seed is None else np.random.default_rng(seed)
         self._batches = shortcuts.classes and shortcuts.batches and seed is None
         self._extenders = in_turn(extenders)

@@ -24,6 +24,7 @@ from situate.framework.plugin import Diagnosis, PostFiltered
 from situate.framework.pods import PodInfo, PodReader
 from situate.framework.post_filter import run_post_filter
 from situate.framework.profile import Profile
+from situate.framework.shortcuts import NO_SHORTCUTS
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code, Status
 from situate.framework.verdict import Indices, count_reasons
@@ -176,7 +177,7 @@ def explain(question: Question) -> Explanation:
         return Explanation(question, gate, "", False, (), (), (), 0, 0, (), nothing, None)
     found = question.feasibility()
     diagnosis = found.diagnosis()
-    chooser = Chooser(question.profile, by_class=False)
+    chooser = Chooser(question.profile, NO_SHORTCUTS)
     chooser.next_start = question.next_start
     nodes, visited = chooser.visit(found)
     scores = scored(question, found, nodes) if len(nodes) > 1 else ()

@@ -48,6 +48,8 @@ class PodTemplate:
 
     number: int
     """Counts up from 0."""
+    kin: int
+    """The same for templates that differ in nothing but what they request."""
     namespace: str
     scheduler_name: str
     request: PodRequest
@@ -137,6 +139,8 @@ class PodReader:
         self._annotations = tuple(sorted(annotations))
         self._texts: dict[str, str] = {}
         self._numbers = count()
+        self._kin: dict[tuple[Any, ...], int] = {}
+        self._kin_numbers = count()
         self._by_parts: dict[tuple[Any, ...], tuple[tuple[Any, ...], PodTemplate]] = {}
         self._by_content: dict[bytes, PodTemplate] = {}
         self._labels: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
@@ -221,35 +225,65 @@ class PodReader:
             terms = _pod_terms(affinity, pod.metadata.namespace)
         except BadSelector as problem:
             raise BadPod(pod, str(problem)) from problem
+        images = tuple(
+            with_tag(image)
+            for image in (
+                *(container.image for container in (*spec.init_containers, *spec.containers)),
+                *_image_volumes(spec),
+            )
+        )
+        node_terms = None if required is None else tuple(map(Term.of, required.node_selector_terms))
+        preferred = (
+            ()
+            if node_affinity is None
+            else tuple((wish.weight, Term.of(wish.preference)) for wish in node_affinity.preferred)
+        )
+        host_ports = _host_ports(spec)
+        annotations = {key: there[key] for key in self._annotations if key in there}
         return PodTemplate(
             number=next(self._numbers),
+            kin=self._kin_of(
+                pod.metadata.namespace,
+                spec.scheduler_name,
+                spec.tolerations,
+                tuple(sorted(spec.node_selector.items())),
+                node_terms,
+                preferred,
+                terms,
+                host_ports,
+                images,
+                tuple(container.restart_policy_rules for container in (*spec.init_containers, *spec.containers)),
+                spec.host_network,
+                spec.host_users,
+                spec.preemption_policy,
+                tuple(annotations.items()),
+            ),
             namespace=pod.metadata.namespace,
             scheduler_name=spec.scheduler_name,
             request=request,
             columns=tuple(sorted((self._columns.column(name), value) for name, value in request.amounts.items())),
             tolerations=spec.tolerations,
             node_selector=spec.node_selector,
-            node_terms=None if required is None else tuple(map(Term.of, required.node_selector_terms)),
-            preferred_node_terms=()
-            if node_affinity is None
-            else tuple((wish.weight, Term.of(wish.preference)) for wish in node_affinity.preferred),
+            node_terms=node_terms,
+            preferred_node_terms=preferred,
             affinity=terms[0],
             anti_affinity=terms[1],
             preferred_affinity=terms[2],
             selects_namespaces=any(not term.pods.namespace_selector.nothing for each in terms for term in each),
             preferred_anti_affinity=terms[3],
-            host_ports=_host_ports(spec),
-            images=tuple(
-                with_tag(image)
-                for image in (
-                    *(container.image for container in (*spec.init_containers, *spec.containers)),
-                    *_image_volumes(spec),
-                )
-            ),
+            host_ports=host_ports,
+            images=images,
             containers=len(spec.init_containers) + len(spec.containers),
             preemption_policy=spec.preemption_policy,
-            annotations={key: there[key] for key in self._annotations if key in there},
+            annotations=annotations,
         )
+
+    def _kin_of(self, *parts: Any) -> int:
+        number = self._kin.get(parts)
+        if number is None:
+            number = next(self._kin_numbers)
+            _remember(self._kin, parts, number)
+        return number
 
 
 def _remember(table: dict[K, T], key: K, value: T) -> None:
@@ -276,6 +310,8 @@ def _parts(pod: Pod) -> tuple[Any, ...]:
         spec.tolerations,
         spec.node_selector,
         spec.affinity,
+        spec.host_network,
+        spec.host_users,
         spec.preemption_policy,
         None if pending is None else pending.reason,
         *running,

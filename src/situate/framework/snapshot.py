@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.catalog import EMPTY, Catalog
+from situate.framework.gauges import Derived, DerivedColumns, Numbers
 from situate.framework.holdings import Holding, Holdings, Units
 from situate.framework.labels import Domains, Ids
 from situate.framework.live_terms import LiveTerms
@@ -208,6 +209,13 @@ class Snapshot:
         ledger = self._version.now()
         return ledger.tallies.get(question, self.domains(question.topology_key), lambda: ledger.placed)
 
+    def derived(self, derived: Derived) -> Numbers:
+        """(width, nodes): columns that follow from what is on a node; of all nodes they are kept."""
+        ledger = self._version.now()
+        if ledger.alone or self._chosen is not None:
+            return derived.of(self)
+        return ledger.derived.get(derived, self, ledger, ledger.log_end, ledger.changed_since)
+
     def held(self, holding: Holding, width: int) -> Units:
         """(width, nodes): what the pods on each node hold of its first units; not to be written to."""
         ledger = self._version.now()
@@ -392,6 +400,7 @@ class _Ledger:
     """Columns of `requested`, or of `scored` if the key says so, as floats: those that were asked for together."""
     ports_in_use: dict[HostPort, Mask] = field(default_factory=dict)
     """(rows,): where the port is taken, of those that were asked for."""
+    derived: DerivedColumns = field(default_factory=DerivedColumns)
 
     @classmethod
     def empty(cls, nodes: NodeTable) -> _Ledger:

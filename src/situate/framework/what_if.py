@@ -14,12 +14,11 @@ from typing import Final
 import msgspec
 
 from situate.framework.actions import Evict
-from situate.framework.classes import reads
 from situate.framework.cycle import PluginFailed, prepare
 from situate.framework.decisions import Asked, Decision, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.engine import Engine
 from situate.framework.messages import no_node, refusal
-from situate.framework.plugin import Diagnosis, Reads
+from situate.framework.plugin import Diagnosis, Reads, reads
 from situate.framework.pods import PodInfo, PodKey
 from situate.framework.profile import ALL_NODES, Profile
 from situate.framework.snapshot import Snapshot

@@ -21,6 +21,7 @@ class ImageLocality:
 
     name = "ImageLocality"
     reads = Reads.NODE
+    heeds_requests = False
 
     def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         images, containers = pod.template.images, pod.template.containers

@@ -51,6 +51,7 @@ class NodeAffinity:
 
     name = "NodeAffinity"
     reads = Reads.NODE
+    heeds_requests = False
     arguments = NodeAffinityArgs
 
     def __init__(self, arguments: NodeAffinityArgs = NodeAffinityArgs()) -> None:  # noqa: B008  # frozen

@@ -25,6 +25,7 @@ class NodeDeclaredFeatures:
 
     name = "NodeDeclaredFeatures"
     reads = Reads.NODE
+    heeds_requests = False
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
         """Skipped for a pod that needs none, as nearly all."""

@@ -20,6 +20,7 @@ class NodeName:
 
     name = "NodeName"
     reads = Reads.NODE
+    heeds_requests = False
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         wanted = pod.pod.spec.node_name

@@ -19,6 +19,7 @@ class NodePorts:
 
     name = "NodePorts"
     reads = Reads.LOAD
+    heeds_requests = False
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
         """Skipped for a pod without host ports."""

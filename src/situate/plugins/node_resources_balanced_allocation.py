@@ -13,15 +13,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from situate.framework.gauges import NO_SAY, Gauge
+from situate.framework.nodes import NodeTable
 from situate.framework.plugin import HIGHEST, PreScored, Reads, Scores
-from situate.framework.pods import PodInfo
+from situate.framework.pods import PodInfo, PodTemplate
 from situate.framework.resources import CPU, MEMORY
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Mask
 from situate.objects.settings import Mistake
 from situate.plugins.node_resources_fit import ResourceWeight
-from situate.plugins.resource_use import Asked, asked_by
+from situate.plugins.resource_gauges import balanced_gauge, bounds_of, evenness_now
+from situate.plugins.resource_use import NATIVE, Asked, asked_by
 
 
 class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="camel"):
@@ -58,12 +61,25 @@ class NodeResourcesBalancedAllocation:
     ) -> None:
         resources = arguments.resources or NodeResourcesBalancedAllocationArgs().resources
         self._resources = tuple((resource.name, resource.weight) for resource in resources)
+        self._columns = tuple(NATIVE.index(name) for name, _ in self._resources if name in NATIVE)
+        pair = len(self._columns) == len(self._resources) == _PAIR
+        self._evenness_now = evenness_now(self._columns[0], self._columns[1]) if pair else None
 
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
         """What the pod asks for; skipped if that is none of the resources."""
         if not any(pod.template.request.of(name) for name, _ in self._resources):
             return PreScored(Code.SKIP)
         return PreScored(state=asked_by(pod, snapshot.nodes, self._resources, with_defaults=False))
+
+    def score_gauge(self, template: PodTemplate, nodes: NodeTable) -> Gauge | None:
+        """Of two resources that pods need not ask for to have them counted."""
+        if self._evenness_now is None:
+            return None
+        one, other = (template.request.of(name) for name, _ in self._resources)
+        if not (one or other):
+            return NO_SAY
+        bounds = nodes.plan((self.name, self._columns), lambda: bounds_of(nodes, self._columns))
+        return balanced_gauge(self._evenness_now, one, other) if bounds.hold((one, other)) else None
 
     def score(self, state: Asked | None, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """75 where the pod changes nothing, up to 100 where it evens the node out, down to 50."""

@@ -12,16 +12,19 @@ import msgspec
 import numpy as np
 
 from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.gauges import Gauge
+from situate.framework.nodes import NodeTable
 from situate.framework.plugin import HIGHEST, Need, PreScored, Reads, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.resources import CPU, MEMORY, PODS, amounts
-from situate.framework.snapshot import Snapshot
+from situate.framework.pods import PodInfo, PodTemplate
+from situate.framework.resources import CPU, MEMORY, PODS, PodRequest, amounts
+from situate.framework.snapshot import SCORED, Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Mask, Refusals, Verdict, refusals
 from situate.objects.label_selectors import valid_label_key
 from situate.objects.nodes import Node
 from situate.objects.settings import Mistake, shown
 from situate.plugins.broken_line import BrokenLine
+from situate.plugins.resource_gauges import bounds_of, fit_gauge, least_allocated_gauge, room_left
 from situate.plugins.resource_use import NATIVE, Amounts, Asked, asked_by, percent
 
 Weight = Annotated[int, msgspec.Meta(ge=1, le=100)]
@@ -109,6 +112,11 @@ class NodeResourcesFit:
         self._shares = most_allocated if strategy.type == "MostAllocated" else least_allocated
         if self._by_line:
             self._shares = self._shares_by_line
+        least = strategy.type == "LeastAllocated" and all(name in NATIVE for name, _ in self._resources)
+        self._scored = tuple(NATIVE.index(name) for name, _ in self._resources) if least else ()
+        """Columns of the resources that a gauge scores; none if there is no gauge."""
+        self._weights = tuple(weight for _, weight in self._resources)
+        self._room_left = room_left(self._scored)
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         """Unresolvable where the pod asks for more than the whole node has, else unschedulable."""
@@ -180,6 +188,19 @@ class NodeResourcesFit:
         scores: Scores = total // weights if total.dtype == np.int64 else (total / weights).astype(np.int64)
         return scores
 
+    def filter_gauge(self, template: PodTemplate, nodes: NodeTable) -> Gauge | None:  # noqa: ARG002
+        return fit_gauge(self._room_left, template.columns)
+
+    def score_gauge(self, template: PodTemplate, nodes: NodeTable) -> Gauge | None:
+        if not self._scored:
+            return None
+        bounds = nodes.plan((self.name, self._scored), lambda: bounds_of(nodes, self._scored))
+        request = template.request
+        asked = [_scored_amount(request, column) for column in self._scored]
+        if not bounds.hold(asked):
+            return None
+        return least_allocated_gauge(self._room_left, bounds.zeros, asked, self._weights)
+
     def _shares_by_line(self, before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
         line = self._line
         assert line is not None
@@ -213,6 +234,13 @@ class NodeResourcesFit:
         before = amounts(old.status.allocatable)
         grown = any(room.get(name, 0) > before.get(name, 0) for name in (PODS, *asked))
         return Hint.QUEUE if grown else Hint.SKIP
+
+
+def _scored_amount(request: PodRequest, column: int) -> int:
+    """What a pod asks for of a native resource, with the defaults that scores count with."""
+    if column >= SCORED:
+        return request.of(NATIVE[column])
+    return request.wanted_memory if column else request.wanted_cpu
 
 
 def _place(wanted: tuple[str, int, int]) -> tuple[bool, int, str]:

@@ -21,6 +21,7 @@ class NodeUnschedulable:
 
     name = "NodeUnschedulable"
     reads = Reads.NODE
+    heeds_requests = False
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         if tolerated(_CORDON, pod.template.tolerations):

@@ -25,6 +25,7 @@ class TaintToleration:
 
     name = "TaintToleration"
     reads = Reads.NODE
+    heeds_requests = False
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
         """Unresolvable: no preemption takes a taint away."""
