@@ -475,6 +475,32 @@ def test_without_a_candidate_left_nobody_is_ended() -> None:
     )
 
 
+def judged(**nodes: str) -> Engine:
+    """On each of them a pod of lower priority, beside which there is room for another that an extender judges."""
+    engine = with_nodes(engine_of(extender()), *nodes)
+    for name, cpu in nodes.items():
+        engine.set_pod(pod(f"{name}1", cpu=cpu, on=name), 0)
+    engine.set_pod(pod("p", cpu="500m", priority=10), 0)
+    return engine
+
+
+def test_nobody_is_ended_on_a_node_that_only_the_extender_refused() -> None:
+    for order in ({"a": "100m", "b": "100m"}, {"a": "100m"}):
+        refused, _ = scheduled(judged(**order), passes(failed=dict.fromkeys(order, "later")))
+        assert victims(refused) == []
+        assert isinstance(refused, Refused)
+        errors = [f'expected at least one victim pod on node "{name}"' for name in order]
+        told = errors[0] if len(errors) == 1 else f"[{', '.join(sorted(errors))}]"
+        count = len(order)
+        found = refusal(refused).replace(f"[{', '.join(sorted(errors, reverse=True))}]", told)
+        assert found == f"0/{count} nodes are available: {count} later. preemption: {told}"
+
+
+def test_but_where_filters_refused_it_as_well_as_before() -> None:
+    refused, _ = scheduled(judged(a="100m", b="900m"), passes(failed={"a": "later"}))
+    assert victims(refused) == ["b1"]
+
+
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [

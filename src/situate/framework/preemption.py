@@ -108,7 +108,7 @@ def find_cheapest(
     nodes: Indices,
     nominations: Nominations | None = None,
 ) -> Search:
-    """What `choose` takes of all candidates: no other is returned.
+    """What `choose` takes of all candidates: no other is returned. Of nodes that filters refused, not extenders.
 
     Where only amounts decide, the nodes are compared in columns. Otherwise that comparison tells which nodes are not
     worth a dry run: what other filters demand besides can only make the most important victim more important.

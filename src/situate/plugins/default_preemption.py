@@ -15,7 +15,7 @@ import msgspec
 from situate.framework.actions import Action, Evict, Nominate
 from situate.framework.configuration import Extender
 from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.extenders import Steps, finished, shrink
+from situate.framework.extenders import EXTENDER, Steps, finished, shrink
 from situate.framework.plugin import Diagnosis, PostFiltered
 from situate.framework.pods import PodInfo
 from situate.framework.post_filter import Cycle
@@ -31,7 +31,8 @@ from situate.framework.preemption import (
     ineligible,
     nodes_that_might_help,
 )
-from situate.framework.status import SUCCESS, Code, unschedulable
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import SUCCESS, Code, unresolvable, unschedulable
 from situate.framework.verdict import Codes
 from situate.objects.settings import Mistake
 
@@ -78,7 +79,8 @@ class DefaultPreemption:
     ) -> Steps[PostFiltered]:
         """The same where these extenders may shrink what there is to choose from, and the lists of victims.
 
-        They are shown as many candidates as upstream looks for, if no limit is configured.
+        Where one has refused nodes, or is shown candidates, as many are looked for as upstream does, if no limit is
+        configured. A node that no filter refused is none: without another that ends it, whatever others would say.
         """
         snapshot = diagnosis.snapshot
         codes = diagnosis.codes()
@@ -89,7 +91,7 @@ class DefaultPreemption:
         promised = cycle.nominations.against(pod, snapshot.nodes.index) if cycle.nominations else {}
         shrinking = any(extender.preempt_verb for extender in extenders)
         enough = self._limits.enough(len(nodes))
-        if enough is None and shrinking:
+        if enough is None and (shrinking or EXTENDER in diagnosis.rejectors):
             enough = candidates_to_find(len(nodes), PERCENTAGE, ABSOLUTE)
         prepared = cycle.feasibility.prepared
         if enough is None:
@@ -99,13 +101,15 @@ class DefaultPreemption:
             found = find_candidates(
                 cycle.profile, pod, prepared, snapshot, nodes, promised, offset=offset, enough=enough
             )
-        if not found.candidates:
+        candidates = [each for each in found.candidates if each.victims]
+        if found.candidates and not candidates:
+            return PostFiltered(unresolvable(f"preemption: {_nobody_to_end(snapshot, found.candidates)}"))
+        if not candidates:
             return PostFiltered(
                 unschedulable(f"preemption: {_no_candidate(found, len(nodes), snapshot.count)}"), nominate=""
             )
-        candidates = found.candidates
         if shrinking:
-            candidates = yield from shrink(extenders, pod, snapshot, candidates)
+            candidates = list((yield from shrink(extenders, pod, snapshot, candidates)))
             if not candidates:
                 return PostFiltered(unschedulable("preemption: no candidate node for preemption"))
         best = choose(candidates)
@@ -133,6 +137,12 @@ def _no_candidate(found: Search, tried: int, count: int) -> str:
         counts[_NOT_HELPFUL] = counts.get(_NOT_HELPFUL, 0) + count - tried
     entries = sorted(f"{number} {text}" for text, number in counts.items())
     return f"0/{count} nodes are available: {', '.join(entries)}."
+
+
+def _nobody_to_end(snapshot: Snapshot, found: Iterable[Candidate]) -> str:
+    """Upstream's words for one or several errors."""
+    told = [f'expected at least one victim pod on node "{snapshot.name(each.node)}"' for each in found]
+    return told[0] if len(told) == 1 else f"[{', '.join(told)}]"
 
 
 def _evictions(pod: PodInfo, best: Candidate) -> Iterable[Action]:
