@@ -89,7 +89,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drain-status",
         "a status that was not written yet keeps its pods (S8)",
-        "vpod/state.py",
+        "vpod/state_counts.py",
         "(slot.adding > 0 or slot.committed > 0)",
         "slot.trimming > 0",
         (_DRAIN,),
@@ -113,7 +113,7 @@ _VPOD_GUARDS = (
     Mutation(
         "sparse-slots",
         "an absurd ordinal is forgotten with what lay on it (D11)",
-        "vpod/state.py",
+        "vpod/state_pods.py",
         "        if slot.pod is None and not slot.committed and not slot.adding and not slot.trimming:",
         "        if False:",
         (_DECIDE, _STATE),
@@ -145,7 +145,7 @@ _VPOD_GUARDS = (
     Mutation(
         "grace",
         "a pod that is out of order for a moment keeps what it holds (V21, V23)",
-        "vpod/state.py",
+        "vpod/state_pods.py",
         "return Verdict(PodClass.HOLD, cause, until) if now < until else Verdict(PodClass.REJECT, cause)",
         "return Verdict(PodClass.REJECT, cause)",
         ("tests/vpod/test_pods.py",),
@@ -186,7 +186,7 @@ _VPOD_GUARDS = (
     Mutation(
         "status-takes-room",
         "a status takes room even if less is reserved (D9)",
-        "vpod/state.py",
+        "vpod/state_counts.py",
         "            slot.adding += (max(is_status, is_held) - max(was_status, was_held)) * weight",
         "            slot.adding += (is_held - was_held) * weight",
         (_DECIDE, _FACADE),
@@ -194,7 +194,7 @@ _VPOD_GUARDS = (
     Mutation(
         "status-takes-room-later",
         "the same where only the status changes (D9)",
-        "vpod/state.py",
+        "vpod/state_counts.py",
         "                slot.adding += (max(now, held) - max(was, held)) * weight",
         "                pass",
         (_DECIDE, _FACADE, _STATE),
@@ -202,7 +202,7 @@ _VPOD_GUARDS = (
     Mutation(
         "status-takes-room-in-commit",
         "the same where a decision moves away from what the status says (D9)",
-        "vpod/state.py",
+        "vpod/state_counts.py",
         "                change = max(committed, held) - max(committed, held - change)",
         "                pass",
         (_DECIDE, _FACADE, _STATE),
@@ -290,7 +290,7 @@ _VPOD_GUARDS = (
     Mutation(
         "negative-status",
         "a negative entry of a status gives no pod more room (B12)",
-        "vpod/state.py",
+        "vpod/state_counts.py",
         "            if ordinal is None or placement.vreplicas < 0:",
         "            if ordinal is None:",
         (_DECIDE, _STATE),
@@ -306,7 +306,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drained-pods",
         "pods that are drained receive nothing (section 7)",
-        "vpod/state.py",
+        "vpod/state_pods.py",
         "        if self.is_drained(ordinal):\n            return Verdict(PodClass.HOLD, Cause.DRAINING)\n",
         "",
         (_DRAIN,),
@@ -314,7 +314,7 @@ _VPOD_GUARDS = (
     Mutation(
         "replicas-reset",
         "replicas that somebody else lowered move nothing at once (V21)",
-        "vpod/state.py",
+        "vpod/state_pods.py",
         "            if self.reset_from is not None and ordinal < self.reset_from and now < until:",
         "            if False:",
         ("tests/vpod/test_pods.py",),

@@ -5,11 +5,15 @@ Mutable and small on purpose: a schedule touches some hundred of them, and each 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from situate.vpod.model import Key, Placements, PlainVPod
 from situate.vpod.pods import ACCEPTED, Cause, PodFacts
+
+T = TypeVar("T")
 
 NO_PLACES: Mapping[int, int] = {}
 Places = Mapping[int, int]
@@ -121,3 +125,11 @@ def differing(old: Places, new: Places) -> Iterable[int]:
     if not new:
         return list(old)
     return {ordinal for ordinal, _ in old.items() ^ new.items()}
+
+
+def add(counter: Counter[T], name: T, amount: int) -> None:
+    """A count of zero is not kept."""
+    if amount:
+        counter[name] += amount
+        if not counter[name]:
+            del counter[name]

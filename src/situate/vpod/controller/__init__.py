@@ -1,7 +1,7 @@
 """SHELL: runs vpod against an API server: one StatefulSet, its vpods, one leader.
 
-`watched` sees and `sources` reads; `placing` and `scaling` decide, `writing` performs, `reporting` and `unclaimed` tell;
-`controller` ties them together.
+`watched` sees and `sources` reads; `placing` and `scaling` decide, `writing` performs; `reporting` and `unclaimed`
+tell; `controller` ties them together.
 """
 
 from situate.vpod.controller.controller import VPodController
