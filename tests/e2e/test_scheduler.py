@@ -206,6 +206,110 @@ def test_a_pod_says_where_it_is_expected_while_its_volume_is_made(crew: Callable
             ours.cluster.plane.request("DELETE", path)
 
 
+def test_local_volumes_are_given_away_before_their_pods_are_bound(crew: Callable[..., Crew]) -> None:
+    """The scheduler names the claims on the volumes, the real controller binds both, and only then the pods follow."""
+    with crew("storing") as ours:
+        ours.add_nodes(3)
+        empty, one, two = ours.nodes
+        there = {"small-1": (one, "1Gi"), "large-1": (one, "5Gi"), "small-2": (two, "1Gi")}
+        storage = Storage(ours)
+        storage.add_class()
+        for name, (node, size) in there.items():
+            storage.add_volume(name, node, size)
+        wanted = {"a": "1Gi", "b": "1Gi", "c": "3Gi", "later": "20Gi"}
+        controller = ours.cluster.plane.component("kube-controller-manager")
+        for name, size in wanted.items():
+            storage.add_claim(name, size)
+        scheduler = ours.start()
+        eventually("it leads", scheduler.leads)
+        eventually("the volumes are free", storage.free, lambda free: free == there.keys())
+        controller.pause()
+        try:
+            for name in wanted:
+                ours.create(name, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": name}}])
+            named = eventually("the claims are named", storage.named, lambda named: len(named) == 3)
+            said = eventually("the fourth is told why not", lambda: str(ours.condition("later").get("message", "")))
+            assert not ours.bound(), "nobody has bound the claims yet"
+        finally:
+            controller.resume()
+        assert "3 node(s) didn't find available persistent volumes to bind" in said
+        assert set(named) == {"a", "b", "c"}
+        assert named["c"] == "large-1", "the others are enough for the others"
+        bound = ours.wait_bound(*named)
+        assert bound == {claim: there[volume][0] for claim, volume in named.items()}
+        assert storage.bound() == named
+        writes = [(each.resource, each.uri.split("/")[-1]) for each in ours.writes_of(scheduler) if each.code < 300]
+        assert Counter(resource for resource, _ in writes)["persistentvolumes"] == len(named), "each patched once"
+
+        storage.add_volume("huge", empty, "50Gi")
+        assert ours.wait_bound("later")["later"] == empty
+        assert storage.bound() == named | {"later": "huge"}
+        storage.clear()
+
+
+class Storage:
+    """Volumes on the discs of nodes, of a class of their own, and claims to them."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._volumes: list[str] = []
+
+    def add_class(self) -> None:
+        wire = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": self._crew.name}}
+        local = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+        self._crew.cluster.apply({**wire, **local})
+
+    def add_volume(self, name: str, node: str, size: str) -> None:
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        spec = {
+            "storageClassName": self._crew.name,
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": size},
+            "local": {"path": f"/discs/{name}"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        }
+        self._crew.cluster.apply(
+            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+        )
+        self._volumes.append(name)
+
+    def add_claim(self, name: str, size: str) -> None:
+        requests = {"resources": {"requests": {"storage": size}}}
+        spec = {"storageClassName": self._crew.name, "accessModes": ["ReadWriteOnce"], **requests}
+        metadata = {"name": name, "namespace": self._crew.name}
+        self._crew.cluster.apply(
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+        )
+
+    def free(self) -> set[str]:
+        """Volumes that the controller has seen."""
+        found = self._found().items()
+        return {name for name, volume in found if volume.get("status", {}).get("phase") == "Available"}
+
+    def named(self) -> dict[str, str]:
+        """Volume by claim, of the claims that volumes name."""
+        found = self._found().items()
+        return {volume["spec"]["claimRef"]["name"]: name for name, volume in found if "claimRef" in volume["spec"]}
+
+    def _found(self) -> dict[str, Any]:
+        return {name: self._crew.cluster.get(f"/api/v1/persistentvolumes/{name}") for name in self._volumes}
+
+    def bound(self) -> dict[str, str]:
+        """Volume by claim, of the claims that are bound."""
+        items = self._crew.cluster.get(f"/api/v1/namespaces/{self._crew.name}/persistentvolumeclaims")["items"]
+        return {
+            item["metadata"]["name"]: item["spec"]["volumeName"]
+            for item in items
+            if item.get("status", {}).get("phase") == "Bound"
+        }
+
+    def clear(self) -> None:
+        plane = self._crew.cluster.plane
+        for name in self._volumes:
+            plane.request("DELETE", f"/api/v1/persistentvolumes/{name}")
+        plane.request("DELETE", f"/apis/storage.k8s.io/v1/storageclasses/{self._crew.name}")
+
+
 def test_a_pod_that_cannot_be_read_is_told_so_once_and_the_others_go_on(crew: Callable[..., Crew]) -> None:
     with crew("unreadable") as ours:
         ours.add_nodes(1)
