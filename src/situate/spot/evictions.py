@@ -163,9 +163,10 @@ def _to_spot(workload: Workload, live: Sequence[PodFacts], nodes: Nodes, leaders
 
 
 def _movable(pod: PodFacts, nodes: Nodes, leaders: Collection[str]) -> bool:
-    """Not from a node that somebody cordoned, and not a leader."""
+    """Not from a node that somebody cordoned, unless it is to go anyway, and not a leader."""
     node = nodes.get(pod.node)
-    return pod.uid not in leaders and (node is None or not node.cordoned)
+    guarded = node is not None and node.cordoned and node.state < NodeState.AT_RISK
+    return pod.uid not in leaders and not guarded
 
 
 def _ordinal(owner: Owner, pod: PodFacts) -> int:

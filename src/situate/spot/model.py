@@ -103,6 +103,8 @@ class NodeFacts:
     instance_type: str = ""
     zone: str = ""
     created: float = 0.0
+    cpu_milli: int = 0
+    """Allocatable."""
     tainted: bool = False
     """Whether a taint of its own already keeps new pods away."""
 
@@ -144,6 +146,10 @@ class PodFacts:
     """Its deletion cost; None if it has none."""
     gated: bool = False
     """Whether it still waits for our gate."""
+    owners: int = 1
+    """References to owners of any kind."""
+    cpu_milli: int = 0
+    """Requested."""
     grace_s: float = 30.0
     labels: Mapping[str, str] = field(default_factory=no_labels)
     evicting: tuple[tuple[str, int], ...] = ()
@@ -197,6 +203,8 @@ class Owner:
     """The only capacity that its template's own constraints allow."""
     conflict: str = ""
     """Where in the template that is said, for reports."""
+    releasable: bool = False
+    """Whether a ReplicaSet stands between it and its pods, which lets go of a pod whose label changes (K6)."""
     placeable: bool = True
     """Whether its template's own constraints allow any capacity."""
     template_cost: bool = False

@@ -53,15 +53,14 @@ class Memory:
     """Uid of the old on-demand pod that it waits for."""
     debt: int = 0
     """On-demand pods that run on spot for want of room (B18)."""
-    evicted_at: float | None = None
-    """When we last moved a pod; None if never, or if all has been well since."""
+    moved: str = ""
+    """Uid of the pod that we move; empty if none, or if all has been well since."""
+    moved_at: float = 0.0
     failures: int = 0
     """Moves in a row whose replacement found no node in time."""
     stopped_until: float = 0.0
     returned_at: float | None = None
     """When a pod last went back to spot."""
-    returned_pod_pends: bool = False
-    """Whether the wait has been doubled for the present one."""
     return_wait_s: float = 0.0
     """Between two returns; 0 means the configured one."""
 

@@ -151,6 +151,7 @@ def owner_facts(obj: Json, kind: OwnerKind, table: Sequence[Signal], owned: Iter
         tolerated=_tolerated(pod_spec),
         pinned=own.capacity,
         conflict=own.field,
+        releasable=bool(kind.through),
         placeable=own.placeable,
         template_cost=DELETION_COST in mapping(template_metadata.get("annotations")),
     )
@@ -216,6 +217,12 @@ def pod_facts(pod: Pod) -> PodFacts:
         restarts=sum(each.restart_count for each in status.container_statuses),
         cost=_cost(metadata.annotations.get(DELETION_COST)),
         gated=any(gate.name == GATE for gate in pod.spec.scheduling_gates),
+        owners=len(metadata.owner_references),
+        cpu_milli=sum(
+            amount.milli_value
+            for container in pod.spec.containers
+            if (amount := container.resources.requests.get("cpu")) is not None
+        ),
         grace_s=30.0 if grace is None else float(grace),
         labels=metadata.labels,
         evicting=tuple(

@@ -126,6 +126,7 @@ def node_facts(
     labels = node.metadata.labels
     instance_type, zone = labels.get(INSTANCE_TYPE_LABEL, ""), labels.get(ZONE_LABEL, "")
     created = node.metadata.creation_timestamp
+    cpu = node.status.allocatable.get("cpu")
     return NodeFacts(
         name=node.metadata.name,
         capacity=capacity_of(node, table),
@@ -137,6 +138,7 @@ def node_facts(
         instance_type=instance_type,
         zone=zone,
         created=created.timestamp() if created is not None else 0.0,
+        cpu_milli=cpu.milli_value if cpu is not None else 0,
         tainted=node.spec.unschedulable or any(taint.effect in _OWN_TAINTS for taint in node.spec.taints),
     )
 

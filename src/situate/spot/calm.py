@@ -1,0 +1,90 @@
+"""Whether spot can be trusted again, pool by pool (B26, B27): remembered from one look at the nodes to the next.
+
+A pool is calm when it has a usable node of some age and nothing in it was reclaimed for a while. Nodes that come back
+soon after they went, twice, put the pool at risk for hours, so that nothing moves to and fro.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from situate.spot.counting import Nodes
+from situate.spot.limits import Limits
+from situate.spot.model import Capacity, NodeState
+
+
+@dataclass(frozen=True, slots=True)
+class PoolMemory:
+    interrupted_at: float | None = None
+    """When a node of it last ended; None if none did."""
+    flaps: tuple[float, ...] = ()
+    """When nodes came back too soon, lately."""
+    distrusted_until: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """Memory of all pools, and the usable spot nodes that were there at the last look, by name."""
+
+    memories: Mapping[str, PoolMemory] = field(default_factory=dict)
+    usable: Mapping[str, str] | None = None
+    """Node to pool; None before the first look, which interrupts nothing."""
+
+
+def observed(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> Pools:
+    """After a look at the nodes."""
+    spot = {node.name: node for node in nodes.values() if node.capacity is Capacity.SPOT and not node.ending}
+    usable = {name: node.pool for name, node in spot.items()}
+    if pools.usable is None:
+        return Pools(pools.memories, usable)
+    memories = dict(pools.memories)
+    for name in sorted(pools.usable.keys() - usable.keys()):
+        pool = pools.usable[name]
+        memories[pool] = replace(memories.get(pool, PoolMemory()), interrupted_at=now)
+    for name in sorted(usable.keys() - pools.usable.keys()):
+        memories[usable[name]] = _arrived(memories.get(usable[name], PoolMemory()), now, limits)
+    return Pools(memories, usable)
+
+
+def _arrived(pool: PoolMemory, now: float, limits: Limits) -> PoolMemory:
+    """A node came: too soon after one went, it is a flap."""
+    if pool.interrupted_at is None or now - pool.interrupted_at >= limits.flap_s:
+        return pool
+    flaps = tuple(at for at in (*pool.flaps, now) if now - at < limits.distrust_s)
+    if len(flaps) < limits.flaps:
+        return replace(pool, flaps=flaps)
+    return replace(pool, flaps=flaps, distrusted_until=now + limits.distrust_s)
+
+
+def calm_pools(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> frozenset[str]:
+    """The pools that pods may return to."""
+    newest: dict[str, float] = {}
+    for node in nodes.values():
+        if node.capacity is Capacity.SPOT and node.state is NodeState.OK:
+            newest[node.pool] = max(newest.get(node.pool, 0.0), node.created)
+    return frozenset(
+        pool
+        for pool, created in newest.items()
+        if now - created >= limits.node_age_s and _quiet(pools, pool, now, limits)
+    )
+
+
+def _quiet(pools: Pools, pool: str, now: float, limits: Limits) -> bool:
+    memory = pools.memories.get(pool, PoolMemory())
+    interrupted = memory.interrupted_at is not None and now - memory.interrupted_at < limits.calm_s
+    return not interrupted and now >= memory.distrusted_until
+
+
+def next_calm(pools: Pools, now: float, limits: Limits) -> float | None:
+    """Seconds until a pool may become calm by time alone; None if none waits for that."""
+    waits = [
+        left
+        for memory in pools.memories.values()
+        for left in (
+            memory.distrusted_until - now,
+            (memory.interrupted_at + limits.calm_s - now) if memory.interrupted_at is not None else 0.0,
+        )
+        if left > 0
+    ]
+    return min(waits, default=None)
