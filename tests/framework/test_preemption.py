@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from situate.framework import preemption
 from situate.framework.catalog import Budget
 from situate.framework.cycle import find_feasible
+from situate.framework.nominations import Nominations
 from situate.framework.preemption_costs import checks_of
 from situate.framework.profile import profile_of
 from situate.framework.snapshot import Snapshot
@@ -161,6 +162,44 @@ def test_comparing_all_nodes_at_once_finds_what_trying_each_of_them_finds(decide
     if plain.candidates:
         (one,), other_one = fast.candidates, preemption.choose(sorted(plain.candidates, key=lambda each: each.node))
         assert (one.node, one.victims, one.violations) == (other_one.node, other_one.victims, other_one.violations)
+
+
+@given(worlds(nodes=12, pods=30), st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=12))
+@settings(max_examples=100)
+def test_what_is_remembered_of_costs_is_what_they_are(case: Case, seeds: list[int]) -> None:
+    """Pods come and go, budgets and promises change; two kinds of pods ask again and again."""
+    world, pod = case.made
+    vectors = Vectors.of(world)
+    kinds = [vectors.read(important(each)) for each in (pod, random_case(case.seed + 1, 1, 0)[1])]
+    snapshot, nominations = vectors.snapshot, Nominations()
+    names, index = snapshot.nodes.names, snapshot.nodes.index
+    for number, seed in enumerate(seeds):
+        random = Random(seed)
+        _, stranger = random_case(seed, 1, 0)
+        other, node = vectors.read(stranger), random.randrange(len(names))
+        other = replace(other, uid=f"stranger-{number}")
+        placed = [info for info, _ in snapshot.placed]
+        match random.randrange(4):
+            case 0 if placed:
+                snapshot = snapshot.forget(random.choice(placed))
+            case 1:
+                snapshot = with_budgets(snapshot, budgets(random))
+            case 2:
+                nominations.nominate(other, names[node])
+            case _:
+                snapshot = snapshot.assume(other, node)
+        info = random.choice(kinds)
+        promised = nominations.against(info, index)
+        found = find_feasible(BY_AMOUNT, info, snapshot)
+        nodes = preemption.nodes_that_might_help(found.diagnosis().codes())
+        fast = preemption.find_cheapest(BY_AMOUNT, info, found.prepared, snapshot, nodes, promised)
+        plain = preemption.find_candidates(BY_AMOUNT, info, found.prepared, snapshot, nodes, promised)
+        assert bool(fast.candidates) == bool(plain.candidates)
+        if plain.candidates:
+            (one,), other_one = fast.candidates, preemption.choose(sorted(plain.candidates, key=lambda each: each.node))
+            assert (one.node, one.victims, one.violations) == (other_one.node, other_one.victims, other_one.violations)
+        else:
+            assert fast.reasons == plain.reasons
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,23 @@ from situate.framework.cycle import Nominations, Prepared, allotted, call, with_
 from situate.framework.placed import NOT_STARTED, started_at
 from situate.framework.plugin import FilterPlugin, Reads
 from situate.framework.pods import PodInfo
-from situate.framework.preemption_costs import Costs, checks_of, costs
+from situate.framework.preemption_costs import (
+    NO_VICTIMS,
+    Checks,
+    Costs,
+    checks_of,
+    costs,
+    kept_free,
+    room_beside,
+    takes,
+)
+from situate.framework.preemption_memory import Cost, known_costs
 from situate.framework.profile import Profile
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Codes, Indices, Verdict
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
-NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 STILL_ENDING: Final = "not eligible due to a terminating pod on the nominated node."
 
 PERCENTAGE: Final = 10
@@ -61,7 +70,7 @@ class Search:
     candidates: tuple[Candidate, ...]
     """Those that break no budget come first."""
     reasons: Mapping[str, int]
-    """Why the others are of no use, each with its number of nodes."""
+    """Why the others are of no use, each with its number of nodes; only to be relied on where there is no candidate."""
 
 
 def ineligible(pod: PodInfo, snapshot: Snapshot, nominated: Code) -> str:
@@ -117,15 +126,55 @@ def find_cheapest(
         return Search((), {})
     promised = nominations or {}
     checks = checks_of(profile, pod, prepared, snapshot)
-    compared = costs(pod, snapshot, nodes, checks, promised, NO_VICTIMS)
     if not checks.complete:
+        compared = costs(pod, snapshot, nodes, checks, promised)
         return _find_by_trying(profile, pod, prepared, snapshot, compared, promised)
-    best = compared.cheapest()
+
+    def judge(node: int) -> Candidate | None:
+        return judge_by_amounts(pod, snapshot, node, checks, promised)
+
+    known = known_costs(profile, pod, snapshot)
+    known.bring_up_to_date(pod, snapshot, nodes, checks, promised, lambda node: _priced(judge(node)))
+    node = known.cheapest(nodes)
+    best = None if node is None else judge(node)
     if best is None:
-        return Search((), compared.reasons)
-    node = int(compared.nodes[best])
-    victims = sorted(compared.victims_on(node), key=importance)
-    return Search((Candidate(node, tuple(victims), int(compared.violations[best])),), compared.reasons)
+        return Search((), costs(pod, snapshot, nodes, checks, promised).reasons)
+    return Search((best,), {})
+
+
+def _priced(candidate: Candidate | None) -> Cost | None:
+    return None if candidate is None else cost(candidate)
+
+
+def judge_by_amounts(
+    pod: PodInfo, snapshot: Snapshot, node: int, checks: Checks, nominations: Nominations
+) -> Candidate | None:
+    """The dry run on a node where amounts alone decide; None if it does not help that pods go."""
+    lower = sorted((other for other in snapshot.pods_on(node) if other.priority < pod.priority), key=importance)
+    if not lower or not all(isinstance(step, tuple) or step.passes[node] for step in checks.steps):
+        return None
+    needs = checks.needs
+    taken = {other.template: tuple(takes(need, other) for need in needs) for other in lower}
+    here = np.array([node], dtype=np.intp)
+    left = [
+        int(room_beside(need, snapshot, here)[0])
+        - int(kept_free(need, nominations, snapshot.count)[node])
+        + sum(taken[other.template][place] for other in lower)
+        for place, need in enumerate(needs)
+    ]
+    if min(left, default=0) < 0:
+        return None
+    violating, others = split_by_budget(lower, snapshot.catalog)
+    victims: list[PodInfo] = []
+    violations = 0
+    for number, other in enumerate((*violating, *others)):
+        after = [free - amount for free, amount in zip(left, taken[other.template], strict=True)]
+        if min(after, default=0) < 0:
+            victims.append(other)
+            violations += number < len(violating)
+        else:
+            left = after
+    return Candidate(node, tuple(sorted(victims, key=importance)), violations)
 
 
 def _find_by_trying(
@@ -289,7 +338,7 @@ def choose(candidates: Sequence[Candidate]) -> Candidate:
     return min(candidates, key=cost)
 
 
-def cost(candidate: Candidate) -> tuple[int, int, int, int, float]:
+def cost(candidate: Candidate) -> Cost:
     """What `choose` compares; the lower the better."""
     victims = candidate.victims
     if not victims:

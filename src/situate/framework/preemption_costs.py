@@ -7,7 +7,7 @@ order in which they would come back, one rank of them at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -27,6 +27,8 @@ from situate.framework.verdict import Indices, Mask, Verdict, count_reasons
 
 Amounts = NDArray[np.int64]
 
+NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+"""The reason of a node without pods of lower priority."""
 _LOWEST: Final = -(2**31)
 """No priority is lower."""
 _DIGIT: Final = 2**16
@@ -50,18 +52,6 @@ class Costs:
     """When the first of those of highest priority started."""
     reasons: dict[str, int]
     """Why it is no help on the others, each with its number of nodes."""
-    victims_on: Callable[[int], list[PodInfo]]
-    """Who has to leave a node."""
-
-    def cheapest(self) -> int | None:
-        """The place of the best node, the first of equally good ones; None if it helps nowhere."""
-        if not len(self.nodes):
-            return None
-        left = np.arange(len(self.nodes))
-        for criterion in (self.violations, self.highest, self.total, self.victims, -self.earliest):
-            here = criterion[left]
-            left = left[here == here.min()]
-        return int(left[np.argmin(self.nodes[left])])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,36 +84,29 @@ def checks_of(profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snap
     return Checks(tuple(steps), complete=True)
 
 
-def costs(
-    pod: PodInfo, snapshot: Snapshot, nodes: Indices, checks: Checks, nominations: Nominations, no_victims: str
-) -> Costs:
-    """Of a snapshot of all nodes. `nominations`: pods of at least the pod's priority that were promised a node.
-
-    `no_victims` is the reason of a node without pods of lower priority.
-    """
+def costs(pod: PodInfo, snapshot: Snapshot, nodes: Indices, checks: Checks, nominations: Nominations) -> Costs:
+    """Of a snapshot of all nodes. `nominations`: pods of at least the pod's priority that were promised a node."""
     lower = _Lower.of(pod, snapshot, nodes)
     needs = checks.needs
     asked = lower.asked(snapshot.placed, needs)
-    room = [_room(need, snapshot, nodes) + lower.summed(amounts) for need, amounts in zip(needs, asked, strict=True)]
+    room = [
+        room_beside(need, snapshot, nodes) + lower.summed(amounts) for need, amounts in zip(needs, asked, strict=True)
+    ]
     hopeless = lower.number == 0
-    reasons = {no_victims: int(np.count_nonzero(hopeless))}
+    reasons = {NO_VICTIMS: int(np.count_nonzero(hopeless))}
     # A node has to do with the pods that it is promised to, as upstream asks first; then it does without them as well.
     for need, free in zip(needs, room, strict=True):
-        _take_promised(need, free, nodes, nominations)
+        free -= kept_free(need, nominations, snapshot.count)[nodes]
     frees = iter(room)
     for step in checks.steps:
         if isinstance(step, tuple):
             _check_amounts(step, [next(frees) for _ in step], hopeless, reasons)
         else:
             _check_for_good(step, nodes, hopeless, reasons)
-
-    def victims_on(node: int) -> list[PodInfo]:
-        return lower.victims_on(int(np.searchsorted(nodes, node)), snapshot.placed, asked, room)
-
     told = {text: count for text, count in reasons.items() if count}
     tried = np.flatnonzero(~hopeless)
     order, (victims, violations, highest, total), earliest = _come_back(lower, tried, asked, room)
-    return Costs(nodes[tried[order]], victims, violations, highest, total, earliest, told, victims_on)
+    return Costs(nodes[tried[order]], victims, violations, highest, total, earliest, told)
 
 
 def _check_amounts(needs: Sequence[Need], room: Sequence[Amounts], hopeless: Mask, reasons: dict[str, int]) -> None:
@@ -249,21 +232,6 @@ class _Lower:
             sums[some] = np.add.reduceat(amounts, self.begin.take(some))
         return sums
 
-    def victims_on(
-        self, place: int, placed: PlacedPods, asked: Sequence[Amounts], room: Sequence[Amounts]
-    ) -> list[PodInfo]:
-        """Those who do not come back to one node."""
-        left = [int(free[place]) for free in room]
-        ended = []
-        begin = int(self.begin[place])
-        for at in range(begin, begin + int(self.number[place])):
-            wanted = [int(amounts[at]) for amounts in asked]
-            if all(amount <= free for amount, free in zip(wanted, left, strict=True)):
-                left = [free - amount for amount, free in zip(wanted, left, strict=True)]
-            else:
-                ended.append(self.slots[at])
-        return placed.info_at(np.array(ended, dtype=np.intp))
-
 
 def _violating(snapshot: Snapshot, slots: Indices, begin: Indices) -> Mask:
     """For pods node by node, the more important first; `begin` is the place of the first one of the same node."""
@@ -293,18 +261,24 @@ def _order(values: NDArray[np.integer[Any]]) -> Indices:
     return order
 
 
-def _room(need: Need, snapshot: Snapshot, nodes: Indices) -> Amounts:
+def room_beside(need: Need, snapshot: Snapshot, nodes: Indices) -> Amounts:
     """(nodes,): what is left beside the pod; negative where it is too little."""
     if need.column is None:
         return snapshot.allowed_pods[nodes] - snapshot.pod_count[nodes] - need.asked
     return snapshot.allocatable(need.column)[nodes] - snapshot.requested(need.column)[nodes] - need.asked
 
 
-def _take_promised(need: Need, free: Amounts, nodes: Indices, nominations: Nominations) -> None:
+def kept_free(need: Need, nominations: Nominations, count: int) -> Amounts:
+    """(nodes,): what has to stay free for the pods that each node was promised to."""
     if isinstance(nominations, Promised):
-        taken = nominations.pod_count if need.column is None else nominations.requested(need.column)
-        free -= taken[nodes]
-        return
-    for node, promised in nominations.items():
-        for other in promised:
-            free[nodes == node] -= 1 if need.column is None else dict(other.template.columns).get(need.column, 0)
+        return nominations.pod_count if need.column is None else nominations.requested(need.column)
+    taken = np.zeros(count, dtype=np.int64)
+    for node, others in nominations.items():
+        for other in others:
+            taken[node] += takes(need, other)
+    return taken
+
+
+def takes(need: Need, pod: PodInfo) -> int:
+    """What a pod takes of what another one needs."""
+    return 1 if need.column is None else dict(pod.template.columns).get(need.column, 0)

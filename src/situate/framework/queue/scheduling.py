@@ -323,6 +323,8 @@ class SchedulingQueue:
         self._count(Place.UNSCHEDULABLE, cause)
         pod.place = Place.UNSCHEDULABLE
         self._unschedulable[pod.info.uid] = pod
+        if pod.gate and pod.info.uid in self._held:
+            return  # called already, and nothing but `release` lets it go: no event need find it
         for plugin in pod.rejectors | pod.pending or ("",):
             self._by_rejector.setdefault(plugin, {})[pod.info.uid] = pod
 
@@ -335,7 +337,7 @@ class SchedulingQueue:
         uid = pod.info.uid
         if self._unschedulable.pop(uid, None) is not None:
             for plugin in pod.rejectors | pod.pending or ("",):
-                self._by_rejector[plugin].pop(uid, None)
+                self._by_rejector.get(plugin, {}).pop(uid, None)
         self._active.remove(pod)
         self._backing_off.remove(pod)
 
@@ -371,7 +373,7 @@ class SchedulingQueue:
     def _concerned(self, event: ClusterEvent) -> list[WaitingPod]:
         """The unschedulable pods whose rejectors want to hear of the event."""
         if event.subject is Subject.ANYTHING:
-            return list(self._unschedulable.values())
+            return [pod for pod in self._unschedulable.values() if not (pod.gate and pod.info.uid in self._held)]
         if not self._unschedulable:
             return []
         kind = event.subject, event.change
