@@ -22,9 +22,14 @@ def parsed(**data: Any) -> SpotSettings:
 @pytest.mark.rule("spot:P35")
 def test_the_defaults_are_those_of_the_reference() -> None:
     settings = parsed()
-    assert (settings.mode, settings.reservation, settings.live_read) == ("enabled", 30.0, 0.3)
+    webhook, evictions, back = settings.webhook, settings.evictions, settings.return_
+    assert (settings.mode, settings.strict, settings.read_only) == ("enabled", None, False)
     assert (settings.eviction_toleration, settings.safe_deployments, settings.import_keys) == (20.0, False, False)
-    assert settings.admission("situate").placing.eviction_s == 20
+    assert (webhook.timeout, webhook.live_read, webhook.reservation, webhook.release) == (2.0, 0.3, 30.0, 15.0)
+    assert (evictions.cool_down, evictions.per_owner, evictions.per_cluster, evictions.per_hour) == (60.0, 1, 5, 60)
+    assert (settings.pend_limit, settings.degrade_after, evictions.failures, evictions.stop) == (60, 120, 3, 3600)
+    assert (back.node_age, back.calm, back.every) == (600.0, 1800.0, 600.0)
+    assert settings.admission().placing.eviction_s == 20
 
 
 @pytest.mark.rule("spot:P35")
@@ -32,19 +37,20 @@ def test_the_defaults_are_those_of_the_reference() -> None:
     ("data", "path", "allowed"),
     [
         pytest.param({"mod": "enabled"}, "spot.mod", "no such key", id="an unknown key"),
-        pytest.param({"strict": True}, "spot.strict", "no such key", id="what does not exist yet"),
         pytest.param({"mode": "on"}, "spot.mode", "enabled", id="an unknown mode"),
-        pytest.param({"certificateLife": "59s"}, "spot.certificateLife", "at least 60", id="too short a life"),
-        pytest.param({"address": ":70000"}, "spot.address", "at most 65535", id="a port that there is not"),
-        pytest.param({"liveRead": "2s"}, "spot.liveRead", "less than 2s", id="longer than anybody waits"),
-        pytest.param({"evictionToleration": "1.5s"}, "spot.evictionToleration", "whole seconds", id="half a second"),
-        pytest.param({"policies": [{"policy": "101%"}]}, "spot.policies[0].policy", "0% to 100%", id="a bad policy"),
         pytest.param(
-            {"policies": [{"policy": "1", "workloadSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}]},
-            "spot.policies[0].workloadSelector",
-            "a label selector",
-            id="a bad selector",
+            {"webhook": {"certificateLife": "59s"}},
+            "spot.webhook.certificateLife",
+            "at least 60",
+            id="too short a life",
         ),
+        pytest.param({"webhook": {"address": ":70000"}}, "spot.webhook.address", "at most 65535", id="no such port"),
+        pytest.param({"webhook": {"timeout": "1.5s"}}, "spot.webhook.timeout", "whole seconds", id="half a second"),
+        pytest.param(
+            {"webhook": {"liveRead": "2s"}}, "spot.webhook.liveRead", "less than timeout", id="too slow a read"
+        ),
+        pytest.param({"policies": [{"policy": "101%"}]}, "spot.policies[0].policy", "a policy", id="a bad policy"),
+        pytest.param({"ownerKinds": []}, "spot.ownerKinds", "at least one", id="nothing to look after"),
         pytest.param({"signals": [{"source": "label", "key": "k"}]}, "spot.signals[0].state", "a state", id="no sense"),
     ],
 )
@@ -67,7 +73,7 @@ def test_policies_for_many_are_chosen_by_labels() -> None:
 @pytest.mark.rule("spot:P12", "spot:P23")
 def test_a_line_of_the_file_changes_what_on_demand_means() -> None:
     line = {"source": "label", "key": "pool", "value": "cheap", "capacity": "spot", "absent": "on-demand"}
-    placing = parsed(signals=[line]).admission("situate").placing
+    placing = parsed(signals=[line]).admission().placing
     assert (placing.on_demand.key, placing.on_demand.operator, placing.on_demand.values) == (
         "pool",
         "NotIn",

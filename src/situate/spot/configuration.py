@@ -6,15 +6,16 @@ Reading the file, and following it when it changes, is left to `situate.runtime.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from situate.objects.durations import format_duration
 from situate.objects.label_selectors import EVERYTHING, NOTHING, BadSelector, Selector, selector_of
 from situate.objects.selectors import LabelSelector
-from situate.objects.settings import Duration, Mistake, NamespaceName, ObjectName, PositiveDuration, shown
+from situate.objects.settings import ALLOWED, FORM, Duration, Mistake, PositiveDuration, shown
 from situate.spot.admission import Admission
+from situate.spot.certificates import LIFE_S, SHORTEST_LIFE_S
 from situate.spot.limits import Limits
 from situate.spot.model import CAPACITY_LABEL
 from situate.spot.owners import DEFAULT_KINDS, KINDS
@@ -25,6 +26,14 @@ from situate.spot.signals import Signal
 from situate.spot.targets import PolicyRule, Rules
 from situate.spot.windows import LONGEST_S, BadWindow, Window, parse_cron, time_zone
 
+PORT: Final = 9443
+Address = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):([0-9]{1,5})$",
+        extra={ALLOWED: f'host:port, such as ":{PORT}" for every address'},
+    ),
+]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Fraction = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
@@ -130,13 +139,26 @@ class PriceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The webhook's own times."""
+    """Where it listens, with what, and its times."""
 
-    timeout: Annotated[float, msgspec.Meta(ge=1, le=30)] = 2.0
-    """Whole seconds that API servers wait."""
+    address: Address = f":{PORT}"
+    """Of the one that leads; decided at the start."""
+    certificate_life: Annotated[float, msgspec.Meta(ge=SHORTEST_LIFE_S, extra={FORM: "duration"})] = LIFE_S
+    """Of each generation; the next is made at two thirds."""
+    timeout: Annotated[float, msgspec.Meta(ge=1, le=30, extra={FORM: "duration"})] = 2.0
+    """Whole seconds that API servers wait; it stands in the manifest."""
     live_read: PositiveDuration = 0.3
     reservation: PositiveDuration = 30.0
     release: PositiveDuration = 15.0
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if int(self.address.rpartition(":")[2]) > 65535:
+            yield Mistake("address", shown(self.address), "a port of at most 65535")
+        if self.timeout != int(self.timeout):
+            yield Mistake("timeout", format_duration(self.timeout), "whole seconds")
+        if self.live_read >= self.timeout:
+            allowed = f"less than timeout ({format_duration(self.timeout)})"
+            yield Mistake("liveRead", format_duration(self.live_read), allowed)
 
 
 class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -144,9 +166,6 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     mode: Literal["enabled", "disabled"] = "enabled"
     """Of workloads that say nothing."""
-    namespace: NamespaceName = "situate"
-    """Our own: its pods are left alone."""
-    name: ObjectName = "situate-spot"
     strict: LabelSelector | None = None
     """Namespaces in which pods wait behind a gate until they are classed; null: none, {}: all."""
     read_only: bool = False
@@ -208,14 +227,14 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             eviction_s=None if seconds is None else int(seconds),
         )
 
-    def admission(self, epoch: int = 0, avoided: tuple[str, ...] = ()) -> Admission:
-        """What `admit` goes by; `epoch` counts leaders."""
+    def admission(self, epoch: int = 0, avoided: tuple[str, ...] = (), namespace: str = "") -> Admission:
+        """What `admit` goes by; `epoch` counts leaders. `namespace`: where we run, whose pods are left alone."""
         return Admission(
             self.placing(avoided),
             self.rules(),
             self.table,
             tuple(KINDS[kind] for kind in self.owner_kinds),
-            self.namespace,
+            namespace,
             _selector(self.strict, NOTHING),
             epoch,
         )
