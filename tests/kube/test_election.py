@@ -116,6 +116,32 @@ def test_a_stopped_leader_releases_after_its_work_and_the_next_need_not_wait() -
         assert first.changes() == [ElectionChange.ACQUIRED, ElectionChange.RELEASED]
 
 
+def test_a_candidate_that_is_woken_does_not_wait_out_its_pause() -> None:
+    with World() as world:
+        server = HostileServer()
+        first, second = Candidate(world, server, "a"), Candidate(world, server, "b")
+        world.run_until(10)
+        first.elector.stop()
+        world.run_until(10.1)
+        second.elector.wake()
+        world.run_until(10.2)
+        assert second.valid()
+        world.run_until(100)
+        assert second.valid(), "and it leads like any other"
+
+
+def test_waking_gives_nobody_a_lease_that_is_held() -> None:
+    with World() as world:
+        server = HostileServer()
+        first, second = Candidate(world, server, "a"), Candidate(world, server, "b")
+        for step in range(100):
+            world.run_until(10 + step / 10)
+            first.elector.wake()
+            second.elector.wake()
+        assert first.valid()
+        assert not second.terms
+
+
 def test_a_killed_leader_is_succeeded_after_the_lease_has_run_out() -> None:
     with World() as world:
         server = HostileServer()

@@ -158,6 +158,7 @@ class Elector:
         self._last_time: datetime | None = None
         self._leadership: Leadership | None = None
         self._stopping = asyncio.Event()
+        self._woken = asyncio.Event()
         self._log = structlog.get_logger().bind(lease=str(lease), identity=identity)
 
     def leading(self) -> bool:
@@ -167,6 +168,11 @@ class Elector:
     def stop(self) -> None:
         """Ends the term, if any, and `run`; the lease is released."""
         self._stopping.set()
+        self._woken.set()
+
+    def wake(self) -> None:
+        """The lease may be free by now: a candidate looks at once, not after its pause. Nothing to a leader."""
+        self._woken.set()
 
     async def run(self) -> None:
         """Stands for election again and again. Raises only what `lead` raises."""
@@ -181,12 +187,14 @@ class Elector:
             await self._release()
 
     async def _pause(self, seconds: float) -> None:
-        """Less when asked to stop."""
+        """Less when woken or asked to stop."""
         try:
             async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+                await self._woken.wait()
         except TimeoutError:
             return
+        if not self._stopping.is_set():
+            self._woken.clear()
 
     async def _serve(self, leadership: Leadership) -> None:
         """One term: `lead` beside the renewals, which go on until `lead` has really ended."""
