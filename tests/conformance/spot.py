@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.conformance import spot_admission, spot_moves
+from tests.conformance import spot_admission, spot_invariants, spot_moves
 from tests.conformance.outcome import Case, CaseRunner
 from tests.conformance.spot_cases import leveled
 
@@ -13,6 +13,7 @@ RUNNERS: Mapping[str, CaseRunner] = {
     "admission.json": leveled(spot_admission.admission),
     "cost.json": leveled(spot_moves.cost),
     "evictions.json": leveled(spot_moves.evictions),
+    "invariants.json": leveled(spot_invariants.invariants),
     "ledger.json": leveled(spot_admission.ledger),
     "merge.json": leveled(spot_moves.merge),
     "scaledown.json": leveled(spot_moves.scaledown),

@@ -233,10 +233,18 @@ class _Run:
         """Pods on nodes that end, and released pods that have done their time; no limit holds here."""
         around = self.situation.around
         for workload in (*self.workloads.values(), *self.unmanaged.values()):
-            self.actions += endings(workload, self.now)
+            self.actions += endings(workload, self.nodes, self.now)
         self.actions += orphans(self.situation.cluster.pods, self.situation.cluster.owners)
         for workload in self.workloads.values():
-            self.actions += evacuations(workload, self.nodes, self.now, around, self.limits)
+            self.actions += evacuations(workload, self.nodes, self.now, around, self.limits, self._elsewhere)
+
+    def _elsewhere(self, pod: PodFacts) -> bool:
+        """Whether a pod would find a place now, or one comes when it waits; a pod that must be on demand only there."""
+        limits, room = self.limits, self.situation.room
+        if limits.on_demand_autoscaling or room.fits(pod, Capacity.ON_DEMAND):
+            return True
+        free = pod.pod_class is not Capacity.ON_DEMAND
+        return free and (limits.spot_autoscaling or room.fits(pod, Capacity.SPOT))
 
     def shortages(self) -> None:
         """On-demand pods that find no room."""

@@ -6,10 +6,10 @@ old pod serves on. Anybody can finish it from what stands on the pod. Draining n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from situate.objects.label_selectors import Selector
 from situate.objects.timestamps import rfc3339
@@ -26,6 +26,10 @@ WITHOUT_DEADLINE_S: Final = 600.0
 """A released pod serves for at most so long where nobody says when its node ends."""
 _FAIL_SAFE_S: Final = 30
 """After its deadline a released pod ends even if none of us is left."""
+
+
+Elsewhere: TypeAlias = Callable[[PodFacts], bool]
+"""Whether a pod would find a place on a node that does not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,27 +89,41 @@ def leaving(workload: Workload, nodes: Nodes) -> bool:
     return any((pod.live and _ending(pod, nodes) is not None) or (pod.released and pod.active) for pod in workload.pods)
 
 
-def evacuations(workload: Workload, nodes: Nodes, now: float, around: Surroundings, limits: Limits) -> list[Move]:
-    """What is done now about the workload's pods on nodes that end; a StatefulSet's highest ordinals first."""
+def evacuations(
+    workload: Workload, nodes: Nodes, now: float, around: Surroundings, limits: Limits, elsewhere: Elsewhere
+) -> list[Move]:
+    """What is done now about the workload's pods on nodes that end; a StatefulSet's highest ordinals first.
+
+    Pods are released even if their replacements have to wait for a node, but once. Others leave early only if there is
+    room: a replacement that lands on an ending node again has gained nothing.
+    """
     going = [(pod, node) for pod in workload.live if (node := _ending(pod, nodes)) is not None]
     if workload.owner.stateful:
         going.sort(key=lambda each: workload.owner.ordinal(each[0].key.name) or 0, reverse=True)
     else:
         going.sort(key=lambda each: (each[1].deadline or 0.0, each[0].key.name))
     followers = any(pod.uid not in around.leaders for pod, _ in going)
-    moves = []
+    under_way = any(pod.released and pod.active for pod in workload.pods)
+    moves: list[Move] = []
     for pod, node in going:
         if pod.uid in around.leaders and followers and not _time_is_up(pod, node.deadline, now):
             continue  # the leader goes last
-        moves.append(_leave(workload.owner, pod, node, now, around, limits))
+        move = _leave(workload.owner, pod, node, now, around, limits)
+        waits = isinstance(move, Evict) or (isinstance(move, Release) and under_way)
+        if move is not None and not (waits and not elsewhere(pod)):
+            moves.append(move)
     return moves
 
 
-def _leave(owner: Owner, pod: PodFacts, node: NodeFacts, now: float, around: Surroundings, limits: Limits) -> Move:
+def _leave(
+    owner: Owner, pod: PodFacts, node: NodeFacts, now: float, around: Surroundings, limits: Limits
+) -> Move | None:
+    """None for a pod that has only just come, when there is no time left to do anything about it."""
     if node.state is NodeState.DEAD:
         return Delete(pod.key, pod.uid, owner.uid, Reason.DEAD_NODE)
     if _time_is_up(pod, node.deadline, now):
-        return Delete(pod.key, pod.uid, owner.uid, Reason.EVACUATE)
+        young = not pod.ready and (pod.started is None or now - pod.started < limits.start_s)
+        return None if young else Delete(pod.key, pod.uid, owner.uid, Reason.EVACUATE)
     if release_refused(owner, pod, node.deadline, now, around, limits):
         return Evict(pod.key, pod.uid, owner.uid, Reason.EVACUATE)
     return release(owner, pod, node.deadline, now, Reason.EVACUATE)
@@ -151,13 +169,16 @@ def release(owner: Owner, pod: PodFacts, deadline: float | None, now: float, rea
     return Release(pod.key, pod.uid, owner.uid, reason, until, patch)
 
 
-def endings(workload: Workload, now: float) -> list[Move]:
-    """Released pods that go now: their replacement serves, their time is up, or they serve no more."""
+def endings(workload: Workload, nodes: Nodes, now: float) -> list[Move]:
+    """Released pods that go now: their replacement serves, their time is up, or they serve no more.
+
+    A pod on a node that ends itself replaces nobody.
+    """
     released = sorted(
         (pod for pod in workload.pods if pod.released and pod.active),
         key=lambda pod: (pod.deadline or 0.0, pod.key.name),
     )
-    serving = sum(pod.ready for pod in workload.live)
+    serving = sum(pod.ready for pod in workload.live if _ending(pod, nodes) is None)
     spare = serving + sum(pod.ready for pod in released) - workload.owner.replicas
     moves: list[Move] = []
     for pod in released:
