@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import gc
 import json
 import pstats
 import sys
@@ -33,6 +34,7 @@ from bench.engine_scheduler_perf import Build, workloads
 from bench.machine import load, machine
 from bench.processes import measured
 from situate.runtime.allocation import keep_freed_memory
+from situate.runtime.startup import COLLECT_AFTER
 
 QUICK = 10
 """With `--quick`: one in so many pods, and in scheduler_perf's workloads nodes."""
@@ -165,7 +167,8 @@ def main(arguments: list[str]) -> None:
     chosen = parser.parse_args(arguments)
     of = QUICK if chosen.quick else 1
     verified = None if chosen.verify_all else chosen.verify
-    keep_freed_memory()  # as every process of ours does
+    keep_freed_memory()  # as every process of ours does, and this too
+    gc.set_threshold(*COLLECT_AFTER)
     report = Report(1 if chosen.quick else chosen.runs, of, verified, chosen.profile, frozenset(chosen.rows))
     print(f"{machine()}, load {load()}; one thread, default profile, all nodes scored")
     prototype(report)

@@ -26,6 +26,7 @@ from situate.framework.engine import Engine
 from situate.objects.codec import changes_decoder
 from situate.objects.resources import NODES, PODS
 from situate.runtime.allocation import keep_freed_memory
+from situate.runtime.startup import COLLECT_AFTER
 
 BATCH = 10_000
 """Events that are read together: so many pods wait at a time."""
@@ -68,7 +69,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--pods", type=int, required=True)
     parser.add_argument("--shapes", type=int, default=1)
     chosen = parser.parse_args(arguments)
-    keep_freed_memory()  # as every process of ours does
+    keep_freed_memory()  # as every process of ours does, and this too
+    gc.set_threshold(*COLLECT_AFTER)
     engine = Engine(default_profiles())
     gc.disable()  # as while a process reads everything for the first time
     begin = time.process_time()

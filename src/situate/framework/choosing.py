@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from situate.framework import cycle
 from situate.framework.batches import place_run
 from situate.framework.classes import Classes, PodClass
-from situate.framework.cycle import Feasibility, Nominations, Prepared, call
+from situate.framework.cycle import NOTHING_PREPARED, Feasibility, Nominations, Prepared, call
 from situate.framework.parts import Part
 from situate.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin, Reads, Scores, about_claims, reads
 from situate.framework.pods import PodInfo
@@ -26,9 +27,8 @@ Tie = Callable[[Scores], int]
 """The index of one of the highest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A node for a pod."""
+class Choice(msgspec.Struct, frozen=True, gc=False):
+    """A node for a pod; made for every placement, and a dataclass would take five times as long."""
 
     index: int
     """In the table of the snapshot."""
@@ -46,6 +46,8 @@ class _Beyond:
     filters: tuple[FilterPlugin, ...]
     pre_scores: tuple[PreScorePlugin, ...]
     scores: tuple[Weighted, ...]
+    concerns: tuple[Callable[[PodInfo, Snapshot], bool], ...] | None
+    """What tells whether one of them has a say about a pod; None if only asking all of them tells."""
 
     @classmethod
     def of(cls, profile: Profile, *, claims: bool) -> _Beyond:
@@ -54,12 +56,23 @@ class _Beyond:
         def heard(plugin: object) -> bool:
             return reads(plugin) is Reads.CLUSTER and (claims or not about_claims(plugin))
 
-        return cls(
-            tuple(plugin for plugin in profile.pre_filter if heard(plugin)),
-            tuple(plugin for plugin in profile.filter if heard(plugin)),
-            tuple(plugin for plugin in profile.pre_score if heard(plugin)),
-            tuple(each for each in profile.score if heard(each.plugin)),
-        )
+        pre_filters = tuple(plugin for plugin in profile.pre_filter if heard(plugin))
+        filters = tuple(plugin for plugin in profile.filter if heard(plugin))
+        pre_scores = tuple(plugin for plugin in profile.pre_score if heard(plugin))
+        scores = tuple(each for each in profile.score if heard(each.plugin))
+        # a plugin that could not skip is asked without having been prepared
+        able: dict[str, object] = {plugin.name: plugin for plugin in (*pre_filters, *pre_scores)}
+        unable = {plugin.name for plugin in filters} - {plugin.name for plugin in pre_filters}
+        unable |= {each.name for each in scores} - {plugin.name for plugin in pre_scores}
+        concerns = [getattr(plugin, "concerned", None) for plugin in able.values()]
+        known = None if unable or None in concerns else tuple(each for each in concerns if each is not None)
+        return cls(pre_filters, filters, pre_scores, scores, known)
+
+    def concern(self, pod: PodInfo, snapshot: Snapshot) -> bool:
+        """Whether one of them may have something to say about the pod."""
+        if self.concerns is None:
+            return True
+        return any(concerned(pod, snapshot) for concerned in self.concerns)
 
 
 class Chooser:
@@ -103,15 +116,16 @@ class Chooser:
         if classes is None or pod.template.host_ports or pod.pod.spec.node_name:
             return none
         beyond = self._beyond(pod)
-        prepared = cycle.prepare(beyond.pre_filters, pod, snapshot)
+        concern = beyond.concern(pod, snapshot)
+        prepared = cycle.prepare(beyond.pre_filters, pod, snapshot) if concern else NOTHING_PREPARED
         if not prepared.status.ok or prepared.only is not None:
             return none
-        if any(plugin.name not in prepared.skipped for plugin in beyond.filters):
+        if concern and any(plugin.name not in prepared.skipped for plugin in beyond.filters):
             return none
         known = classes.of(pod, snapshot)
-        if known is None or not len(known.feasible.nodes):
+        if known is None or not known.count:
             return none
-        if _have_a_say(beyond, known.feasible, pod, snapshot, prepared):
+        if concern and _have_a_say(beyond, known.feasible, pod, snapshot, prepared):
             return none
         return place_run(classes, known, pod, snapshot, count)
 
@@ -149,6 +163,12 @@ class Chooser:
     ) -> Choice | None:
         """None where only the plain path can tell more: nothing is feasible, or a plugin rejects the pod as a whole."""
         beyond = self._beyond(pod)
+        if not nominations and not beyond.concern(pod, snapshot):
+            known = classes.of(pod, snapshot)
+            if known is None:
+                return None
+            index = tie(known.total)
+            return Choice(index, snapshot.count, known.count) if known.count else None
         prepared = cycle.prepare(beyond.pre_filters, pod, snapshot)
         if not prepared.status.ok:
             return None

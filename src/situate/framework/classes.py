@@ -12,7 +12,6 @@ The answers are those of the plain path in `situate.framework.cycle`.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -43,20 +42,10 @@ _SEEN: Final = 2**16
 """Templates that were met once, before those are forgotten."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _LoadFilter:
-    """A filter that looks at what is on a node, for pods of one template."""
-
-    plugin: FilterPlugin
-    gauge: Gauge | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _LoadScore:
-    """A score that looks at what is on a node, for pods of one template."""
-
-    weighted: Weighted
-    gauge: Gauge | None
+_LoadFilter = tuple[FilterPlugin, Gauge | None]
+"""A filter that looks at what is on a node, and its gauge for pods of one template."""
+_LoadScore = tuple[Weighted, Gauge | None]
+"""A score that looks at what is on a node, and its gauge for pods of one template."""
 
 
 class _Look:
@@ -257,7 +246,7 @@ class Classes:
             return None
         template, nodes = pod.template, snapshot.nodes
         filters = tuple(
-            _LoadFilter(plugin, self._filter_gauge(plugin, template, nodes))
+            (plugin, self._filter_gauge(plugin, template, nodes))
             for plugin in self._filters
             if plugin.name not in standing.unfiltered
         )
@@ -268,7 +257,7 @@ class Classes:
             if gauge is None and not self._prepared(weighted.name, standing, states, pod, snapshot):
                 continue
             if gauge is not NO_SAY:
-                scores.append(_LoadScore(weighted, gauge))
+                scores.append((weighted, gauge))
         known = PodClass(snapshot, standing, filters, tuple(scores), states)
         self._look_at_all(known, pod, snapshot)
         return known
@@ -318,20 +307,18 @@ class Classes:
     def _totals(self, known: PodClass, pod: PodInfo, look: _Look) -> tuple[Totals, bool]:
         """The totals of these nodes, and whether one of them is too full for the pod."""
         total = look.of(known.settled)
-        for score in known.scores:
-            gauge, weight = score.gauge, score.weighted.weight
+        for weighted, gauge in known.scores:
             if gauge is None:
-                state = known.load_states.get(score.weighted.name)
-                _add(total, _scored(score.weighted, known.standing, state, pod, look.view), weight)
+                state = known.load_states.get(weighted.name)
+                _add(total, _scored(weighted, known.standing, state, pod, look.view), weighted.weight)
             else:
                 scores = gauge.read(look.numbers(gauge.derived))
-                total += scores if weight == 1 else scores * weight
+                total += scores if weighted.weight == 1 else scores * weighted.weight
         passes: Mask | None = None
-        for each in known.filters:
-            if each.gauge is not None:
-                passing: Mask = each.gauge.read(look.numbers(each.gauge.derived))
+        for plugin, gauge in known.filters:
+            if gauge is not None:
+                passing: Mask = gauge.read(look.numbers(gauge.derived))
             else:
-                plugin = each.plugin
                 state = known.standing.states.get(plugin.name)
                 passing = call(plugin, "Filter", plugin.filter, state, pod, look.view).passes
             passes = passing if passes is None else passes & passing
@@ -344,14 +331,11 @@ class Classes:
         """The totals of the nodes at `where` if they were as `view` has them, and all others as they are."""
         standing = known.standing
         total = known.settled.take(where)
-        for score in known.scores:
-            weighted = score.weighted
+        for weighted, _ in known.scores:
             if self._prepared(weighted.name, standing, known.load_states, pod, view):
-                _add(
-                    total, _scored(weighted, standing, known.load_states.get(weighted.name), pod, view), weighted.weight
-                )
-        for each in known.filters:
-            plugin = each.plugin
+                state = known.load_states.get(weighted.name)
+                _add(total, _scored(weighted, standing, state, pod, view), weighted.weight)
+        for plugin, _ in known.filters:
             verdict = call(plugin, "Filter", plugin.filter, standing.states.get(plugin.name), pod, view)
             total[~verdict.passes] = INFEASIBLE
         return total

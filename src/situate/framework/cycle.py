@@ -57,6 +57,10 @@ class Prepared:
     status: Status = SUCCESS
 
 
+NOTHING_PREPARED: Final = Prepared({}, frozenset())
+"""Where there was nobody to ask."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Feasibility:
     """Which nodes will do."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,8 +51,7 @@ class Derived:
     """(width,): the same of one row of a table, as Python numbers."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Gauge:
+class Gauge(msgspec.Struct, frozen=True, eq=False):
     """What a plugin says of nodes, for pods of one template on one table of nodes."""
 
     derived: Derived

@@ -36,12 +36,7 @@ class LiveTerms:
 
     def move(self, template: PodTemplate, change: int) -> None:
         """So many pods of a template come, or go if it is negative."""
-        if not (
-            template.affinity
-            or template.anti_affinity
-            or template.preferred_affinity
-            or template.preferred_anti_affinity
-        ):
+        if not template.has_terms:
             return
         before = self._pods.get(template, 0)
         if before + change:

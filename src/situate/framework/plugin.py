@@ -140,6 +140,18 @@ class Plugin(Protocol):
 
 
 @runtime_checkable
+class ConcernPlugin(Plugin, Protocol):
+    """One that can tell at little cost that a pod is none of its business, as most pods are for most plugins."""
+
+    def concerned(self, pod: PodInfo, snapshot: Snapshot) -> bool:
+        """False only where its PreFilter and its PreScore would both skip the pod, whatever nodes are feasible.
+
+        It has to hold for equal pods behind this one too, once this one is placed.
+        """
+        ...
+
+
+@runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Anything but success gates the pod: it waits, without back-off, until this plugin lets it go."""

@@ -67,6 +67,8 @@ class PodTemplate:
     preferred_anti_affinity: tuple[AffinityTerm, ...]
     selects_namespaces: bool
     """Whether the labels of namespaces matter to one of these terms."""
+    has_terms: bool
+    """Whether it has any of these four."""
     host_ports: tuple[HostPort, ...]
     images: tuple[str, ...]
     """Of containers, init containers and volumes, with their tags."""
@@ -271,6 +273,7 @@ class PodReader:
             preferred_affinity=terms[2],
             selects_namespaces=any(not term.pods.namespace_selector.nothing for each in terms for term in each),
             preferred_anti_affinity=terms[3],
+            has_terms=any(terms),
             host_ports=host_ports,
             images=images,
             containers=len(spec.init_containers) + len(spec.containers),

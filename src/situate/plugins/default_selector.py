@@ -29,7 +29,7 @@ class _Found:
 def default_selector(pod: PodInfo, catalog: Catalog, nodes: NodeTable) -> Selector | None:
     """The pods that are like this one; None if it belongs to nothing. The same object for equal answers."""
     services = catalog.services.get(pod.namespace, ())
-    owned = _owned(pod, catalog)
+    owned = _owned(pod, catalog) if catalog.owners else None
     if not services and owned is None:
         return None
     key = ("DefaultSelector", id(pod.labels), id(services), id(owned))

@@ -67,6 +67,10 @@ class InterPodAffinity:
         self._hard_weight = arguments.hard_pod_affinity_weight
         self._ignores_others = arguments.ignore_preferred_terms_of_existing_pods
 
+    def concerned(self, pod: PodInfo, snapshot: Snapshot) -> bool:
+        """Whether the pod or any pod in place has terms."""
+        return pod.template.has_terms or bool(snapshot.live_terms.templates)
+
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
         """Skipped where neither the pod nor any pod in place requires anything."""
         template = pod.template

@@ -72,6 +72,12 @@ class PodTopologySpread:
         )
         self._hard_defaults = any(each.hard for each in self._defaults)
 
+    def concerned(self, pod: PodInfo, snapshot: Snapshot) -> bool:
+        """Whether there are constraints for the pod, its own or the profile's."""
+        if pod.spread:
+            return True
+        return bool(self._defaults) and default_selector(pod, snapshot.catalog, snapshot.nodes) is not None
+
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
         """Skipped for a pod without hard constraints."""
         if not (pod.spread or self._hard_defaults):

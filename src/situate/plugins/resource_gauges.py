@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import gt
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -36,6 +37,8 @@ _CPU, _MEMORY, _PLACES = range(3)
 """The first columns of `room_left`."""
 _LEFT: Final = 3
 _PAIR: Final = 2
+_EQUAL: Final = (1, 1)
+"""Weights of two resources."""
 _EVENNESS: Final = 4
 """The last column of `evenness_now`."""
 _WIDEST: Final = 250
@@ -58,7 +61,7 @@ class Bounds:
     """(resources, nodes)"""
 
     def hold(self, asked: Sequence[int]) -> bool:
-        return all(amount <= most for amount, most in zip(asked, self.most, strict=True))
+        return not any(map(gt, asked, self.most))
 
 
 def bounds_of(nodes: NodeTable, columns: Sequence[int]) -> Bounds:
@@ -117,25 +120,23 @@ def fit_gauge(derived: Derived, amounts: tuple[tuple[int, int], ...]) -> Gauge |
     return Gauge(derived, read)
 
 
-def least_allocated_gauge(derived: Derived, zeros: Small, asked: Sequence[int], weights: Sequence[int]) -> Gauge:
+def least_allocated_gauge(derived: Derived, zeros: Small, asked: Sequence[int], weights: tuple[int, ...]) -> Gauge:
     """`zeros`: (resources, at least as many as there are nodes)."""
     count = len(asked)
-    hundredfold = np.array(asked, dtype=np.float64).reshape(-1, 1) * HIGHEST
-    plain = all(weight == 1 for weight in weights)
-    each = np.array(weights, dtype=np.int32).reshape(-1, 1)
-    total = sum(weights)
+    hundredfold = np.array([(amount * HIGHEST,) for amount in asked], dtype=np.float64)
 
     def read(numbers: Numbers) -> Small:
         shares = numbers[_LEFT : _LEFT + count] - hundredfold
         shares /= numbers[_LEFT + count :]
         whole = shares.astype(np.int16)
         np.maximum(whole, zeros[:, : whole.shape[1]], out=whole)  # of arrays: a third of the time of array and number
-        if plain and count == _PAIR:
+        if weights == _EQUAL:
             first: Small = whole[0]
             first += whole[1]
             first >>= _SHIFT
             return first
-        scores: Small = ((whole * each).sum(axis=0) // total).astype(np.int16)
+        each = np.array(weights, dtype=np.int32).reshape(-1, 1)
+        scores: Small = ((whole * each).sum(axis=0) // sum(weights)).astype(np.int16)
         return scores
 
     return Gauge(derived, read)
