@@ -47,7 +47,6 @@ def decided(engine: Engine, each: Pod) -> Any:
     return engine.schedule(0)
 
 
-@pytest.mark.rule("framework:5")
 def test_all_preflights_come_first_and_who_skips_is_not_asked_again() -> None:
     asked: list[str] = []
     plugins = Prepares("One", asked), Prepares("Idle", asked, SKIP), Prepares("Two", asked)
@@ -60,14 +59,12 @@ def test_all_preflights_come_first_and_who_skips_is_not_asked_again() -> None:
     assert binding.before == (PATCH, PATCH)
 
 
-@pytest.mark.rule("framework:5")
 def test_a_pod_for_which_nothing_is_to_be_done_is_bound_at_once() -> None:
     engine = engine_of(Prepares("Idle", [], SKIP))
     placed = decided(engine, pod("p"))
     assert not engine.binding(placed).expected
 
 
-@pytest.mark.rule("framework:5")
 def test_a_pod_that_is_held_has_its_preflights_behind_it() -> None:
     asked: list[str] = []
     engine = engine_of(Prepares("One", asked), Prepares("Idle", asked, SKIP), Recorder("Gang", permit=WAIT))
@@ -90,7 +87,6 @@ def test_a_preflight_that_fails_while_the_pod_is_held_fails_it_and_frees_its_roo
     assert engine.tick(1000) == []
 
 
-@pytest.mark.rule("framework:5")
 @pytest.mark.parametrize(
     "strict",
     [
@@ -134,7 +130,6 @@ def test_an_error_takes_a_promise_back() -> None:
     assert not engine.nominations
 
 
-@pytest.mark.rule("framework:5")
 @pytest.mark.parametrize("how", ["at once", "held", "held for too long"])
 def test_what_a_rejected_pod_gives_back_is_no_news_for_itself(how: str) -> None:
     """Though its rejector names no events, so that every other one calls it."""

@@ -236,6 +236,13 @@ def test_metrics_bear_kube_schedulers_names() -> None:
         assert sample(ours, "scheduler_preemption_attempts_total") == 1
         assert sample(ours, "scheduler_scheduling_algorithm_duration_seconds_count") == 2
         assert sample(ours, "scheduler_cache_size", type="nodes") == 3
+        assert sample(ours, "scheduler_cache_size", type="assumed_pods") == 0
+        assert sample(ours, "scheduler_pod_scheduled_after_flush_total") == 0
+        assert (
+            sample(ours, "scheduler_plugin_evaluation_total", plugin="NodeResourcesFit", extension_point="Filter") > 0
+        )
+        bound = {"extension_point": "Bind", "status": "Success", "profile": "situate"}
+        assert sample(ours, "scheduler_framework_extension_point_duration_seconds_count", **bound) == 1
         incoming = "scheduler_queue_incoming_pods_total"
         assert sample(ours, incoming, queue="active", event="UnschedulablePodAdd") == 2
         assert sample(ours, incoming, queue="unschedulable", event="UnschedulablePodAdd") == 1, "it is gated"
@@ -244,8 +251,9 @@ def test_metrics_bear_kube_schedulers_names() -> None:
 
 def test_buckets_are_kube_schedulers() -> None:
     with stage() as ours:
-        ours.create("web")
-        ours.wait_bound("web")
+        for number in range(40):  # enough for one cycle to be sampled
+            ours.create(f"web-{number}", cpu=f"{number + 1}m")
+        ours.wait_bound(*(f"web-{number}" for number in range(40)))
         bounds = {
             name: [float(value) for value in bucket_bounds(ours, name)]
             for name in (
@@ -253,12 +261,18 @@ def test_buckets_are_kube_schedulers() -> None:
                 "scheduler_pod_scheduling_sli_duration_seconds",
                 "scheduler_pod_scheduling_attempts",
                 "scheduler_preemption_victims",
+                "scheduler_framework_extension_point_duration_seconds",
+                "scheduler_plugin_execution_duration_seconds",
             )
         }
         assert bounds["scheduler_scheduling_attempt_duration_seconds"] == [0.001 * 2**n for n in range(15)]
         assert bounds["scheduler_pod_scheduling_sli_duration_seconds"] == [0.01 * 2**n for n in range(20)]
         assert bounds["scheduler_pod_scheduling_attempts"] == [1, 2, 4, 8, 16]
         assert bounds["scheduler_preemption_victims"] == [1, 2, 4, 8, 16, 32, 64]
+        points = bounds["scheduler_framework_extension_point_duration_seconds"]
+        assert points == [0.0001 * 2**n for n in range(12)]
+        plugins = bounds["scheduler_plugin_execution_duration_seconds"]
+        assert plugins == pytest.approx([0.00001 * 1.5**n for n in range(20)])
 
 
 def test_a_new_leader_counts_what_the_old_one_has_bound() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import pytest
 
 from situate.cluster.watch import Watch
 from situate.framework.actions import Action, Patch
@@ -70,7 +69,6 @@ def nominations_written(ours: Stage) -> list[tuple[str, str | None]]:
     return seen
 
 
-@pytest.mark.rule("framework:5")
 def test_a_pod_says_where_it_is_expected_while_pre_bind_is_at_work() -> None:
     with stage(MARKS, nodes=1) as ours:
         written = nominations_written(ours)
@@ -83,7 +81,6 @@ def test_a_pod_says_where_it_is_expected_while_pre_bind_is_at_work() -> None:
         assert written == [("slow", "node-0")], "a pod that is bound at once says nothing"
 
 
-@pytest.mark.rule("framework:5")
 def test_when_it_is_bound_it_says_nothing_any_more() -> None:
     with stage(MARKS, nodes=1) as ours:
         written = nominations_written(ours)
@@ -94,7 +91,6 @@ def test_when_it_is_bound_it_says_nothing_any_more() -> None:
         assert ours.pod("web")["metadata"]["annotations"]["example.com/marked"] == "yes"
 
 
-@pytest.mark.rule("framework:5")
 def test_what_failed_before_the_binding_takes_it_back() -> None:
     with stage(MARKS, nodes=1) as ours:
         written = nominations_written(ours)
@@ -141,7 +137,6 @@ def test_what_a_pod_still_says_that_failed_keeps_no_room_free() -> None:
         ours.wait_bound("plain")
 
 
-@pytest.mark.rule("framework:5")
 def test_a_pod_that_is_held_says_where_until_it_is_refused() -> None:
     with stage(HOLDS, nodes=1) as ours:
         written = nominations_written(ours)

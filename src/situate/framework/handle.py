@@ -9,14 +9,14 @@ scheduler that is at work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from situate.framework.actions import Action
 from situate.framework.answering import Answer
 from situate.framework.plugin import Plugin
 from situate.framework.pods import PodInfo
-from situate.framework.profile import Profile, Weighted
+from situate.framework.profile import Profile, members, with_each
 from situate.framework.snapshot import Snapshot
 
 
@@ -92,27 +92,11 @@ class HandlePlugin(Plugin, Protocol):
 
 
 def with_handles(profile: Profile, lend: Callable[[str], Handle]) -> Profile:
-    """The profile with a handle in each plugin that wants one; the profile itself if none does.
+    """The profile with a handle in each plugin that wants one; the profile itself if none does."""
+    if not any(map(_wants, members(profile))):
+        return profile
+    return with_each(profile, lambda plugin: plugin.with_handle(lend(plugin.name)) if _wants(plugin) else plugin)
 
-    A plugin at several points is one plugin afterwards as well.
-    """
-    lent: dict[int, Plugin] = {}
 
-    def held(plugin: Any) -> Any:
-        take = getattr(plugin, "with_handle", None)
-        if take is None:
-            return plugin
-        if id(plugin) not in lent:
-            lent[id(plugin)] = take(lend(plugin.name))
-        return lent[id(plugin)]
-
-    changed: dict[str, Any] = {}
-    for point in fields(profile):
-        value = getattr(profile, point.name)
-        if point.name == "queue_sort":
-            changed[point.name] = held(value)
-        elif point.name == "score":
-            changed[point.name] = tuple(Weighted.of(held(each.plugin), each.weight) for each in value)
-        elif isinstance(value, tuple):
-            changed[point.name] = tuple(map(held, value))
-    return replace(profile, **changed) if lent else profile
+def _wants(plugin: Any) -> bool:
+    return hasattr(plugin, "with_handle")

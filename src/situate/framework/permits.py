@@ -32,6 +32,10 @@ class Permits:
     def __init__(self) -> None:
         self._held: dict[str, Held] = {}
 
+    def __len__(self) -> int:
+        """So many pods are held."""
+        return len(self._held)
+
     def __contains__(self, uid: str) -> bool:
         return uid in self._held
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
 
 from situate.framework.plugin import (
     AllotPlugin,
@@ -79,28 +79,54 @@ class Profile:
 
 
 def profile_of(
-    scheduler_name: str, plugins: Iterable[tuple[Plugin, int]], percentage_of_nodes_to_score: int = ALL_NODES
+    scheduler_name: str, weighted: Iterable[tuple[Plugin, int]], percentage_of_nodes_to_score: int = ALL_NODES
 ) -> Profile:
     """Every plugin at every extension point that it implements, in this order; each comes with its weight."""
-    listed = list(plugins)
-    members = [plugin for plugin, _ in listed]
-    (sort,) = (plugin for plugin in members if isinstance(plugin, QueueSortPlugin))
+    listed = list(weighted)
+    plugins = [plugin for plugin, _ in listed]
+    (sort,) = (plugin for plugin in plugins if isinstance(plugin, QueueSortPlugin))
     return Profile(
         scheduler_name,
         sort,
-        pre_enqueue=tuple(plugin for plugin in members if isinstance(plugin, PreEnqueuePlugin)),
-        enqueue=tuple(plugin for plugin in members if isinstance(plugin, EnqueuePlugin)),
-        pre_filter=tuple(plugin for plugin in members if isinstance(plugin, PreFilterPlugin)),
-        filter=tuple(plugin for plugin in members if isinstance(plugin, FilterPlugin)),
-        post_filter=tuple(plugin for plugin in members if isinstance(plugin, PostFilterPlugin)),
-        pre_score=tuple(plugin for plugin in members if isinstance(plugin, PreScorePlugin)),
+        pre_enqueue=tuple(plugin for plugin in plugins if isinstance(plugin, PreEnqueuePlugin)),
+        enqueue=tuple(plugin for plugin in plugins if isinstance(plugin, EnqueuePlugin)),
+        pre_filter=tuple(plugin for plugin in plugins if isinstance(plugin, PreFilterPlugin)),
+        filter=tuple(plugin for plugin in plugins if isinstance(plugin, FilterPlugin)),
+        post_filter=tuple(plugin for plugin in plugins if isinstance(plugin, PostFilterPlugin)),
+        pre_score=tuple(plugin for plugin in plugins if isinstance(plugin, PreScorePlugin)),
         score=tuple(Weighted.of(plugin, weight) for plugin, weight in listed if isinstance(plugin, ScorePlugin)),
-        allot=tuple(plugin for plugin in members if isinstance(plugin, AllotPlugin)),
-        annotations=tuple(plugin for plugin in members if isinstance(plugin, AnnotationsPlugin)),
-        reserve=tuple(plugin for plugin in members if isinstance(plugin, ReservePlugin)),
-        permit=tuple(plugin for plugin in members if isinstance(plugin, PermitPlugin)),
-        pre_bind=tuple(plugin for plugin in members if isinstance(plugin, PreBindPlugin)),
-        bind=tuple(plugin for plugin in members if isinstance(plugin, BindPlugin)),
-        post_bind=tuple(plugin for plugin in members if isinstance(plugin, PostBindPlugin)),
+        allot=tuple(plugin for plugin in plugins if isinstance(plugin, AllotPlugin)),
+        annotations=tuple(plugin for plugin in plugins if isinstance(plugin, AnnotationsPlugin)),
+        reserve=tuple(plugin for plugin in plugins if isinstance(plugin, ReservePlugin)),
+        permit=tuple(plugin for plugin in plugins if isinstance(plugin, PermitPlugin)),
+        pre_bind=tuple(plugin for plugin in plugins if isinstance(plugin, PreBindPlugin)),
+        bind=tuple(plugin for plugin in plugins if isinstance(plugin, BindPlugin)),
+        post_bind=tuple(plugin for plugin in plugins if isinstance(plugin, PostBindPlugin)),
         percentage_of_nodes_to_score=percentage_of_nodes_to_score,
     )
+
+
+def members(profile: Profile) -> Iterator[Plugin]:
+    """The plugins of all extension points; one at several points comes several times."""
+    yield profile.queue_sort
+    for point in fields(profile):
+        value = getattr(profile, point.name)
+        if isinstance(value, tuple):
+            yield from (each.plugin if isinstance(each, Weighted) else each for each in value)
+
+
+def with_each(profile: Profile, change: Callable[[Any], Any]) -> Profile:
+    """The profile with what each plugin becomes, at all of its extension points.
+
+    A plugin at several points is one plugin afterwards as well.
+    """
+    apart = {id(plugin): plugin for plugin in members(profile)}
+    became: dict[int, Any] = {key: change(plugin) for key, plugin in apart.items()}
+    changed: dict[str, Any] = {"queue_sort": became[id(profile.queue_sort)]}
+    for point in fields(profile):
+        value = getattr(profile, point.name)
+        if point.name == "score":
+            changed[point.name] = tuple(Weighted.of(became[id(each.plugin)], each.weight) for each in value)
+        elif isinstance(value, tuple):
+            changed[point.name] = tuple(became[id(plugin)] for plugin in value)
+    return replace(profile, **changed)

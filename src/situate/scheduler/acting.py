@@ -32,6 +32,7 @@ from situate.scheduler.conditions import DISRUPTION_TARGET, Claim, StatusChange,
 from situate.scheduler.extenders import BindingFailed
 from situate.scheduler.intake import Intake
 from situate.scheduler.reporting import Reporter
+from situate.scheduler.timing import PluginTimes
 
 _ATTEMPTS: Final = 5
 """Of a write that may fail for a moment."""
@@ -65,6 +66,7 @@ class Means:
     patchable: Mapping[str, Reflector[Any]]
     """By plural: what plugins may have patched, which is what is watched."""
     extending: Extending
+    times: PluginTimes
     in_flight: int
     stir: Callable[[], None]
     clock: Callable[[], float]

@@ -29,6 +29,7 @@ from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.performing import LivePerformer
 from situate.scheduler.reporting import Record, Reporter
 from situate.scheduler.setup import Setup
+from situate.scheduler.timing import PluginTimes
 from situate.scheduler.unreadable import Unreadable
 from situate.scheduler.watched import Watched
 
@@ -77,6 +78,7 @@ class SchedulerController:
         self._rng = rng
         self._extending = extending
         self._stopwatch = stopwatch
+        self._times = PluginTimes(metrics, stopwatch, rng)
         self._rebuilding = rebuilding
         self._leadership: Leadership | None = None
         self._actuator = Actuator(self._may_write)
@@ -154,8 +156,9 @@ class SchedulerController:
     async def _rebuild(self) -> tuple[Engine, Loop, LivePerformer, Unreadable]:
         """An engine that knows all that fresh listings say."""
         await self._see_everything()
-        engine = Engine(self.setup.profiles, self.setup.queue, extenders=self.setup.extenders)
-        loop = Loop(engine, self.intake, self.metrics, self._extending, _now, self._stopwatch)
+        profiles = [self._times.timed(profile) for profile in self.setup.profiles]
+        engine = Engine(profiles, self.setup.queue, extenders=self.setup.extenders)
+        loop = Loop(engine, self.intake, self.metrics, self._extending, self._times, _now, self._stopwatch)
         means = self._means(engine, loop.stir)
         performer = LivePerformer(means)
         unreadable = Unreadable(means, performer.acting, (self.watched.pods, self.watched.nodes))
@@ -185,6 +188,7 @@ class SchedulerController:
             pods=self.watched.pods,
             patchable={each.scope.resource.plural: each for each in self.watched.reflectors()},
             extending=self._extending,
+            times=self._times,
             in_flight=self.setup.calls_in_flight,
             stir=stir,
             clock=_now,

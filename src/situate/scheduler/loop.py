@@ -15,6 +15,7 @@ from situate.scheduler.acting import Extending
 from situate.scheduler.intake import Intake
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.performing import Performer
+from situate.scheduler.timing import PluginTimes
 
 TICK_S: Final = 1.0
 """Back-off ends in windows of this length, so that looking more often would find nothing."""
@@ -31,6 +32,7 @@ class Loop:
         intake: Intake,
         metrics: SchedulerMetrics,
         extending: Extending,
+        times: PluginTimes,
         clock: Callable[[], float],
         stopwatch: Callable[[], float],
     ) -> None:
@@ -39,6 +41,7 @@ class Loop:
         self._intake = intake
         self._metrics = metrics
         self._extending = extending
+        self._times = times
         self._clock = clock
         self._stopwatch = stopwatch
         self._stirred = asyncio.Event()
@@ -65,7 +68,9 @@ class Loop:
         while (room := performer.room) > 0:
             self._intake.hand_over_catalog()
             began, start = self._clock(), self._stopwatch()
+            self._times.begin()
             decisions: Sequence[Decision | PlacedRun | Asked] = self._engine.schedule_run(began, room)
+            self._times.end()
             performer.ask_for(self._engine.asked_for())
             if not decisions:
                 return
@@ -84,7 +89,9 @@ class Loop:
         found: Decision | Asked | None = asked
         while isinstance(found, Asked):
             replies = await self._extending.ask(found.questions)
+            self._times.begin()
             found = self._engine.resume(replies, self._clock())
+            self._times.end()
         if found is not None:
             self._hand_on(found, performer, began, self._stopwatch() - start)
 

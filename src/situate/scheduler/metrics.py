@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from situate.framework.engine import Engine
-from situate.framework.queue.waiting import Place
+from situate.scheduler.metrics_now import Evaluations, Now
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
@@ -78,6 +76,26 @@ class SchedulerMetrics:
             buckets=seconds,
             registry=registry,
         )
+        self._after_flush = Counter(
+            "scheduler_pod_scheduled_after_flush",
+            "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to "
+            "timeout. This metric helps detect potential queueing hint misconfigurations or event handling issues.",
+            registry=registry,
+        )
+        self._point_seconds = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Latency for running all plugins of a specific extension point.",
+            ("extension_point", "status", "profile"),
+            buckets=_doubling(0.0001, 12),
+            registry=registry,
+        )
+        self._plugin_seconds = Histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Duration for running a plugin at a specific extension point.",
+            ("plugin", "extension_point", "status"),
+            buckets=tuple(0.00001 * 1.5**power for power in range(20)),
+            registry=registry,
+        )
         self._refused = Gauge(
             "situate_scheduler_refused_objects",
             "Objects that exist and whose fields cannot be acted on.",
@@ -85,7 +103,9 @@ class SchedulerMetrics:
             registry=registry,
         )
         self._profiles: dict[str, _ProfileMetrics] = {}
-        self._now = _Now()
+        self._points: _Children = {}
+        self._plugins: _Children = {}
+        self._now = Now()
         registry.register(self._now)
 
     def show(self, engine: Callable[[], Engine | None]) -> None:
@@ -104,10 +124,24 @@ class SchedulerMetrics:
         children.attempts[result].inc()
         children.seconds[result].observe(seconds)
 
-    def bound(self, attempts: int, seconds: float) -> None:
-        """A pod has got its node, so long after it was seen first."""
+    def bound(self, attempts: int, seconds: float, *, flushed: bool) -> None:
+        """A pod has got its node, so long after it was seen first; `flushed`: because it was tried without an event."""
+        if flushed:
+            self._after_flush.inc()
         self._tries.observe(attempts)
         self._sli_seconds.labels(str(attempts) if attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+").observe(seconds)
+
+    def evaluations(self, plugin: str, point: str, profile: str) -> Evaluations:
+        """To be counted by whoever asks the plugin."""
+        return self._now.evaluations.setdefault((plugin, point, profile), Evaluations())
+
+    def plugin_executed(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """One call of a plugin, in a cycle that is sampled; `status` is a status code, as upstream."""
+        _observe(self._plugin_seconds, self._plugins, (plugin, point, status), seconds)
+
+    def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
+        """All plugins of an extension point have been asked, or what they asked for is done."""
+        _observe(self._point_seconds, self._points, (point, status, profile), seconds)
 
     def preempted(self, victims: int) -> None:
         """Room is being made for a pod."""
@@ -135,55 +169,12 @@ class _ProfileMetrics:
         self.seconds = {result: seconds.labels(result, profile) for result in results}
 
 
-class _Now(Collector):
-    """Read when somebody scrapes."""
-
-    def __init__(self) -> None:
-        self.engine: Callable[[], Engine | None] = lambda: None
-
-    def collect(self) -> Iterator[Metric]:
-        engine = self.engine()
-        pending = GaugeMetricFamily(
-            "scheduler_pending_pods",
-            "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means "
-            "number of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler "
-            "attempted to schedule and failed; 'gated' is the number of unschedulable pods that the scheduler never "
-            "attempted to schedule because they are gated.",
-            labels=("queue",),
-        )
-        reasons = GaugeMetricFamily(
-            "scheduler_unschedulable_pods",
-            "The number of unschedulable pods broken down by plugin name. A pod will increment the gauge for all "
-            "plugins that caused it to not schedule and so this metric have meaning only when broken down by plugin.",
-            labels=("plugin", "profile"),
-        )
-        incoming = CounterMetricFamily(
-            "scheduler_queue_incoming_pods",
-            "Number of pods added to scheduling queues by event and queue type.",
-            labels=("queue", "event"),
-        )
-        size = GaugeMetricFamily(
-            "scheduler_cache_size",
-            "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
-            labels=("type",),
-        )
-        if engine is not None:
-            for queue, count in engine.queue.counts().items():
-                pending.add_metric((queue,), count)
-            for where, count in engine.queue.incoming.items():
-                incoming.add_metric(where, count)
-            for (plugin, profile), count in _rejections(engine).items():
-                reasons.add_metric((plugin, profile), count)
-            size.add_metric(("nodes",), len(engine.cache.nodes))
-            size.add_metric(("pods",), len(engine.cache))
-        yield from (pending, incoming, reasons, size)
+_Children: TypeAlias = dict[tuple[str, str, str], Histogram]
+"""By labels: looked up once."""
 
 
-def _rejections(engine: Engine) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    for pod in engine.queue:
-        if pod.place is Place.UNSCHEDULABLE:
-            for plugin in pod.rejectors | pod.pending:
-                key = plugin, pod.info.pod.spec.scheduler_name
-                found[key] = found.get(key, 0) + 1
-    return found
+def _observe(histogram: Histogram, children: _Children, labels: tuple[str, str, str], seconds: float) -> None:
+    child = children.get(labels)
+    if child is None:
+        child = children[labels] = histogram.labels(*labels)
+    child.observe(seconds)

@@ -16,6 +16,7 @@ from situate.framework.actions import Action, Evict, Nominate
 from situate.framework.cycle import PluginFailed
 from situate.framework.decisions import Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.pods import PodInfo, PodKey
+from situate.framework.status import Code
 from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.acting import Acting, Means
 from situate.scheduler.binding import NotBound
@@ -171,26 +172,38 @@ class LivePerformer:
         """A binding cycle, or the rest of one: `steps` are known once PreBind is through."""
         info = placed.pod.info
         if steps is None:
+            self._means.times.begin()
             try:
                 steps = self._engine.binding(placed)
             except PluginFailed as error:
                 self.not_bound(placed, NotBound(str(error)), began)
                 return
+            finally:
+                self._means.times.end()
             if steps.expected:  # may take minutes, as making a volume does: no other call waits for it
                 await self.acting.write_status(info.key, info.uid, StatusChange(nominate=placed.node))
                 assert self._group is not None
                 self._group.create_task(until_the_term_ends(self._prepare(placed, began, steps)))
                 return
-        failed = await self.acting.do_all(steps.bind)
+        failed = await self._do("Bind", info, steps.bind)
         if failed is not None:
             self.not_bound(placed, failed, began)
             return
         self._engine.bound(placed)
         self._means.reporter.scheduled(placed, began)
         for action in steps.after:
-            problem = await self.acting.do(action)
+            problem = await self._do("PostBind", info, (action,))
             if problem is not None:
-                self._log.warning("a step after the binding failed", pod=str(placed.pod.info), error=problem.why)
+                self._log.warning("a step after the binding failed", pod=str(info), error=problem.why)
+
+    async def _do(self, point: str, info: PodInfo, actions: tuple[Action, ...]) -> NotBound | None:
+        """What the plugins of an extension point have asked for."""
+        began = self._means.clock()
+        failed = await self.acting.do_all(actions)
+        status = (Code.SUCCESS if failed is None else Code.ERROR).title
+        profile = info.pod.spec.scheduler_name
+        self._means.reporter.metrics.extension_point(point, status, profile, self._means.clock() - began)
+        return failed
 
     def not_bound(self, placed: Placed, problem: NotBound, began: float) -> None:
         """The pod is not on the node, for certain."""
@@ -215,7 +228,7 @@ class LivePerformer:
             self._means.reporter.preempted(victim, preemptor, node)
 
     async def _prepare(self, placed: Placed, began: float, steps: Binding) -> None:
-        failed = await self.acting.do_all(steps.before)
+        failed = await self._do("PreBind", placed.pod.info, steps.before)
         if failed is not None:
             self.not_bound(placed, failed, began)
         else:

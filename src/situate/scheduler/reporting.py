@@ -60,7 +60,7 @@ class Reporter:
         info, now = placed.pod.info, self._clock()
         self._tell(info, NORMAL, "Scheduled", BINDING, f"Successfully assigned {info} to {placed.node}")
         self.metrics.attempt(info.pod.spec.scheduler_name, results.SCHEDULED, now - began)
-        self.metrics.bound(placed.pod.attempts, now - placed.pod.first_queued_at)
+        self.metrics.bound(placed.pod.attempts, now - placed.pod.first_queued_at, flushed=placed.pod.flushed)
 
     def refused(self, refused: Refused, seconds: float) -> str:
         """No node will do; gives the sentence that says why."""

@@ -7,6 +7,7 @@ those, whether it may. Time is an argument.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -189,6 +190,7 @@ class SchedulingQueue:
         self._pods[uid] = pod
         pod.queued_at = now
         pod.backoff_until = None
+        pod.flushed = False
         pod.rejectors, pod.pending = rejectors, pending
         if rejectors or pending:
             pod.rejections += 1
@@ -258,6 +260,7 @@ class SchedulingQueue:
             self._flushed_at = now
             for pod in list(self._unschedulable.values()):
                 if now - pod.queued_at > self._settings.unschedulable_at_most_s:
+                    pod.flushed = True
                     self._take(pod)
                     self._requeue(pod, Strategy.AFTER_BACKOFF, now, "UnschedulableTimeout")
 
@@ -283,6 +286,18 @@ class SchedulingQueue:
     def remembered_events(self) -> int:
         """So many events are kept for pods in flight."""
         return len(self._events)
+
+    def events_in_flight(self) -> dict[str, int]:
+        """What is kept for pods in flight, and those pods, as `scheduler_inflight_events` has them."""
+        found = Counter(map(label, self._events))
+        if self._in_flight:
+            found["PodPopped"] = len(self._in_flight)
+        return found
+
+    @property
+    def being_bound(self) -> int:
+        """So many pods have their node, and no answer yet."""
+        return len(self._binding)
 
     def counts(self) -> dict[str, int]:
         """As `scheduler_pending_pods` has them."""

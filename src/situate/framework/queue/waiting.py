@@ -46,6 +46,8 @@ class WaitingPod:
     gate: str = ""
     """The plugin that keeps it from becoming active; empty if none does."""
     gate_reasons: tuple[str, ...] = ()
+    flushed: bool = False
+    """Whether nothing but time has called it again."""
     backoff_until: float | None = None
     """None until it is asked for."""
     seen_events: int = field(default=0, repr=False)

@@ -1,0 +1,91 @@
+"""Metrics that are read from queue and cache when somebody scrapes, under kube-scheduler's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from situate.framework.engine import Engine
+from situate.framework.queue.waiting import Place
+
+
+@dataclass(slots=True, eq=False)
+class Evaluations:
+    """How often a plugin was asked at an extension point, other than in vain."""
+
+    count: int = 0
+
+
+class Now(Collector):
+    """Read when somebody scrapes."""
+
+    def __init__(self) -> None:
+        self.engine: Callable[[], Engine | None] = lambda: None
+        self.evaluations: dict[tuple[str, str, str], Evaluations] = {}
+        """By plugin, extension point and profile; since the process began."""
+
+    def collect(self) -> Iterator[Metric]:
+        engine = self.engine()
+        pending = GaugeMetricFamily(
+            "scheduler_pending_pods",
+            "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means "
+            "number of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler "
+            "attempted to schedule and failed; 'gated' is the number of unschedulable pods that the scheduler never "
+            "attempted to schedule because they are gated.",
+            labels=("queue",),
+        )
+        reasons = GaugeMetricFamily(
+            "scheduler_unschedulable_pods",
+            "The number of unschedulable pods broken down by plugin name. A pod will increment the gauge for all "
+            "plugins that caused it to not schedule and so this metric have meaning only when broken down by plugin.",
+            labels=("plugin", "profile"),
+        )
+        incoming = CounterMetricFamily(
+            "scheduler_queue_incoming_pods",
+            "Number of pods added to scheduling queues by event and queue type.",
+            labels=("queue", "event"),
+        )
+        size = GaugeMetricFamily(
+            "scheduler_cache_size",
+            "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
+            labels=("type",),
+        )
+        events = GaugeMetricFamily(
+            "scheduler_inflight_events",
+            "Number of events currently tracked in the scheduling queue.",
+            labels=("event",),
+        )
+        asked = CounterMetricFamily(
+            "scheduler_plugin_evaluation",
+            "Number of attempts to schedule pods by each plugin and the extension point (available only in PreFilter, "
+            "Filter, PreScore, and Score).",
+            labels=("plugin", "extension_point", "profile"),
+        )
+        for labels, evaluations in self.evaluations.items():
+            asked.add_metric(labels, evaluations.count)
+        if engine is not None:
+            for queue, count in engine.queue.counts().items():
+                pending.add_metric((queue,), count)
+            for where, count in engine.queue.incoming.items():
+                incoming.add_metric(where, count)
+            for (plugin, profile), count in _rejections(engine).items():
+                reasons.add_metric((plugin, profile), count)
+            size.add_metric(("nodes",), len(engine.cache.nodes))
+            size.add_metric(("pods",), len(engine.cache))
+            size.add_metric(("assumed_pods",), engine.queue.being_bound + len(engine.permits))
+            for event, count in engine.queue.events_in_flight().items():
+                events.add_metric((event,), count)
+        yield from (pending, incoming, reasons, size, events, asked)
+
+
+def _rejections(engine: Engine) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for pod in engine.queue:
+        if pod.place is Place.UNSCHEDULABLE:
+            for plugin in pod.rejectors | pod.pending:
+                key = plugin, pod.info.pod.spec.scheduler_name
+                found[key] = found.get(key, 0) + 1
+    return found
