@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,14 +15,16 @@ from tests.contract.work import Work
 
 
 class Turnstile:
-    """Lets nobody through before a whole batch has come, and counts who comes while one is being let through.
+    """Lets nobody through before a whole batch has come, and the last of it only when the others are pods.
 
-    A batch that is smaller than expected waits until the webhook's time is over, and the set never gets its pods.
+    Who comes before that has not waited for the batch, and is counted with it. A batch that is smaller than expected
+    waits until the webhook's time is over, and the set never gets its pods.
     """
 
-    def __init__(self, batches: list[int]) -> None:
+    def __init__(self, batches: list[int], pods: Callable[[], Awaitable[int]]) -> None:
         self.peaks: list[int] = []
         self._batches = batches
+        self._pods = pods
         self._waiting = 0
         self._full = asyncio.Event()
 
@@ -31,11 +34,11 @@ class Turnstile:
         self._waiting += 1
         full = self._full
         if self._waiting == self._batches[len(self.peaks)]:
-            # Whoever comes too early would be here by now: the controller has all of its requests under way.
-            await asyncio.sleep(0.1)
+            full.set()
+            others = sum(self.peaks) + self._waiting - 1
+            await eventually(self._pods, lambda pods: pods >= others)
             self.peaks.append(self._waiting)
             self._waiting, self._full = 0, asyncio.Event()
-            full.set()
         await full.wait()
         return {"allowed": True}
 
@@ -50,7 +53,11 @@ class Turnstile:
 )
 async def test_a_replicaset_creates_in_batches(work: Work, replicas: int, batches: list[int]) -> None:
     """Each batch waits for the one before: a slow webhook has the largest of them in hand at once."""
-    turnstile = Turnstile(batches)
+
+    async def pods() -> int:
+        return len((await work.api.get(core(work.namespace, "pods"))).ok()["items"])
+
+    turnstile = Turnstile(batches, pods)
     async with serving() as hooks:
         webhook = {
             "name": "slow.situate.dev",

@@ -11,11 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import ssl
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import eventually
 
 RECORDED = Path(__file__).parents[1] / "cluster/recorded"
 VOLATILE = ("uid", "resourceVersion", "creationTimestamp", "generation", "selfLink")
@@ -81,6 +82,11 @@ def remove(server: Server, path: str) -> None:
     server.ask("DELETE", f"{path}/recorded?gracePeriodSeconds=0")
 
 
+def wait_served(server: Server, path: str) -> None:
+    """Until the resource can be listed."""
+    eventually(f"{path} is served", lambda: server.ask("GET", path)["status"], lambda status: status == 200)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", required=True, help="URL of the API server")
@@ -94,7 +100,7 @@ def main() -> None:
             record_applies(server, data)
         elif name == "custom_resources":
             server.ask("POST", DEFINITIONS, data["definition"])
-            time.sleep(2)  # until the resource is served
+            wait_served(server, data["cases"][0]["path"])
             record_creations(server, data["cases"])
             server.ask("DELETE", f"{DEFINITIONS}/{data['definition']['metadata']['name']}")
         else:
