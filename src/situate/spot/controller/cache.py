@@ -1,0 +1,222 @@
+"""Keeps the facts of every object current, so that a decision finds them ready: the stores' changes, made into values.
+
+Nothing is copied for a decision: `cluster` holds these very maps, and a decision runs in one step of the loop.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from situate.kube.reflector import Reflector
+from situate.objects.configuration import Namespace as NamespaceObject
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.spot.controller.slim import SlimReplicaSet, Workload, plain
+from situate.spot.controller.watched import Watched
+from situate.spot.model import NodeFacts, Owner, PodFacts, PodKey
+from situate.spot.observed import NO_MEMORY, Cluster, Memory, target_of
+from situate.spot.owners import KINDS, OwnerKind, ReplicaSetFacts, owner_facts, pod_facts, replica_set_facts
+from situate.spot.signals import Signal, node_facts
+from situate.spot.targets import Fault, Namespace, Rules
+
+Faulty = Callable[[Owner, Sequence[Fault]], None]
+"""Told of a workload whose policy cannot be read, whenever the workload or its namespace changes."""
+
+
+class Cache:
+    """`cluster` and `memories` are what decisions take; both change with the stores."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        table: Sequence[Signal],
+        rules: Rules,
+        *,
+        wall: Callable[[], float],
+        faulty: Faulty = lambda _, __: None,
+        nodes_changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`wall`: seconds since the epoch; `nodes_changed`: called when a node means something else than before."""
+        self._table = table
+        self._rules = rules
+        self._wall = wall
+        self._faulty = faulty
+        self._nodes_changed = nodes_changed
+        self._watched = watched
+        self._pods: dict[PodKey, PodFacts] = {}
+        self._replica_sets: dict[str, ReplicaSetFacts] = {}
+        self._owners: dict[str, Owner] = {}
+        self._nodes: dict[str, NodeFacts] = {}
+        self._noticed: dict[str, float] = {}  # nodes that end: when that was first seen
+        self._namespaces: dict[str, Namespace] = {}
+        self._sets_of: dict[str, set[str]] = defaultdict(set)  # uids of ReplicaSets, by uid of the workload
+        self._by_owner = _PodsByOwner(self._sets_of)
+        self.memories: dict[str, Memory] = {}
+        self.cluster = Cluster(self._owners, self._replica_sets, self._by_owner, self._nodes, self._namespaces)
+        watched.namespaces.store.on_change(self._namespace)
+        watched.nodes.store.on_change(self._node)
+        watched.replica_sets.store.on_change(self._replica_set)
+        watched.deployments.store.on_change(self._workload_of(KINDS["Deployment"]))
+        watched.stateful_sets.store.on_change(self._workload_of(KINDS["StatefulSet"]))
+        watched.pods.store.on_change(self._pod)
+
+    def reconfigure(self, table: Sequence[Signal], rules: Rules) -> None:
+        """Takes other settings; everything that depends on them is read again."""
+        self._table, self._rules = table, rules
+        for node in self._watched.nodes.store.list():
+            self._node(node, node)
+        for kind, reflector in self._workload_kinds():
+            for workload in reflector.store.list():
+                self._put_owner(workload, kind)
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None:
+            known = self._pods.pop(PodKey(old.metadata.namespace, old.metadata.name), None)
+            if known is not None:
+                self._by_owner.remove(known)
+        if new is not None:
+            facts = pod_facts(new)
+            self._pods[facts.key] = facts
+            self._by_owner.add(facts)
+
+    def _replica_set(self, old: SlimReplicaSet | None, new: SlimReplicaSet | None) -> None:
+        before = self._replica_sets.pop(old.metadata.uid, None) if old is not None else None
+        if before is not None and before.controller is not None:
+            self._sets_of[before.controller.uid].discard(before.uid)
+        after = None
+        if new is not None:
+            after = self._replica_sets[new.metadata.uid] = replica_set_facts(plain(new))
+            if after.controller is not None:
+                self._sets_of[after.controller.uid].add(after.uid)
+        for facts in (before, after):
+            if facts is not None and facts.controller is not None:
+                self._forget_empty(facts.controller.uid)
+                self._by_owner.changed(facts.controller.uid)
+        if before is not None and after is None:
+            self._by_owner.forget(before.uid)
+        if after is not None and after.controller is not None:
+            deployment = self._watched.deployments.store.get(after.controller.name, after.namespace)
+            if deployment is not None and deployment.metadata.uid == after.controller.uid:
+                self._put_owner(deployment, KINDS["Deployment"])
+
+    def _forget_empty(self, owner: str) -> None:
+        if not self._sets_of.get(owner, True):
+            del self._sets_of[owner]
+
+    def _workload_of(self, kind: OwnerKind) -> Callable[[Workload | None, Workload | None], None]:
+        def changed(old: Workload | None, new: Workload | None) -> None:
+            if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+                self._owners.pop(old.metadata.uid, None)
+                self.memories.pop(old.metadata.uid, None)
+                self._by_owner.changed(old.metadata.uid)
+            if new is not None:
+                self._put_owner(new, kind)
+
+        return changed
+
+    def _put_owner(self, workload: Workload, kind: OwnerKind) -> None:
+        uid = workload.metadata.uid
+        owned = [self._replica_sets[each] for each in sorted(self._sets_of.get(uid, ()))]
+        owner = self._owners[uid] = owner_facts(plain(workload), kind, self._table, owned)
+        self._remember_policy(owner)
+
+    def _remember_policy(self, owner: Owner) -> None:
+        """The last policy that could be read stays in force while one cannot (P11)."""
+        memory = self.memories.get(owner.uid, NO_MEMORY)
+        found = target_of(self.cluster, owner, self._rules, memory)
+        if found.faults:
+            self._faulty(owner, found.faults)
+        elif found.policy != memory.policy:
+            self.memories[owner.uid] = replace(memory, policy=found.policy)
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            assert old is not None
+            self._nodes.pop(old.metadata.name, None)
+            self._noticed.pop(old.metadata.name, None)
+            self._nodes_changed()
+            return
+        name, now = new.metadata.name, self._wall()
+        facts = node_facts(new, self._table, now, self._noticed.get(name))
+        if facts.ending:
+            self._noticed.setdefault(name, now)
+        else:
+            self._noticed.pop(name, None)
+        if self._nodes.get(name) != facts:
+            self._nodes[name] = facts
+            self._nodes_changed()
+
+    def _namespace(self, old: NamespaceObject | None, new: NamespaceObject | None) -> None:
+        if new is None:
+            assert old is not None
+            self._namespaces.pop(old.metadata.name, None)
+            return
+        name = new.metadata.name
+        facts = Namespace(name, new.metadata.labels, new.metadata.annotations)
+        if self._namespaces.get(name) == facts:
+            return
+        self._namespaces[name] = facts
+        for _, reflector in self._workload_kinds():
+            for workload in reflector.store.list(name):
+                owner = self._owners.get(workload.metadata.uid)
+                if owner is not None:
+                    self._remember_policy(owner)
+
+    def _workload_kinds(self) -> Iterator[tuple[OwnerKind, Reflector[Workload]]]:
+        yield KINDS["Deployment"], self._watched.deployments
+        yield KINDS["StatefulSet"], self._watched.stateful_sets
+
+
+class _PodsByOwner(Mapping[str, Sequence[PodFacts]]):
+    """Pods by the uid of their workload: put together when they are asked for, kept until one of them changes."""
+
+    def __init__(self, sets_of: Mapping[str, set[str]]) -> None:
+        self._sets_of = sets_of
+        self._by_controller: dict[str, dict[PodKey, PodFacts]] = {}
+        self._whole: dict[str, tuple[PodFacts, ...]] = {}
+        self._owner_of: dict[str, str] = {}  # of the ReplicaSets that the kept ones were put together from
+
+    def add(self, pod: PodFacts) -> None:
+        controller = pod.controller or pod.former_owner
+        if controller:
+            self._by_controller.setdefault(controller, {})[pod.key] = pod
+            self.changed(controller)
+
+    def remove(self, pod: PodFacts) -> None:
+        controller = pod.controller or pod.former_owner
+        of_controller = self._by_controller.get(controller)
+        if of_controller is None:
+            return
+        of_controller.pop(pod.key, None)
+        if not of_controller:
+            del self._by_controller[controller]
+        self.changed(controller)
+
+    def changed(self, uid: str) -> None:
+        """Something has changed with this workload or ReplicaSet."""
+        self._whole.pop(self._owner_of.get(uid, uid), None)
+
+    def forget(self, replica_set: str) -> None:
+        """It is gone; pods that it leaves behind are nobody's."""
+        self._owner_of.pop(replica_set, None)
+
+    def __getitem__(self, owner: str) -> tuple[PodFacts, ...]:
+        known = self._whole.get(owner)
+        if known is not None:
+            return known
+        sets = sorted(self._sets_of.get(owner, ()))
+        self._owner_of.update(dict.fromkeys(sets, owner))
+        parts = [self._by_controller[each] for each in (owner, *sets) if each in self._by_controller]
+        if not parts:
+            raise KeyError(owner)
+        whole = self._whole[owner] = tuple(pod for part in parts for pod in part.values())
+        return whole
+
+    def __iter__(self) -> Iterator[str]:
+        owners = {*self._sets_of, *self._by_controller} - {each for sets in self._sets_of.values() for each in sets}
+        return (owner for owner in sorted(owners) if owner in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

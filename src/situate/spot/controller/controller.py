@@ -1,0 +1,337 @@
+"""The process: it watches always; while it leads it keeps certificates, listens, and answers with a ledger of its own.
+
+All of it runs on one event loop; time is the loop's, so a simulated loop runs the same code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.errors import KubeError
+from situate.kube.events import WARNING
+from situate.kube.lease_record import LeaseName
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.configuration import Secret
+from situate.objects.coordination import Lease
+from situate.objects.events import ObjectReference
+from situate.objects.meta import KubernetesObject
+from situate.objects.resources import LEASES, SECRETS, ResourceType
+from situate.objects.unstructured import Unstructured
+from situate.runtime.outcomes import Retriable
+from situate.spot.admission import Admission, LiveRead, View
+from situate.spot.configuration import SpotSettings
+from situate.spot.controller.cache import Cache
+from situate.spot.controller.live import LiveReads
+from situate.spot.controller.refusals import Refusals
+from situate.spot.controller.standing import Standing
+from situate.spot.controller.watched import Watched
+from situate.spot.ledger import Ledger
+from situate.spot.model import Owner
+from situate.spot.names import CERTIFICATES, NAME, configuration_name
+from situate.spot.server.answering import Answering
+from situate.spot.server.issuing import host_names
+from situate.spot.server.listener import Listener
+from situate.spot.server.metrics import AdmissionMetrics
+from situate.spot.server.upkeep import WEBHOOK_CONFIGURATIONS, Upkeep
+from situate.spot.targets import Fault
+from situate.spot.waves import avoided
+
+T = TypeVar("T", bound=KubernetesObject)
+
+Record = Callable[[ObjectReference, str, str, str], None]
+"""Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
+
+_PROMOTION_RETRY_S: Final = 1.0
+_SWEEP_S: Final = 0.25
+_SWEPT: Final = 64
+"""Slots of the ledger that are tidied at a time: a sweep must not hold up an answer."""
+_YIELDED_RETRIES: Final = 3
+"""Retry periods for which a pod that has given the Lease away leaves it to the one that asked."""
+
+
+class NotLeading(Retriable):
+    """A write was about to leave that only the leader may make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this process runs."""
+
+    namespace: str
+    """Of its Secret, its Service and its own pod."""
+    pod: str = ""
+    """Its own; empty outside a cluster."""
+
+
+class SpotController:
+    """A service: `run` until `stop` or cancellation; the Lease is released then."""
+
+    name = "spot"
+
+    def __init__(
+        self,
+        settings: SpotSettings,
+        client: Client,
+        candidacy: Candidacy,
+        place: Place,
+        *,
+        record: Record,
+        metrics: AdmissionMetrics,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        token: Callable[[], str],
+        election_client: Client | None = None,
+        observe_election: Callable[[ElectionNews], None] = lambda _: None,
+    ) -> None:
+        """`token`: something new at each call, for reservations. `election_client`: as for the other products."""
+        self.settings = settings
+        self.place = place
+        self._client = client
+        self._candidacy = candidacy
+        self._elections = election_client or client
+        self._observe_election = observe_election
+        self._record = record
+        self._metrics = metrics
+        self._wall = wall
+        self._rng = rng
+        self._token = token
+        self._leadership: Leadership | None = None
+        self._stopping = asyncio.Event()
+        self._yielded = False
+        self._nudge = asyncio.Event()
+        self._guarded = client.guarded(self._may_write)
+        self.watched = Watched.of(client, rng)
+        table = settings.table
+        self.cache = Cache(
+            self.watched,
+            table,
+            settings.rules(),
+            wall=lambda: wall().timestamp(),
+            faulty=self._policy_at_fault,
+            nodes_changed=self._forget_admission,
+        )
+        self._admission: Admission | None = None  # until it is asked for: nodes change more often than pods come
+        self.live_reads = LiveReads(client, table, settings.webhook.live_read)
+        self._refusals = Refusals(self.live_reads.read)
+        self.watched.refusals.store.on_change(self._refusals.noted)
+        self._secrets: Reflector[Secret] = _named(client, SECRETS, CERTIFICATES, place.namespace, rng)
+        self._configurations: Reflector[Unstructured] = _named(
+            client, WEBHOOK_CONFIGURATIONS, configuration_name(place.namespace), None, rng
+        )
+        self._leases: Reflector[Lease] = _named(client, LEASES, NAME, candidacy.namespace, rng)
+        self.answering = Answering(
+            self._view,
+            self.live_reads.read,
+            may_answer=self._may_answer,
+            clock=_now,
+            token=token,
+            ledger=_empty_ledger(settings),
+            metrics=metrics,
+        )
+        self.listener = Listener(settings.webhook.address, self.answering.answer)
+        self._upkeep = Upkeep(
+            self._guarded,
+            self._secrets,
+            self._configurations,
+            namespace=place.namespace,
+            names=host_names(NAME, place.namespace),
+            life_s=lambda: self.settings.webhook.certificate_life,
+            wall=lambda: wall().timestamp(),
+            serve=self.listener.serve_with,
+        )
+        self._standing = Standing(
+            self.watched,
+            self._leases,
+            self.cache.cluster,
+            pod=place.pod,
+            namespace=place.namespace,
+            lease_namespace=candidacy.namespace,
+        )
+        self._standing.on_change(self._look_at_lease)
+        self.elector = self._new_elector()
+        self._log = structlog.get_logger().bind(controller=self.name)
+
+    async def run(self) -> None:
+        """Watches and stands for election. Raises what a defect of ours raises."""
+        async with asyncio.TaskGroup() as group:
+            beside = [group.create_task(each.run(), name=each.name) for each in self.reflectors()]
+            beside.append(group.create_task(self._ask_for_lease(), name="asking for the lease"))
+            while not self._stopping.is_set():
+                self._yielded = False
+                await group.create_task(self.elector.run(), name=self.elector.name)
+                if self._yielded:
+                    await self._leave_it_to_who_asked()
+                    self.elector = self._new_elector()
+            for task in beside:
+                task.cancel()
+
+    def stop(self) -> None:
+        """Ends `run` in an orderly way: what is in flight is refused, the Lease is released."""
+        self._stopping.set()
+        self.elector.stop()
+
+    def reflectors(self) -> Sequence[Reflector[Any]]:
+        return (*self.watched.reflectors(), self._secrets, self._configurations, self._leases)
+
+    def not_ready(self) -> str | None:
+        """For readiness. A standby that has seen everything is ready; a leader answers besides."""
+        problem = self.watched.not_ready()
+        if problem is not None:
+            return problem
+        if self.elector.leading() and not self.listener.listening:
+            return "it leads, and the webhook does not listen yet"
+        return None
+
+    def reconfigure(self, settings: SpotSettings) -> None:
+        """Takes new settings without a restart; the address is decided at the start."""
+        self.settings = settings
+        table = settings.table
+        self.live_reads.table, self.live_reads.within_s = table, settings.webhook.live_read
+        self.cache.reconfigure(table, settings.rules())
+        self._forget_admission()
+
+    # What a term consists of
+
+    async def _lead(self, leadership: Leadership) -> None:
+        """One term. Nothing is answered before what counts has been listed anew (P22)."""
+        self._leadership = leadership
+        try:
+            await self._promote()
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._upkeep.run(), name="certificates"),
+                    group.create_task(self.listener.run(), name="webhook"),
+                    group.create_task(self._mark_when_listening(), name="the pod that answers"),
+                    group.create_task(self._refusals.run(self._change_ledger), name="refused pods"),
+                    group.create_task(self._sweep(), name="ledger"),
+                ]
+                asking = await self._standing.wait_asked(self._nudge)
+                self._log.info("the lease is given to a newer revision", pod=asking)
+                self._yielded = True
+                for task in tasks:
+                    task.cancel()
+        finally:
+            self._leadership = None
+            self._metrics.lease_held.set(0)
+
+    async def _promote(self) -> None:
+        await self.watched.wait_synced()
+        while True:
+            try:
+                await self.watched.relist()
+                break
+            except KubeError as problem:
+                self._log.warning("pods cannot be counted yet", error=str(problem))
+            await asyncio.sleep(_PROMOTION_RETRY_S)
+        self.answering.ledger = _empty_ledger(self.settings)
+        self._forget_admission()
+        self._metrics.lease_held.set(1)
+        self._log.info("pods are counted", pods=len(self.watched.pods.store))
+
+    async def _mark_when_listening(self) -> None:
+        await self.listener.wait_listening()
+        await self._standing.mark(self._guarded)
+
+    async def _sweep(self) -> None:
+        """Ends entries of the ledger that are over; what counts does not depend on it."""
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            ledger = self.answering.ledger
+            self._metrics.reservations.set(sum(map(len, ledger.reservations.values())))
+            for slot in list(dict.fromkeys((*ledger.reservations, *ledger.releases)))[:_SWEPT]:
+                pods = [pod for pod in self.cache.cluster.pods.get(slot.owner, ()) if pod.revision == slot.revision]
+                ledger = ledger.settled(slot, pods, _now())
+            self.answering.ledger = ledger
+
+    def _change_ledger(self, step: Callable[[Ledger], Ledger]) -> None:
+        self.answering.ledger = step(self.answering.ledger)
+
+    # Who leads
+
+    def _new_elector(self) -> Elector:
+        return Elector(
+            self._elections,
+            LeaseName(self._candidacy.namespace, NAME),
+            self._candidacy.identity,
+            self._lead,
+            wall_clock=self._wall,
+            rng=self._rng,
+            times=self._candidacy.times,
+            observe=self._observe_election,
+        )
+
+    def _look_at_lease(self) -> None:
+        self._nudge.set()
+        lease = self._standing.lease
+        if lease is not None and not lease.spec.holder_identity:
+            self.elector.wake()
+
+    async def _ask_for_lease(self) -> None:
+        """A pod of a newer revision does not wait until the old one is stopped."""
+        await self.watched.wait_synced()
+        while self.place.pod:
+            if not self.elector.leading():
+                try:
+                    await self._standing.ask(self._elections)
+                except KubeError as problem:
+                    self._log.warning("the lease cannot be asked for", error=str(problem))
+            await asyncio.sleep(self._candidacy.times.retry_s)
+
+    async def _leave_it_to_who_asked(self) -> None:
+        try:
+            async with asyncio.timeout(_YIELDED_RETRIES * self._candidacy.times.retry_s):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    def _may_answer(self) -> bool:
+        return self._leadership is not None and self._leadership.valid_now()
+
+    def _may_write(self) -> None:
+        if not self._may_answer():
+            raise NotLeading(f"{self.name}: another process may lead by now; nothing is written", after_s=1.0)
+
+    # What a decision is given
+
+    def _view(self, live: LiveRead | None) -> View:
+        if self._admission is None:
+            epoch = self._leadership.term if self._leadership is not None else 0
+            doomed = avoided(self.cache.cluster.nodes.values())
+            self._admission = self.settings.admission(epoch, doomed, self.place.namespace)
+        return View(self.cache.cluster, self._admission, self.cache.memories, live)
+
+    def _forget_admission(self) -> None:
+        self._admission = None
+
+    def _policy_at_fault(self, owner: Owner, faults: Sequence[Fault]) -> None:
+        """P11: told on the workload, while the last value that could be read stays in force."""
+        if not self._may_answer():
+            return
+        about = ObjectReference("apps/v1", owner.kind, owner.namespace, owner.name, owner.uid)
+        self._record(about, WARNING, "InvalidPolicy", "; ".join(map(str, faults)))
+
+
+def _named(
+    client: Client, resource: ResourceType[T], name: str, namespace: str | None, rng: random.Random
+) -> Reflector[T]:
+    """Follows one object."""
+    store: Store[T] = Store(f"{resource.group_resource} {name}")
+    return Reflector(client, resource, store, rng=rng, namespace=namespace, field_selector=f"metadata.name={name}")
+
+
+def _empty_ledger(settings: SpotSettings) -> Ledger:
+    return Ledger.empty(settings.webhook.reservation, settings.webhook.release)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,42 @@
+"""What the webhook counts (B34). Labels come from closed sets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.3, 1.0, 2.0)
+OUTCOMES: Final = ("on-demand", "spot", "gated", "passed", "not-leading", "failed")
+"""Of an admission: the class, or why there is none."""
+
+
+class AdmissionMetrics:
+    def __init__(self, registry: CollectorRegistry, stopwatch: Callable[[], float] = time.perf_counter) -> None:
+        """`stopwatch`: seconds, finer than a clock of the loop, which stands still while something is decided."""
+        self.seconds = Histogram(
+            "situate_spot_admission_seconds",
+            "Time to answer the creation of a pod",
+            ("outcome",),
+            registry=registry,
+            buckets=SECONDS,
+        )
+        self.live_reads = Counter(
+            "situate_spot_live_reads", "Reads where the watch could not be right", ("outcome",), registry=registry
+        )
+        self.reservations = Gauge(
+            "situate_spot_reservations", "Answered pods that have not been seen yet", registry=registry
+        )
+        self.lease_held = Gauge("situate_spot_lease_held", "1 while this process answers", registry=registry)
+        self.certificate_ends = Gauge(
+            "situate_spot_certificate_end_seconds",
+            "When the certificate that is served ends, in seconds since the epoch",
+            registry=registry,
+        )
+        self.stopwatch = stopwatch
+        for outcome in OUTCOMES:
+            self.seconds.labels(outcome)
+        for outcome in ("read", "unreadable"):
+            self.live_reads.labels(outcome)

@@ -1,0 +1,212 @@
+"""Keeps the webhook's certificates while this process leads: reads the Secret, follows the plan, tells API servers.
+
+What is to be done when is decided in `situate.spot.certificates`. Every write is conditional on what was read, so a
+second leader that there must never be would be refused, not followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from situate.kube.patches import JsonPatch, MergePatch
+from situate.kube.reflector import Reflector
+from situate.objects.configuration import Secret
+from situate.objects.resources import SECRETS, unstructured
+from situate.objects.unstructured import Unstructured
+from situate.spot.certificates import (
+    Create,
+    Generation,
+    Keep,
+    Plan,
+    Prepare,
+    Promote,
+    created,
+    decoded,
+    encoded,
+    plan,
+    prepared,
+)
+from situate.spot.names import CERTIFICATES, WEBHOOK, configuration_name
+from situate.spot.server.issuing import generation
+
+WEBHOOK_CONFIGURATIONS: Final = unstructured(
+    "admissionregistration.k8s.io",
+    "v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    namespaced=False,
+)
+_LONGEST_REST_S: Final = 300.0
+_RETRY_S: Final = 1.0
+
+
+class Upkeep:
+    """`run` is a task of the leader, until cancelled, and again in its next term."""
+
+    def __init__(
+        self,
+        client: Client,
+        secrets: Reflector[Secret],
+        configurations: Reflector[Unstructured],
+        *,
+        namespace: str,
+        names: Sequence[str],
+        life_s: Callable[[], float],
+        wall: Callable[[], float],
+        serve: Callable[[Generation], None],
+    ) -> None:
+        """`client`: one whose writes are refused when we do not lead; `names`: host names that are served."""
+        self._client = client
+        self._secrets = secrets
+        self._configurations = configurations
+        self._namespace = namespace
+        self._names = names
+        self._life_s = life_s
+        self._wall = wall
+        self._serve = serve
+        self._served: Generation | None = None
+        self._problem = ""
+        self._changed = asyncio.Event()
+        self._log = structlog.get_logger()
+        secrets.store.on_change(self._wake)
+        configurations.store.on_change(self._wake)
+
+    async def run(self) -> None:
+        await self._secrets.store.wait_synced()
+        await self._configurations.store.wait_synced()
+        self._served = None
+        while True:
+            self._changed.clear()
+            try:
+                rest_s = await self._turn()
+            except (Conflict, AlreadyExists, NotFound):
+                await self._look_again()  # somebody else was here; what is there now decides
+                rest_s = _RETRY_S
+            except KubeError as problem:
+                self._tell(str(problem))
+                rest_s = _RETRY_S
+            else:
+                self._problem = ""
+            await self._rest(rest_s)
+
+    async def _turn(self) -> float:
+        """One look; for how long to rest then."""
+        now = self._wall()
+        secret = self._secrets.store.get(CERTIFICATES, self._namespace)
+        content = decoded(secret.data) if secret is not None else {}
+        configuration = self._configurations.store.get(configuration_name(self._namespace))
+        found = plan(content, self._names, now, self._life_s(), published(configuration))
+        if found.held is not None:
+            if found.held.current != self._served:
+                self._serve(found.held.current)
+                self._served = found.held.current
+                self._log.info("a certificate is served", until=_told(found.held.current.ends))
+            await self._publish(configuration, found.held.bundle())
+        return await self._step(found, secret, content, now)
+
+    async def _step(self, found: Plan, secret: Secret | None, content: Mapping[str, bytes], now: float) -> float:
+        match found.step:
+            case Create(reason):
+                self._log.warning("certificates are made", secret=CERTIFICATES, reason=reason.value)
+                await self._write(secret, created(self._made(now), content, now))
+            case Prepare():
+                assert found.held is not None
+                await self._write(secret, prepared(found.held, self._made(now)))
+            case Promote(after):
+                await self._write(secret, after)
+            case Keep(until):
+                return until - now
+        return 0.0
+
+    def _made(self, now: float) -> Generation:
+        return generation(self._names, datetime.fromtimestamp(now, UTC), self._life_s())
+
+    async def _write(self, secret: Secret | None, content: Mapping[str, bytes]) -> None:
+        data: dict[str, Any] = dict(encoded(content))
+        if secret is None:
+            new = {"metadata": {"name": CERTIFICATES, "namespace": self._namespace}, "type": "Opaque", "data": data}
+            self._secrets.learn(await self._client.create(SECRETS, new, self._namespace))
+            return
+        ours = {key for key in secret.data if key.endswith((".crt", ".key"))}
+        patch = MergePatch(
+            {
+                "metadata": {"resourceVersion": secret.metadata.resource_version},
+                "data": data | dict.fromkeys(ours - data.keys()),
+            }
+        )
+        self._secrets.learn(await self._client.patch(SECRETS, CERTIFICATES, patch, self._namespace))
+
+    async def _publish(self, configuration: Unstructured | None, bundle: bytes) -> None:
+        if configuration is None or published(configuration) in (None, bundle):
+            return
+        number = _number_of_ours(configuration.content)
+        patch = JsonPatch(
+            [
+                {"op": "test", "path": f"/webhooks/{number}/name", "value": WEBHOOK},
+                {
+                    "op": "add",
+                    "path": f"/webhooks/{number}/clientConfig/caBundle",
+                    "value": base64.b64encode(bundle).decode(),
+                },
+            ]
+        )
+        name = configuration.metadata.name
+        self._configurations.learn(await self._client.patch(WEBHOOK_CONFIGURATIONS, name, patch))
+        self._log.info("API servers are told whom to trust", configuration=name)
+
+    async def _look_again(self) -> None:
+        try:
+            await self._secrets.relist()
+            await self._configurations.relist()
+        except KubeError as problem:
+            self._tell(str(problem))
+
+    async def _rest(self, seconds: float) -> None:
+        """Less if the Secret or the configuration changes."""
+        try:
+            async with asyncio.timeout(min(max(0.0, seconds), _LONGEST_REST_S)):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _wake(self, _: object, __: object) -> None:
+        self._changed.set()
+
+    def _tell(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            self._log.warning("certificates cannot be kept up; it is tried again", error=problem)
+
+
+def published(configuration: Unstructured | None) -> bytes | None:
+    """The bundle that API servers have for our webhook, empty if none; None where there is no such webhook."""
+    if configuration is None:
+        return None
+    content = configuration.content
+    number = _number_of_ours(content)
+    if number is None:
+        return None
+    try:
+        return base64.b64decode(
+            content["webhooks"][number].get("clientConfig", {}).get("caBundle") or "", validate=True
+        )
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _number_of_ours(content: Mapping[str, Any]) -> int | None:
+    webhooks = content.get("webhooks") or ()
+    return next((number for number, each in enumerate(webhooks) if each.get("name") == WEBHOOK), None)
+
+
+def _told(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
