@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from random import Random
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,8 +23,9 @@ from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.objects.label_selectors import selector_of
 from situate.objects.meta import Condition, ObjectMeta
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod, PodSpec, PodStatus
+from situate.objects.nodes import Node, NodeStatus
+from situate.objects.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from situate.objects.quantity import parse_quantity
 from situate.objects.selectors import LabelSelector
 from situate.plugins.inter_pod_affinity import InterPodAffinity
 from situate.plugins.node_affinity import NodeAffinity
@@ -164,42 +166,67 @@ def test_comparing_all_nodes_at_once_finds_what_trying_each_of_them_finds(decide
         assert (one.node, one.victims, one.violations) == (other_one.node, other_one.victims, other_one.violations)
 
 
-@given(worlds(nodes=12, pods=30), st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=12))
-@settings(max_examples=100)
-def test_what_is_remembered_of_costs_is_what_they_are(case: Case, seeds: list[int]) -> None:
+def crowd(random: Random, number: int) -> Pod:
+    """One of many on nodes of four cpus."""
+    requests = {"cpu": parse_quantity(random.choice(("500m", "1", "2")))}
+    return Pod(
+        ObjectMeta(
+            name=f"pod-{number}",
+            namespace="east",
+            uid=f"pod-{number}",
+            labels={"app": random.choice("ab"), "tier": "c"},
+        ),
+        PodSpec(
+            containers=(Container(resources=ResourceRequirements(requests=requests)),), priority=random.randrange(3)
+        ),
+        PodStatus(start_time=datetime(2026, 1, random.randrange(1, 4), tzinfo=UTC)),
+    )
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 14), st.integers(1, 25))
+@settings(max_examples=60, deadline=None)
+def test_what_is_remembered_of_costs_is_what_they_are(seed: int, count: int, steps: int) -> None:
     """Pods come and go, budgets and promises change; two kinds of pods ask again and again."""
-    world, pod = case.made
-    vectors = Vectors.of(world)
-    kinds = [vectors.read(important(each)) for each in (pod, random_case(case.seed + 1, 1, 0)[1])]
+    random = Random(seed)
+    room = {"cpu": parse_quantity("4"), "pods": parse_quantity("5")}
+    nodes = tuple(
+        Node(ObjectMeta(name=f"node-{number}"), status=NodeStatus(allocatable=room)) for number in range(count)
+    )
+    vectors = Vectors.of(World(nodes))
     snapshot, nominations = vectors.snapshot, Nominations()
-    names, index = snapshot.nodes.names, snapshot.nodes.index
-    for number, seed in enumerate(seeds):
-        random = Random(seed)
-        _, stranger = random_case(seed, 1, 0)
-        other, node = vectors.read(stranger), random.randrange(len(names))
-        other = replace(other, uid=f"stranger-{number}")
-        placed = [info for info, _ in snapshot.placed]
+    for number in range(count * 4):
+        snapshot = snapshot.assume(vectors.read(crowd(random, number)), random.randrange(count))
+    asking = [vectors.read(msgspec.structs.replace(crowd(random, number), spec=_asking(number))) for number in (1, 2)]
+    for number in range(steps):
+        other, node = vectors.read(crowd(random, 1000 + number)), random.randrange(count)
         match random.randrange(4):
-            case 0 if placed:
-                snapshot = snapshot.forget(random.choice(placed))
+            case 0:
+                snapshot = snapshot.forget(random.choice([info for info, _ in snapshot.placed]))
             case 1:
                 snapshot = with_budgets(snapshot, budgets(random))
             case 2:
-                nominations.nominate(other, names[node])
+                nominations.nominate(replace(other, priority=50), f"node-{node}")
             case _:
                 snapshot = snapshot.assume(other, node)
-        info = random.choice(kinds)
-        promised = nominations.against(info, index)
+        info = random.choice(asking)
+        promised = nominations.against(info, snapshot.nodes.index)
         found = find_feasible(BY_AMOUNT, info, snapshot)
-        nodes = preemption.nodes_that_might_help(found.diagnosis().codes())
-        fast = preemption.find_cheapest(BY_AMOUNT, info, found.prepared, snapshot, nodes, promised)
-        plain = preemption.find_candidates(BY_AMOUNT, info, found.prepared, snapshot, nodes, promised)
-        assert bool(fast.candidates) == bool(plain.candidates)
-        if plain.candidates:
-            (one,), other_one = fast.candidates, preemption.choose(sorted(plain.candidates, key=lambda each: each.node))
-            assert (one.node, one.victims, one.violations) == (other_one.node, other_one.victims, other_one.violations)
-        else:
-            assert fast.reasons == plain.reasons
+        helpful = np.arange(count)[: random.randrange(1, count + 1)]
+        fast = preemption.find_cheapest(BY_AMOUNT, info, found.prepared, snapshot, helpful, promised)
+        plain = preemption.find_candidates(BY_AMOUNT, info, found.prepared, snapshot, helpful, promised)
+        assert plain.candidates or fast.reasons == plain.reasons
+        assert [_told(each) for each in fast.candidates] == (
+            [_told(preemption.choose(sorted(plain.candidates, key=lambda each: each.node)))] if plain.candidates else []
+        )
+
+
+def _asking(cpus: int) -> PodSpec:
+    requests = {"cpu": parse_quantity(f"{cpus * 1000 + 500}m")}
+    return PodSpec(containers=(Container(resources=ResourceRequirements(requests=requests)),), priority=cpus)
+
+
+def _told(candidate: preemption.Candidate) -> tuple[int, list[str], int]:
+    return candidate.node, [victim.name for victim in candidate.victims], candidate.violations
 
 
 @pytest.mark.parametrize(

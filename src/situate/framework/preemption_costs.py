@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from situate.framework.budgets import guards
 from situate.framework.cycle import Nominations, Prepared, call
-from situate.framework.placed import PlacedPods
+from situate.framework.placed import NOT_STARTED, PlacedPods
 from situate.framework.plugin import Need, Reads
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
@@ -49,7 +49,7 @@ class Costs:
     total: Amounts
     """The sum of their priorities, each raised by 2^31."""
     earliest: NDArray[np.float64]
-    """When the first of those of highest priority started."""
+    """When the first of those of highest priority started; infinite if none has to go."""
     reasons: dict[str, int]
     """Why it is no help on the others, each with its number of nodes."""
 
@@ -147,7 +147,7 @@ def _come_back(
     columns = np.zeros((4, len(tried)), dtype=np.int64)
     victims, violations, highest, total = columns
     highest[:] = _LOWEST
-    earliest = np.zeros(len(tried), dtype=np.float64)
+    earliest = np.full(len(tried), NOT_STARTED)
     for rank in range(most):
         here = slice(0, int(still[rank + 1]))
         at = begin[here] + rank
