@@ -45,7 +45,8 @@ WEBHOOK_CONFIGURATIONS: Final = unstructured(
     "mutatingwebhookconfigurations",
     namespaced=False,
 )
-_LONGEST_REST_S: Final = 300.0
+_LONGEST_REST_S: Final = 5.0
+"""A look costs a millisecond, and the clock may be set, or the machine have slept."""
 _RETRY_S: Final = 1.0
 
 
@@ -88,7 +89,8 @@ class Upkeep:
             self._changed.clear()
             try:
                 rest_s = await self._turn()
-            except (Conflict, AlreadyExists, NotFound):
+            except (Conflict, AlreadyExists, NotFound) as problem:
+                self._tell(str(problem))
                 await self._look_again()  # somebody else was here; what is there now decides
                 rest_s = _RETRY_S
             except KubeError as problem:
