@@ -25,8 +25,6 @@ BACKDATED_S: Final = 300.0
 """Certificates are valid from so long before they were made, for clocks that are late."""
 RENEWED_AT: Final = 2 / 3
 """Of its life."""
-SHORTEST_LIFE_S: Final = 60.0
-LIFE_S: Final = 90 * 24 * 3600.0
 _MARGIN: Final = 1e-3
 """Seconds that a moment is put off, so that whoever wakes then finds it over."""
 _CURRENT, _NEXT, _PREVIOUS = "", "next-", "previous-"

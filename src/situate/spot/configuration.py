@@ -15,7 +15,6 @@ from situate.objects.label_selectors import EVERYTHING, NOTHING, BadSelector, Se
 from situate.objects.selectors import LabelSelector
 from situate.objects.settings import ALLOWED, FORM, Duration, Mistake, PositiveDuration, shown
 from situate.spot.admission import Admission
-from situate.spot.certificates import LIFE_S, SHORTEST_LIFE_S
 from situate.spot.limits import Limits
 from situate.spot.model import CAPACITY_LABEL
 from situate.spot.owners import DEFAULT_KINDS, KINDS
@@ -27,6 +26,9 @@ from situate.spot.targets import PolicyRule, Rules
 from situate.spot.windows import LONGEST_S, BadWindow, Window, parse_cron, time_zone
 
 PORT: Final = 9443
+LIFE_S: Final = 90 * 24 * 3600.0
+SHORTEST_LIFE_S: Final = 60.0
+"""Less leaves API servers no time to hear of the next certificate before the present one ends."""
 Address = Annotated[
     str,
     msgspec.Meta(
