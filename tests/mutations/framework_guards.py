@@ -148,6 +148,14 @@ FRAMEWORK_GUARDS = (
         ("tests/plugins/test_default_preemption.py",),
     ),
     Mutation(
+        "nobody-to-end",
+        "a node that only an extender refused is no candidate for preemption (section 8)",
+        "plugins/default_preemption.py",
+        "[each for each in found.candidates if each.victims]",
+        "list(found.candidates)",
+        ("tests/framework/test_extenders.py",),
+    ),
+    Mutation(
         "budget",
         "a broken disruption budget is counted (section 8)",
         "framework/budgets.py",
