@@ -12,11 +12,13 @@ import numpy as np
 from situate.framework import cycle
 from situate.framework.batches import place_run
 from situate.framework.classes import Classes, PodClass
+from situate.framework.crowding import Crowded
 from situate.framework.cycle import NOTHING_PREPARED, Feasibility, Nominations, Prepared, call
 from situate.framework.parts import Part
 from situate.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin, Reads, Scores, about_claims, reads
 from situate.framework.pods import PodInfo
 from situate.framework.profile import ALL_NODES, Profile, Weighted
+from situate.framework.promised import Promised
 from situate.framework.shortcuts import Shortcuts
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
@@ -48,6 +50,8 @@ class _Beyond:
     scores: tuple[Weighted, ...]
     concerns: tuple[Callable[[PodInfo, Snapshot], bool], ...] | None
     """What tells whether one of them has a say about a pod; None if only asking all of them tells."""
+    unconcerned: Prepared
+    """What preparing for a pod comes to where none has."""
 
     @classmethod
     def of(cls, profile: Profile, *, claims: bool) -> _Beyond:
@@ -66,7 +70,8 @@ class _Beyond:
         unable |= {each.name for each in scores} - {plugin.name for plugin in pre_scores}
         concerns = [getattr(plugin, "concerned", None) for plugin in able.values()]
         known = None if unable or None in concerns else tuple(each for each in concerns if each is not None)
-        return cls(pre_filters, filters, pre_scores, scores, known)
+        skipped = frozenset(plugin.name for plugin in filters)
+        return cls(pre_filters, filters, pre_scores, scores, known, Prepared({}, skipped))
 
     def concern(self, pod: PodInfo, snapshot: Snapshot) -> bool:
         """Whether one of them may have something to say about the pod."""
@@ -163,13 +168,14 @@ class Chooser:
     ) -> Choice | None:
         """None where only the plain path can tell more: nothing is feasible, or a plugin rejects the pod as a whole."""
         beyond = self._beyond(pod)
-        if not nominations and not beyond.concern(pod, snapshot):
+        concern = beyond.concern(pod, snapshot)
+        if not (nominations or concern):
             known = classes.of(pod, snapshot)
             if known is None:
                 return None
             index = tie(known.total)
             return Choice(index, snapshot.count, known.count) if known.count else None
-        prepared = cycle.prepare(beyond.pre_filters, pod, snapshot)
+        prepared = cycle.prepare(beyond.pre_filters, pod, snapshot) if concern else beyond.unconcerned
         if not prepared.status.ok:
             return None
         known = classes.of(pod, snapshot)
@@ -177,12 +183,15 @@ class Chooser:
             return None
         passes = _passing(beyond, known, pod, snapshot, prepared)
         if nominations:
-            passes = self._heeding(nominations, passes, known, pod, snapshot, prepared)
+            crowded = self._crowded(nominations, passes, known, pod, snapshot, prepared, local=not concern)
+            if len(crowded):
+                passes = passes.copy()
+                passes[crowded] = False
         part = known.among(passes)
         nodes = part.nodes
         if not len(nodes):
             return None
-        added = _scores(beyond, part, pod, snapshot, prepared)
+        added = _scores(beyond, part, pod, snapshot, prepared) if concern else None
         if passes is not known.passes:
             total = known.totals_among(pod, passes, nodes)
         elif added is None:
@@ -193,7 +202,7 @@ class Chooser:
             total = total + added
         return Choice(int(nodes[tie(total)]), snapshot.count, len(nodes))
 
-    def _heeding(
+    def _crowded(
         self,
         nominations: Nominations,
         passes: Mask,
@@ -201,19 +210,25 @@ class Chooser:
         pod: PodInfo,
         snapshot: Snapshot,
         prepared: Prepared,
-    ) -> Mask:
-        """Without the nodes where pods that were promised them leave no room; the same mask if there are none."""
+        *,
+        local: bool,
+    ) -> Indices:
+        """Those of the nodes that pass where pods that were promised them leave no room.
+
+        `local`: nothing concerns the pod but what is on a node.
+        """
+        if local and known.crowded is not None and known.crowded.holds(nominations, snapshot):
+            return known.crowded.nodes
         unheard = () if pod.has_claims else self._unheard
         everything = Prepared(
             {**known.states, **prepared.states},
             known.standing.unfiltered.union(prepared.skipped, unheard),
             prepared.only,
         )
-        crowded = cycle.crowded(self._profile, pod, snapshot, everything, nominations, passes)
-        if len(crowded):
-            passes = passes.copy()
-            passes[crowded] = False
-        return passes
+        nodes = cycle.crowded(self._profile, pod, snapshot, everything, nominations, passes)
+        if local and isinstance(nominations, Promised):
+            known.crowded = Crowded(nominations, nominations.version, snapshot.log_position, nodes)
+        return nodes
 
 
 def _have_a_say(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from situate.framework.crowding import Crowded
 from situate.framework.cycle import PluginFailed, call, check_scores
 from situate.framework.gauges import NO_SAY, Derived, Gauge, Numbers
 from situate.framework.nodes import NodeTable
@@ -87,6 +88,7 @@ class PodClass:
         "_narrowed",
         "_passes",
         "count",
+        "crowded",
         "extremes",
         "filters",
         "lineage",
@@ -123,6 +125,8 @@ class PodClass:
         """(nodes,): all local scores, weighted; negative where a local filter refuses."""
         self.count = 0
         """So many nodes are feasible."""
+        self.crowded: Crowded | None = None
+        """What was found when promises had to be heeded last."""
         self._passes: Mask | None = None
         self._feasible: Part | None = None
         self._narrowed: tuple[Mask, Part] | None = None

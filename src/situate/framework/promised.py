@@ -23,10 +23,13 @@ class Promised(dict[int, tuple[PodInfo, ...]]):
         super().__init__()
         self.pod_count: Amounts = np.zeros(nodes, dtype=np.int64)
         """(nodes,): so many pods."""
+        self.version = 0
+        """Counts up with every change."""
         self._requested: dict[int, Amounts] = {}
 
     def put(self, node: int, pods: tuple[PodInfo, ...]) -> None:
         """The node is promised to these now."""
+        self.version += 1
         self._count(node, self.pop(node, ()), -1)
         self._count(node, pods, 1)
         if pods:
