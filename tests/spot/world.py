@@ -92,6 +92,7 @@ class World:
     decision: Decision | None = None
     moved: list[Moved] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+    made_nodes: int = 0
     created: int = 0
     attempts: int = 0
     answers: Counter[str] = field(default_factory=Counter)
@@ -104,7 +105,8 @@ class World:
         self, prefix: str, count: int, capacity: Capacity, slots: int = 10, zone: str = "a", age: float = 3600
     ) -> None:
         for _ in range(count):
-            name = f"{prefix}-{len(self.nodes)}"
+            self.made_nodes += 1
+            name = f"{prefix}-{self.made_nodes}"
             facts = NodeFacts(name, capacity, pool=f"{prefix}/{zone}", zone=zone, created=self.now - age)
             self.nodes[name] = SimNode(facts, slots)
 
