@@ -7,7 +7,7 @@ in never come here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from situate.framework import cycle
 from situate.framework.choosing import Choice, Chooser, Tie
 from situate.framework.configuration import Extender
 from situate.framework.cycle import Feasibility
-from situate.framework.extenders import EXTENDER, ExtenderFailed, Steps, filter_by, scores_of
+from situate.framework.extenders import EXTENDER, ExtenderFailed, Steps, filter_by, filtered, scores_of
 from situate.framework.nominations import Nominations
 from situate.framework.plugin import Diagnosis, PostFiltered
 from situate.framework.pods import PodInfo
@@ -61,17 +61,14 @@ class Asking:
         if promised is not None and found.passes[promised] and (yield from self._keeps(pod, snapshot, promised)):
             return Choice(promised, 1, 1)
         nodes, visited = self.chooser.visit(found)
-        nodes, refused = yield from filter_by(self.extenders, pod, snapshot, nodes)
-        if refused:
-            named = tuple((EXTENDER, verdict) for verdict in refused)
-            passes = found.passes & np.logical_and.reduce([verdict.passes for verdict in refused])
-            found = replace(found, passes=passes, verdicts=(*found.verdicts, *named))
+        nodes, found = yield from filtered(self.extenders, pod, found, nodes, lambda _: EXTENDER)
         if not len(nodes):
             return found
         if len(nodes) == 1:
             return Choice(int(nodes[0]), visited, 1)
         totals = cycle.score(self.profile, pod, found, nodes)
-        totals = totals + (yield from scores_of(self.extenders, pod, snapshot, nodes))
+        for _, added in (yield from scores_of(self.extenders, pod, snapshot, nodes)):
+            totals = totals + added
         return Choice(int(nodes[self.tie(totals)]), visited, len(nodes))
 
     def _keeps(self, pod: PodInfo, snapshot: Snapshot, promised: int) -> Steps[bool]:

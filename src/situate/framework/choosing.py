@@ -83,9 +83,13 @@ class _Beyond:
 class Chooser:
     """Of one profile; remembers where the next round of visits starts, and what is known per class."""
 
-    def __init__(self, profile: Profile, shortcuts: Shortcuts) -> None:
+    def __init__(self, profile: Profile, shortcuts: Shortcuts, *, extended: bool = False) -> None:
+        """`extended`: whether extenders filter or score nodes, for pods of whatever kind."""
         self._profile = profile
-        known = shortcuts.classes and profile.percentage_of_nodes_to_score >= ALL_NODES
+        self._first_will_do = not profile.score and not extended
+        """Where nothing tells nodes apart, the first feasible one is enough."""
+        compares_all = profile.percentage_of_nodes_to_score >= ALL_NODES and not self._first_will_do
+        known = shortcuts.classes and compares_all
         self._classes = Classes(profile, gauges=shortcuts.gauges) if known else None
         self._for_claims = _Beyond.of(profile, claims=True)
         self._for_others = _Beyond.of(profile, claims=False)
@@ -157,7 +161,9 @@ class Chooser:
         """The feasible nodes that are compared, and how many were looked at for them; the next round starts there."""
         count = len(found.passes)
         enough = feasible_nodes_to_find(count, self._profile.percentage_of_nodes_to_score)
-        if self._profile.percentage_of_nodes_to_score >= ALL_NODES:
+        if self._first_will_do:
+            enough = 1
+        elif self._profile.percentage_of_nodes_to_score >= ALL_NODES:
             enough = count
         nodes, visited = visit(found.passes, self.next_start, enough)
         self.next_start = (self.next_start + visited) % count

@@ -13,7 +13,8 @@ from enum import StrEnum
 import numpy as np
 
 from situate.framework import cycle
-from situate.framework.explaining import Question
+from situate.framework.explaining import Question, name_of
+from situate.framework.extenders import Steps, filtered, finished, scores_of
 from situate.framework.messages import no_node
 from situate.framework.visiting import best
 
@@ -76,21 +77,29 @@ class Comparison:
 
 
 def compare(question: Question, theirs: str) -> Comparison:
+    """`compare_steps` of a question that no extender has to do with."""
+    return finished(compare_steps(question, theirs))
+
+
+def compare_steps(question: Question, theirs: str) -> Steps[Comparison]:
     """Our answer beside theirs; `theirs` is empty if they found no node. `PluginFailed` if a plugin cannot say."""
     snapshot = question.snapshot
     if not snapshot.count:
         agreement = Agreement.REFUSED_HERE if theirs else Agreement.SAME
         return Comparison(agreement, "", theirs, message=cycle.NO_NODES.message)
     found = question.feasibility()
-    nodes = np.flatnonzero(found.passes)
+    promised = yield from question.promised(found)
+    nodes, found = yield from filtered(question.extenders, question.pod, found, np.flatnonzero(found.passes), name_of)
     row = snapshot.nodes.index.get(theirs)
     if not len(nodes):
         agreement = Agreement.REFUSED_HERE if theirs else Agreement.SAME
         return Comparison(agreement, "", theirs, refusals=_refusals(found, row), message=no_node(found.diagnosis()))
-    promised = snapshot.nodes.index.get(question.nominations.node_of(question.pod.uid))
-    if promised is not None and found.passes[promised]:
+    if promised is not None:
         nodes = np.array([promised], dtype=np.intp)
     by_plugin = cycle.scores_by_plugin(question.profile, question.pod, found, nodes) if len(nodes) > 1 else []
+    if len(nodes) > 1:
+        added = yield from scores_of(question.extenders, question.pod, snapshot, nodes)
+        by_plugin += [(name_of(extender), share) for extender, share in added]
     totals = np.zeros(len(nodes), dtype=np.int64)
     for _, weighted in by_plugin:
         totals += weighted

@@ -80,19 +80,25 @@ class Engine:
         self.queue = SchedulingQueue(self.profiles, queue)
         self.nominations = Nominations()
         self.permits = Permits()
-        self._choosers = {name: Chooser(profile, shortcuts) for name, profile in self.profiles.items()}
+        self.extended = any(each.filter_verb or each.prioritize_verb for each in extenders)
+        """Whether extenders filter or score nodes."""
+        self._choosers = {
+            name: Chooser(profile, shortcuts, extended=self.extended) for name, profile in self.profiles.items()
+        }
         self._random = None if seed is None else np.random.default_rng(seed)
         self._batches = shortcuts.classes and shortcuts.batches and seed is None
         self._extenders = in_turn(extenders)
         self._open: _Open | None = None
 
-    def branch(self, alter: Callable[[Profile], Profile] = lambda profile: profile) -> Engine:
+    def branch(
+        self, alter: Callable[[Profile], Profile] = lambda profile: profile, extenders: Sequence[Extender] = ()
+    ) -> Engine:
         """Another engine that knows and has promised the same, and for which no pod waits: for trying things out.
 
-        Whatever becomes of it, this one does not notice. It asks no extenders. `alter`: what it has for profiles.
+        Whatever becomes of it, this one does not notice. `alter`: what it has for profiles. `extenders`: whom it asks.
         """
         profiles, queue, shortcuts, seed = self._made_of
-        twin = Engine([alter(profile) for profile in profiles], queue, shortcuts, seed)
+        twin = Engine([alter(profile) for profile in profiles], queue, shortcuts, seed, extenders)
         twin.cache = self.cache.branch()
         twin.nominations = self.nominations.branch()
         for name, chooser in twin._choosers.items():
@@ -100,6 +106,11 @@ class Engine:
         if self._random is not None and twin._random is not None:
             twin._random.bit_generator.state = self._random.bit_generator.state
         return twin
+
+    @property
+    def extenders(self) -> tuple[Extender, ...]:
+        """In the order in which they are asked."""
+        return self._extenders
 
     def next_start(self, scheduler_name: str) -> int:
         """The node at which the profile's next round of visits starts, where not all are visited."""

@@ -1,14 +1,15 @@
 """Why a pod goes where it goes, or nowhere: what every plugin says of every node.
 
 A `Question` is a pod and all that a scheduling cycle looks at. `explain` takes it through the plain path, as the engine
-would, and keeps what it otherwise throws away. What would have to change for a pod without a node is
+would, and keeps what it otherwise throws away; where extenders have a say, `explain_steps` asks them, and whoever
+drives it carries the questions. What would have to change for a pod without a node is
 `situate.framework.least_change`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -16,13 +17,15 @@ import numpy as np
 
 from situate.framework import cycle
 from situate.framework.choosing import Chooser
+from situate.framework.configuration import Extender
 from situate.framework.cycle import NO_NODES, Feasibility, call
 from situate.framework.engine import Engine
+from situate.framework.extenders import EXTENDER, MOST, Steps, asks, filtered, finished, interested, scores_of
 from situate.framework.messages import no_node
 from situate.framework.nominations import Nominations
-from situate.framework.plugin import Diagnosis, PostFiltered
+from situate.framework.plugin import HIGHEST, Diagnosis, PostFiltered, Scores
 from situate.framework.pods import PodInfo, PodReader
-from situate.framework.post_filter import run_post_filter
+from situate.framework.post_filter import post_filter_steps, run_post_filter
 from situate.framework.profile import Profile
 from situate.framework.shortcuts import NO_SHORTCUTS
 from situate.framework.snapshot import Snapshot
@@ -44,13 +47,14 @@ class Question:
     nominations: Nominations
     next_start: int = 0
     """The node at which visits start, where not all are visited."""
+    extenders: tuple[Extender, ...] = ()
+    """Those that have to do with the pod, in their turn; see `situate.framework.extenders.read_only`."""
+    extended: bool = False
+    """Whether there are extenders that filter or score, for whatever pods."""
 
     @classmethod
     def of(cls, engine: Engine, pod: Pod) -> Question:
-        """As if the engine met the pod next; of one that has a node, as if it had none. `BadPod` if it is unreadable.
-
-        Extenders are not asked.
-        """
+        """As if the engine met the pod next; of one that has a node, as if it had none. `BadPod` if unreadable."""
         spec = msgspec.structs.replace(pod.spec, node_name="")
         info = engine.cache.reader.read(msgspec.structs.replace(pod, spec=spec))
         snapshot = engine.snapshot
@@ -58,7 +62,14 @@ class Question:
             snapshot = snapshot.branch().forget(info)
         name = pod.spec.scheduler_name
         return cls(
-            engine.profiles[name], info, snapshot, engine.cache.reader, engine.nominations, engine.next_start(name)
+            engine.profiles[name],
+            info,
+            snapshot,
+            engine.cache.reader,
+            engine.nominations,
+            engine.next_start(name),
+            tuple(extender for extender in engine.extenders if asks(extender) and interested(extender, info)),
+            engine.extended,
         )
 
     def with_pod(self, pod: Pod) -> Question:
@@ -71,8 +82,17 @@ class Question:
         return cycle.find_feasible(self.profile, self.pod, self.snapshot, against)
 
     def post_filtered(self, found: Feasibility, diagnosis: Diagnosis) -> PostFiltered | None:
-        """What PostFilter would do for the pod, which is preempting."""
+        """What PostFilter would do for the pod, which is preempting; extenders are not asked."""
         return run_post_filter(self.profile, found, self.pod, diagnosis, self.nominations)
+
+    def promised(self, found: Feasibility) -> Steps[int | None]:
+        """The node that was promised to the pod, if it will do; None otherwise."""
+        index = self.snapshot.nodes.index.get(self.nominations.node_of(self.pod.uid))
+        if index is None or not found.passes[index]:
+            return None
+        alone: Indices = np.array([index], dtype=np.intp)
+        kept, _ = yield from filtered(self.extenders, self.pod, found, alone, name_of)
+        return index if len(kept) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,23 +188,37 @@ class Explanation:
         return tuple(each.node for each in self.scores if each.total == self.scores[0].total)
 
 
+def name_of(extender: Extender) -> str:
+    """In explanations, where it stands beside plugins."""
+    return f"{EXTENDER} {extender.url_prefix}"
+
+
 def explain(question: Question) -> Explanation:
+    """`explain_steps` of a question that no extender has to do with."""
+    return finished(explain_steps(question))
+
+
+def explain_steps(question: Question) -> Steps[Explanation]:
     """What the engine would decide, and everything that was said on the way. `PluginFailed` if a plugin cannot say."""
-    snapshot = question.snapshot
+    snapshot, extenders = question.snapshot, question.extenders
     gate = gate_of(question)
     if not snapshot.count:
         nothing = Diagnosis(snapshot, status=NO_NODES)
         return Explanation(question, gate, "", False, (), (), (), 0, 0, (), nothing, None)
     found = question.feasibility()
-    diagnosis = found.diagnosis()
-    chooser = Chooser(question.profile, NO_SHORTCUTS)
+    index = yield from question.promised(found)
+    chooser = Chooser(question.profile, NO_SHORTCUTS, extended=question.extended)
     chooser.next_start = question.next_start
     nodes, visited = chooser.visit(found)
-    scores = scored(question, found, nodes) if len(nodes) > 1 else ()
-    post_filter = None if len(nodes) else question.post_filtered(found, diagnosis)
-    index = snapshot.nodes.index.get(question.nominations.node_of(question.pod.uid))
-    promised = index is not None and bool(found.passes[index])
-    if promised and index is not None:
+    nodes, found = yield from filtered(extenders, question.pod, found, nodes, name_of)
+    diagnosis = found.diagnosis()
+    added = (yield from scores_of(extenders, question.pod, snapshot, nodes)) if len(nodes) > 1 else []
+    scores = scored(question, found, nodes, added) if len(nodes) > 1 else ()
+    post_filter = None
+    if not len(nodes) and index is None:
+        steps = post_filter_steps(question.profile, found, question.pod, diagnosis, question.nominations, extenders)
+        post_filter = yield from steps
+    if index is not None:
         node = snapshot.name(index)
     elif scores:
         node = _first_of_the_best(question, nodes, scores)
@@ -194,7 +228,7 @@ def explain(question: Question) -> Explanation:
         question,
         gate,
         node,
-        promised,
+        index is not None,
         tuple(_pre_filters(question, found)),
         tuple(_filters(question, found, diagnosis)),
         _groups(found, diagnosis),
@@ -206,8 +240,13 @@ def explain(question: Question) -> Explanation:
     )
 
 
-def scored(question: Question, found: Feasibility, nodes: Indices) -> tuple[NodeScore, ...]:
-    """The scores of these nodes, all feasible, the best first; those of equal totals in the order of the table."""
+def scored(
+    question: Question, found: Feasibility, nodes: Indices, added: Sequence[tuple[Extender, Scores]] = ()
+) -> tuple[NodeScore, ...]:
+    """The scores of these nodes, all feasible, the best first; those of equal totals in the order of the table.
+
+    `added`: by extenders.
+    """
     view = question.snapshot.at(nodes)
     pod, profile = question.pod, question.profile
     states, skipped = cycle.pre_score(profile, pod, found.prepared, view)
@@ -219,6 +258,11 @@ def scored(question: Question, found: Feasibility, nodes: Indices) -> tuple[Node
             weighted = normalized * each.weight
             total += weighted
             columns.append((each.name, raw.tolist(), normalized.tolist(), weighted.tolist()))
+    for extender, share in added:
+        total += share
+        factor = extender.weight * (HIGHEST // MOST)
+        raw = share // factor
+        columns.append((name_of(extender), raw.tolist(), (raw * (HIGHEST // MOST)).tolist(), share.tolist()))
     told = []
     for place in np.argsort(-total, kind="stable").tolist():
         shares = {name: Share(raw[place], normal[place], share[place]) for name, raw, normal, share in columns}
@@ -275,6 +319,11 @@ def _filters(question: Question, found: Feasibility, diagnosis: Diagnosis) -> li
         count, reasons = own.get(each.name, (0, {}))
         concerned = each.name not in found.prepared.skipped
         told.append(FilterLine(each.name, concerned, count, refused[each.name] - count, reasons))
+    for extender in question.extenders:
+        if extender.filter_verb:
+            name = name_of(extender)
+            count, reasons = own.get(name, (0, {}))
+            told.append(FilterLine(name, True, count, refused[name] - count, reasons))
     return told
 
 

@@ -8,14 +8,15 @@ carries them over HTTP is `situate.scheduler.extenders`; where in the cycle they
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 
 from situate.framework.configuration import Extender
-from situate.framework.cycle import PluginFailed
+from situate.framework.cycle import Feasibility, PluginFailed
 from situate.framework.plugin import HIGHEST, Scores
 from situate.framework.pods import PodInfo
 from situate.framework.preemption import Candidate, importance
@@ -155,11 +156,63 @@ def finished(steps: Steps[R]) -> R:
     raise AssertionError(f"asks {questions[0].extender.url_prefix} without being asked to")
 
 
+def read_only(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
+    """The same for questions that nothing comes of: they bind nothing, and one that does not answer stops nobody."""
+    return tuple(msgspec.structs.replace(each, ignorable=True, bind_verb="") for each in in_turn(extenders))
+
+
+def noting(steps: Steps[R], note: Callable[[str], None]) -> Steps[R]:
+    """The same computation; `note` is told of each question that got no answer, or none that makes sense."""
+    replies: Sequence[Reply] | None = None
+    while True:
+        try:
+            questions = next(steps) if replies is None else steps.send(replies)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        replies = yield questions
+        for question, reply in zip(questions, replies, strict=True):
+            problem = _fault(question, reply)
+            if problem is not None:
+                note(str(problem))
+
+
+def _fault(question: Question, reply: Reply) -> ExtenderFailed | None:
+    """What is wrong with a reply, as far as it can be told without the cluster."""
+    extender = question.extender
+    match question:
+        case FilterNodes():
+            try:
+                _kept(extender, reply, question.nodes)
+            except ExtenderFailed as problem:
+                return problem
+        case PrioritizeNodes():
+            return None if isinstance(reply, Prioritized) else _failed(extender, extender.prioritize_verb, reply)
+        case ProcessPreemption():
+            return None if isinstance(reply, Preempted) else _failed(extender, extender.preempt_verb, reply)
+    return None
+
+
+def filtered(
+    extenders: Sequence[Extender], pod: PodInfo, found: Feasibility, nodes: Indices, name_of: Callable[[Extender], str]
+) -> Steps[tuple[Indices, Feasibility]]:
+    """Those of the nodes that all extenders leave over, and what is known with what the others are refused for.
+
+    `name_of`: in whose name an extender refuses nodes.
+    """
+    nodes, refused = yield from filter_by(extenders, pod, found.snapshot, nodes)
+    if refused:
+        passes = found.passes & np.logical_and.reduce([verdict.passes for _, verdict in refused])
+        named = tuple((name_of(extender), verdict) for extender, verdict in refused)
+        found = replace(found, passes=passes, verdicts=(*found.verdicts, *named))
+    return nodes, found
+
+
 def filter_by(
     extenders: Sequence[Extender], pod: PodInfo, snapshot: Snapshot, nodes: Indices
-) -> Steps[tuple[Indices, tuple[Verdict, ...]]]:
+) -> Steps[tuple[Indices, tuple[tuple[Extender, Verdict], ...]]]:
     """The nodes that all leave over, one extender after the other, and the verdict of each that refused some."""
-    verdicts: list[Verdict] = []
+    verdicts: list[tuple[Extender, Verdict]] = []
     for extender in extenders:
         if not extender.filter_verb:
             continue
@@ -176,7 +229,7 @@ def filter_by(
         assert isinstance(answer, Filtered)
         left = nodes[[name in kept for name in names]]
         if len(left) < len(nodes):
-            verdicts.append(_verdict(snapshot, np.setdiff1d(nodes, left), answer))
+            verdicts.append((extender, _verdict(snapshot, np.setdiff1d(nodes, left), answer)))
         nodes = left
     return nodes, tuple(verdicts)
 
@@ -221,12 +274,14 @@ def _verdict(snapshot: Snapshot, refused: Indices, answer: Filtered) -> Verdict:
     return Verdict(passes, told)
 
 
-def scores_of(extenders: Sequence[Extender], pod: PodInfo, snapshot: Snapshot, nodes: Indices) -> Steps[Scores]:
-    """(nodes,): what all extenders together add to the totals. They are asked at once; one that fails adds nothing."""
-    total: Scores = np.zeros(len(nodes), dtype=np.int64)
+def scores_of(
+    extenders: Sequence[Extender], pod: PodInfo, snapshot: Snapshot, nodes: Indices
+) -> Steps[list[tuple[Extender, Scores]]]:
+    """(nodes,): what each extender adds to the totals. They are asked at once; one that fails adds nothing."""
+    added_by: list[tuple[Extender, Scores]] = []
     asked = [extender for extender in extenders if extender.prioritize_verb]
     if not asked:
-        return total
+        return added_by
     names = tuple(map(snapshot.name, nodes.tolist()))
     place = {name: number for number, name in enumerate(names)}
     answers = yield tuple(PrioritizeNodes(extender, pod, names) for extender in asked)
@@ -238,8 +293,8 @@ def scores_of(extenders: Sequence[Extender], pod: PodInfo, snapshot: Snapshot, n
             if name in place:
                 added[place[name]] += score * extender.weight * (HIGHEST // MOST)
         if max(map(abs, added), default=0) < _LARGEST:
-            total += np.array(added, dtype=np.int64)
-    return total
+            added_by.append((extender, np.array(added, dtype=np.int64)))
+    return added_by
 
 
 def shrink(

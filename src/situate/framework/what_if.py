@@ -12,15 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from situate.framework.actions import Evict
 from situate.framework.cycle import PluginFailed, prepare
 from situate.framework.decisions import Asked, Decision, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.engine import Engine
+from situate.framework.extenders import Steps, finished
 from situate.framework.messages import no_node, refusal
-from situate.framework.plugin import Diagnosis, Reads, reads
+from situate.framework.plugin import Diagnosis, Reads, Scores, reads
 from situate.framework.pods import PodInfo, PodKey
-from situate.framework.profile import ALL_NODES, Profile
+from situate.framework.profile import ALL_NODES, Profile, Weighted
 from situate.framework.snapshot import Snapshot
 
 MOST: Final = 100_000
@@ -52,6 +54,11 @@ class Outcome:
 
 
 def settle(engine: Engine, now: float) -> dict[str, Outcome]:
+    """`settle_steps` of an engine that asks no extenders."""
+    return finished(settle_steps(engine, now))
+
+
+def settle_steps(engine: Engine, now: float) -> Steps[dict[str, Outcome]]:
     """What the engine does about the pods in its queue until nothing happens any more; by uid, in order of decision.
 
     Bindings succeed at once, and so do evictions: victims are gone, and pods for which room was made come back as soon
@@ -62,8 +69,12 @@ def settle(engine: Engine, now: float) -> dict[str, Outcome]:
         engine.tick(now)
         while decisions := engine.schedule_run(now, _TOGETHER):
             for decision in decisions:
-                assert not isinstance(decision, Asked)  # branches ask no extenders
-                _heed(engine, decision, outcomes, now)
+                found: Decision | PlacedRun | Asked | None = decision
+                while isinstance(found, Asked):
+                    replies = yield found.questions
+                    found = engine.resume(replies, now)
+                if found is not None:
+                    _heed(engine, found, outcomes, now)
         hoping = [uid for uid, each in outcomes.items() if each.victims and not each.node]
         later = engine.queue.next_tick(now)
         if later is None or not any(uid in engine.queue for uid in hoping):
@@ -76,7 +87,7 @@ def settle(engine: Engine, now: float) -> dict[str, Outcome]:
     return outcomes
 
 
-def _heed(engine: Engine, decision: Decision | PlacedRun | Asked, outcomes: dict[str, Outcome], now: float) -> None:
+def _heed(engine: Engine, decision: Decision | PlacedRun, outcomes: dict[str, Outcome], now: float) -> None:
     match decision:
         case PlacedRun():
             for placed in decision:
@@ -103,8 +114,6 @@ def _heed(engine: Engine, decision: Decision | PlacedRun | Asked, outcomes: dict
                 engine.evictions_sent(decision, now)
         case Failed(waiting, error):
             outcomes[waiting.info.uid] = Outcome(waiting.info, why=error)
-        case Asked():
-            raise ValueError("the engine has extenders, whom nobody asks here; settle a branch of it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +158,18 @@ def _each_node_by_itself(profile: Profile, pod: PodInfo, snapshot: Snapshot) -> 
 
 
 def _unscored(profile: Profile) -> Profile:
-    return replace(profile, pre_score=(), score=(), percentage_of_nodes_to_score=ALL_NODES)
+    score = (Weighted.of(_Indifferent(), 1),)
+    return replace(profile, pre_score=(), score=score, percentage_of_nodes_to_score=ALL_NODES)
+
+
+class _Indifferent:
+    """Finds all nodes equally good."""
+
+    name = "Indifferent"
+    reads = Reads.NODE
+
+    def score(self, state: object, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002 - the signature is Score's
+        return np.zeros(snapshot.count, dtype=np.int64)
 
 
 def _place_more(engine: Engine, shape: PodInfo, begin: int, count: int, now: float) -> str | None:
