@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from situate.cli.failures import WrongInput
 from situate.objects.settings import Mistake
+from situate.objects.yaml_text import load_yaml
 from situate.runtime.configuration import (
+    API_VERSION,
+    KIND,
+    BadConfiguration,
     Configuration,
     Section,
     environment_overrides,
     flag_overrides,
     parse_configuration,
 )
-from situate.runtime.reload import ConfigurationFile
+from situate.runtime.reload import ConfigurationFile, Parse
 from situate.scheduler.configuration import SchedulerSettings
+from situate.spot.configuration import SpotSettings
 from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings
 
-SECTIONS = (Section("vpod", list[StatefulSetSettings], ENVIRONMENT), Section("scheduler", SchedulerSettings))
+SECTIONS = (
+    Section("vpod", list[StatefulSetSettings], ENVIRONMENT),
+    Section("scheduler", SchedulerSettings),
+    Section("spot", SpotSettings),
+)
 """One for each product."""
 
 
@@ -29,17 +39,54 @@ def configuration_file(file: Path, assignments: Iterable[str] = ()) -> Configura
         raise WrongInput(f"{file}: no such file; -f names the configuration, see examples/knative/situate.yaml")
     if file.is_dir():
         raise WrongInput(f"{file}: a folder; -f names the file with the configuration")
+    return ConfigurationFile(file, _parser(file.parent, assignments))
+
+
+def without_file(assignments: Iterable[str]) -> Configuration:
+    """What `--set` and the environment say alone. Raises `BadConfiguration` with every mistake."""
+    configuration, mistakes = _parser(Path(), assignments)(f"apiVersion: {API_VERSION}\nkind: {KIND}\n")
+    if configuration is None:
+        raise BadConfiguration("the command line", mistakes)
+    return configuration
+
+
+def assignments_of(file: Path | None, product: str) -> tuple[str, ...]:
+    """What `--set` has to say for one product alone: its section of the file, and what all products share.
+
+    Raises what `load` raises. Without a file the product runs on its defaults.
+    """
+    if file is None:
+        return (f"{product}={{}}",)
+    load(file)
+    document, _ = load_yaml(file.read_text(encoding="utf-8"))
+    others = {"apiVersion", "kind", *(section.name for section in SECTIONS)}
+    shared = {key: value for key, value in document.items() if key not in others} if isinstance(document, dict) else {}
+    own = document.get(product) if isinstance(document, dict) else None
+    given = {**shared, product: own or {}}
+    return tuple(f"{key}={json.dumps(value, separators=(',', ':'))}" for key, value in given.items())
+
+
+def _parser(folder: Path, assignments: Iterable[str]) -> Parse:
+    """`folder`: what names of files are relative to."""
     from_environment, wrong_environment = environment_overrides(os.environ, SECTIONS)
     from_flags, wrong_flags = flag_overrides(assignments)
 
     def parse(text: str) -> tuple[Configuration | None, tuple[Mistake, ...]]:
         configuration, mistakes = parse_configuration(text, SECTIONS, (*from_environment, *from_flags))
         if configuration is not None:
-            mistakes = (*_named_twice(vpod_entries(configuration)), *_wrong_profiles(configuration, file.parent))
+            named_twice = _named_twice(vpod_entries(configuration))
+            mistakes = (*named_twice, *_wrong_profiles(configuration, folder), *_not_there_yet(configuration))
         mistakes = (*wrong_environment, *wrong_flags, *mistakes)
         return None if mistakes else configuration, mistakes
 
-    return ConfigurationFile(file, parse)
+    return parse
+
+
+def _not_there_yet(configuration: Configuration) -> Iterator[Mistake]:
+    settings = spot_settings(configuration)
+    if settings is not None and settings.strict is not None:
+        hint = "nobody would open the gate: gated pods are classed by a part of situate that is not there yet"
+        yield Mistake("spot.strict", "a selector", "null", hint)
 
 
 def _named_twice(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:
@@ -76,3 +123,8 @@ def vpod_entries(configuration: Configuration) -> tuple[StatefulSetSettings, ...
 def scheduler_settings(configuration: Configuration) -> SchedulerSettings | None:
     """None if the file does not name the product."""
     return configuration.section("scheduler", SchedulerSettings)
+
+
+def spot_settings(configuration: Configuration) -> SpotSettings | None:
+    """None if the file does not name the product."""
+    return configuration.section("spot", SpotSettings)

@@ -9,24 +9,37 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from situate import __version__
-from situate.cli.configured import load, scheduler_settings
-from situate.cli.failures import mendable_failures
-from situate.cli.options import FileOption
+from situate.cli.configured import assignments_of, load, scheduler_settings, spot_settings, without_file
+from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.manifests_spot import admission_objects, deployment_with_webhook
+from situate.cli.options import OptionalFileOption
 from situate.cli.output import DataFormat, DataOutputOption, print_objects
 from situate.cli.rights import files_beside, needed_rights
 from situate.objects.authorization import Permission
+from situate.runtime.configuration import Configuration
+from situate.spot.names import NAME as SPOT
 
 IMAGE = "situate"
 ACCOUNT = "situate"
-_LABELS = {"app.kubernetes.io/name": "situate", "app.kubernetes.io/managed-by": "situate"}
+Object: TypeAlias = dict[str, Any]
+_NAMESPACE_LABELS = {"app.kubernetes.io/name": "situate", "app.kubernetes.io/managed-by": "situate"}
+"""Whatever is installed in it: two products may share one."""
 _PORT = 8080
 _MEMORY_OF_SCHEDULER = "1536Mi"
 """15,000 nodes and 150,000 pods take less than 1 GiB."""
+
+
+class Product(StrEnum):
+    """Those that can be installed without a configuration file."""
+
+    SPOT = "spot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +51,20 @@ class Installation:
     replicas: int
     memory: str = "512Mi"
     """What a container may use at most."""
+    name: str = ACCOUNT
+    """Of the Deployment, the ServiceAccount and the rest."""
+    arguments: tuple[str, ...] = ("run", "-f", "/etc/situate/situate.yaml")
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {"app.kubernetes.io/name": self.name, "app.kubernetes.io/managed-by": "situate"}
 
 
 def manifests(
-    file: FileOption,
+    product: Annotated[
+        Product | None, typer.Argument(help="One product by itself, without a ConfigMap: settings become arguments.")
+    ] = None,
+    file: OptionalFileOption = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where situate itself runs.")] = "situate",
     image: Annotated[str, typer.Option(help="The container image.")] = f"{IMAGE}:{__version__}",
     replicas: Annotated[int, typer.Option(min=1, help="One leads, the others stand by.")] = 2,
@@ -51,36 +74,62 @@ def manifests(
 
     \b
     situate manifests -f situate.yaml | kubectl apply --server-side -f -
+    situate manifests spot | kubectl apply --server-side -f -
     """
     with mendable_failures():
-        configuration = load(file)
-        files = {"situate.yaml": file.read_text(encoding="utf-8"), **files_beside(configuration, file)}
         where = Installation(namespace, image, replicas)
-        if scheduler_settings(configuration) is not None:
-            where = replace(where, memory=_MEMORY_OF_SCHEDULER)
-        objects = list(installation(where, files, needed_rights(configuration, file, namespace)))
+        if product is not None:
+            objects = _alone(product, file, where)
+        elif file is not None:
+            objects = _together(file, where)
+        else:
+            raise WrongInput(f"name the configuration with -f, or a product: {', '.join(Product)}")
     print_objects(objects, output)
 
 
+def _together(file: Path, where: Installation) -> list[Object]:
+    """All products of a configuration file, in one Deployment."""
+    configuration = load(file)
+    files = {"situate.yaml": file.read_text(encoding="utf-8"), **files_beside(configuration, file)}
+    if scheduler_settings(configuration) is not None:
+        where = replace(where, memory=_MEMORY_OF_SCHEDULER)
+    return list(installation(where, configuration, files, needed_rights(configuration, file, where.namespace)))
+
+
+def _alone(product: Product, file: Path | None, where: Installation) -> list[Object]:
+    """One product, whose settings are arguments of its process: nothing is printed besides what it needs."""
+    given = assignments_of(file, str(product))
+    configuration = without_file(given)
+    arguments = ["run"]
+    for each in given:
+        arguments += ["--set", each]
+    where = replace(where, name=SPOT, arguments=tuple(arguments))
+    return list(installation(where, configuration, {}, needed_rights(configuration, Path(), where.namespace)))
+
+
 def installation(
-    where: Installation, files: Mapping[str, str], rights: Sequence[Permission]
-) -> Iterator[dict[str, Any]]:
-    """The objects in the order in which they may be applied."""
-    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _LABELS}}
-    yield _object("v1", "ServiceAccount", where.namespace, ACCOUNT)
-    yield from access(where.namespace, rights)
-    yield _object("v1", "ConfigMap", where.namespace, "situate", data=dict(files))
-    yield _deployment(where)
-    yield _object(
-        "v1",
-        "Service",
-        where.namespace,
-        "situate",
-        spec={"selector": _LABELS, "ports": [{"name": "http", "port": _PORT, "targetPort": "http"}]},
-    )
+    where: Installation, configuration: Configuration, files: Mapping[str, str], rights: Sequence[Permission]
+) -> Iterator[Object]:
+    """The objects in the order in which they may be applied. `files`: of the ConfigMap; none makes none."""
+    spot = spot_settings(configuration)
+    metadata = {"name": where.namespace, "labels": _NAMESPACE_LABELS}
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    yield _object("v1", "ServiceAccount", where, where.namespace)
+    yield from access(where, rights)
+    if files:
+        yield _object("v1", "ConfigMap", where, where.namespace, data=dict(files))
+    deployment = _deployment(where, mounted=bool(files))
+    if spot is not None:
+        leases = configuration.runtime.leader_election.namespace or where.namespace
+        yield from admission_objects(where.namespace, leases, where.labels, spot)
+        deployment = deployment_with_webhook(deployment, spot)
+    yield deployment
+    if files:
+        ports = [{"name": "http", "port": _PORT, "targetPort": "http"}]
+        yield _object("v1", "Service", where, where.namespace, spec={"selector": where.labels, "ports": ports})
 
 
-def access(account_namespace: str, rights: Iterable[Permission]) -> Iterator[dict[str, Any]]:
+def access(where: Installation, rights: Iterable[Permission]) -> Iterator[Object]:
     """A role and its binding for each namespace concerned, and one for the whole cluster.
 
     Named after the account's namespace, so that a second installation in the cluster does not take them over.
@@ -88,15 +137,17 @@ def access(account_namespace: str, rights: Iterable[Permission]) -> Iterator[dic
     by_namespace: dict[str | None, list[Permission]] = defaultdict(list)
     for right in rights:
         by_namespace[right.namespace].append(right)
-    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": account_namespace}
+    subject = {"kind": "ServiceAccount", "name": where.name, "namespace": where.namespace}
     group = "rbac.authorization.k8s.io"
     for namespace, of_namespace in sorted(by_namespace.items(), key=lambda item: item[0] or ""):
         kind = "Role" if namespace else "ClusterRole"
-        name = f"situate:{account_namespace}"
-        yield _object(f"{group}/v1", kind, namespace, name, rules=[_rule(right) for right in of_namespace])
+        name = f"{where.name}:{where.namespace}"
+        rules = [_rule(right) for right in of_namespace]
+        yield _object(f"{group}/v1", kind, where, namespace, name, rules=rules)
         yield _object(
             f"{group}/v1",
             f"{kind}Binding",
+            where,
             namespace,
             name,
             roleRef={"apiGroup": group, "kind": kind, "name": name},
@@ -104,23 +155,26 @@ def access(account_namespace: str, rights: Iterable[Permission]) -> Iterator[dic
         )
 
 
-def _rule(right: Permission) -> dict[str, Any]:
-    rule: dict[str, Any] = {"apiGroups": [right.group], "resources": [right.resource], "verbs": list(right.verbs)}
+def _rule(right: Permission) -> Object:
+    rule: Object = {"apiGroups": [right.group], "resources": [right.resource], "verbs": list(right.verbs)}
     if right.name:
         rule["resourceNames"] = [right.name]
     return rule
 
 
-def _object(api_version: str, kind: str, namespace: str | None, name: str, **content: Any) -> dict[str, Any]:
-    metadata = {"name": name} | ({"namespace": namespace} if namespace else {}) | {"labels": _LABELS}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+def _object(
+    api_version: str, kind: str, where: Installation, namespace: str | None, name: str = "", **content: Any
+) -> Object:
+    """Named after the installation unless it says otherwise."""
+    metadata: Object = {"name": name or where.name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata | {"labels": where.labels}, **content}
 
 
-def _deployment(where: Installation) -> dict[str, Any]:
-    container = {
-        "name": "situate",
+def _deployment(where: Installation, *, mounted: bool) -> Object:
+    container: Object = {
+        "name": where.name,
         "image": where.image,
-        "args": ["run", "-f", "/etc/situate/situate.yaml"],
+        "args": list(where.arguments),
         "env": [{"name": "SITUATE_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
         "ports": [{"name": "http", "containerPort": _PORT}],
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "http"}},
@@ -131,25 +185,27 @@ def _deployment(where: Installation) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "configuration", "mountPath": "/etc/situate", "readOnly": True}],
     }
-    pod = {
-        "serviceAccountName": ACCOUNT,
+    volumes = {"volumes": [{"name": "configuration", "configMap": {"name": where.name}}]} if mounted else {}
+    pod: Object = {
+        "serviceAccountName": where.name,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
-        "volumes": [{"name": "configuration", "configMap": {"name": "situate"}}],
+        **volumes,
         "topologySpreadConstraints": [
             {
                 "maxSkew": 1,
                 "topologyKey": "kubernetes.io/hostname",
                 "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": _LABELS},
+                "labelSelector": {"matchLabels": where.labels},
             }
         ],
     }
+    if mounted:
+        container["volumeMounts"] = [{"name": "configuration", "mountPath": "/etc/situate", "readOnly": True}]
     spec = {
         "replicas": where.replicas,
-        "selector": {"matchLabels": _LABELS},
-        "template": {"metadata": {"labels": _LABELS}, "spec": pod},
+        "selector": {"matchLabels": where.labels},
+        "template": {"metadata": {"labels": where.labels}, "spec": pod},
     }
-    return _object("apps/v1", "Deployment", where.namespace, "situate", spec=spec)
+    return _object("apps/v1", "Deployment", where, where.namespace, spec=spec)

@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="The configuration.")]
+OptionalFileOption = Annotated[
+    Path | None, typer.Option("--file", "-f", help="The configuration; without one, what --set says.")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override the file, as in vpod[0].podCapacity=20; repeatable."),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from situate.cli.configured import scheduler_settings, vpod_entries
+from situate.cli.configured import scheduler_settings, spot_settings, vpod_entries
 from situate.objects.authorization import Permission
 from situate.runtime.configuration import Configuration
+from situate.spot.permissions import permissions as spot_permissions
 from situate.vpod.permissions import permissions as vpod_permissions
 
 
 def needed_rights(configuration: Configuration, file: Path, namespace: str) -> tuple[Permission, ...]:
-    """Without duplicates. `file`: of the configuration; `namespace`: where the process runs."""
+    """Without duplicates. `file`: of the configuration, if there is one; `namespace`: where the process runs."""
     leases = configuration.runtime.leader_election.namespace or namespace
     found: dict[Permission, None] = {}
     entries = vpod_entries(configuration)
@@ -27,6 +28,8 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
         # a shadow writes nothing that two of them could undo for each other, and stands for no election
         lease = None if setup.shadow or setup.election is None else setup.election.lease(leases)
         found.update(dict.fromkeys(scheduler_permissions(lease, shadow=setup.shadow, allots=setup.allots)))
+    if spot_settings(configuration) is not None:
+        found.update(dict.fromkeys(spot_permissions(namespace, leases)))
     return tuple(found)
 
 

@@ -9,14 +9,22 @@ import random
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 import typer
 
-from situate.cli.configured import configuration_file, scheduler_settings, vpod_entries
+from situate.cli.configured import (
+    configuration_file,
+    scheduler_settings,
+    spot_settings,
+    vpod_entries,
+    without_file,
+)
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.options import ContextOption, FileOption, KubeconfigOption, SetOption
+from situate.cli.manifests_spot import POD_VARIABLE
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
 from situate.cli.reaching import Reaching
 from situate.cli.scheduling import require_setup
 from situate.cli.streams import complain
@@ -45,10 +53,16 @@ from situate.scheduler.extenders import WHOLE_NODES, ApiDocuments, Extenders, wa
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.setup import Setup
 from situate.scheduler.shadowing import ShadowReporter, ShadowScheduler
+from situate.spot.configuration import SpotSettings
 from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
 from situate.vpod.controller.reporting import VPodMetrics
 
+if TYPE_CHECKING:
+    from situate.spot.controller.controller import SpotController
+
+_NO_FILE = Path("situate.yaml")
+"""What names of files are relative to where no file is given: the folder that we run in."""
 _ELECTION_QPS = 20.0
 """Of each client for Leases and Events: work never uses up what leadership depends on."""
 _WRITERS, _WRITERS_OF_MANY = 4, 32
@@ -60,7 +74,7 @@ _OTHER_CALLS = 8
 
 
 def run(
-    file: FileOption,
+    file: OptionalFileOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     assignments: SetOption = None,
@@ -70,12 +84,13 @@ def run(
     A change of the file takes effect while running; a bad one is reported and changes nothing.
     """
     with mendable_failures():
-        source = configuration_file(file, assignments or ())
-        configuration = source.load()
+        source = None if file is None else configuration_file(file, assignments or ())
+        configuration = without_file(assignments or ()) if source is None else source.load()
         settings = scheduler_settings(configuration)
-        if not vpod_entries(configuration) and settings is None:
-            raise WrongInput(f"{file}: nothing to run; name a product: vpod or scheduler")
-        setup = None if settings is None else require_setup(settings, file)
+        if not vpod_entries(configuration) and settings is None and spot_settings(configuration) is None:
+            said = "-f names no file, and --set" if file is None else f"{file}:"
+            raise WrongInput(f"{said} nothing to run; name a product: vpod, scheduler or spot")
+        setup = None if settings is None else require_setup(settings, file or _NO_FILE)
         connection = find_connection(kubeconfig, context)
         log = configuration.runtime.log
         configure_logging(log.level, log.format)
@@ -83,7 +98,7 @@ def run(
 
 
 async def _run(
-    source: ConfigurationFile, configuration: Configuration, connection: Connection, setup: Setup | None
+    source: ConfigurationFile | None, configuration: Configuration, connection: Connection, setup: Setup | None
 ) -> ExitCode:
     to_close: list[Closing] = []
     try:
@@ -111,9 +126,13 @@ class _Composition:
     """Everything that the process runs, in the order in which it starts."""
 
     def __init__(
-        self, source: ConfigurationFile, configuration: Configuration, connection: Connection, to_close: list[Closing]
+        self,
+        source: ConfigurationFile | None,
+        configuration: Configuration,
+        connection: Connection,
+        to_close: list[Closing],
     ) -> None:
-        """`to_close`: where is noted what has to be closed in the end."""
+        """`source`: None where there is nothing to follow. `to_close`: noted there is what has to be closed."""
         self._source = source
         self._configuration = configuration
         self._connection = connection
@@ -145,8 +164,12 @@ class _Composition:
         if setup is not None:
             scheduler = self._shadow(setup, recorder) if setup.shadow else self._scheduler(setup, recorder)
             listings.append(scheduler.watched.wait_synced)
+        spot = self._spot(recorder)
+        if spot is not None:
+            listings.append(spot.watched.wait_synced)
         manager.add(_FirstListing(listings))
-        manager.add(_Reload(self._source, self._configuration, controllers, self._metrics))
+        if self._source is not None:
+            manager.add(_Reload(self._source, self._configuration, controllers, spot, self._metrics))
         return manager
 
     def _vpod(self, recorder: EventRecorder) -> Iterator[VPodController]:
@@ -178,6 +201,35 @@ class _Composition:
                 metrics.add_reflector(reflector)
             self._manager.add(controller)
             yield controller
+
+    def _spot(self, recorder: EventRecorder) -> SpotController | None:
+        settings = spot_settings(self._configuration)
+        if settings is None:
+            return None
+        # a web server and cryptography: what answers nobody is spared their import
+        from situate.spot.controller.controller import Place, SpotController
+        from situate.spot.server.metrics import AdmissionMetrics
+
+        runtime = self._configuration.runtime
+        namespace = os.environ.get("SITUATE_NAMESPACE") or self._connection.namespace
+        controller = SpotController(
+            settings,
+            self._client(runtime.client.qps, runtime.client.burst),
+            self._candidacy,
+            Place(namespace, os.environ.get(POD_VARIABLE, "")),
+            record=recorder.record,
+            metrics=AdmissionMetrics(self._metrics.registry),
+            wall=_wall,
+            rng=random.Random(),
+            token=lambda: os.urandom(8).hex(),
+            election_client=self._elections,
+            observe_election=self._metrics.observe_election,
+        )
+        self._health.add_readiness(controller.name, controller.not_ready)
+        for reflector in controller.reflectors():
+            self._metrics.add_reflector(reflector)
+        self._manager.add(controller)
+        return controller
 
     def _scheduler(self, setup: Setup, recorder: EventRecorder) -> SchedulerController:
         work = self._client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + _OTHER_CALLS)
@@ -271,9 +323,11 @@ class _Reload:
         source: ConfigurationFile,
         configuration: Configuration,
         controllers: Iterable[VPodController],
+        spot: SpotController | None,
         metrics: Metrics,
     ) -> None:
         self._source = source
+        self._spot = spot
         self._scheduler = scheduler_settings(configuration)
         self._controllers = {_name(controller.settings): controller for controller in controllers}
         self._metrics = metrics
@@ -291,9 +345,18 @@ class _Reload:
         if entries.keys() != self._controllers.keys():
             changed = sorted(entries.keys() ^ self._controllers.keys())
             self._log.warning("entries were added or removed; restart to take them over", statefulsets=changed)
+        self._accepted_spot(spot_settings(configuration))
         if scheduler_settings(configuration) != self._scheduler:
             self._log.warning("settings of the scheduler have changed; restart to take them over")
         self._log.info("the configuration was taken over")
+
+    def _accepted_spot(self, settings: SpotSettings | None) -> None:
+        if (settings is None) != (self._spot is None):
+            self._log.warning("spot was added or removed; restart to take it over")
+        elif self._spot is not None and settings is not None and settings != self._spot.settings:
+            if settings.webhook.address != self._spot.settings.webhook.address:
+                self._log.warning("spot.webhook.address has changed; restart to take it over")
+            self._spot.reconfigure(settings)
 
     def _rejected(self, problem: BadConfiguration) -> None:
         self._metrics.observe_reload(accepted=False)

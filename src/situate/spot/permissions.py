@@ -33,6 +33,6 @@ def permissions(namespace: str, lease_namespace: str) -> tuple[Permission, ...]:
         Permission("", "secrets", (*READ, "patch"), certificates, namespace, CERTIFICATES),
         Permission("", "secrets", ("create",), certificates, namespace),
         Permission("", "pods", ("patch",), "marking the pod that answers", namespace),
-        Permission("coordination.k8s.io", "leases", ("get", "patch"), "electing a leader", lease_namespace, NAME),
+        Permission("coordination.k8s.io", "leases", (*READ, "patch"), "electing a leader", lease_namespace, NAME),
         Permission("coordination.k8s.io", "leases", ("create",), "electing a leader", lease_namespace),
     )
