@@ -422,6 +422,22 @@ def test_all_nodes_are_asked_about_where_the_promised_one_will_not_do(first: Ans
     assert [each.nodes for each in asked if isinstance(each, FilterNodes)] == [("b",), ("a", "b")]
 
 
+def test_where_an_extender_refused_the_last_node_all_that_promised_nodes_lack_is_told() -> None:
+    """Upstream asks about a promised node with the pods that it is promised to, and counts what is lacking then."""
+    engine = with_nodes(engine_of(extender()), "a", "b")
+    engine.set_pod(pod("a0", on="a"), 0)
+    for number in range(1, 4):
+        engine.set_pod(pod(f"a{number}", cpu="1m", on="a", gpu=True), 0)
+    engine.set_pod(pod("p", gpu=True), 0)
+    engine.set_pod(pod("other", cpu="1m", gpu=True, nominated="a"), 1)
+    refused, _ = scheduled(engine, passes(unresolvable={"b": "no licence"}), 1)
+    assert isinstance(refused, Refused)
+    assert refused.pod.info.name == "p"
+    assert refusal(refused).startswith(
+        f"0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient {GPU}, 1 no licence. preemption: "
+    )
+
+
 # Preemption
 
 

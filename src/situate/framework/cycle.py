@@ -6,8 +6,9 @@ This is the plain path: every plugin is asked about everything, each time. Faste
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -71,6 +72,8 @@ class Feasibility:
     """(nodes,)"""
     verdicts: tuple[tuple[str, Verdict], ...]
     """In the order of the calls, over all nodes."""
+    crowded: Callable[[], Sequence[tuple[str, Verdict]]] = tuple
+    """What goes before these if extenders refuse what filters do not: `find_feasible` says it where no node passes."""
 
     def diagnosis(self) -> Diagnosis:
         """Why the others will not."""
@@ -145,14 +148,16 @@ def find_feasible(
     passes = np.ones(snapshot.count, dtype=np.bool_) if prepared.only is None else prepared.only.copy()
     for _, verdict in verdicts:
         passes &= verdict.passes
-    if nominations:
-        told = with_promised(profile, pod, snapshot, prepared, nominations, passes)
-        verdicts = (*verdicts, *told)
-        for _, verdict in told:
-            passes &= verdict.passes
-    if nominations and not passes.any():
-        verdicts = (*_crowded(profile, pod, snapshot, prepared, verdicts, nominations), *verdicts)
-    return Feasibility(snapshot, prepared, passes, verdicts)
+    if not nominations:
+        return Feasibility(snapshot, prepared, passes, verdicts)
+    told = with_promised(profile, pod, snapshot, prepared, nominations, passes)
+    verdicts = (*verdicts, *told)
+    for _, verdict in told:
+        passes &= verdict.passes
+    crowded = partial(_crowded, profile, pod, snapshot, prepared, verdicts, nominations)
+    if passes.any():
+        return Feasibility(snapshot, prepared, passes, verdicts, crowded)
+    return Feasibility(snapshot, prepared, passes, (*crowded(), *verdicts))
 
 
 def fits(profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, node: int) -> bool:

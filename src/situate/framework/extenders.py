@@ -204,7 +204,8 @@ def filtered(
     if refused:
         passes = found.passes & np.logical_and.reduce([verdict.passes for _, verdict in refused])
         named = tuple((name_of(extender), verdict) for extender, verdict in refused)
-        found = replace(found, passes=passes, verdicts=(*found.verdicts, *named))
+        crowded = () if passes.any() else tuple(found.crowded())
+        found = replace(found, passes=passes, verdicts=(*crowded, *found.verdicts, *named))
     return nodes, found
 
 
