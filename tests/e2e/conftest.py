@@ -1,4 +1,4 @@
-"""The real cluster that vpod's end-to-end tests share: one a session, with nodes and custom resources."""
+"""The real clusters that end-to-end tests share: one a session for vpod, one for spot, with nodes."""
 
 from __future__ import annotations
 
@@ -15,27 +15,42 @@ from tests.e2e.vpod_cluster import AUDIT_POLICY, Arena, Cluster
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if "cluster" in getattr(item, "fixturenames", ()):
-        item.add_marker(pytest.mark.realcluster)
-        item.add_marker(pytest.mark.xdist_group("vpod-cluster"))
+    for fixture, group in (("cluster", "vpod-cluster"), ("spot_cluster", "spot-cluster")):
+        if fixture in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.realcluster)
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
 def cluster(start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """Whoever breaks a part of it must put it right again."""
-    folder = tmp_path_factory.mktemp("audit")
-    policy, log = folder / "policy.yaml", folder / "audit.log"
-    policy.write_text(yaml.safe_dump(AUDIT_POLICY))
-    log.touch()
-    audit = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
-    plane = start_control_plane(Options(controllers=True, scheduler=True, kwok=True, flags={"kube-apiserver": audit}))
-    made = Cluster(plane, log)
+    made = _audited(start_control_plane, tmp_path_factory)
     printed = made.situate("crds")
     assert printed.returncode == 0, printed.stderr
     made.kubectl("apply", "--server-side", "-f", "-", given=printed.stdout)
     made.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     made.add_nodes("shared-a", "shared-b", "shared-c", labels={"arena": "shared"})
     return made
+
+
+@pytest.fixture(scope="session")
+def spot_cluster(start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """Three nodes on demand and three of spot, in three zones; scheduler and controller-manager as they are shipped."""
+    made = _audited(start_control_plane, tmp_path_factory)
+    for capacity in ("on-demand", "spot"):
+        names = [f"{capacity}-{letter}" for letter in "abc"]
+        made.add_nodes(*names, labels={"node.kubernetes.io/capacity": capacity})
+    return made
+
+
+def _audited(start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    folder = tmp_path_factory.mktemp("audit")
+    policy, log = folder / "policy.yaml", folder / "audit.log"
+    policy.write_text(yaml.safe_dump(AUDIT_POLICY))
+    log.touch()
+    audit = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
+    plane = start_control_plane(Options(controllers=True, scheduler=True, kwok=True, flags={"kube-apiserver": audit}))
+    return Cluster(plane, log)
 
 
 @pytest.fixture

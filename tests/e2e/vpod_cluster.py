@@ -144,9 +144,10 @@ class Cluster:
         with self._audit.open() as lines:
             return [_request(line, namespace) for line in lines if prefix in line and line.endswith("}\n")]
 
-    def process(self, name: str, log: Path, *arguments: str) -> Process:
-        """`situate ARGUMENTS` as a process that is still to be started."""
-        return Process(name, (sys.executable, "-m", "situate", *arguments), log, environment=self._environment)
+    def process(self, name: str, log: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> Process:
+        """`situate ARGUMENTS` as a process that is still to be started; `environment` besides that of every one."""
+        command = (sys.executable, "-m", "situate", *arguments)
+        return Process(name, command, log, environment=self._environment | dict(environment or {}))
 
 
 def _request(line: str, namespace: str) -> Request:
