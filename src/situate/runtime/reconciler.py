@@ -75,7 +75,11 @@ class Reconciler(Generic[K]):
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):
                     group.create_task(self._work(), name=f"{self.name}-{number}")
-        except* BrokenInvariant as broken:
+        except BaseExceptionGroup as ended:
+            # Not `except*`: Python before 3.11.4 wraps again what is raised there.
+            broken, others = ended.split(BrokenInvariant)
+            if broken is None or others is not None:
+                raise
             raise broken.exceptions[0] from None
 
     def stop(self) -> None:
