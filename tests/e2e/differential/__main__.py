@@ -11,64 +11,60 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 import typer
 
-from situate.testing.vpod.soak import FOLDER, present_commit
+from situate.testing import soaking
+from situate.testing.soaking import FOLDER, present_commit
 from tests.controlplane.build import build
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.differential.comparing import differences, rarely, table
+from tests.e2e.differential.extenders import ExtenderServer
 from tests.e2e.differential.ours import Ours
-from tests.e2e.differential.play import PODS_EACH, Case, play
-from tests.e2e.differential.theirs import OPTIONS, SCHEDULER, KubeScheduler
+from tests.e2e.differential.play import PODS_EACH, Case, Played, play
+from tests.e2e.differential.theirs import SCHEDULER, KubeScheduler, options
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="The engine beside the real kube-scheduler.")
 
 _PODS = 20_000
-_PROGRESS_S = 10.0
+_ENOUGH_TO_JUDGE = 2000
+"""So many pods show everything often enough, whichever seeds they are of."""
 
 
-class Totals(msgspec.Struct, rename="camel"):
+class Totals(soaking.Totals):
     """What has been compared of one commit."""
 
-    commit: str
-    next_seed: int = 0
-    counts: dict[str, int] = {}
+    PREFIX: ClassVar[str] = "kube-scheduler-"
 
-    @classmethod
-    def load(cls, commit: str) -> Totals:
-        """As kept by an earlier run, or none yet; a file that cannot be read counts as none."""
-        try:
-            return msgspec.json.decode(_kept(commit).read_bytes(), type=cls)
-        except (FileNotFoundError, msgspec.MsgspecError):
-            return cls(commit)
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
 
-    def save(self) -> None:
-        FOLDER.mkdir(exist_ok=True)
-        partial = _kept(self.commit).with_suffix(".partial")
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1))
-        partial.replace(_kept(self.commit))
+    @property
+    def pods(self) -> int:
+        return self.counts.get("pods", 0)
 
-
-def _kept(commit: str) -> Path:
-    return FOLDER / f"kube-scheduler-{commit}.json"
+    def add(self, seed: int, played: Played) -> None:
+        """One more cluster without a difference."""
+        self.played(seed)
+        self.counts = dict(Counter(self.counts) + played.counts)
 
 
 @contextmanager
 def _kube_scheduler(*flags: str) -> Iterator[tuple[KubeScheduler, ControlPlane]]:
-    options = replace(OPTIONS, flags={**OPTIONS.flags, SCHEDULER: (*OPTIONS.flags[SCHEDULER], *flags)})
-    programs = build(options.names(), say=typer.echo)
-    with (
-        tempfile.TemporaryDirectory(prefix="situate-differential-") as folder,
-        ControlPlane(Path(folder), options, programs=programs) as plane,
-    ):
-        scheduler = KubeScheduler(plane)
-        try:
-            yield scheduler, plane
-        finally:
-            scheduler.close()
+    with ExtenderServer() as extenders:
+        wanted = options(extenders)
+        wanted = replace(wanted, flags={**wanted.flags, SCHEDULER: (*wanted.flags[SCHEDULER], *flags)})
+        programs = build(wanted.names(), say=typer.echo)
+        with (
+            tempfile.TemporaryDirectory(prefix="situate-differential-") as folder,
+            ControlPlane(Path(folder), wanted, programs=programs) as plane,
+        ):
+            scheduler = KubeScheduler(plane, extenders)
+            try:
+                yield scheduler, plane
+            finally:
+                scheduler.close()
 
 
 @app.command()
@@ -82,23 +78,26 @@ def soak(
     seed = totals.next_seed if from_seed is None else from_seed
     began = told = time.monotonic()
     end = math.inf if minutes is None else began + 60.0 * minutes
-    typer.echo(f"commit {totals.commit}: {totals.counts.get('pods', 0)} pods compared so far; from seed {seed} on")
+    typer.echo(f"commit {totals.commit}: {totals.pods} pods compared so far; from seed {seed} on, up to {pods} pods")
+    before = totals.pods
     with _kube_scheduler() as (scheduler, _):
-        while totals.counts.get("pods", 0) < pods and time.monotonic() < end:
+        while totals.pods < pods and time.monotonic() < end:
             played = play(seed, scheduler)
             for case in played.cases:
                 _tell(case)
             if played.cases:
                 raise typer.Exit(1)
-            totals.counts = dict(Counter(totals.counts) + played.counts)
-            seed += 1
-            totals.next_seed = max(totals.next_seed, seed)
+            totals.add(seed, played)
             totals.save()
-            if time.monotonic() >= told + _PROGRESS_S:
-                told = time.monotonic()
-                typer.echo(f"{told - began:6.0f} s  seed {seed}  {totals.counts['pods']} pods  no difference")
+            seed += 1
+            if (now := time.monotonic()) >= told + soaking.PROGRESS_S:
+                told = now
+                speed = (totals.pods - before) / (now - began)
+                typer.echo(
+                    f"{now - began:6.0f} s  seed {seed - 1}  {totals.pods} pods, {speed:.1f} a second  no difference"
+                )
     typer.echo("\n".join(table(totals.counts)))
-    if totals.counts.get("pods", 0) >= 500 and (few := rarely(totals.counts)):
+    if totals.pods >= _ENOUGH_TO_JUDGE and (few := rarely(totals.counts)):
         typer.echo(f"too seldom: {', '.join(few)}")
         raise typer.Exit(1)
 
@@ -123,10 +122,9 @@ def replay(
 ) -> None:
     """Ask about a case that `soak` has written once more."""
     case = Case.from_json(json.loads(file.read_text()))
-    ours = Ours(case.cluster)
-    ours.set_pod(case.pod)
-    answer = ours.answer(case.pod["metadata"]["uid"])
     theirs = case.theirs
+    with ExtenderServer() as extenders:
+        answer = Ours(case.cluster, extenders.url).told_about(case.pod)
     if real:
         with _kube_scheduler(*([f"--v={verbosity}"] if verbosity else [])) as (scheduler, plane):
             theirs = scheduler.ask(case.cluster, case.pod)

@@ -17,8 +17,8 @@ Object = dict[str, Any]
 T = TypeVar("T")
 
 _AT_ONCE = 8
-_PATIENCE_S = 120.0
-"""More than any answer takes on a busy machine; then something hangs."""
+_PATIENCE_S = 80.0
+"""More than any answer takes on a busy machine; then something hangs. The server keeps idle connections for 90 s."""
 
 
 class Refused(Exception):

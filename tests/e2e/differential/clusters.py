@@ -7,6 +7,7 @@ from typing import Any
 from tests.e2e.differential.api import Object
 from tests.e2e.differential.configuration import GPU, IGNORED
 from tests.e2e.differential.drawing import FEATURES, HOSTNAME, IMAGES, MEBI, ZONE, Draw
+from tests.e2e.differential.extenders import ASKED, TASTER
 from tests.e2e.differential.objects import NAMESPACES, Cluster
 from tests.e2e.differential.pods import Theme, draw_pod
 from tests.e2e.differential.volumes import draw_storage
@@ -74,6 +75,7 @@ def _node(draw: Draw, number: int, lively: float) -> Object:
     room |= draw.maybe(0.5, GPU, lambda: draw.one(("0", "2", "8")))
     room |= draw.maybe(0.2, IGNORED, lambda: draw.one(("1", "4")))
     room |= draw.maybe(0.3, "hugepages-2Mi", lambda: draw.one(("8Mi", "64Mi")))
+    room |= dict.fromkeys(ASKED, "50") | {TASTER: draw.one(("1", "8"))}
     spec: dict[str, Any] = {}
     if draw.chance(lively):
         spec["unschedulable"] = True
@@ -126,11 +128,12 @@ def _owners(draw: Draw, kind: str) -> list[Object]:
 def _budget(draw: Draw, number: int) -> Object:
     selector = {} if draw.chance(0.1) else draw.selector()
     status = {
-        "disruptionsAllowed": draw.number(0, 2),
+        "disruptionsAllowed": draw.one((0, 0, 0, 1, 2)),
         "currentHealthy": 1,
         "desiredHealthy": 1,
         "expectedPods": 1,
         "observedGeneration": 1,
+        **draw.maybe(0.3, "disruptedPods", lambda: {f"node-{draw.number(0, 4)}-{draw.number(0, 9)}": started(0)}),
     }
     return {
         "metadata": {"name": f"budget-{number}", "namespace": draw.one(NAMESPACES[:2])},
@@ -153,9 +156,8 @@ def _in_place(draw: Draw, name: str, node: str, start: int, claims: list[tuple[s
     """
     pod = draw_pod(draw, name, Theme.IN_PLACE, claims)
     pod["spec"]["nodeName"] = node
-    if draw.chance(0.08):
+    if pod["spec"]["terminationGracePeriodSeconds"] and draw.chance(0.16):
         pod["metadata"]["deletionTimestamp"] = "soon"
-        pod["spec"]["terminationGracePeriodSeconds"] = 3600
     status: Object = {"phase": "Running", "startTime": started(start)}
     if draw.chance(0.04):
         status["phase"] = draw.one(("Succeeded", "Failed"))

@@ -21,6 +21,7 @@ REFUSING = (
     "PodTopologySpread",
     "InterPodAffinity",
     "NodeDeclaredFeatures",
+    "Extender",
 )
 """NodeName is none of them: the API server shows a scheduler no waiting pod with a node."""
 SCORING = (
@@ -31,10 +32,19 @@ SCORING = (
     "InterPodAffinity",
     "NodeResourcesBalancedAllocation",
     "ImageLocality",
+    "Extender",
 )
+_DEEDS = ("filtered", "scored", "had a say in preemption", "was ignored", "broke the cycle")
+"""Of extenders."""
+_VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+_ROOM = ("against a budget", "for volumes", "as an extender lets it", "while another pod came")
+"""What making room was about."""
+ENDED_EARLY = "ended early"
 ELSE = ("pods", "placed", "refused", "gated", "made room")
 ENOUGH = 10
 """So often at least, among 500 pods."""
+SOMETIMES = 3
+"""And so often what takes several coincidences."""
 
 
 def differences(theirs: Theirs, ours: Answer | None) -> list[str]:
@@ -50,13 +60,24 @@ def differences(theirs: Theirs, ours: Answer | None) -> list[str]:
         return found
     if ours.best or ours.chosen:
         return [f"it refused the pod ({theirs.message}), we chose one of {sorted(ours.best)}"]
-    if theirs.message != ours.message:
+    if _in_order(theirs.message) != _in_order(ours.message) and not _broken_by_extender(theirs, ours):
         found.append(f"it says:\n  {theirs.message}\nwe say:\n  {ours.message}")
     if bool(theirs.nominated) != bool(ours.nominated):
         found.append(f"it makes room on {theirs.nominated or 'no node'}, we on {ours.nominated or 'none'}")
     elif theirs.nominated:
         found += _worse(theirs.nominated, ours)
     return found
+
+
+def _in_order(message: str) -> str:
+    """Several errors at once stand in the order in which kube-scheduler's threads met them."""
+    before, bracket, errors = message.partition("preemption: [")
+    return before + bracket + ", ".join(sorted(errors.removesuffix("]").split(", ")))
+
+
+def _broken_by_extender(theirs: Theirs, ours: Answer) -> bool:
+    """We say which extender, and what it was asked, before what it said."""
+    return "broke the cycle" in ours.asked and ours.message.endswith(f": {theirs.message}")
 
 
 def _worse(node: str, ours: Answer) -> list[str]:
@@ -67,6 +88,19 @@ def _worse(node: str, ours: Answer) -> list[str]:
     if isinstance(own, str) or own[1] != there[1]:
         return [f"it makes room on {node} ({there}), we on {ours.nominated} ({own})"]
     return []
+
+
+def _special(node: str, ours: Answer) -> list[str]:
+    """What else there was to making room on the node."""
+    why = []
+    there = ours.room[node]
+    if not isinstance(there, str) and there[1][0]:
+        why.append("against a budget")
+    if any(plugin in _VOLUMES for plugin, _, _ in (refusal.partition(":") for refusal in ours.refused[node])):
+        why.append("for volumes")
+    if "had a say in preemption" in ours.asked:
+        why.append("as an extender lets it")
+    return why
 
 
 def victims_differ(node: str, gone: frozenset[str], ours: Answer) -> list[str]:
@@ -82,6 +116,9 @@ def counted(theirs: Theirs, ours: Answer) -> Counter[str]:
     found = Counter({"pods": 1, "placed" if theirs.node else "refused": 1})
     if theirs.nominated:
         found["made room"] += 1
+        found |= {f"made room {why}": 1 for why in _special(theirs.nominated, ours)}
+    for deed in ours.asked:
+        found[f"extender {deed}"] += 1
     for plugin in ours.narrowing:
         found[f"{plugin} narrowed"] += 1
     for plugin in ours.rejecting:
@@ -94,6 +131,9 @@ def counted(theirs: Theirs, ours: Answer) -> Counter[str]:
 def table(counts: Mapping[str, int]) -> list[str]:
     """A line for each plugin."""
     lines = ["  ".join(f"{counts.get(name, 0)} {name}" for name in ELSE)]
+    lines.append("made room: " + ", ".join(f"{counts.get(f'made room {why}', 0)} {why}" for why in _ROOM))
+    lines[-1] += f"; {counts.get(ENDED_EARLY, 0)} clusters ended with room that was not enough"
+    lines.append("an extender: " + ", ".join(f"{counts.get(f'extender {deed}', 0)} {deed}" for deed in _DEEDS))
     lines.append(f"{'plugin':34}{'narrowed':>10}{'refused':>10}{'decided':>10}")
     for plugin in dict.fromkeys((*REFUSING, *SCORING)):
         narrowed, refused, decided = (counts.get(f"{plugin} {what}", 0) for what in ("narrowed", "refused", "decided"))
@@ -106,5 +146,7 @@ def table(counts: Mapping[str, int]) -> list[str]:
 
 def rarely(counts: Mapping[str, int], enough: int = ENOUGH) -> list[str]:
     """What was tried too seldom to say much."""
-    wanted = [*(f"{plugin} refused" for plugin in REFUSING), *(f"{plugin} decided" for plugin in SCORING), *ELSE]
-    return [f"{name}: {counts.get(name, 0)}" for name in wanted if counts.get(name, 0) < enough]
+    wanted = {f"{plugin} refused": enough for plugin in REFUSING} | {f"{plugin} decided": enough for plugin in SCORING}
+    wanted |= dict.fromkeys(ELSE, enough) | {f"made room {why}": SOMETIMES for why in _ROOM}
+    wanted |= {f"extender {deed}": SOMETIMES for deed in _DEEDS}
+    return [f"{name}: {counts.get(name, 0)}" for name, least in wanted.items() if counts.get(name, 0) < least]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.e2e.differential.extenders import extenders_at
+
 GPU = "example.com/gpu"
 IGNORED = "ignored.example.com/port"
 
@@ -110,7 +112,13 @@ PROFILES: list[dict[str, Any]] = [
 ]
 SCHEDULERS = tuple(str(profile["schedulerName"]) for profile in PROFILES)
 
-CONFIGURATION: dict[str, Any] = {
+
+def configuration(extenders: str = "") -> dict[str, Any]:
+    """`extenders`: the URL at which they answer; there are none without it."""
+    return {**_CONFIGURATION, **({"extenders": extenders_at(extenders)} if extenders else {})}
+
+
+_CONFIGURATION: dict[str, Any] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
     "percentageOfNodesToScore": 100,

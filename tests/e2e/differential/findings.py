@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.e2e.differential.api import Object
+from tests.e2e.differential.extenders import ASKED, JUDGE
 from tests.e2e.differential.objects import NAMESPACES, Cluster
 from tests.e2e.differential.theirs import Theirs
 
@@ -36,7 +37,8 @@ class Finding:
 
 
 def _node(name: str, cpu: str = "4", memory: str = "4Gi", **labels: str) -> Object:
-    room = {"cpu": cpu, "memory": memory, "pods": "10"}
+    """Every pod may ask extenders there."""
+    room = {"cpu": cpu, "memory": memory, "pods": "10", **dict.fromkeys(ASKED, "10")}
     return {"metadata": {"name": name, "labels": labels}, "status": {"capacity": room, "allocatable": room}}
 
 
@@ -74,6 +76,13 @@ def _preferring(operator: str, value: str) -> Object:
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
 
 
+_JUDGED = "a"
+"""A node that judge refuses for now."""
+_ASKING: Object = {
+    "name": "main",
+    "image": "none",
+    "resources": {"requests": {"cpu": "1", JUDGE: "1"}, "limits": {JUDGE: "1"}},
+}
 _UNREADABLE = (
     "[0].matchExpressions[0].values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer"
 )
@@ -157,5 +166,16 @@ FINDINGS = (
             "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.",
         ),
         (_pod("promised", status={"nominatedNodeName": "a"}, schedulingGates=[{"name": "example.com/later"}]),),
+    ),
+    Finding(
+        "nobody is ended on a node that only an extender refused (DryRunPreemption)",
+        (_node(_JUDGED),),
+        _pod(priority=10, containers=[_ASKING]),
+        Theirs(
+            "",
+            f"0/1 nodes are available: 1 judge: not today. "
+            f'preemption: expected at least one victim pod on node "{_JUDGED}"',
+        ),
+        (_pod("there", _JUDGED, cpu="1"),),
     ),
 )

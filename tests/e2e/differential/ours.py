@@ -15,20 +15,24 @@ from situate.framework.cycle import Feasibility, Nominations, find_feasible, sco
 from situate.framework.decisions import Asked, Decision, Failed, Placed, Refused
 from situate.framework.engine import Engine
 from situate.framework.events import ClusterEvent
+from situate.framework.extenders import EXTENDER
 from situate.framework.messages import refusal
-from situate.framework.plugin import Diagnosis
+from situate.framework.plugin import Diagnosis, Scores
 from situate.framework.pods import PodInfo
 from situate.framework.preemption import Candidate, Hopeless, cost, dry_run
 from situate.framework.profile import Profile
 from situate.framework.profiles import profiles_of
+from situate.framework.verdict import Indices
 from situate.objects.codec import decode
 from situate.objects.resources import NODES, PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS, ResourceType
 from situate.objects.settings import parse_section
 from situate.plugins.registry import registry
 from situate.scheduler.catalogs import CATALOGED, CatalogKeeper
 from tests.e2e.differential.api import Object
-from tests.e2e.differential.configuration import CONFIGURATION
+from tests.e2e.differential.configuration import configuration
+from tests.e2e.differential.extenders import Whole, replies
 from tests.e2e.differential.objects import Cluster, key_of
+from tests.e2e.differential.said import Said
 
 _BETWEEN_S = 1000.0
 """Of our clock, from one question to the next: no back-off lasts that long."""
@@ -48,7 +52,8 @@ class Answer:
     """The node that is to be made free."""
     victims: frozenset[str]
     """Pods, as `namespace/name`, that have to leave it."""
-    feasible: int
+    asked: frozenset[str]
+    """What extenders did: filtered, scored, struck candidates for preemption, were ignored, broke the cycle."""
     narrowing: frozenset[str]
     """Plugins to which some node belongs that will not do."""
     rejecting: frozenset[str]
@@ -86,13 +91,16 @@ class _Inquiry:
     found: Feasibility
     promised: Nominations
 
-    def making_room_on(self, node: str) -> tuple[frozenset[str], Any] | str:
+    def making_room_on(self, node: str, said: Said) -> tuple[frozenset[str], Any] | str:
         snapshot = self.found.snapshot
         index = snapshot.nodes.index[node]
         tried = dry_run(self.profile, self.pod, self.found.prepared, snapshot, index, self.promised.get(index, ()))
         match tried:
             case Candidate():
-                return frozenset(map(str, tried.victims)), cost(tried)
+                agreed = said.agreed(node, tried)
+                return (
+                    "struck by an extender" if agreed is None else (frozenset(map(str, agreed.victims)), cost(agreed))
+                )
             case Hopeless():
                 return ", ".join(tried.reasons)
 
@@ -100,8 +108,13 @@ class _Inquiry:
 class Ours:
     """An engine as it ships, over one cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._engine = Engine(_profiles())
+    def __init__(self, cluster: Cluster, extenders: str = "") -> None:
+        """`extenders`: where they answer; none are asked without it."""
+        wire, mistakes = parse_section(configuration(extenders), KubeSchedulerConfiguration, "")
+        assert wire is not None, mistakes
+        self._extenders = wire.extenders
+        self._engine = Engine(_profiles(wire), extenders=wire.extenders)
+        self._whole = Whole()
         self._now = 0.0
         self._keeper = CatalogKeeper()
         self._known: dict[tuple[str, str], Any] = {}
@@ -113,11 +126,13 @@ class Ours:
 
     def set_node(self, node: Object) -> None:
         """A node is new, or has changed."""
-        self._engine.set_node(decode(NODES, json.dumps(node).encode()), self._now)
+        self._whole.nodes[node["metadata"]["name"]] = wire = json.dumps(node).encode()
+        self._engine.set_node(decode(NODES, wire), self._now)
 
     def set_pod(self, pod: Object) -> None:
         """A pod is new, or has changed."""
-        self._engine.set_pod(decode(PODS, json.dumps(pod).encode()), self._now)
+        self._whole.pods[pod["metadata"]["uid"]] = wire = json.dumps(pod).encode()
+        self._engine.set_pod(decode(PODS, wire), self._now)
 
     def set_storage(self, cluster: Cluster) -> None:
         """Claims or volumes may have changed."""
@@ -137,7 +152,13 @@ class Ours:
 
     def remove_pod(self, uid: str) -> None:
         """A pod is gone."""
+        self._whole.pods.pop(uid, None)
         self._engine.remove_pod(uid, self._now)
+
+    def told_about(self, pod: Object) -> Answer | None:
+        """What becomes of a new pod."""
+        self.set_pod(pod)
+        return self.answer(pod["metadata"]["uid"])
 
     def answer(self, uid: str) -> Answer | None:
         """What becomes of the pod now; None if its turn has not come. Counts it where it was placed."""
@@ -147,13 +168,18 @@ class Ours:
             raise AssertionError(f"pod {uid} does not wait in the queue")
         inquiry = self._inquire(waiting.info)
         decision = self._engine.schedule(self._now)
+        said = Said()
+        while isinstance(decision, Asked):
+            answers = replies(self._extenders, self._whole, decision.questions)
+            said.told.extend(zip(decision.questions, answers, strict=True))
+            decision = self._engine.resume(answers, self._now)
         if decision is None:
             return None
         if decision.pod.info.uid != uid:
             raise AssertionError(f"it is the turn of {decision.pod.info}, not of {waiting.info}")
         if isinstance(decision, Refused):
             self._engine.evictions_sent(decision, self._now)
-        answer = self._told(decision, inquiry)
+        answer = _told(decision, inquiry, said)
         if isinstance(decision, Placed) and waiting.info.pod.spec.volumes:
             self._engine.binding_failed(decision, self._now)  # the other side gives its claims their volumes
         return answer
@@ -166,34 +192,47 @@ class Ours:
         found = find_feasible(profile, info, snapshot, promised)
         return _Inquiry(profile, info, found, {node: tuple(others) for node, others in promised.items()})
 
-    def _told(self, decision: Decision | Asked, inquiry: _Inquiry) -> Answer:
-        found, index = inquiry.found, inquiry.found.snapshot.nodes.index
-        names = found.snapshot.nodes.names
-        nodes = np.flatnonzero(found.passes & (not isinstance(decision, Failed)))
-        diagnosis = found.diagnosis()
-        shares = dict(scores_by_plugin(inquiry.profile, inquiry.pod, found, nodes)) if len(nodes) > 1 else {}
-        best, deciding = _best(len(nodes), shares)
-        promised = index.get(inquiry.pod.nominated)
-        if promised is not None and found.passes[promised]:
-            best, deciding = {int(np.searchsorted(nodes, promised))}, frozenset()
-        nominated, evictions = _consequences(decision)
-        return Answer(
-            best=frozenset(names[nodes[place]] for place in best),
-            chosen=decision.node if isinstance(decision, Placed) else "",
-            message=_message(decision),
-            nominated=nominated,
-            victims=evictions,
-            feasible=len(nodes),
-            narrowing=diagnosis.rejectors,
-            rejecting=frozenset() if len(nodes) else diagnosis.rejectors,
-            deciding=deciding,
-            shares={
-                names[node]: {plugin: int(share[place]) for plugin, share in shares.items()}
-                for place, node in enumerate(nodes.tolist())
-            },
-            room={name: inquiry.making_room_on(name) for name in names} if nominated else {},
-            refused=_refused(diagnosis),
-        )
+
+def _told(decision: Decision, inquiry: _Inquiry, said: Said) -> Answer:
+    found, index = inquiry.found, inquiry.found.snapshot.nodes.index
+    names = found.snapshot.nodes.names
+    struck = said.refused()
+    passes = np.flatnonzero(found.passes & (not isinstance(decision, Failed)))
+    nodes = np.array([node for node in passes.tolist() if names[node] not in struck], dtype=np.intp)
+    diagnosis = decision.diagnosis if isinstance(decision, Refused) else found.diagnosis()
+    rejectors = diagnosis.rejectors | ({EXTENDER} if struck else frozenset())
+    promised = index.get(inquiry.pod.nominated)
+    if promised is not None and promised in nodes:  # nobody scores it
+        nodes = np.array([promised], dtype=np.intp)
+    shares = _shares(inquiry, nodes, said) if len(nodes) > 1 else {}
+    best, deciding = _best(len(nodes), shares)
+    nominated, evictions = _consequences(decision)
+    return Answer(
+        best=frozenset(names[nodes[place]] for place in best),
+        chosen=decision.node if isinstance(decision, Placed) else "",
+        message=_message(decision),
+        nominated=nominated,
+        victims=evictions,
+        asked=said.deeds(),
+        narrowing=rejectors,
+        rejecting=frozenset() if len(nodes) else rejectors,
+        deciding=deciding,
+        shares={
+            names[node]: {plugin: int(share[place]) for plugin, share in shares.items()}
+            for place, node in enumerate(nodes.tolist())
+        },
+        room={name: inquiry.making_room_on(name, said) for name in names} if nominated else {},
+        refused=_refused(diagnosis),
+    )
+
+
+def _shares(inquiry: _Inquiry, nodes: Indices, said: Said) -> dict[str, Scores]:
+    shares = dict(scores_by_plugin(inquiry.profile, inquiry.pod, inquiry.found, nodes))
+    added = said.scores()
+    if added is not None:
+        names = inquiry.found.snapshot.nodes.names
+        shares[EXTENDER] = np.array([added.get(names[node], 0) for node in nodes.tolist()], dtype=np.int64)
+    return shares
 
 
 def _best(count: int, shares: dict[str, Any]) -> tuple[set[int], frozenset[str]]:
@@ -207,7 +246,7 @@ def _best(count: int, shares: dict[str, Any]) -> tuple[set[int], frozenset[str]]
     return best, frozenset(plugin for plugin, share in shares.items() if highest(total - share) != best)
 
 
-def _message(decision: Decision | Asked) -> str:
+def _message(decision: Decision) -> str:
     match decision:
         case Refused():
             return refusal(decision)
@@ -217,7 +256,7 @@ def _message(decision: Decision | Asked) -> str:
             return ""
 
 
-def _consequences(decision: Decision | Asked) -> tuple[str, frozenset[str]]:
+def _consequences(decision: Decision) -> tuple[str, frozenset[str]]:
     """The node to be made free, and victims by name."""
     if not isinstance(decision, Refused):
         return "", frozenset()
@@ -235,9 +274,7 @@ def _refused(diagnosis: Diagnosis) -> dict[str, list[str]]:
     }
 
 
-def _profiles() -> tuple[Profile, ...]:
-    wire, mistakes = parse_section(CONFIGURATION, KubeSchedulerConfiguration, "")
-    assert wire is not None, mistakes
+def _profiles(wire: KubeSchedulerConfiguration) -> tuple[Profile, ...]:
     known, _ = registry(())
     profiles, wrong = profiles_of(wire, known)
     assert not wrong, wrong

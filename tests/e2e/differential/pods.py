@@ -9,6 +9,7 @@ from typing import Any
 from tests.e2e.differential.api import Object
 from tests.e2e.differential.configuration import GPU, IGNORED, SCHEDULERS
 from tests.e2e.differential.drawing import HOSTNAME, IMAGES, KEYS, ZONE, Draw
+from tests.e2e.differential.extenders import ASKED, BREAKING, JUDGE, SURVEYOR, TASTER
 from tests.e2e.differential.objects import NAMESPACES
 from tests.e2e.differential.volumes import draw_volumes
 
@@ -32,6 +33,8 @@ class Theme(Enum):
     GATES = "gates"
     PRIORITY = "priority"
     VOLUMES = "volumes"
+    ASKING = "asking"
+    """Extenders."""
     IN_PLACE = "in place"
     """Pods that others meet on nodes."""
     PROMISED = "promised"
@@ -40,29 +43,42 @@ class Theme(Enum):
 
 _OFTEN = {
     Theme.PLAIN: 1,
-    Theme.UNEVEN: 12,
+    Theme.UNEVEN: 24,
     Theme.ROOM: 2,
     Theme.TAINTS: 2,
     Theme.NODES: 2,
     Theme.PREFERENCES: 4,
     Theme.NAMES: 2,
-    Theme.PORTS: 5,
+    Theme.PORTS: 4,
     Theme.SPREAD: 9,
     Theme.DEFAULT_SPREAD: 3,
-    Theme.NEIGHBOURS: 5,
+    Theme.NEIGHBOURS: 4,
     Theme.IMAGES: 1,
     Theme.FEATURES: 7,
     Theme.GATES: 2,
-    Theme.PRIORITY: 5,
-    Theme.VOLUMES: 15,  # four plugins share them
+    Theme.PRIORITY: 9,
+    Theme.VOLUMES: 22,  # four plugins share them
+    Theme.ASKING: 20,
 }
 INCOMING = tuple(theme for theme, often in _OFTEN.items() for _ in range(often))
-_CLAIMING = {Theme.VOLUMES: 1.0, Theme.IN_PLACE: 0.35, Theme.PROMISED: 0.0}
+_CLAIMING = {Theme.VOLUMES: 1.0, Theme.PRIORITY: 0.2, Theme.IN_PLACE: 0.35, Theme.PROMISED: 0.0}
 """How many have volumes."""
 
-_EASY = (Theme.UNEVEN, Theme.PREFERENCES, Theme.FEATURES, Theme.VOLUMES, Theme.SPREAD, Theme.DEFAULT_SPREAD)
+_LONG_S = 3600
+"""Longer than any test."""
+_PRIORITIES = {Theme.PRIORITY: (50, 100, 1000), Theme.VOLUMES: (0, 10, 1000)}
+
+_EASY = (
+    Theme.UNEVEN,
+    Theme.PREFERENCES,
+    Theme.FEATURES,
+    Theme.VOLUMES,
+    Theme.SPREAD,
+    Theme.DEFAULT_SPREAD,
+    Theme.ASKING,
+)
 """Most of these tolerate everything and ask for little, so that it is their theme that decides."""
-_NARROW = (Theme.PORTS, Theme.SPREAD, Theme.NEIGHBOURS, Theme.FEATURES, Theme.VOLUMES)
+_NARROW = (Theme.PORTS, Theme.SPREAD, Theme.NEIGHBOURS, Theme.FEATURES, Theme.VOLUMES, Theme.ASKING)
 """Some of these look at few nodes only, or one of all nodes would do nearly always."""
 
 Claims = Sequence[tuple[str, str]]
@@ -76,7 +92,7 @@ def draw_pod(draw: Draw, name: str, theme: Theme, claims: Claims = ()) -> Object
     )
     spec: Object = {
         "schedulerName": scheduler,
-        "terminationGracePeriodSeconds": 0,
+        "terminationGracePeriodSeconds": draw.one((0, _LONG_S)),
         "containers": [_container(draw, f"main-{number}", theme) for number in range(draw.one((1, 1, 2)))],
     }
     if draw.chance(0.25):
@@ -84,17 +100,18 @@ def draw_pod(draw: Draw, name: str, theme: Theme, claims: Claims = ()) -> Object
     spec |= draw.maybe(0.1, "overhead", lambda: _amounts(draw, {"cpu": ("50m",), "memory": ("1Mi",)}, 0.8))
     if draw.chance(0.12):
         _as_a_whole(draw, spec)
-    spec["priority"] = draw.one((0, 0, 10, 100)) if theme is not Theme.PRIORITY else draw.one((50, 100, 1000))
+    spec["priority"] = draw.one(_PRIORITIES.get(theme, (0, 0, 10, 100)))
     spec |= draw.maybe(0.05, "preemptionPolicy", lambda: "Never")
     _about_nodes(draw, spec, theme)
     _about_pods(draw, spec, theme)
     _about_the_host(draw, spec, theme)
+    if draw.chance({Theme.ASKING: 1.0, Theme.PRIORITY: 0.5}.get(theme, 0.0)):
+        _ask_for_extenders(draw, spec)
     namespace = draw.one((*NAMESPACES, *NAMESPACES[:1] * 3))
     if claims and draw.chance(_CLAIMING.get(theme, 0.02)):
         namespace, _ = draw.one(claims)
         volumes = draw_volumes(draw, [claim for where, claim in claims if where == namespace])
         spec["volumes"] = volumes
-        spec["preemptionPolicy"] = "Never"  # a pod that waits for its victims cannot be told from one for its volumes
     if theme is Theme.GATES:
         spec["schedulingGates"] = [{"name": f"example.com/gate-{number}"} for number in range(draw.number(1, 2))]
     labels = draw.labels() | ({"app": "a"} if theme is Theme.SPREAD else {})
@@ -156,6 +173,19 @@ def _container(draw: Draw, name: str, theme: Theme) -> Object:
     if ports:
         container["ports"] = ports
     return container
+
+
+def _ask_for_extenders(draw: Draw, spec: Object) -> None:
+    """By what one of its containers wants. No room is made for pods of those who might refuse it then."""
+    asked = draw.some((JUDGE, JUDGE, TASTER, TASTER, *ASKED), 1, 2)
+    container = draw.one(spec["containers"])
+    resources = container.setdefault("resources", {})
+    requests = resources.setdefault("requests", {"cpu": "100m"})
+    limits = resources.setdefault("limits", {})
+    for resource in asked:
+        requests[resource] = limits[resource] = "1"
+    if SURVEYOR in asked or BREAKING in asked:
+        spec["preemptionPolicy"] = "Never"
 
 
 def _init_container(draw: Draw, name: str, theme: Theme) -> Object:

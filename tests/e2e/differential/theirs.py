@@ -18,27 +18,31 @@ from typing import Any
 
 from tests.controlplane.plane import ControlPlane, Options
 from tests.e2e.differential.api import Api, Object, Refused
-from tests.e2e.differential.configuration import CONFIGURATION
+from tests.e2e.differential.configuration import configuration
+from tests.e2e.differential.extenders import ExtenderServer
 from tests.e2e.differential.objects import KINDS, NAMESPACES, NODES, OTHERS, PODS, Cluster, Kind, as_made, key_of
 from tests.e2e.differential.volumes import given_to, provisioned
 from tests.waiting import eventually
 
 SCHEDULER = "kube-scheduler"
 
-OPTIONS = Options(
-    scheduler=True,
-    scheduler_configuration=CONFIGURATION,
-    flags={
-        # Batching takes nodes over from one pod to the next without looking at the others.
-        SCHEDULER: ("--feature-gates=OpportunisticBatching=false",),
-        "kube-apiserver": (
-            # Nodes stay as they are made, pods may have any priority, and claims can be deleted with no controller.
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority,RuntimeClass,StorageObjectInUseProtection",
-            "--feature-gates=UserNamespacesHostNetworkSupport=true",
-            "--delete-collection-workers=8",
-        ),
-    },
-)
+
+def options(extenders: ExtenderServer) -> Options:
+    """Of a control plane whose scheduler asks these."""
+    return Options(
+        scheduler=True,
+        scheduler_configuration=configuration(extenders.url),
+        flags={
+            # Batching takes nodes over from one pod to the next without looking at the others.
+            SCHEDULER: ("--feature-gates=OpportunisticBatching=false",),
+            "kube-apiserver": (
+                # Nodes stay as they are made, pods may have any priority, and claims can be deleted with no controller.
+                "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority,RuntimeClass,StorageObjectInUseProtection",
+                "--feature-gates=UserNamespacesHostNetworkSupport=true",
+                "--delete-collection-workers=8",
+            ),
+        },
+    )
 
 
 _VOLUMES = next(kind for kind in OTHERS if kind.plural == "persistentvolumes")
@@ -87,7 +91,9 @@ class Theirs:
 class KubeScheduler:
     """A control plane with the real scheduler, taken from one cluster to the next."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, extenders: ExtenderServer) -> None:
+        """`extenders`: those of the plane's `options`."""
+        self.extenders = extenders
         self._plane = plane
         self._api = Api(plane)
         self._watch: Iterator[tuple[str, Object]] = iter(())

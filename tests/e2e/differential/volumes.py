@@ -34,7 +34,9 @@ def draw_storage(draw: Draw, nodes: list[Object]) -> Cluster:
     ]
     for namespace in NAMESPACES[:2]:
         for number in range(draw.number(2, 8)):
-            claim = _claim(draw, f"claim-{number}", namespace, climate)
+            # kube-scheduler takes away pods of other namespaces that use a claim of the same name
+            # (plugins/volumerestrictions/volume_restrictions.go conflictingPVCRefCountForPod)
+            claim = _claim(draw, f"{namespace}-claim-{number}", namespace, climate)
             if draw.chance(0.65 if climate is Climate.ANYTHING else 0.9):
                 name = f"{namespace}-{number}"
                 claim["spec"]["volumeName"] = name
@@ -72,7 +74,7 @@ def draw_volumes(draw: Draw, claims: list[str]) -> list[Object]:
         {"name": f"claim-{number}", "persistentVolumeClaim": {"claimName": claim}}
         for number, claim in enumerate(wanted)
     ]
-    if draw.chance(0.2):
+    if draw.chance(0.35):
         found = found[:1] if draw.chance(0.3) else []
         found.append({"name": "disk", **_disk(draw)})
     if draw.chance(0.04):
