@@ -11,7 +11,7 @@ from situate.framework.engine import Engine
 from situate.framework.messages import no_node
 from situate.framework.nominations import Nominations
 from situate.framework.profile import Profile, profile_of
-from situate.framework.shortcuts import Shortcuts
+from situate.framework.shortcuts import NO_SHORTCUTS, Shortcuts
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint
 from situate.objects.pods import (
@@ -243,11 +243,24 @@ def test_placing_a_run_at_once_changes_no_placement() -> None:
     lengths = []
     outcomes = []
     for seed in range(60):
-        plain, alone = run_story(seed, Shortcuts(classes=False, batches=False), 1)
-        at_once, longest = run_story(seed, Shortcuts(), 1000)
+        plain, alone = run_story(seed, NO_SHORTCUTS, 1)
+        at_once, longest = run_story(seed, Shortcuts(stretches=False), 1000)
         assert at_once == plain, f"seed {seed}"
         assert alone == 0
         lengths.append(longest)
         outcomes += [outcome for _, outcome in plain]
     assert sum(length >= 10 for length in lengths) > 10
     assert 0.1 < outcomes.count("Refused") / len(outcomes) < 0.9
+
+
+def test_placing_different_pods_in_one_go_changes_no_placement() -> None:
+    """The pods of the story differ, or come in runs; some concern others, and some find no node."""
+    lengths = []
+    for seed in range(60):
+        plain, _ = run_story(seed, NO_SHORTCUTS, 1)
+        in_one_go, longest = run_story(seed, Shortcuts(batches=False), 1000)
+        assert in_one_go == plain, f"seed {seed}"
+        everything, _ = run_story(seed, Shortcuts(), 1000)
+        assert everything == plain, f"seed {seed}"
+        lengths.append(longest)
+    assert sum(length >= 10 for length in lengths) > 10

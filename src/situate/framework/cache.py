@@ -134,6 +134,14 @@ class Cache:
         homes = map(names.__getitem__, nodes.tolist())
         self._pods.update(zip([info.uid for info in infos], map(CachedPod, infos, homes, repeat(True)), strict=True))
 
+    def assume_at(self, info: PodInfo, node: int) -> Snapshot:
+        """`assume` on the node at this index of the newest snapshot; the newest one then."""
+        if info.uid in self._pods:
+            raise ValueError(f"pod {info} is in place already, on node {self._pods[info.uid].node}")
+        self._pods[info.uid] = CachedPod(info, self._snapshot.nodes.names[node], assumed=True)
+        self._snapshot = self._snapshot.assume(info, node)
+        return self._snapshot
+
     def forget(self, uid: str) -> CachedPod | None:
         """Its binding has failed; None if it is not assumed: a confirmed pod stays."""
         known = self._pods.get(uid)

@@ -115,6 +115,17 @@ class Chooser:
                 return choice
         return self._choose_plainly(pod, snapshot, nominations, tie)
 
+    def concerns_others(self, pod: PodInfo, snapshot: Snapshot) -> bool:
+        """Whether more than the pod's class may have a say, or there are no classes."""
+        if self._classes is None or pod.pod.spec.node_name:
+            return True
+        return self._beyond(pod).concern(pod, snapshot)
+
+    def choose_at_once(self, pod: PodInfo, snapshot: Snapshot, tie: Tie) -> int | None:
+        """The node of a pod that concerns no others, while nothing is nominated; None where `choose` knows more."""
+        known = None if self._classes is None else self._classes.of(pod, snapshot)
+        return tie(known.total) if known is not None and known.count else None
+
     def choose_run(self, pod: PodInfo, snapshot: Snapshot, count: int) -> Indices:
         """The nodes of the next pods like this one, in their order, as if they were chosen one after the other.
 

@@ -11,7 +11,7 @@ The answers are those of the plain path in `situate.framework.cycle`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -105,8 +105,8 @@ class PodClass:
         self,
         snapshot: Snapshot,
         standing: Standing,
-        filters: tuple[_LoadFilter, ...],
-        scores: tuple[_LoadScore, ...],
+        filters: Sequence[_LoadFilter],
+        scores: Sequence[_LoadScore],
         load_states: dict[str, Any],
     ) -> None:
         self.table: NodeTable = snapshot.nodes
@@ -249,11 +249,11 @@ class Classes:
         if standing is None:
             return None
         template, nodes = pod.template, snapshot.nodes
-        filters = tuple(
+        filters: list[_LoadFilter] = [
             (plugin, self._filter_gauge(plugin, template, nodes))
             for plugin in self._filters
             if plugin.name not in standing.unfiltered
-        )
+        ]
         scores: list[_LoadScore] = []
         states: dict[str, Any] = {}
         for weighted in self._scores:
@@ -262,7 +262,7 @@ class Classes:
                 continue
             if gauge is not NO_SAY:
                 scores.append((weighted, gauge))
-        known = PodClass(snapshot, standing, filters, tuple(scores), states)
+        known = PodClass(snapshot, standing, filters, scores, states)
         self._look_at_all(known, pod, snapshot)
         return known
 

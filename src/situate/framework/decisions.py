@@ -34,7 +34,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedRun:
-    """Equal pods that were placed at once; `Placed` for each, without the objects."""
+    """Pods that were placed at once; `Placed` for each, without the objects."""
 
     pods: Sequence[WaitingPod]
     nodes: Indices

@@ -56,6 +56,14 @@ PREEMPTION: Final = "DefaultPreemption"
 """In whose name a pod waits until what makes room for it has been sent (upstream's asynchronous preemption)."""
 
 
+_RUN: Final = 3
+"""Equal pods in a row that are worth being placed as a run,"""
+_NODES_PER_POD: Final = 4096
+"""and one more for each so many nodes, since a run looks at all of them afresh."""
+_STRETCH: Final = 64
+"""Pods of one stretch at most: what comes meanwhile has to wait for it."""
+
+
 class Engine:
     """Mutable, of one scheduler. Times are seconds of whatever clock the driver has."""
 
@@ -87,6 +95,9 @@ class Engine:
         }
         self._random = None if seed is None else np.random.default_rng(seed)
         self._batches = shortcuts.classes and shortcuts.batches and seed is None
+        self._stretches = shortcuts.classes and shortcuts.stretches
+        self._reserves = {name: _reserving(profile) for name, profile in self.profiles.items()}
+        """Of the profiles in which a pod may need no more than a node: what tells whether it does."""
         self._extenders = in_turn(extenders)
         self._open: _Open | None = None
 
@@ -281,10 +292,13 @@ class Engine:
         first = self.queue.pop()
         if first is None:
             return []
-        if not self._batches or most < 2 or self._interested(first.info):
+        if most < 2 or (self._extenders and self._interested(first.info)):
             decision = self._settle(first, now)
             return [] if decision is None else [decision]
-        run = [first, *self.queue.pop_like(first, most - 1, _equal)]
+        run = [first, *self.queue.pop_like(first, most - 1, _equal)] if self._batches else [first]
+        least = _RUN + self.cache.snapshot().count // _NODES_PER_POD
+        if self._stretches and len(run) < least and self._is_simple(first):
+            return self._place_stretch(run, min(most, _STRETCH), least, now)
         decisions: list[Decision | PlacedRun | Asked] = []
         at = 0
         together = True
@@ -302,6 +316,68 @@ class Engine:
                 decisions.append(decision)
             at += 1
         return decisions
+
+    def _place_stretch(
+        self, run: list[WaitingPod], most: int, least: int, now: float
+    ) -> list[Decision | PlacedRun | Asked]:
+        """Simple pods in turn, as long as each finds a node: `run`, and those behind it up to a run of `least`.
+
+        Each is chosen for, and counted, as in a cycle of its own. All that is saved is what a cycle does for pods that
+        are not simple, so nothing else can come of it. The first that finds no node, or whose plugins fail, has its own
+        cycle, which tells; and those behind it are back in the queue then, since something may come of that.
+        """
+        name = run[0].info.template.scheduler_name
+        last, equal = run[-1], 0
+
+        def simple(_: WaitingPod, other: WaitingPod) -> bool:
+            nonlocal last, equal
+            equal = equal + 1 if self._batches and _equal(last, other) else 0
+            last = other
+            return equal + 1 < least and other.info.template.scheduler_name == name and self._is_simple(other)
+
+        run += self.queue.pop_like(run[0], most - len(run), simple)
+        chooser, snapshot = self._choosers[name], self.cache.snapshot()
+        nodes: list[int] = []
+        unplaced = None
+        for waiting in run:
+            try:
+                node = chooser.choose_at_once(waiting.info, snapshot, self._tie)
+            except Exception:
+                node = None  # its own cycle will say so
+            if node is None:
+                unplaced = waiting
+                break
+            snapshot = self.cache.assume_at(waiting.info, node)
+            nodes.append(node)
+            if self._wishes:
+                break  # they are heeded before the next pod's turn comes
+        decisions: list[Decision | PlacedRun | Asked] = []
+        placed = run[: len(nodes)]
+        self.queue.put_first(run[len(nodes) + (unplaced is not None) :])
+        if placed:
+            self.queue.done_run(placed)
+            decisions.append(PlacedRun(placed, np.array(nodes, dtype=np.intp), snapshot.nodes.names))
+        if unplaced is not None:
+            if placed:
+                self.queue.take_off(unplaced)
+            decision = self._settle(unplaced, now)
+            if decision is not None:
+                decisions.append(decision)
+        return decisions
+
+    def _is_simple(self, waiting: WaitingPod) -> bool:
+        """Whether nothing but its class and what is on the nodes matters to the pod, and it holds up nobody."""
+        info = waiting.info
+        if self.nominations or info.terminating or info.nominated:
+            return False
+        name = info.template.scheduler_name
+        reserves = self._reserves[name]
+        if reserves is None or any(concerned(info) for concerned in reserves):
+            return False
+        if self._extenders and self._interested(info):
+            return False
+        snapshot = self.cache.snapshot()
+        return bool(snapshot.count) and not self._choosers[name].concerns_others(info, snapshot)
 
     def _may_run(self, waiting: WaitingPod) -> bool:
         profile = self.profiles[waiting.info.pod.spec.scheduler_name]
@@ -507,6 +583,13 @@ class Engine:
     def snapshot(self) -> Snapshot:
         """The newest one."""
         return self.cache.snapshot()
+
+
+def _reserving(profile: Profile) -> tuple[Callable[[PodInfo], bool], ...] | None:
+    """What tells whether Allot or Reserve have to do with a pod; None if that cannot be told, or Permit has a say."""
+    known = [getattr(plugin, "reserves", None) for plugin in (*profile.allot, *profile.reserve)]
+    told = tuple(each for each in known if each is not None)
+    return None if profile.permit or len(told) < len(known) else told
 
 
 _Open: TypeAlias = tuple[WaitingPod, Steps[tuple[str, Choice] | Unplaced]]

@@ -14,9 +14,11 @@ class Shortcuts:
     """Keep what is known per class of equal pods, and ask again only about nodes that changed."""
     batches: bool = True
     """Place a run of equal pods at once; needs `classes`, and ties that go to the first node."""
+    stretches: bool = True
+    """Decide in one go about pods to which nothing matters but labels and amounts of nodes; needs `classes`."""
     gauges: bool = True
     """Read what amounts on a node say off columns that follow the pods; needs `classes`."""
 
 
-NO_SHORTCUTS: Final = Shortcuts(classes=False, batches=False, gauges=False)
+NO_SHORTCUTS: Final = Shortcuts(classes=False, batches=False, stretches=False, gauges=False)
 """The plain path: every plugin is asked about every node for every pod."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -366,9 +367,8 @@ class _Version:
         return ledger
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """Pods that come to (+1) or leave (-1) the rows beside them."""
+class _Step(msgspec.Struct, frozen=True, gc=False):
+    """Pods that come to (+1) or leave (-1) the rows beside them; made for every placement."""
 
     infos: tuple[PodInfo, ...]
     rows: Sequence[int] | Indices
@@ -448,24 +448,27 @@ class _Ledger:
             self.placed.add(info, row)
         else:
             self.placed.remove(info.uid)
+        requested, scored_columns, request = self.requested, self.scored, template.request
         for column, amount in template.columns:
-            if column >= len(self.requested):
+            if column >= len(requested):
                 self._grow(column + 1)
-            self.requested[column, row] += sign * amount
-        self.scored[0, row] += sign * template.request.scored_cpu
-        self.scored[1, row] += sign * template.request.scored_memory
+                requested = self.requested
+            requested[column, row] = requested.item(column, row) + sign * amount  # half the time of `+=`
+        scored_columns[0, row] = scored_columns.item(0, row) + sign * request.scored_cpu
+        scored_columns[1, row] = scored_columns.item(1, row) + sign * request.scored_memory
         for (columns, scored), values in self.floats.items():
             for place, column in enumerate(columns):
                 if scored and column < SCORED:
                     values[place, row] = self.scored[column, row]
                 elif column < len(self.requested):
                     values[place, row] = self.requested[column, row]
-        self.pod_count[row] += sign
+        self.pod_count[row] = self.pod_count.item(row) + sign
         for port in template.host_ports:
             self._count_port(port, row, sign)
         if info.volumes:
             self.volumes.move(info, row, sign)
-        self.live_terms.move(template, sign)
+        if template.has_terms:
+            self.live_terms.move(template, sign)
         self.tallies.move(info, row, sign)
         self.holdings.move(info, row, sign)
         self.changed.append(row)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ class ActiveQueue:
         self._lanes: list[deque[tuple[Any, int, WaitingPod]]] = []
         self._heap: list[tuple[Any, int, WaitingPod]] = []
         self._arrivals = count()
+        self._returns = count(1)
+        """Before all arrivals, the last one first."""
         self._size = 0
 
     def __len__(self) -> int:
@@ -79,6 +81,15 @@ class ActiveQueue:
                 source.popleft()
         self._size -= len(found)
         return found
+
+    def put_first(self, pods: Sequence[WaitingPod]) -> None:
+        """Pods from `pop_like` that have not had their turn: they are the next ones, in this order."""
+        for pod in pods:
+            pod.place = Place.ACTIVE
+        self._size += len(pods)
+        if not self._lanes:
+            self._lanes.append(deque())
+        self._lanes[0].extendleft((pod.key, -next(self._returns), pod) for pod in reversed(pods))
 
     def remove(self, pod: WaitingPod) -> None:
         """The pod is not here any more; its entry is dropped when its turn comes."""

@@ -138,6 +138,10 @@ class SchedulingQueue:
         """
         return self._active.pop_like(first, most, alike)
 
+    def put_first(self, pods: Sequence[WaitingPod]) -> None:
+        """Pods from `pop_like` whose cycle has not begun are the next ones again."""
+        self._active.put_first(pods)
+
     def take_off(self, pod: WaitingPod) -> None:
         """The cycle of a pod from `pop_like` begins."""
         pod.place = Place.IN_FLIGHT
