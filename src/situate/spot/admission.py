@@ -14,7 +14,7 @@ from typing import Final
 
 from situate.objects.label_selectors import NOTHING, Selector
 from situate.spot.classify import Classified, Demand, ReplicaSetView, StaleView, Why, classify
-from situate.spot.constraints import Json, mapping, pinned
+from situate.spot.constraints import Json, listed, mapping, pinned
 from situate.spot.ledger import Ledger, Reservation
 from situate.spot.model import CLASS, DECISION, GATE, MIRROR, SPREAD_POOLS, Capacity, Owner, PodFacts
 from situate.spot.observed import NO_MEMORY, Cluster, Memory, target_of
@@ -198,8 +198,8 @@ def _chain(request: PodRequest, controller: Controller, view: View) -> _Chain | 
 def _gated(pod: Json, owner: Owner) -> Answer:
     """Strict mode: the pod waits for the leader, which classes it when its name and uid are known (P7)."""
     spec = mapping(pod.get("spec"))
-    gates = spec.get("schedulingGates")
-    if any(mapping(gate).get("name") == GATE for gate in gates or ()):
+    gates = listed(spec.get("schedulingGates"))
+    if any(mapping(gate).get("name") == GATE for gate in gates):
         return Answer("gated", owner=owner.uid, gated=True)
     path, value = ("/spec/schedulingGates/-", {"name": GATE}) if gates else ("/spec/schedulingGates", [{"name": GATE}])
     return Answer("gated", operations=({"op": "add", "path": path, "value": value},), owner=owner.uid, gated=True)

@@ -58,6 +58,11 @@ def mapping(value: object) -> Json:
     return value if isinstance(value, Mapping) else {}
 
 
+def listed(value: object) -> list[Any]:
+    """The value if it is a list; else an empty one."""
+    return value if isinstance(value, list) else []
+
+
 def _refusing(spec: Json, table: Sequence[Signal], capacity: Capacity) -> str:
     """The field that rules this capacity out; empty if none does."""
     selector = [
@@ -81,8 +86,7 @@ def not_empty(term: object) -> bool:
 
 def expressions(term: object) -> Iterator[NodeSelectorRequirement]:
     """What a term says of labels."""
-    found = mapping(term).get("matchExpressions")
-    for wire in found if isinstance(found, list) else ():
+    for wire in listed(mapping(term).get("matchExpressions")):
         try:
             yield msgspec.convert(wire, NodeSelectorRequirement)
         except msgspec.ValidationError:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.objects.pods import NodeSelectorRequirement, Toleration
-from situate.spot.constraints import PREFERRED, REQUIRED, Json, mapping, not_empty
+from situate.spot.constraints import PREFERRED, REQUIRED, Json, listed, mapping, not_empty
 from situate.spot.model import CLASS, DECISION, DELETION_COST, HOSTNAME, Capacity
 
 Operation = Mapping[str, Any]
@@ -92,7 +92,7 @@ def _required(spec: Json, requirement: NodeSelectorRequirement) -> list[Operatio
     node_affinity = mapping(affinity).get("nodeAffinity")
     required = mapping(node_affinity).get(REQUIRED)
     terms = mapping(required).get("nodeSelectorTerms")
-    if not terms:
+    if terms is None:
         value: Any = {"nodeSelectorTerms": [{"matchExpressions": [wire]}]}
         if not mapping(node_affinity):
             value = {REQUIRED: value}
@@ -101,9 +101,9 @@ def _required(spec: Json, requirement: NodeSelectorRequirement) -> list[Operatio
             return [{"op": "add", "path": "/spec/affinity/nodeAffinity", "value": value}]
         return [{"op": "add", "path": base, "value": value}]
     operations: list[Operation] = []
-    for number, term in enumerate(terms):
-        present = mapping(term).get("matchExpressions")
-        if not not_empty(term) or wire in (present or ()):
+    for number, term in enumerate(listed(terms)):
+        present = listed(mapping(term).get("matchExpressions"))
+        if not not_empty(term) or wire in present:
             continue
         path = f"{base}/nodeSelectorTerms/{number}/matchExpressions"
         if present:
@@ -129,8 +129,8 @@ def _wish(weight: int, requirement: NodeSelectorRequirement) -> dict[str, Any]:
 def _preferred(spec: Json, wishes: Sequence[dict[str, Any]]) -> list[Operation]:
     affinity = spec.get("affinity")
     node_affinity = mapping(affinity).get("nodeAffinity")
-    present = mapping(node_affinity).get(PREFERRED)
-    new = [wish for wish in wishes if not _already_wished(wish, present or ())]
+    present = listed(mapping(node_affinity).get(PREFERRED))
+    new = [wish for wish in wishes if not _already_wished(wish, present)]
     if not new:
         return []
     path = f"/spec/affinity/nodeAffinity/{PREFERRED}"
@@ -154,8 +154,8 @@ def _already_wished(wish: Mapping[str, Any], present: Iterable[Any]) -> bool:
             return True
         if expression["operator"] != "NotIn" or mapping(other).get("weight") != wish["weight"]:
             continue
-        theirs = mapping(mapping(other).get("preference")).get("matchExpressions")
-        if isinstance(theirs, list) and len(theirs) == 1:
+        theirs = listed(mapping(mapping(other).get("preference")).get("matchExpressions"))
+        if len(theirs) == 1:
             (their,) = map(mapping, theirs)
             if (their.get("key"), their.get("operator")) == (expression["key"], "NotIn"):
                 return True
@@ -163,12 +163,11 @@ def _already_wished(wish: Mapping[str, Any], present: Iterable[Any]) -> bool:
 
 
 def _tolerations(spec: Json, wanted: Iterable[Toleration]) -> list[Operation]:
-    present = spec.get("tolerations")
-    listed = [mapping(each) for each in present] if isinstance(present, list) else []
-    new = [_wire(each) for each in wanted if not any(_tolerates(other, each) for other in listed)]
+    present = [mapping(each) for each in listed(spec.get("tolerations"))]
+    new = [_wire(each) for each in wanted if not any(_tolerates(other, each) for other in present)]
     if not new:
         return []
-    if listed:
+    if present:
         return [{"op": "add", "path": "/spec/tolerations/-", "value": each} for each in new]
     return [{"op": "add", "path": "/spec/tolerations", "value": new}]
 
@@ -220,5 +219,5 @@ def _escaped(key: str) -> str:
 
 
 def _wire(value: NodeSelectorRequirement | Toleration) -> dict[str, Any]:
-    wire: dict[str, Any] = msgspec.to_builtins(value)
+    wire: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))  # lists, as the object comes back
     return wire

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from situate.objects.label_selectors import valid_label_key, valid_label_value
-from situate.spot.constraints import PREFERRED, Json, expressions, mapping, not_empty, required_terms
+from situate.spot.constraints import PREFERRED, Json, expressions, listed, mapping, not_empty, required_terms
 from situate.spot.patch import Operation
 
 MOST_ANNOTATION_BYTES: Final = 256 * 1024
@@ -44,10 +44,10 @@ def faults(before: Json, after: Json) -> Iterator[str]:
     before_spec, after_spec = mapping(before.get("spec")), mapping(after.get("spec"))
     yield from _changed_elsewhere(before_spec, after_spec)
     for number, term in enumerate(required_terms(after_spec) or ()):
-        if not_empty(term) and len(list(expressions(term))) != len(mapping(term).get("matchExpressions") or ()):
+        if not_empty(term) and len(list(expressions(term))) != len(listed(mapping(term).get("matchExpressions"))):
             yield f"spec.affinity.nodeAffinity: required term {number} cannot be read"
-    preferred = mapping(mapping(after_spec.get("affinity")).get("nodeAffinity")).get(PREFERRED) or ()
-    for number, wish in enumerate(preferred):
+    preferred = mapping(mapping(after_spec.get("affinity")).get("nodeAffinity")).get(PREFERRED)
+    for number, wish in enumerate(listed(preferred)):
         weight = mapping(wish).get("weight")
         if not isinstance(weight, int) or not 1 <= weight <= 100:
             yield f"spec.affinity.nodeAffinity.{PREFERRED}[{number}].weight: found {weight!r}, allowed: 1 to 100"
@@ -61,18 +61,19 @@ def _changed_elsewhere(before: Json, after: Json) -> Iterator[str]:
 
 def _add(document: Any, operation: Operation) -> None:
     path = str(operation["path"])
+    value = copy.deepcopy(operation["value"])
     *steps, last = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
     holder = document
     for step in steps:
         holder = _below(holder, step, path)
     if isinstance(holder, list):
         if last == "-":
-            holder.append(operation["value"])
+            holder.append(value)
             return
         index = _index(last, len(holder) + 1, path)
-        holder.insert(index, operation["value"])
+        holder.insert(index, value)
     elif isinstance(holder, dict):
-        holder[last] = operation["value"]
+        holder[last] = value
     else:
         raise DoesNotApply(f"{path}: there is no object or list to add to")
 
