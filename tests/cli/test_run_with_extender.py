@@ -3,71 +3,24 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.extending import WANTED, Extending, serving
 from tests.cli.processes import KUBECTL, call, process
 from tests.controlplane.process import Process
 from tests.waiting import WITHIN_S, eventually
 
 pytestmark = pytest.mark.xdist_group("cli-extender")  # one server for all of them
 
-WANTED = "node-2"
-
-
-class Extending:
-    """An extender that likes one node best; `answers` says otherwise. What it was asked last is kept by verb."""
-
-    def __init__(self) -> None:
-        self.refusing = False
-        self.broken = False
-        self.asked: dict[str, Any] = {}
-
-    def answer(self, verb: str, arguments: Any) -> tuple[int, Any]:
-        self.asked[verb] = arguments
-        if self.broken:
-            return 500, "out of order"
-        names = [node["metadata"]["name"] for node in arguments["Nodes"]["items"]]
-        if verb == "prioritize":
-            return 200, [{"Host": name, "Score": 10 * (name == WANTED)} for name in names]
-        if self.refusing:
-            return 200, {"FailedNodes": dict.fromkeys(names, "no licence")}
-        return 200, {"Nodes": arguments["Nodes"]}
-
 
 @pytest.fixture(scope="module")
 def extender() -> Iterator[tuple[Extending, str]]:
-    extending = Extending()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            arguments = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, said = extending.answer(self.path.rpartition("/")[2], arguments)
-            body = json.dumps(said).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield extending, f"http://127.0.0.1:{server.server_port}/scheduler"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving() as found:
+        yield found
 
 
 class Cluster:

@@ -6,7 +6,9 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from situate.framework.configuration import Extender
 from situate.framework.engine import Engine
+from situate.framework.extenders import Filtered, NoReply, Reply, read_only
 from situate.objects.events import ObjectReference
 from situate.objects.meta import Condition
 from situate.objects.nodes import Taint
@@ -21,7 +23,7 @@ from situate.objects.pods import (
     PreferredSchedulingTerm,
 )
 from situate.scheduler.intake import Intake
-from situate.scheduler.shadow import FIRST_SIGHT_S, OVERTAKES_S, STANDS_S, Decided, Shadow, summary
+from situate.scheduler.shadow import FIRST_SIGHT_S, OVERTAKES_S, STANDS_S, Consultation, Decided, Shadow, summary
 from situate.scheduler.shadowing import ShadowReporter
 from situate.scheduler.watched import Stores
 from tests.framework.clusters import a_node, a_pod, default_profile
@@ -228,3 +230,56 @@ def test_metrics_count_and_events_are_written_where_they_are_wanted(wanted: bool
     labels = {"profile": "default-scheduler", "result": "other node"}
     assert registry.get_sample_value("situate_scheduler_shadow_decisions_total", labels) == 1
     assert events == (["ChosenDifferently"] if wanted else [])
+
+
+ONE = Extender("http://one.example", filter_verb="filter")
+
+
+@dataclass
+class BesideExtended(Beside):
+    """Where an extender has a say, who answers when the test says so."""
+
+    asked: list[Consultation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.engine = Engine([default_profile()], extenders=read_only([ONE]))
+        self.shadow = Shadow(lambda: self.engine, self.told.append, lambda: self.now, self.asked.append)
+        self.stores.pods.on_change(self.shadow.changed)
+        Intake(self.stores, Complaints(), lambda: self.now).begin(self.engine, lambda: None)
+
+    def answer(self, reply: Reply) -> None:
+        consultation = self.asked.pop(0)
+        self.shadow.answered(consultation, [reply for _ in consultation.questions])
+
+
+def test_extenders_are_asked_on_the_cluster_of_the_decision() -> None:
+    beside = BesideExtended()
+    beside.nodes("a", "b")
+    beside.bind(beside.waits(a_pod("web", "1")), "a")
+    beside.nodes("c")
+    assert beside.told == []
+    ((question,),) = (each.questions for each in beside.asked)
+    assert getattr(question, "nodes", ()) == ("a", "b")
+    beside.answer(Filtered(("a",), {"b": "no licence"}, {}))
+    assert beside.results == [("default/web", "same", "")]
+
+
+def test_a_node_that_an_extender_refuses_is_told() -> None:
+    beside = BesideExtended()
+    beside.nodes("a", "b")
+    beside.bind(beside.waits(a_pod("web", "1")), "a")
+    for _ in range(2):  # on the cluster of now, and on that of its arrival
+        beside.answer(Filtered(("b",), {"a": "no licence"}, {}))
+    beside.later(OVERTAKES_S)
+    assert beside.results == [("default/web", "impossible here", "a: Extender http://one.example: no licence")]
+
+
+def test_an_extender_that_does_not_answer_is_named() -> None:
+    beside = BesideExtended()
+    beside.nodes("a", "b")
+    beside.bind(beside.waits(a_pod("web", "1")), "a")
+    beside.answer(NoReply("connection refused"))
+    (told,) = beside.told
+    assert told.result == "same"
+    assert told.unanswered == ("extender http://one.example at filter: connection refused",)
+    assert told.why == told.unanswered[0]

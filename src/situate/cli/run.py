@@ -30,6 +30,7 @@ from situate.cli.scheduling import require_setup
 from situate.cli.streams import complain
 from situate.framework.configuration import Extender
 from situate.framework.engine import Engine
+from situate.framework.extenders import read_only
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
@@ -256,8 +257,14 @@ class _Composition:
         """Beside another scheduler: it has no performer, and so nothing that could bind."""
         work = self._client(setup.rate.qps, setup.rate.burst)
         reporter = ShadowReporter(self._metrics.registry, recorder.record if setup.shadow_events else None)
+        extenders = read_only(setup.extenders)
         shadow = ShadowScheduler(
-            lambda: Engine(setup.profiles, setup.queue), work, reporter, reporter.tell, rng=random.Random()
+            lambda: Engine(setup.profiles, setup.queue, extenders=extenders),
+            work,
+            reporter,
+            reporter.tell,
+            rng=random.Random(),
+            ask=self._extending(extenders, work).ask if extenders else None,
         )
         self._health.add_readiness(shadow.name, shadow.not_ready)
         for reflector in shadow.watched.reflectors():

@@ -92,13 +92,18 @@ class LeastChange:
 
 
 def least_change(explanation: Explanation) -> LeastChange:
-    """For a pod that is gated or fits nowhere; nothing for one that has a node. `PluginFailed` if a plugin fails."""
+    """For a pod that is gated or fits nowhere; nothing for one that has a node. `PluginFailed` if a plugin fails.
+
+    Extenders are not asked about changes: a change may bring the pod to a node that they refuse.
+    """
     gated = explanation.gate is not None
     if explanation.node:
         return LeastChange((_opened(explanation),) if gated else ())
     question = explanation.question
     if not question.snapshot.count:
         return LeastChange()
+    if question.extenders and question.feasibility().passes.any():
+        return LeastChange(tuple(_preemption(explanation)))  # extenders alone refuse it, and say not what would do
     # columns of its own: what is worked out for changed nodes is nothing to the engine at work
     explanation = replace(explanation, question=replace(question, snapshot=question.snapshot.branch()))
     changes = tuple(_single(explanation))

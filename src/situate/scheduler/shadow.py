@@ -7,20 +7,22 @@ scheduler decided some time between the two; and a moment later the cluster with
 it counts what it has decided before it writes it, and its writes overtake each other. A refusal (condition
 `PodScheduled`) is compared only once it has stood for a while.
 
-`Shadow` is told by stores and performs nothing; watching is `situate.scheduler.shadowing`.
+`Shadow` is told by stores and performs nothing; watching, and asking extenders, is `situate.scheduler.shadowing`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from situate.framework.comparing import Agreement, Comparison, compare
+from situate.framework import extenders
+from situate.framework.comparing import Agreement, Comparison, compare_steps
 from situate.framework.cycle import PluginFailed
 from situate.framework.engine import Engine
 from situate.framework.explaining import Question
+from situate.framework.extenders import Reply, Steps, noting
 from situate.framework.pods import BadPod, PodKey
 from situate.framework.snapshot import Snapshot
 from situate.objects.pods import Pod
@@ -44,6 +46,8 @@ class Decided:
     comparison: Comparison | None
     """None where a plugin of ours failed."""
     problem: str = ""
+    unanswered: tuple[str, ...] = ()
+    """Extenders that were asked in vain; the comparison is without them."""
 
     @property
     def name(self) -> str:
@@ -59,7 +63,17 @@ class Decided:
 
     @property
     def why(self) -> str:
-        return self.problem if self.comparison is None else self.comparison.why
+        """What is different, and who could not be asked about it."""
+        why = self.problem if self.comparison is None else self.comparison.why
+        return "; ".join(part for part in (why, *self.unanswered) if part)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Consultation:
+    """A comparison that stands still until extenders have answered."""
+
+    steps: Steps[None]
+    questions: tuple[extenders.Question, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +90,11 @@ class _Refused:
     told: bool = False
 
 
+def nobody_to_consult(consultation: Consultation) -> None:
+    """For engines without extenders."""
+    raise AssertionError(f"there is nobody to ask {consultation.questions}")
+
+
 @dataclass(slots=True)
 class Shadow:
     """Mutable. Register `changed` with the store of pods before whatever tells the engine: it is asked beforehand."""
@@ -84,6 +103,8 @@ class Shadow:
     """Which knows what the stores know, and in which nobody schedules; None while not all has been seen."""
     tell: Callable[[Decided], None]
     clock: Callable[[], float]
+    consult: Callable[[Consultation], None] = nobody_to_consult
+    """Has the questions answered, and calls `answered`."""
     counts: dict[str, int] = field(default_factory=dict)
     """By result; every one of them that there can be, once the first decision was seen."""
     _first_seen: dict[str, tuple[float, Snapshot]] = field(default_factory=dict)
@@ -92,6 +113,8 @@ class Shadow:
     """Pods that wait, by uid."""
     _refused: dict[PodKey, _Refused] = field(default_factory=dict)
     _doubtful: deque[_Doubtful] = field(default_factory=deque)
+    _consulting: int = 0
+    """Comparisons that stand still."""
     _bound: deque[tuple[float, Pod]] = field(default_factory=deque)
     """The latest bindings, with the time at which each was seen."""
 
@@ -122,8 +145,8 @@ class Shadow:
         while self._first_seen and now - next(iter(self._first_seen.values()))[0] > FIRST_SIGHT_S:
             del self._first_seen[next(iter(self._first_seen))]
         while self._doubtful and now - self._doubtful[0].decided.at >= OVERTAKES_S:
-            self._count(self._with_overtaken(self._doubtful.popleft()))
-        while self._bound and now - self._bound[0][0] > 2 * OVERTAKES_S and not self._doubtful:
+            self._go_on(self._with_overtaken(self._doubtful.popleft()), None)
+        while self._bound and now - self._bound[0][0] > 2 * OVERTAKES_S and not (self._doubtful or self._consulting):
             self._bound.popleft()
         for (namespace, name), refused in list(self._refused.items()):
             if refused.told or now - refused.since < STANDS_S:
@@ -151,42 +174,68 @@ class Shadow:
         self._known.discard(pod.metadata.uid)
         self._refused.pop((pod.metadata.namespace, pod.metadata.name), None)
 
+    def answered(self, consultation: Consultation, replies: Sequence[Reply]) -> None:
+        """One reply for each question, in their order."""
+        self._consulting -= 1
+        self._go_on(consultation.steps, replies)
+
+    def _go_on(self, steps: Steps[None], replies: Sequence[Reply] | None) -> None:
+        """To the next questions, or to the end."""
+        try:
+            questions = next(steps) if replies is None else steps.send(replies)
+        except StopIteration:
+            return
+        self._consulting += 1
+        self.consult(Consultation(steps, questions))
+
     def _decide(self, engine: Engine, pod: Pod, theirs: str, earlier: Snapshot | None) -> None:
-        comparison, problem, question = None, "", None
+        self._go_on(self._compared(engine, pod, theirs, earlier), None)
+
+    def _compared(self, engine: Engine, pod: Pod, theirs: str, earlier: Snapshot | None) -> Steps[None]:
+        at, comparison, problem, question = self.clock(), None, "", None
+        unanswered: dict[str, None] = {}
         try:
             question = Question.of(engine, pod)
-            comparison = compare(question, theirs)
+            if question.extenders:  # by the time they have answered the engine is further on
+                question = replace(question, snapshot=question.snapshot.branch())
+            comparison = yield from _compare(question, theirs, unanswered)
             if not comparison.agreement.agrees and earlier is not None:
-                before = compare(replace(question, snapshot=earlier), theirs)
+                before = yield from _compare(replace(question, snapshot=earlier), theirs, unanswered)
                 comparison = before if before.agreement.agrees else comparison
         except (BadPod, PluginFailed) as failed:
             problem = str(failed)
-        decided = Decided(self.clock(), pod, comparison, problem)
+        decided = Decided(at, pod, comparison, problem, tuple(unanswered))
         if theirs and question is not None and comparison is not None and not decided.agrees:
             self._doubtful.append(_Doubtful(decided, question))
         else:
             self._count(decided)
 
-    def _with_overtaken(self, doubtful: _Doubtful) -> Decided:
+    def _with_overtaken(self, doubtful: _Doubtful) -> Steps[None]:
         """The decision, on the first cluster with some of the bindings seen since on which both agree."""
         decided, question = doubtful.decided, doubtful.question
         snapshot = question.snapshot
+        unanswered = dict.fromkeys(decided.unanswered)
         later = [pod for at, pod in self._bound if decided.at <= at <= decided.at + OVERTAKES_S]
         for pod in later[:_OVERTAKING]:
             index = snapshot.nodes.index.get(pod.spec.node_name)
             if index is None or pod.metadata.uid == decided.pod.metadata.uid or pod.metadata.uid in snapshot.placed:
                 continue
             snapshot = snapshot.assume(question.reader.read(pod), index)
-            found = compare(replace(question, snapshot=snapshot), decided.pod.spec.node_name)
+            found = yield from _compare(replace(question, snapshot=snapshot), decided.pod.spec.node_name, unanswered)
             if found.agreement.agrees:
-                return replace(decided, comparison=found)
-        return decided
+                decided = replace(decided, comparison=found)
+                break
+        self._count(decided)
 
     def _count(self, decided: Decided) -> None:
         if not self.counts:
             self.counts.update(dict.fromkeys((*(each.value for each in Agreement), "failed"), 0))
         self.counts[decided.result] += 1
         self.tell(decided)
+
+
+def _compare(question: Question, theirs: str, unanswered: dict[str, None]) -> Steps[Comparison]:
+    return (yield from noting(compare_steps(question, theirs), unanswered.setdefault))
 
 
 def summary(counts: Mapping[str, int]) -> str:

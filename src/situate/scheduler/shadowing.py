@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from situate.framework.engine import Engine
+from situate.framework.extenders import Question, Reply
 from situate.kube.client import Client
 from situate.kube.events import NORMAL, reference
 from situate.objects.meta import KubernetesObject
@@ -19,10 +20,15 @@ from situate.objects.pods import Pod
 from situate.objects.resources import PODS, ResourceType
 from situate.scheduler.intake import Complaints, Intake
 from situate.scheduler.reporting import Record
-from situate.scheduler.shadow import Decided, Shadow
+from situate.scheduler.shadow import Consultation, Decided, Shadow, nobody_to_consult
 from situate.scheduler.watched import Watched
 
 _LOOK_S: Final = 1.0
+_AT_ONCE: Final = 8
+"""Comparisons for which extenders are asked at a time."""
+
+Ask: TypeAlias = Callable[[Sequence[Question]], Awaitable[Sequence[Reply]]]
+"""One reply for each question, in their order."""
 
 
 class ShadowScheduler:
@@ -38,11 +44,18 @@ class ShadowScheduler:
         tell: Callable[[Decided], None],
         *,
         rng: random.Random,
+        ask: Ask | None = None,
     ) -> None:
-        """`tell` is called for every decision of the other scheduler; extenders are not asked."""
+        """`tell` is called for every decision of the other scheduler.
+
+        `ask` reaches extenders; None where the engine has none. They are those of `read_only`.
+        """
         self.watched = Watched.of(client, rng)
         self.engine: Engine | None = None
-        self.shadow = Shadow(lambda: self.engine, tell, _now)
+        self.shadow = Shadow(lambda: self.engine, tell, _now, nobody_to_consult if ask is None else self._consult)
+        self._ask = ask
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._group: asyncio.TaskGroup | None = None
         self._make_engine = make_engine
         self.watched.pods.store.on_change(self.shadow.changed)  # before the intake, so that it is asked beforehand
         self._intake = Intake(self.watched.stores, complaints, _now)
@@ -50,6 +63,7 @@ class ShadowScheduler:
     async def run(self) -> None:
         """Raises what a defect of ours raises."""
         async with asyncio.TaskGroup() as group:
+            self._group = group
             for each in self.watched.reflectors():
                 group.create_task(each.run(), name=each.name)
             await self.watched.wait_synced()
@@ -63,6 +77,16 @@ class ShadowScheduler:
                 await asyncio.sleep(_LOOK_S)
                 self._intake.hand_over_catalog()
                 self.shadow.due(lambda namespace, name: self.watched.pods.store.get(name, namespace))
+
+    def _consult(self, consultation: Consultation) -> None:
+        assert self._group is not None
+        self._group.create_task(self._consulted(consultation))
+
+    async def _consulted(self, consultation: Consultation) -> None:
+        assert self._ask is not None
+        async with self._slots:
+            replies = await self._ask(consultation.questions)
+        self.shadow.answered(consultation, replies)
 
     def not_ready(self) -> str | None:
         """For readiness."""
@@ -102,7 +126,10 @@ class ShadowReporter:
         self._decisions.labels(profile, decided.result).inc()
         if decided.comparison is None:
             self._log.error("a decision cannot be compared", pod=decided.name, error=decided.problem)
-        elif not decided.agrees:
+            return
+        for problem in decided.unanswered:
+            self._log.warning("an extender does not answer the shadow", pod=decided.name, error=problem)
+        if not decided.agrees:
             self._log.warning("another scheduler chose differently", pod=decided.name, reason=decided.why)
             if self._record is not None:
                 message = f"{decided.result}: {decided.why}"

@@ -11,13 +11,13 @@ from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
+from situate.cli.scheduler.extending import Extending
 from situate.cli.scheduler.options import DumpOption, NamespaceOption, ProfileOption
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.scheduler.world import Where, World, observe
 from situate.cli.streams import complain, say
 from situate.framework.cycle import PluginFailed
-from situate.framework.explaining import Explanation, NodeGroup, NodeScore, Question
-from situate.framework.explaining import explain as explanation_of
+from situate.framework.explaining import Explanation, NodeGroup, NodeScore, Question, explain_steps
 from situate.framework.least_change import Change, LeastChange, least_change
 from situate.framework.pods import BadPod
 from situate.objects.pods import Pod
@@ -40,6 +40,7 @@ _SCORES: Final = (Column("node"), Column("total", right=True), Column("of which"
 _BEST: Final = 10
 """Nodes whose scores a table shows; `-o wide` shows all."""
 _NAMES: Final = 3
+CHANGES_UNASKED: Final = "extenders are not asked about changes: they may refuse the nodes that one opens"
 
 
 def explain(
@@ -57,13 +58,17 @@ def explain(
     change made. A pod that has a node is explained as if it were to be placed now. Exits with 1 if no node will do.
     """
     with mendable_failures():
-        world = observe(Where.of(kubeconfig, context, dump))
+        profiles = read_profiles(profile)
+        world = observe(Where.of(kubeconfig, context, dump), whole=bool(profiles.extenders))
         found = _find(world, pod, namespace)
-        engine = world.engine(read_profiles(profile), [found])
+        engine = world.engine(profiles, [found])
         try:
             with progress("asking the plugins"):
-                told = explanation_of(Question.of(engine, found))
+                extending = Extending(profiles.extenders, world, engine)
+                told = extending.answered(explain_steps(Question.of(engine, found)))
                 change = least_change(told)
+            if profiles.extenders and not told.node and change != LeastChange():
+                world.remarks.say(CHANGES_UNASKED)
         except (BadPod, PluginFailed) as problem:
             raise WrongInput(str(problem)) from None
     if output in (Format.JSON, Format.YAML):

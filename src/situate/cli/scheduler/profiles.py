@@ -13,10 +13,12 @@ from situate.cli.scheduling import require_setup
 from situate.framework.configuration import (
     API_VERSION,
     KIND,
+    Extender,
     KubeSchedulerConfiguration,
     SchedulerProfile,
 )
 from situate.framework.engine import Engine
+from situate.framework.extenders import read_only
 from situate.framework.profile import ALL_NODES, Profile
 from situate.framework.queue.scheduling import QueueSettings
 from situate.objects.yaml_text import load_yaml
@@ -34,6 +36,8 @@ class Profiles:
     """The file; empty for the defaults."""
     profiles: tuple[Profile, ...]
     queue: QueueSettings
+    extenders: tuple[Extender, ...] = ()
+    """To be asked about nodes, scores and victims alone; see `read_only`."""
     remarks: tuple[str, ...] = ()
 
     def answer_for(self, name: str) -> bool:
@@ -60,7 +64,17 @@ class Profiles:
         return replace(self, profiles=(only, *more), remarks=(*self.remarks, said) if self.source else self.remarks)
 
     def engine(self) -> Engine:
+        """One that asks no extenders."""
         return Engine(self.profiles, self.queue)
+
+    def extended_engine(self) -> Engine:
+        """One that asks them; whoever has decisions of it has to answer."""
+        return Engine(self.profiles, self.queue, extenders=self.extenders)
+
+    def unextended(self) -> Profiles:
+        """The same without extenders, and with a word about that where there are some."""
+        said = ("extenders are not asked: the answer is what the plugins alone would decide",) if self.extenders else ()
+        return replace(self, extenders=(), remarks=(*self.remarks, *said))
 
 
 def read_profiles(file: Path | None) -> Profiles:
@@ -103,5 +117,4 @@ def _set_up(loaded: KubeSchedulerConfiguration, source: str) -> Setup:
 
 
 def _profiles(source: str, setup: Setup) -> Profiles:
-    remarks = ("extenders are not asked: the answer is what the plugins alone would decide",) if setup.extenders else ()
-    return Profiles(source, setup.profiles, setup.queue, remarks)
+    return Profiles(source, setup.profiles, setup.queue, read_only(setup.extenders))

@@ -55,7 +55,7 @@ def replay(
     with one profile answers for pods of every scheduler.
     """
     with mendable_failures():
-        profiles = read_profiles(profile)
+        profiles = read_profiles(profile).unextended()
         read = _read(recording)
         remarks = Remarks(list(read.remarks))
         chosen = profiles.for_names(_names(read))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -20,12 +22,17 @@ from situate.cli.scheduler.options import ProfileOption
 from situate.cli.scheduler.profiles import Profiles, read_profiles
 from situate.cli.scheduler.world import Remarks
 from situate.cli.streams import complain, say
-from situate.framework.configuration import DEFAULT_SCHEDULER
+from situate.framework.configuration import DEFAULT_SCHEDULER, Extender
 from situate.framework.engine import Engine
+from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.unstructured import Unstructured
 from situate.runtime.logs import configure_logging
 from situate.runtime.startup import run_process
+from situate.scheduler.extenders import WHOLE_NODES, ApiDocuments, Extenders, wants_whole_nodes
 from situate.scheduler.shadow import Decided, summary
 from situate.scheduler.shadowing import ShadowScheduler
 
@@ -49,9 +56,9 @@ def shadow(
 ) -> None:
     """Watch another scheduler decide, decide about the same pods, and tell the differences. Nothing is written.
 
-    A node of theirs that is as good as ours agrees; -o wide shows those as well. Extenders are not asked. To do the
-    same all the time, with metrics, set `shadow: true` in the scheduler section of the configuration. Exits with 1 if
-    there was a difference.
+    A node of theirs that is as good as ours agrees; -o wide shows those as well. Extenders of the profile are asked,
+    but never to bind. To do the same all the time, with metrics, set `shadow: true` in the scheduler section of the
+    configuration. Exits with 1 if there was a difference.
     """
     with mendable_failures():
         configure_logging("error")
@@ -70,17 +77,19 @@ class _Watching:
         self.decided: list[Decided] = []
         self.stopped = asyncio.Event()
         self.form = form
+        self.extenders = profiles.extenders
         self._profiles = profiles
         self._of = of
         self._most = most
 
     def engine(self) -> Engine:
-        return Engine(
-            [each for each in self._profiles.profiles if each.scheduler_name == self._of], self._profiles.queue
-        )
+        only = [each for each in self._profiles.profiles if each.scheduler_name == self._of]
+        return Engine(only, self._profiles.queue, extenders=self.extenders)
 
     def tell(self, decided: Decided) -> None:
         self.decided.append(decided)
+        for problem in decided.unanswered:
+            self.remarks.say(f"{problem}; the comparison is without it")
         if self._most is not None and len(self.decided) >= self._most:
             self.stopped.set()
 
@@ -90,7 +99,12 @@ async def _watch(watching: _Watching, seconds: float | None, kubeconfig: Path | 
     loop = asyncio.get_running_loop()
     for which in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(which, watching.stopped.set)
-    service = ShadowScheduler(watching.engine, client, watching.remarks, watching.tell, rng=random.Random())
+    nodes: Store[Unstructured] = Store("whole nodes")
+    extending = Extenders.of(watching.extenders, ApiDocuments(client, nodes), os.environ)
+    service = ShadowScheduler(
+        watching.engine, client, watching.remarks, watching.tell, rng=random.Random(), ask=extending.ask
+    )
+    whole = asyncio.ensure_future(_watch_whole(watching.extenders, client, nodes))
     try:
         with contextlib.suppress(Forbidden):  # some clusters keep their version to themselves
             await server_version(client)
@@ -110,9 +124,17 @@ async def _watch(watching: _Watching, seconds: float | None, kubeconfig: Path | 
         if problem is not None:
             watching.remarks.say(problem)
     finally:
+        whole.cancel()
+        await extending.close()
         await client.close()
     _print(watching, service.shadow.counts)
     return ExitCode.DONE if all(each.agrees for each in watching.decided) else ExitCode.NO
+
+
+async def _watch_whole(extenders: Sequence[Extender], client: Client, nodes: Store[Unstructured]) -> None:
+    """For extenders that are shown nodes as they are."""
+    if wants_whole_nodes(extenders):
+        await Reflector(client, WHOLE_NODES, nodes, rng=random.Random()).run()
 
 
 async def _say_what_is_missing(service: ShadowScheduler) -> None:

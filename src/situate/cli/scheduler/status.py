@@ -46,7 +46,7 @@ def status(
     """Show what pods ask of each node, and for each pod that waits where it would go, or why nowhere."""
     with mendable_failures():
         world = observe(Where.of(kubeconfig, context, dump))
-        profiles = read_profiles(profile)
+        profiles = read_profiles(profile).unextended()
         pending = world.pending
         engine = world.engine(profiles, [pod for pod in pending if profiles.answer_for(pod.spec.scheduler_name)])
         with progress("asking the plugins"):

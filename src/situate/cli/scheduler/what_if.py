@@ -16,7 +16,8 @@ from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
-from situate.cli.scheduler.explain import change_data, change_lines
+from situate.cli.scheduler.explain import CHANGES_UNASKED, change_data, change_lines
+from situate.cli.scheduler.extending import Extending
 from situate.cli.scheduler.manifest_pods import ManifestPods, pods_of
 from situate.cli.scheduler.options import DumpOption, NamespaceOption, ProfileOption
 from situate.cli.scheduler.profiles import read_profiles
@@ -24,11 +25,11 @@ from situate.cli.scheduler.world import Where, World, observe
 from situate.cli.streams import complain, say
 from situate.framework.cycle import PluginFailed
 from situate.framework.engine import Engine
-from situate.framework.explaining import Question, explain
+from situate.framework.explaining import Question, explain_steps
 from situate.framework.least_change import LeastChange, least_change
 from situate.framework.messages import no_node
 from situate.framework.pods import BadPod, PodInfo
-from situate.framework.what_if import Outcome, Room, kinds, room_for, settle
+from situate.framework.what_if import Outcome, Room, kinds, room_for, settle_steps
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.resources import NODES
@@ -106,18 +107,24 @@ def what_if(
             raise WrongInput(
                 "what-if: name pods with -f, or ask about those that wait with --pending, or --drain a node"
             )
-        world = observe(Where.of(kubeconfig, context, dump))
+        profiles = read_profiles(profile)
+        world = observe(Where.of(kubeconfig, context, dump), whole=bool(profiles.extenders))
         asked = ManifestPods()
         if files:
             asked = pods_of(files, namespace or "default", world.priority_classes, (NODES, *world.stores.others))
             world.put(asked.others)
         pods = [*(world.pending if pending else ()), *asked.pods]
         moved = _moved(world, changes.drain)
-        trial = _changed(world, world.engine(read_profiles(profile), [*pods, *moved]), changes)
+        trial = _changed(world, world.engine(profiles, [*pods, *moved]), changes)
+        extending = Extending(profiles.extenders, world, trial, [*moved, *pods])
         with progress("deciding"):
-            outcomes = _play(trial, [*moved, *pods], world)
+            outcomes = _play(trial, [*moved, *pods], world, extending)
             rooms = _rooms(trial, outcomes, most) if most else {}
-            changes_for = _least_changes(trial, outcomes)
+            changes_for = _least_changes(trial, outcomes, extending)
+        if profiles.extenders and rooms:
+            world.remarks.say("extenders are not asked how many more would fit")
+        if profiles.extenders and changes_for:
+            world.remarks.say(CHANGES_UNASKED)
     refused = sum(not each.node for each in outcomes)
     if output in (Format.JSON, Format.YAML):
         print_data(_as_data(outcomes, rooms, changes_for, most, [*world.remarks.said, *_left(asked)]), output)
@@ -140,7 +147,7 @@ def _left(asked: ManifestPods) -> list[str]:
 
 def _changed(world: World, engine: Engine, changes: Changes) -> Engine:
     """A branch on which all of it is so."""
-    trial = engine.branch()
+    trial = engine.branch(extenders=engine.extenders)
     if changes.add_nodes:
         pattern = _node(world, changes.like, "--like") if changes.like is not None else None
         if pattern is None:
@@ -200,14 +207,14 @@ def _moved(world: World, drained: Iterable[str]) -> list[Pod]:
     return found
 
 
-def _play(trial: Engine, pods: Sequence[Pod], world: World) -> list[Outcome]:
+def _play(trial: Engine, pods: Sequence[Pod], world: World, extending: Extending) -> list[Outcome]:
     """In the order of decision."""
     for pod in pods:
         try:
             trial.set_pod(pod, 0.0)
         except BadPod as problem:
             world.remarks.bad_object(pod, str(problem))
-    return list(settle(trial, 0.0).values())
+    return list(extending.answered(settle_steps(trial, 0.0)).values())
 
 
 def _rooms(trial: Engine, outcomes: Sequence[Outcome], most: int) -> dict[str, Room]:
@@ -216,13 +223,13 @@ def _rooms(trial: Engine, outcomes: Sequence[Outcome], most: int) -> dict[str, R
     return {pod.uid: room_for(trial, pod, 0.0, most) for pod in firsts}
 
 
-def _least_changes(trial: Engine, outcomes: Sequence[Outcome]) -> dict[str, LeastChange]:
+def _least_changes(trial: Engine, outcomes: Sequence[Outcome], extending: Extending) -> dict[str, LeastChange]:
     """For the first pod without a node of each kind: what would have to change for it now that all others are there."""
     refused = [same[0] for same in kinds(each.pod for each in outcomes if each.diagnosis is not None and not each.node)]
     found = {}
     for pod in refused[:_CHANGED]:
         with suppress(PluginFailed):
-            change = least_change(explain(Question.of(trial, pod.pod)))
+            change = least_change(extending.answered(explain_steps(Question.of(trial, pod.pod))))
             if change != LeastChange():
                 found[str(pod)] = change
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from situate.cli.failures import WrongInput
 from situate.cli.progress import progress
 from situate.cli.scheduler.profiles import Profiles
 from situate.framework.engine import Engine
+from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, NotFound
 from situate.objects.codec import Malformed, decode
@@ -28,6 +29,7 @@ from situate.objects.meta import KubernetesObject
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.resources import NODES, PODS, PRIORITYCLASSES, ResourceType
+from situate.scheduler.extenders import WHOLE_NODES, WHOLE_PODS
 from situate.scheduler.intake import Intake
 from situate.scheduler.watched import NOT_ENDED, Stores
 
@@ -77,6 +79,8 @@ class World:
     stores: Stores
     priority_classes: tuple[PriorityClass, ...]
     remarks: Remarks
+    whole: Mapping[tuple[str, str, str], bytes] = field(default_factory=dict)
+    """The JSON of pods and nodes, by plural, namespace and name, where extenders are to see it."""
 
     @property
     def pending(self) -> list[Pod]:
@@ -93,30 +97,34 @@ class World:
             _put(self.stores, resource, found)
 
     def engine(self, profiles: Profiles, asked: Iterable[Pod]) -> Engine:
-        """An engine that knows all of it, with profiles for the pods that are `asked` about."""
+        """An engine that knows all of it, with profiles for the pods that are `asked` about, and their extenders."""
         chosen = profiles.for_names(each.spec.scheduler_name for each in asked)
         for remark in chosen.remarks:
             self.remarks.say(remark)
-        engine = chosen.engine()
+        engine = chosen.extended_engine()
         Intake(self.stores, self.remarks, lambda: 0.0).begin(engine, lambda: None)
         return engine
 
 
-def observe(where: Where) -> World:
-    """What a cluster or a dump shows. Raises `KubeError` or `WrongInput`."""
+def observe(where: Where, *, whole: bool = False) -> World:
+    """What a cluster or a dump shows; `whole`: pods and nodes with all their fields, too.
+
+    Raises `KubeError` or `WrongInput`.
+    """
     if where.dumps:
         with progress(f"reading {', '.join(map(str, where.dumps))}"):
-            return _from_dumps(where.dumps)
+            return _from_dumps(where.dumps, whole=whole)
     with progress("reading the cluster"):
-        return asyncio.run(_from_cluster(where))
+        return asyncio.run(_from_cluster(where, whole=whole))
 
 
-def _from_dumps(paths: tuple[Path, ...]) -> World:
+def _from_dumps(paths: tuple[Path, ...], *, whole: bool) -> World:
     stores, remarks = Stores.empty(), Remarks()
     classes: list[PriorityClass] = []
     read: tuple[ResourceType[Any], ...] = (NODES, PODS, PRIORITYCLASSES, *stores.others)
     known = {(each.api_version, each.kind): each for each in read}
     pods: list[Pod] = []
+    documents: dict[tuple[str, str, str], bytes] = {}
     seen = 0
     for each in read_objects(paths, "--dump"):
         resource = known.get((each.api_version, each.kind))
@@ -124,10 +132,13 @@ def _from_dumps(paths: tuple[Path, ...]) -> World:
             continue
         seen += 1
         try:
-            found = decode(resource, msgspec.json.encode(each.content))
+            content = msgspec.json.encode(each.content)
+            found = decode(resource, content)
         except Malformed as problem:
             remarks.say(f"left out: {each.place}: {problem}")
             continue
+        if whole and resource in (NODES, PODS):
+            documents[resource.plural, found.metadata.namespace, found.metadata.name] = content
         if resource is PRIORITYCLASSES:
             classes.append(found)
         elif resource is PODS:
@@ -140,10 +151,10 @@ def _from_dumps(paths: tuple[Path, ...]) -> World:
             "write one with `kubectl get nodes,pods,namespaces,services -A -o json > cluster.json`"
         )
     _put_pods(stores, pods)
-    return World(stores, tuple(classes), remarks)
+    return World(stores, tuple(classes), remarks, documents)
 
 
-async def _from_cluster(where: Where) -> World:
+async def _from_cluster(where: Where, *, whole: bool) -> World:
     stores, remarks = Stores.empty(), Remarks()
     classes: list[PriorityClass] = []
     client = connect(find_connection(where.kubeconfig, where.context), random.Random())
@@ -167,9 +178,19 @@ async def _from_cluster(where: Where) -> World:
             else:
                 for found in page.items:
                     _put(stores, resource, found)
+        documents = await _whole(client) if whole else {}
     finally:
         await client.close()
-    return World(stores, tuple(classes), remarks)
+    return World(stores, tuple(classes), remarks, documents)
+
+
+async def _whole(client: Client) -> dict[tuple[str, str, str], bytes]:
+    found = {}
+    for resource in (WHOLE_NODES, WHOLE_PODS):
+        page = await client.list_all(resource, field_selector=NOT_ENDED if resource is WHOLE_PODS else "")
+        for each in page.items:
+            found[resource.plural, each.metadata.namespace, each.metadata.name] = each.raw
+    return found
 
 
 def _put(stores: Stores, resource: ResourceType[Any], found: Any) -> None:

@@ -1,0 +1,89 @@
+"""Asks the extenders of a profile on behalf of a question: to filter, score and preempt, never to bind.
+
+What they are shown is what was read of the cluster; pods and nodes that there are not yet are shown as far as their
+fields are known here. An extender that does not answer is named, and the answer is without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from situate.cli.scheduler.world import World
+from situate.framework.configuration import Extender
+from situate.framework.engine import Engine
+from situate.framework.extenders import Steps, finished, noting
+from situate.framework.pods import PodKey
+from situate.kube.errors import KubeError
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.scheduler.extenders import Extenders
+
+R = TypeVar("R")
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=str)
+
+
+class Extending:
+    """Of one question."""
+
+    def __init__(self, extenders: Sequence[Extender], world: World, engine: Engine, made: Iterable[Pod] = ()) -> None:
+        """`extenders`: as `read_only` has them. `engine`: the one that decides; `made`: pods that there are not yet."""
+        self._extenders = extenders
+        self._documents = _Documents(world, engine, made)
+        self._remarks = world.remarks
+
+    def answered(self, steps: Steps[R]) -> R:
+        """The result of a computation that may ask. Must not be called where an event loop runs."""
+        if not self._extenders:
+            return finished(steps)
+        return asyncio.run(self._answered(noting(steps, self._note)))
+
+    def _note(self, problem: str) -> None:
+        self._remarks.say(f"{problem}; the answer is without it")
+
+    async def _answered(self, steps: Steps[R]) -> R:
+        extenders = Extenders.of(self._extenders, self._documents, os.environ)
+        try:
+            questions = next(steps)
+            while True:
+                questions = steps.send(await extenders.ask(questions))
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        finally:
+            await extenders.close()
+
+
+class _Documents:
+    """Whole where they were read, and as far as they are known where they were made up."""
+
+    def __init__(self, world: World, engine: Engine, made: Iterable[Pod]) -> None:
+        self._world = world
+        self._engine = engine
+        self._made = {pod.metadata.uid: pod for pod in made}
+
+    async def pod(self, key: PodKey, uid: str) -> bytes:
+        namespace, name = key
+        known = self._world.pod(namespace, name)
+        pod = self._made.get(uid, known)
+        if pod is None or pod.metadata.uid != uid:
+            raise KubeError(f"pod {namespace}/{name} with uid {uid} is not known here")
+        whole = self._world.whole.get(("pods", namespace, name))
+        return whole if pod is known and whole is not None else _encoded("Pod", pod)
+
+    def node(self, name: str) -> bytes | None:
+        node = self._engine.cache.node(name)
+        if node is None:
+            return None
+        whole = self._world.whole.get(("nodes", "", name))
+        return whole if self._world.stores.nodes.get(name) is node and whole is not None else _encoded("Node", node)
+
+
+def _encoded(kind: str, found: Pod | Node) -> bytes:
+    fields = _ENCODER.encode(found).lstrip(b"{")
+    return b'{"apiVersion":"v1","kind":"' + kind.encode() + b'",' + fields
