@@ -21,7 +21,7 @@ from tests.e2e.differential.play import Case, Played, play
 from tests.e2e.differential.theirs import KubeScheduler, Theirs, options
 
 SEEDS = (1, 8, 26, 33, 51, 53, 67, 72, 85, 88, 95, 98)
-"""Between them each plugin has its say often enough, and room is made for every reason; those from 100 on come after."""
+"""Between them each plugin has its say often enough, and room is made for every reason; from 100 on come others."""
 PODS = 500
 AT_MOST = 1500
 """Where chance had it that something was rare: among equally good nodes kube-scheduler takes any."""
