@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from situate.framework.catalog import Catalog
+from situate.framework.catalog_keeper import CatalogKeeper
 from situate.framework.engine import Engine
 from situate.framework.events import ClusterEvent
 from situate.framework.pods import BadPod
@@ -19,7 +20,6 @@ from situate.objects.meta import KubernetesObject
 from situate.objects.nodes import Node
 from situate.objects.pods import Affinity, Pod
 from situate.objects.resources import ResourceType
-from situate.scheduler.catalogs import CatalogKeeper
 from situate.scheduler.watched import Stores
 
 

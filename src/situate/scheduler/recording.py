@@ -16,9 +16,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from situate.framework.catalog_keeper import CATALOGED
 from situate.objects.codec import Malformed, decode
 from situate.objects.resources import NODES, PODS, ResourceType
-from situate.scheduler.catalogs import CATALOGED
 
 VERSION: Final = 1
 """Of the form; a reader refuses others."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from situate.framework.catalog_keeper import CATALOGED
 from situate.kube.client import Client
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store
@@ -15,7 +16,6 @@ from situate.objects.meta import KubernetesObject
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.resources import NODES, PODS, ResourceType
-from situate.scheduler.catalogs import CATALOGED
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from situate.framework.catalog_keeper import CATALOGED, CatalogKeeper
 
 from situate.framework.actions import Evict
 from situate.framework.configuration import KubeSchedulerConfiguration
@@ -27,7 +28,6 @@ from situate.objects.codec import decode
 from situate.objects.resources import NODES, PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS, ResourceType
 from situate.objects.settings import parse_section
 from situate.plugins.registry import registry
-from situate.scheduler.catalogs import CATALOGED, CatalogKeeper
 from tests.e2e.differential.api import Object
 from tests.e2e.differential.configuration import configuration
 from tests.e2e.differential.extenders import Whole, replies

@@ -17,6 +17,7 @@ from situate.cluster.controllers.pods import PodFacts
 from situate.cluster.controllers.scheduler_writes import binding, evictions, preparations, unscheduled
 from situate.cluster.controllers.tables import NODES, PODS, REPLICA_SETS, STATEFUL_SETS, Key
 from situate.framework.actions import Evict
+from situate.framework.catalog_keeper import CatalogKeeper
 from situate.framework.configuration import (
     DEFAULT_SCHEDULER,
     DisabledPlugin,
@@ -45,7 +46,6 @@ from situate.objects.resources import (
 from situate.objects.resources import NODES as NODE_TYPE
 from situate.objects.resources import PODS as POD_TYPE
 from situate.plugins.registry import registry
-from situate.scheduler.catalogs import CatalogKeeper
 
 _EVERYTHING: Final[Key] = ("", "")
 """The only key: the engine has a queue of its own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from situate.framework.catalog import Budget
+from situate.framework.catalog_keeper import CatalogKeeper
 from situate.objects.configuration import Namespace
 from situate.objects.label_selectors import parse_selector
 from situate.objects.meta import KubernetesObject, ObjectMeta
@@ -28,7 +29,6 @@ from situate.objects.workloads import (
     StatefulSet,
     StatefulSetSpec,
 )
-from situate.scheduler.catalogs import CatalogKeeper
 
 WEB = LabelSelector({"app": "web"})
 
