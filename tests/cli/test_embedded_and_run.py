@@ -120,10 +120,8 @@ def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]
     try:
         server.start()
         server.wait_ready(kubeconfig.exists, timeout_s=WITHIN_S)
-        made.kubectl("apply", "--server-side", "-f", "-", given=CliRunner().invoke(app, ["crds"]).stdout)
-        made.kubectl("apply", "-f", str(EXAMPLES / "namespace.yaml"))
-        for name in ("configmaps", "dispatcher", "kafkasources", "consumergroups"):
-            made.kubectl("apply", "-f", str(EXAMPLES / f"{name}.yaml"))
+        made.kubectl("apply", "--server-side", "-f", str(EXAMPLES / "crds.yaml"))
+        made.kubectl("apply", "-k", str(EXAMPLES))
         scheduler.start()
         scheduler.wait_ready(lambda: made.port() is not None, timeout_s=WITHIN_S)
         yield made

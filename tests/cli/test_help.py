@@ -66,8 +66,8 @@ def test_the_version() -> None:
 def test_the_examples_of_vpod_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = re.findall(r"^ +situate (vpod .+)$", printed("vpod", "-h"), re.MULTILINE)
     assert {example.split()[1] for example in examples} == {"status", "explain", "plan"}
-    for name in ("situate.yaml", "cluster.yaml"):
-        shutil.copy(EXAMPLES / name, tmp_path / name)
+    shutil.copy(EXAMPLES / "situate.yaml", tmp_path / "situate.yaml")
+    shutil.copy(EXAMPLES.with_name("vpod-cluster.yaml"), tmp_path / "cluster.yaml")
     monkeypatch.chdir(tmp_path)
     for example in examples:
         arguments = shlex.split(example)

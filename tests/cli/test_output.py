@@ -10,7 +10,14 @@ from situate.cli.output import Column, DataFormat, Format, print_data, print_obj
 from tests.cli.terminal import SITUATE, run_in_terminal
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
-STATUS = ("vpod", "status", "-f", str(EXAMPLES / "situate.yaml"), "--objects", str(EXAMPLES / "cluster.yaml"))
+STATUS = (
+    "vpod",
+    "status",
+    "-f",
+    str(EXAMPLES / "situate.yaml"),
+    "--objects",
+    str(EXAMPLES.with_name("vpod-cluster.yaml")),
+)
 COLUMNS = (Column("name"), Column("number", right=True), Column("more", wide=True))
 
 

@@ -13,7 +13,14 @@ from tests.cli.terminal import SITUATE
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
 SHORT, LONG = ("--version",), ("crds",)
-TABLE = ("vpod", "status", "-f", str(EXAMPLES / "situate.yaml"), "--objects", str(EXAMPLES / "cluster.yaml"))
+TABLE = (
+    "vpod",
+    "status",
+    "-f",
+    str(EXAMPLES / "situate.yaml"),
+    "--objects",
+    str(EXAMPLES.with_name("vpod-cluster.yaml")),
+)
 
 
 def ended(arguments: tuple[str, ...], output: int, **environment: str) -> tuple[int, str]:

@@ -44,14 +44,15 @@ def kustomized(folder: Path) -> dict[tuple[str, str, str], Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "command"),
+    ("file", "command"),
     [
-        pytest.param("situate.yaml", ("manifests", "-f", str(CONFIGURATION)), id="manifests"),
-        pytest.param("crds.yaml", ("crds",), id="crds"),
+        pytest.param(DEPLOY / "situate.yaml", ("manifests", "-f", str(CONFIGURATION)), id="manifests"),
+        pytest.param(DEPLOY / "crds.yaml", ("crds",), id="crds"),
+        pytest.param(CONFIGURATION.with_name("crds.yaml"), ("crds",), id="crds of the example"),
     ],
 )
-def test_the_files_are_what_the_commands_print(name: str, command: tuple[str, ...]) -> None:
-    assert (DEPLOY / name).read_text(encoding="utf-8") == printed(*command), "run: make deploy"
+def test_the_files_are_what_the_commands_print(file: Path, command: tuple[str, ...]) -> None:
+    assert file.read_text(encoding="utf-8") == printed(*command), "run: make deploy"
 
 
 def test_kubectl_renders_the_same_objects() -> None:

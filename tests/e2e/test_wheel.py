@@ -116,7 +116,7 @@ def test_the_wheel_holds_the_package_and_its_licence_only(wheel: Path) -> None:
 
 
 def test_it_plans_for_objects_in_a_file(situate: Path, folder: Path) -> None:
-    (planned,) = plan(situate, folder, "--objects", EXAMPLES / "cluster.yaml")
+    (planned,) = plan(situate, folder, "--objects", EXAMPLES.with_name("vpod-cluster.yaml"))
     assert (planned["replicas"], planned["replicasThen"]) == (2, 3)
     assert {each["key"]: (each["now"], each["then"], each["left"]) for each in planned["vpods"]} == {
         "shop/orders": (12, 12, 0),
