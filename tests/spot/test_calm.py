@@ -1,0 +1,65 @@
+"""Whether spot can be trusted again (B26, B27)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from situate.spot.calm import Pools, calm_pools, next_calm, observed
+from situate.spot.limits import Limits
+from situate.spot.model import NodeFacts, NodeState
+from tests.spot.builders import NOW, OD, SPOT
+
+LIMITS = Limits()
+
+
+def node(name: str, age: float = 3600, now: float = NOW, **more: object) -> NodeFacts:
+    return replace(NodeFacts(name, SPOT, pool="m5/a", created=now - age), **more)  # type: ignore[arg-type]  # by name
+
+
+def look(pools: Pools, now: float, *nodes: NodeFacts) -> Pools:
+    return observed(pools, {each.name: each for each in nodes}, now, LIMITS)
+
+
+def calm(pools: Pools, now: float, *nodes: NodeFacts) -> bool:
+    return "m5/a" in calm_pools(pools, {each.name: each for each in nodes}, now, LIMITS)
+
+
+@pytest.mark.rule("spot:B26")
+def test_a_pool_is_calm_with_a_node_of_some_age_and_no_interruption_for_a_while() -> None:
+    fresh = look(Pools(), NOW, node("a"))
+    assert calm(fresh, NOW, node("a"))
+    assert not calm(fresh, NOW, node("a", age=599))
+    assert calm(fresh, NOW, node("a", age=600))
+    assert not calm(fresh, NOW, node("a", state=NodeState.CORDONED)), "no new pods there"
+    assert not calm(fresh, NOW, NodeFacts("od", OD, pool="m5/a"))
+    gone = look(look(Pools(), NOW, node("a"), node("b")), NOW + 10, node("a"))
+    assert not calm(gone, NOW + 10 + 1799, node("a"))
+    assert calm(gone, NOW + 10 + 1800, node("a"))
+    assert next_calm(gone, NOW + 10, LIMITS) == 1800
+    assert next_calm(fresh, NOW, LIMITS) is None
+
+
+@pytest.mark.rule("spot:B26", "spot:F10")
+def test_a_notice_interrupts_and_the_first_look_does_not() -> None:
+    doomed = node("b", state=NodeState.DOOMED)
+    assert calm(look(Pools(), NOW, node("a"), doomed), NOW, node("a"))
+    noticed = look(look(Pools(), NOW, node("a"), node("b")), NOW, node("a"), doomed)
+    assert not calm(noticed, NOW, node("a"))
+
+
+@pytest.mark.rule("spot:B27")
+def test_two_flaps_put_a_pool_at_risk_for_hours() -> None:
+    pools, now = look(Pools(), NOW, node("keeper"), node("n0")), NOW
+    for number in range(1, 3):
+        now += 180
+        pools = look(pools, now, node("keeper"))
+        now += 180
+        pools = look(pools, now, node("keeper"), node(f"n{number}", 0, now))
+    assert pools.memories["m5/a"].distrusted_until == now + 7200
+    assert not calm(pools, now + 7199, node("keeper"))
+    assert calm(pools, now + 7200, node("keeper"))
+    slow = look(look(Pools(), NOW, node("keeper"), node("a")), NOW + 10, node("keeper"))
+    slow = look(slow, NOW + 10 + 900, node("keeper"), node("b"))
+    assert slow.memories["m5/a"].flaps == (), "a node that takes its time is no flap"
