@@ -255,9 +255,8 @@ class Storage:
         self._volumes: list[str] = []
 
     def add_class(self) -> None:
-        wire = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": self._crew.name}}
         local = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
-        self._crew.cluster.apply({**wire, **local})
+        self._post("/apis/storage.k8s.io/v1/storageclasses", self._crew.name, **local)
 
     def add_volume(self, name: str, node: str, size: str) -> None:
         here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
@@ -268,18 +267,16 @@ class Storage:
             "local": {"path": f"/discs/{name}"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
         }
-        self._crew.cluster.apply(
-            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
-        )
+        self._post("/api/v1/persistentvolumes", name, spec=spec)
         self._volumes.append(name)
 
     def add_claim(self, name: str, size: str) -> None:
         requests = {"resources": {"requests": {"storage": size}}}
         spec = {"storageClassName": self._crew.name, "accessModes": ["ReadWriteOnce"], **requests}
-        metadata = {"name": name, "namespace": self._crew.name}
-        self._crew.cluster.apply(
-            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
-        )
+        self._post(f"/api/v1/namespaces/{self._crew.name}/persistentvolumeclaims", name, spec=spec)
+
+    def _post(self, path: str, name: str, **fields: Any) -> None:
+        self._crew.cluster.plane.request("POST", path, {"metadata": {"name": name}, **fields})
 
     def free(self) -> set[str]:
         """Volumes that the controller has seen."""
