@@ -1,0 +1,328 @@
+"""What the controller does now: limits, order, memory, reports (3.7, 3.10, B10 to B14, B26, B45)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from situate.spot.actions import Action, Delete, Evict, Reason, Release, SetCost
+from situate.spot.decide import Decision, Phase, Situation, State, decide
+from situate.spot.evictions import Blocked
+from situate.spot.limits import Limits
+from situate.spot.model import Capacity, NodeState, Owner, PodFacts
+from situate.spot.observed import Cluster, Memory
+from situate.spot.owners import Controller, ReplicaSetFacts
+from situate.spot.prices import Price, Prices
+from situate.spot.targets import Namespace, Rules
+from situate.spot.waves import Surroundings
+from situate.spot.windows import Window, parse_cron, time_zone
+from tests.spot.builders import NODES, NOW, OD, SPOT, UID, owner, pod, pods
+
+KEY = "spot.situate.dev/on-demand"
+
+
+class Rooms:
+    def __init__(self, *, on_demand: bool = True, spot: bool = True, calm: bool = True) -> None:
+        self.answers = {OD: on_demand, SPOT: spot}
+        self.calm = calm
+
+    def fits(self, pod: PodFacts, capacity: Capacity, *, without: Any = None, pools: Any = None) -> bool:
+        return self.answers[capacity] and (pools is None or self.calm)
+
+
+def cluster(*workloads: tuple[Owner, Iterable[PodFacts]], **more: Any) -> Cluster:
+    sets = {}
+    for of, _ in workloads:
+        between = Controller("apps/v1", of.kind, of.name, of.uid)
+        sets[f"{of.uid}-r1"] = ReplicaSetFacts(f"{of.uid}-r1", between, "shop", of.name, of.replicas, "r1")
+    fields: dict[str, Any] = {"nodes": NODES, "namespaces": {"shop": Namespace("shop")}, **more}
+    return Cluster(
+        {of.uid: of for of, _ in workloads}, sets, {of.uid: tuple(given) for of, given in workloads}, **fields
+    )
+
+
+def deployment(target: int, spec: str, name: str = "web", **more: Any) -> tuple[Owner, list[PodFacts]]:
+    given = [
+        replace(each, uid=f"{name}-{each.key.name}", cost=200 if each.node == "od" else 100 if each.pod_class else None)
+        for each in pods(spec)
+    ]
+    annotations = {KEY: str(target), **more.pop("annotations", {})}
+    of = owner(more.pop("replicas", len(given)), name=name, uid=f"uid-{name}", annotations=annotations, **more)
+    return of, given
+
+
+def decided(
+    *workloads: tuple[Owner, Iterable[PodFacts]],
+    state: State | None = None,
+    room: Rooms | None = None,
+    limits: Limits | None = None,
+    now: float = NOW,
+    **more: Any,
+) -> Decision:
+    situation = Situation(cluster(*workloads), room or Rooms(), Rules(), limits or Limits(), **more)
+    return decide(state or State(), situation, now)
+
+
+def moves(found: Decision) -> list[Action]:
+    return [action for action in found.actions if not isinstance(action, SetCost)]
+
+
+def names(found: Decision) -> list[str]:
+    return [action.pod.name for action in moves(found)]
+
+
+@pytest.mark.rule("spot:B10", "spot:P28", "spot:S21", "spot:I12", "spot:I13")
+def test_one_pod_of_a_workload_at_a_time_and_those_that_fit_not_at_all() -> None:
+    wrong, right = deployment(2, "bare:3"), deployment(1, "od:1 spot:2", "fine")
+    found = decided(wrong, right)
+    assert moves(found) == [Evict(pod("bare-0").key, "web-bare-0", "uid-web", Reason.REPAIR)]
+    assert found.reports["uid-web"].phase is Phase.CONVERTING
+    assert (found.reports["uid-fine"].phase, found.reports["uid-fine"].need) == (Phase.SETTLED, 0)
+    assert decided(wrong, right) == found, "the same state, the same decision"
+    again = decided(wrong, right, state=found.state, now=NOW + 1)
+    assert (moves(again), again.reports["uid-web"].blocked) == ([], Blocked.IN_FLIGHT), "the watch may lag"
+    late = decided(wrong, right, state=found.state, now=NOW + 15)
+    assert len(moves(late)) == 1, "the API has refused"
+
+
+@pytest.mark.rule("spot:B11", "spot:S34")
+def test_the_next_move_waits_until_the_replacement_is_ready_and_has_been_for_a_while() -> None:
+    first = decided(deployment(2, "spot:3"))
+    of, given = deployment(2, "spot:3")
+    rest = [each for each in given if each.uid != moves(first)[0].uid]
+    starting = pod("new", "od", OD, ready=False, created=NOW + 1)
+    assert decided((of, [*rest, starting]), state=first.state, now=NOW + 30).reports["uid-web"].blocked is (
+        Blocked.IN_FLIGHT
+    )
+    ready = replace(starting, ready=True, ready_since=NOW + 40)
+    soon = decided((of, [*rest, ready]), state=first.state, now=NOW + 50)
+    assert soon.reports["uid-web"].blocked is Blocked.COOL_DOWN
+    assert soon.state.memories["uid-web"].moved == ""
+    assert len(moves(decided((of, [*rest, ready]), state=soon.state, now=NOW + 100))) == 1
+
+
+@pytest.mark.rule("spot:B11")
+def test_three_failures_stop_a_workload_for_an_hour() -> None:
+    of, given = deployment(3, "spot:3")
+    state, now = State(), NOW
+    for attempt in range(3):
+        moved = decided((of, given), state=state, now=now)
+        assert len(moves(moved)) == 1, attempt
+        state = moved.state
+        waiting = [*given[1:], pod("new", "", OD, created=now + 1)]
+        failed = decided((of, waiting), state=state, now=now + 61, room=Rooms(on_demand=False))
+        assert moves(failed) == []
+        state, now = failed.state, now + 120
+    assert [notice.reason for notice in failed.notices] == ["MovesStopped", "NoOnDemandRoom"]
+    stopped = decided((of, given), state=state, now=now)
+    assert (moves(stopped), stopped.reports["uid-web"].blocked) == ([], Blocked.STOPPED)
+    assert len(moves(decided((of, given), state=state, now=now + 3600))) == 1
+
+
+@pytest.mark.rule("spot:B13", "spot:P35")
+def test_the_budgets_of_the_cluster_hold_and_who_lacks_most_goes_first() -> None:
+    many = [deployment(1, "spot:2", f"w{number}") for number in range(4)]
+    needy = deployment(3, "spot:4", "needy")
+    found = decided(*many, needy, limits=Limits(per_cluster=2))
+    assert [action.owner for action in moves(found)] == ["uid-needy", "uid-w0"]
+    assert found.reports["uid-w1"].blocked is Blocked.BUDGET
+    hourly = decided(*many, state=State(moved_at=(NOW - 3599,) * 59), limits=Limits())
+    assert len(moves(hourly)) == 1
+    assert len(moves(decided(*many, state=State(moved_at=(NOW - 3600,) * 60)))) == 4
+
+
+@pytest.mark.rule("spot:B13")
+def test_outside_of_its_windows_nothing_is_moved() -> None:
+    never = Window(parse_cron("0 0 31 2 *"), 60, time_zone("UTC"))
+    closed = decided(deployment(1, "spot:2"), limits=Limits(windows=(never,)))
+    assert (moves(closed), closed.reports["uid-web"].blocked) == ([], Blocked.WINDOW)
+    of, given = deployment(0, "spot:2")
+    doomed = [replace(given[0], node="doomed"), given[1]]
+    assert len(moves(decided((of, doomed), limits=Limits(windows=(never,))))) == 1, "waves wait for no window"
+
+
+@pytest.mark.rule("spot:B14")
+def test_read_only_says_what_it_would_do() -> None:
+    given = deployment(1, "spot:2")
+    told = decided(given, limits=Limits(read_only=True))
+    assert told.actions == ()
+    assert [each for each in told.would if isinstance(each, Evict)] == moves(decided(given))
+    assert told.state.memories["uid-web"].moved == ""
+    assert decided(given, state=told.state, limits=Limits(read_only=True), now=NOW + 1).would == told.would
+
+
+@pytest.mark.rule("spot:S22", "spot:D17", "spot:B26", "spot:P35")
+@pytest.mark.parametrize(
+    ("room", "limits", "want"),
+    [
+        pytest.param(Rooms(), Limits(), None, id="room and calm"),
+        pytest.param(Rooms(spot=False), Limits(), Blocked.NO_SPOT_ROOM, id="no room"),
+        pytest.param(Rooms(calm=False), Limits(), Blocked.NOT_CALM, id="not calm"),
+        pytest.param(Rooms(spot=False), Limits(spot_autoscaling=True), None, id="nodes come when pods wait"),
+        pytest.param(Rooms(calm=False), Limits(spot_autoscaling=True), Blocked.NOT_CALM, id="nodes that are not calm"),
+        pytest.param(Rooms(), Limits(returns=False), Blocked.NOT_CALM, id="returns switched off"),
+    ],
+)
+def test_a_surplus_goes_to_spot_only_if_spot_can_take_it(room: Rooms, limits: Limits, want: Blocked | None) -> None:
+    found = decided(deployment(1, "od:2 spot:1"), room=room, limits=limits)
+    assert (found.reports["uid-web"].blocked, len(moves(found))) == (want, int(want is None))
+
+
+@pytest.mark.rule("spot:P35", "spot:B18")
+def test_nobody_is_moved_to_on_demand_without_room_there() -> None:
+    found = decided(deployment(1, "spot:2"), room=Rooms(on_demand=False))
+    assert (moves(found), found.reports["uid-web"].blocked) == ([], Blocked.NO_ON_DEMAND_ROOM)
+    scaled = decided(deployment(1, "spot:2"), room=Rooms(on_demand=False), limits=Limits(on_demand_autoscaling=True))
+    assert len(moves(scaled)) == 1
+
+
+@pytest.mark.rule("spot:B26", "spot:B27")
+def test_returns_are_spaced_and_a_failed_one_doubles_the_wait() -> None:
+    of, given = deployment(0, "od:3")
+    over = [replace(each, pod_class=SPOT) for each in given]
+    first = decided((of, over))
+    assert [action.reason for action in moves(first) if isinstance(action, Evict)] == [Reason.RETURN]
+    back = pod("back", "spot", SPOT, created=NOW, ready_since=NOW + 10)
+    settled = decided((of, [*over[1:], back]), state=first.state, now=NOW + 599)
+    assert (moves(settled), settled.reports["uid-web"].blocked) == ([], Blocked.COOL_DOWN)
+    assert len(moves(decided((of, [*over[1:], back]), state=settled.state, now=NOW + 600))) == 1
+    pending = replace(back, node="", ready=False, ready_since=None, created=NOW + 1)
+    failed = decided((of, [*over[1:], pending]), state=first.state, now=NOW + 61)
+    assert failed.state.memories["uid-web"].return_wait_s == 1200
+
+
+@pytest.mark.rule("spot:B26", "spot:B29")
+def test_a_return_has_to_pay_within_a_day() -> None:
+    of, given = deployment(0, "od:2")
+    over = [replace(each, pod_class=SPOT, cpu_milli=100) for each in given]
+    nodes = {**NODES, "od": replace(NODES["od"], instance_type="m5", cpu_milli=2000)}
+
+    def ask(price: float) -> Decision:
+        situation = Situation(
+            cluster((of, over), nodes=nodes), Rooms(), prices=Prices({("m5", ""): Price(price, price / 2)})
+        )
+        return decide(State(), situation, NOW)
+
+    assert len(moves(ask(0.1))) == 1
+    assert ask(0.001).reports["uid-web"].blocked is Blocked.NOT_CALM, "0.002 for a restart is a month's saving"
+
+
+@pytest.mark.rule("spot:P29", "spot:S3")
+@pytest.mark.parametrize(
+    ("kind", "annotations", "limits", "want"),
+    [
+        pytest.param("Deployment", {}, Limits(), Release, id="a Deployment: make before break"),
+        pytest.param("StatefulSet", {}, Limits(), None, id="a StatefulSet waits"),
+        pytest.param("StatefulSet", {"spot.situate.dev/allow-restart": "true"}, Limits(), Evict, id="until allowed"),
+        pytest.param("StatefulSet", {}, Limits(windows=(Window(parse_cron("* * * * *"), 60, time_zone("UTC")),)), Evict,
+                     id="or a window is open"),
+    ],
+)  # fmt: skip
+def test_an_only_pod(kind: str, annotations: dict[str, str], limits: Limits, want: type | None) -> None:
+    of = owner(1, kind, name="web", annotations={KEY: "1", **annotations})
+    found = decided((of, [pod("web-0", "spot", SPOT)]), limits=limits)
+    assert [type(each) for each in moves(found)] == ([want] if want else [])
+    assert found.reports[UID].blocked is (None if want else Blocked.RESTART_NOT_ALLOWED)
+
+
+@pytest.mark.rule("spot:B23", "spot:F9")
+def test_during_a_wave_only_the_wave_moves() -> None:
+    of, given = deployment(1, "od:1 spot:2")
+    hit = [given[0], replace(given[1], node="doomed"), given[2]]
+    found = decided((of, hit), deployment(2, "spot:3", "api"))
+    assert [type(each) for each in moves(found)] == [Release]
+    assert found.wave
+    assert (found.reports["uid-web"].phase, found.reports["uid-api"].blocked) == (Phase.WAVE, Blocked.WAVE)
+
+
+@pytest.mark.rule("spot:B22")
+def test_a_pod_at_risk_moves_make_before_break_under_the_same_limits() -> None:
+    of, given = deployment(1, "od:1 spot:2")
+    risky = [given[0], replace(given[1], node="risky"), given[2]]
+    found = decided((of, risky))
+    assert [(type(each), each.reason) for each in moves(found) if isinstance(each, Release)] == [
+        (Release, Reason.AT_RISK)
+    ]
+    assert moves(decided((of, risky), limits=Limits(per_cluster=1), state=State({"x": Memory()}))) == moves(found)
+    recent = [replace(each, ready_since=NOW - 5) for each in risky]
+    assert moves(decided((of, recent))) == []
+    assert moves(decided((of, risky), room=Rooms(on_demand=False, spot=False))) == []
+
+
+@pytest.mark.rule("spot:P11", "spot:S30", "spot:I6")
+def test_mistakes_are_reported_and_the_last_valid_policy_stays() -> None:
+    first = decided(deployment(2, "od:2 spot:1"))
+    of, given = deployment(2, "od:2 spot:1")
+    wrong = replace(of, annotations={KEY: "-3"})
+    found = decided((wrong, given), state=first.state)
+    assert (moves(found), found.reports["uid-web"].asked) == ([], 2)
+    assert [(notice.reason, notice.owner) for notice in found.notices] == [("InvalidPolicy", "uid-web")]
+    assert 'found "-3"' in found.notices[0].message
+
+
+@pytest.mark.rule("spot:S30", "spot:D12")
+def test_a_workload_that_is_switched_off_is_left_as_it_is() -> None:
+    off = deployment(2, "spot:3", annotations={"spot.situate.dev/mix": "disabled"})
+    found = decided(off)
+    assert (found.actions, found.reports["uid-web"].phase) == ((), Phase.UNMANAGED)
+    released = [pod("old", "spot", released=True, deadline=NOW - 100), *off[1]]
+    assert names(decided((off[0], released))) == ["old"], "what was begun is ended"
+
+
+@pytest.mark.rule("spot:B8", "spot:P25")
+def test_a_conflict_is_reported_with_its_field() -> None:
+    found = decided(deployment(2, "spot:3", pinned=SPOT, conflict="spec.nodeSelector"))
+    assert (moves(found), found.reports["uid-web"].blocked) == ([], Blocked.PINNED)
+    assert [(n.reason, n.message) for n in found.notices] == [
+        ("PolicyConflict", "2 more pods have to be on demand, and spec.nodeSelector allows spot nodes only")
+    ]
+
+
+@pytest.mark.rule("spot:B45")
+def test_a_leader_is_never_moved_by_policy_and_told_of_on_spot() -> None:
+    of, given = deployment(2, "od:1 spot:1")
+    around = Surroundings(leaders=frozenset({"web-spot-0"}))
+    found = decided((of, given), around=around)
+    assert moves(found) == []
+    assert [notice.reason for notice in found.notices] == ["LeaderOnSpot"]
+    assert decided((of, given[::-1]), around=Surroundings(leaders=frozenset({"web-od-0"}))).notices == ()
+
+
+@pytest.mark.rule("spot:P31")
+def test_deletion_costs_follow_what_pods_stand_on() -> None:
+    of, given = deployment(1, "od:1 spot:2")
+    stale = [replace(given[0], cost=100), given[1], replace(given[2], cost=7)]
+    found = decided((of, stale))
+    assert found.actions == (SetCost(given[0].key, given[0].uid, "uid-web", 200),)
+    assert found.actions[0].patch["metadata"]["annotations"] == {"controller.kubernetes.io/pod-deletion-cost": "200"}
+    assert decided((replace(of, template_cost=True), stale)).actions == ()
+
+
+@pytest.mark.rule("spot:B17", "spot:B18", "spot:B19", "spot:F11")
+def test_what_is_done_for_a_pod_without_room() -> None:
+    of, given = deployment(2, "od:1 spot:1", replicas=3)
+    short = [*given, pod("want", "", OD, created=NOW - 130)]
+    full = Rooms(on_demand=False)
+    waits = decided((of, short), room=full)
+    assert (moves(waits), waits.reports["uid-web"].waiting) == ([], 1)
+    assert [n.message for n in waits.notices] == ["1 of 2 on-demand pods find no room on on-demand nodes: shop/want"]
+    owed = decided((of, short), room=full, limits=Limits(degrade_after_s=120))
+    assert [(type(each), each.pod.name) for each in moves(owed)] == [(Delete, "want")]
+    assert owed.state.memories["uid-web"].debt == 1
+    again = decided((of, short), room=full, limits=Limits(degrade_after_s=120), state=owed.state, now=NOW + 1)
+    assert (moves(again), again.state.memories["uid-web"].debt) == ([], 1), "the watch may lag"
+    less = [*given, pod("back", "spot", SPOT, created=NOW + 2, ready_since=NOW + 10)]
+    settled = decided((of, less), room=full, state=owed.state, now=NOW + 100)
+    assert (settled.reports["uid-web"].asked, settled.reports["uid-web"].phase) == (1, Phase.SETTLED)
+    repaid = decided((of, less), state=settled.state, now=NOW + 200)
+    assert len(moves(decided((of, less), state=repaid.state, now=NOW + 205))) == 1
+
+
+@pytest.mark.rule("spot:I12")
+def test_when_to_look_again() -> None:
+    assert decided(deployment(1, "od:1 spot:1")).requeue_after is None
+    assert decided(deployment(2, "od:1 spot:1")).requeue_after == 5
+    assert NODES["cordoned"].state is NodeState.CORDONED
