@@ -1,0 +1,133 @@
+"""The listening socket over real TLS on this machine: what is answered, and that nothing stays open behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import aiohttp
+import pytest
+
+from situate.spot.certificates import Generation
+from situate.spot.names import WEBHOOK_PATH
+from situate.spot.server.answering import Reply
+from situate.spot.server.issuing import generation, host_names
+from situate.spot.server.listener import Listener
+
+WITHIN_S = 60.0
+
+
+def made() -> Generation:
+    return generation(host_names("situate-spot", "situate"), datetime.now(UTC), 3600.0)
+
+
+def trusting(*generations: Generation) -> ssl.SSLContext:
+    return ssl.create_default_context(cadata=b"".join(each.authority for each in generations).decode())
+
+
+async def echo(body: bytes) -> Reply:
+    return Reply(200, body)
+
+
+@asynccontextmanager
+async def listening(address: str = "127.0.0.1:0", first: Generation | None = None) -> AsyncIterator[Listener]:
+    listener = Listener(address, echo)
+    running = asyncio.create_task(listener.run())
+    listener.serve_with(first or made())
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            await listener.wait_listening()
+        yield listener
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_a_question_gets_its_answer_and_other_paths_none() -> None:
+    one = made()
+    async with listening(first=one) as listener, aiohttp.ClientSession() as http:
+        url = f"https://127.0.0.1:{listener.port}"
+        async with http.post(f"{url}{WEBHOOK_PATH}?timeout=2s", data=b"{}", ssl=trusting(one)) as response:
+            assert (response.status, await response.read()) == (200, b"{}")
+            assert response.content_type == "application/json"
+        for method, path in (("GET", WEBHOOK_PATH), ("POST", "/"), ("POST", "/metrics")):
+            async with http.request(method, url + path, ssl=trusting(one)) as response:
+                assert response.status in (404, 405)
+
+
+async def test_the_largest_object_that_api_servers_take_passes() -> None:
+    one = made()
+    async with listening(first=one) as listener, aiohttp.ClientSession() as http:
+        url = f"https://127.0.0.1:{listener.port}{WEBHOOK_PATH}"
+        async with http.post(url, data=io.BytesIO(b"x" * 3 * 2**20), ssl=trusting(one)) as response:
+            assert (response.status, len(await response.read())) == (200, 3 * 2**20)
+
+
+@pytest.mark.rule("spot:P6")
+async def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_go_on() -> None:
+    one, two = made(), made()
+    async with listening(first=one) as listener, aiohttp.ClientSession() as old:
+        url = f"https://localhost:{listener.port}{WEBHOOK_PATH}"
+        async with old.post(url, data=b"1", ssl=trusting(one)) as response:
+            assert response.status == 200
+        listener.serve_with(two)
+        async with aiohttp.ClientSession() as new, new.post(url, data=b"2", ssl=trusting(two)) as response:
+            assert response.status == 200
+        async with aiohttp.ClientSession() as new:
+            with pytest.raises(aiohttp.ClientConnectorCertificateError):
+                await new.post(url, data=b"3", ssl=trusting(one))
+
+
+@pytest.mark.rule("spot:P1", "spot:I11")
+async def test_the_end_closes_connections_that_are_open() -> None:
+    one = made()
+    async with listening(first=one) as listener:
+        port = listener.port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting(one))
+        head = f"POST {WEBHOOK_PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n".encode()
+        writer.write(head + b"{}")
+        async with asyncio.timeout(WITHIN_S):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        writer.write(head)  # a question whose end is still to come
+    async with asyncio.timeout(WITHIN_S):
+        try:
+            rest = await reader.read()
+        except (ConnectionError, ssl.SSLError):
+            rest = b""
+    assert b"HTTP/1.1" not in rest, "what came after the end has no answer"
+    assert not listener.listening
+    with pytest.raises(OSError, match=r"refused|Connect call failed"):
+        await asyncio.open_connection("127.0.0.1", port)
+    writer.close()
+
+
+async def test_a_port_that_is_taken_is_waited_for() -> None:
+    one = made()
+    async with listening() as before:
+        second = Listener(f"127.0.0.1:{before.port}", echo)
+        second.serve_with(one)
+        running = asyncio.create_task(second.run())
+        await asyncio.sleep(0)
+        assert not second.listening
+    async with asyncio.timeout(WITHIN_S):
+        await second.wait_listening()
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_it_listens_again_in_the_next_term_once_it_has_a_certificate() -> None:
+    one = made()
+    listener = Listener("127.0.0.1:0", echo)
+    for _ in range(2):
+        running = asyncio.create_task(listener.run())
+        await asyncio.sleep(0)
+        assert not listener.listening
+        listener.serve_with(one)
+        async with asyncio.timeout(WITHIN_S):
+            await listener.wait_listening()
+        running.cancel()
+        await asyncio.wait([running])
