@@ -205,7 +205,7 @@ def test_what_is_remembered_of_costs_is_what_they_are(seed: int, count: int, ste
             case 1:
                 snapshot = with_budgets(snapshot, budgets(random))
             case 2:
-                nominations.nominate(replace(other, priority=50), f"node-{node}")
+                nominations.nominate(vectors.read(urgent(other.pod)), f"node-{node}")
             case _:
                 snapshot = snapshot.assume(other, node)
         info = random.choice(asking)
@@ -218,6 +218,10 @@ def test_what_is_remembered_of_costs_is_what_they_are(seed: int, count: int, ste
         assert [_told(each) for each in fast.candidates] == (
             [_told(preemption.choose(sorted(plain.candidates, key=lambda each: each.node)))] if plain.candidates else []
         )
+
+
+def urgent(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=50))
 
 
 def _asking(cpus: int) -> PodSpec:

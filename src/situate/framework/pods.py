@@ -42,8 +42,7 @@ class BadPod(ValueError):
         super().__init__(f"pod {pod.metadata.namespace}/{pod.metadata.name}: {problem}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodTemplate:
+class PodTemplate(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What equal pods have in common; interned by `PodReader`, and told apart by identity."""
 
     number: int
@@ -329,6 +328,8 @@ def _image_volumes(spec: PodSpec) -> list[str]:
 
 def _pod_terms(affinity: Affinity, namespace: str) -> tuple[tuple[AffinityTerm, ...], ...]:
     """Required affinity and anti-affinity, then preferred ones."""
+    if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
+        return (), (), (), ()
     required = []
     preferred = []
     for name in ("pod_affinity", "pod_anti_affinity"):

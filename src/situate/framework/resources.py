@@ -6,8 +6,9 @@ CPU counts in thousandths of a core, rounded up; everything else in units, round
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from situate.objects.pods import Container, ContainerStatus, Pod, PodSpec
 from situate.objects.quantity import Quantity
@@ -42,8 +43,7 @@ def amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
     return {name: amount(name, quantity) for name, quantity in quantities.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class PodRequest:
+class PodRequest(msgspec.Struct, frozen=True, gc=False):
     """What a pod asks for."""
 
     amounts: Amounts
@@ -67,6 +67,8 @@ def pod_request(pod: Pod) -> PodRequest:
     Pod-level requests replace those of the containers (KEP-2837). While a container is resized in place it counts for
     the largest of what it asks for, what it has been given and what it runs with (KEP-1287).
     """
+    if _is_a_sum(pod):
+        return _sum_of(pod.spec.containers)
     asked = _asked(pod, {})
     defaults = _DEFAULTS
     if _pod_level(pod.spec):
@@ -79,6 +81,32 @@ def pod_request(pod: Pod) -> PodRequest:
         scored.get(MEMORY, 0),
         wanted.get(CPU, 0),
         wanted.get(MEMORY, 0),
+    )
+
+
+def _is_a_sum(pod: Pod) -> bool:
+    """Whether nothing but its containers' requests counts, as for nearly every pod that waits for a node."""
+    spec, status = pod.spec, pod.status
+    return not (
+        spec.init_containers
+        or spec.overhead
+        or spec.resources.requests
+        or status.container_statuses
+        or status.init_container_statuses
+    )
+
+
+def _sum_of(containers: Iterable[Container]) -> PodRequest:
+    """What `_asked` comes to then, with and without defaults, in one round."""
+    total: dict[str, int] = {}
+    cpu = memory = 0
+    for container in containers:
+        asked = amounts(container.resources.requests)
+        _add(total, asked)
+        cpu += asked.get(CPU, DEFAULT_MILLI_CPU)
+        memory += asked.get(MEMORY, DEFAULT_MEMORY)
+    return PodRequest(
+        {name: value for name, value in total.items() if value and name != PODS}, cpu, memory, cpu, memory
     )
 
 
