@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -92,6 +93,12 @@ class PreScored:
     state: Any = None
 
 
+@lru_cache(maxsize=1024)
+def _shared(names: frozenset[str]) -> frozenset[str]:
+    """Equal sets as one object: a hundred thousand pods may wait for the same plugins."""
+    return names
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Diagnosis:
     """Why no node will do."""
@@ -117,7 +124,7 @@ class Diagnosis:
         names = {plugin for plugin, _, where in self.refused if where.any()}
         if self.status is not None and self.status.plugin:
             names.add(self.status.plugin)
-        return frozenset(names)
+        return _shared(frozenset(names))
 
 
 @dataclass(frozen=True, slots=True)

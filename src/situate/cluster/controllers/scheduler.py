@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from situate.cluster.controllers.actions import Action, Bind, Outcome, Refusal
 from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import PodFacts
 from situate.cluster.controllers.scheduler_writes import binding, evictions, preparations, unscheduled
 from situate.cluster.controllers.tables import NODES, PODS, REPLICA_SETS, STATEFUL_SETS, Key
+from situate.cluster.stored import Interned, Stored
 from situate.framework.actions import Evict
 from situate.framework.catalog_keeper import CatalogKeeper
 from situate.framework.configuration import (
@@ -34,6 +37,7 @@ from situate.framework.profile import ALL_NODES, Profile
 from situate.framework.profiles import profiles_of
 from situate.objects.codec import Malformed, decode
 from situate.objects.label_selectors import BadSelector
+from situate.objects.pods import Pod
 from situate.objects.resources import (
     NAMESPACES,
     PODDISRUPTIONBUDGETS,
@@ -87,6 +91,8 @@ class SchedulerController:
         """By uid: what was sent and has not come back as a change."""
         self._preempting: list[Refused] = []
         """Whose victims are being deleted."""
+        self._alike = Interned()
+        """Spec and status by their text."""
         self._unreadable: dict[Key, str] = {}
         """Pods that nothing can be decided about, and why; to be told once."""
 
@@ -158,11 +164,21 @@ class SchedulerController:
         if pod.node:
             self._binding.pop(pod.uid, None)
         try:
-            self._engine.set_pod(decode(POD_TYPE, change.new.raw), now)
+            self._engine.set_pod(self._read(change.new), now)
         except (Malformed, BadPod) as problem:
             self._engine.remove_pod(pod.uid, now)
             if not pod.node and change.object["spec"].get("schedulerName") == DEFAULT_SCHEDULER:
                 self._unreadable[change.key] = str(problem)
+
+    def _read(self, stored: Stored) -> Pod:
+        """The pod, sharing text with the store, and spec and status with pods of which they are the same text.
+
+        A hundred thousand pods may wait. Raises `Malformed`.
+        """
+        pod = decode(POD_TYPE, stored.raw)
+        metadata = msgspec.structs.replace(pod.metadata, name=stored.name, uid=stored.uid)
+        spec, status = self._alike.share(stored.raw[stored.cut :], (pod.spec, pod.status))
+        return Pod(metadata, spec, status)
 
     def _other(self, change: Change) -> None:
         """What plugins read besides, such as the owners by which pods are spread."""
