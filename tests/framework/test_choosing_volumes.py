@@ -22,7 +22,7 @@ from situate.plugins.priority_sort import PrioritySort
 from situate.plugins.volume_binding import VolumeBinding
 from situate.plugins.volume_restrictions import VolumeRestrictions
 from situate.plugins.volume_zone import VolumeZone
-from tests.plugins.volume_worlds import CLAIMS, VOLUMES, Case, a_claim, a_pod, a_volume
+from tests.plugins.volume_worlds import CLAIMS, VOLUMES, a_claim, a_pod, a_volume, volume_case
 
 MEMBERS = (PrioritySort, NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone)
 
@@ -30,7 +30,7 @@ MEMBERS = (PrioritySort, NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits,
 def story(seed: int, shortcuts: Shortcuts) -> tuple[list[tuple[str, str, tuple[str, ...]]], int]:
     """What becomes of many pods, one time they wait together and another one by one; and pods placed in runs."""
     random = Random(seed)
-    world, _ = Case(seed, 5, 4).made
+    world, _ = volume_case(seed, 5, 4)
     engine = Engine([profile_of("here", [(make(), 1) for make in MEMBERS])], shortcuts=shortcuts)
     room = {"cpu": parse_quantity("4"), "memory": parse_quantity("8Gi"), "pods": parse_quantity("20")}
     for node in world.nodes:

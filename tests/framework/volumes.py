@@ -21,9 +21,13 @@ from situate.objects.pods import (
 from situate.objects.quantity import parse_quantity
 from situate.objects.storage import (
     BIND_COMPLETED,
+    MIGRATED_PLUGINS,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     ClaimReference,
+    CSINode,
+    CSINodeDriver,
+    CSINodeSpec,
     CSIVolumeSource,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -32,7 +36,11 @@ from situate.objects.storage import (
     PersistentVolumeSpec,
     PersistentVolumeStatus,
     StorageClass,
+    VolumeAttachment,
+    VolumeAttachmentSource,
+    VolumeAttachmentSpec,
     VolumeNodeAffinity,
+    VolumeNodeResources,
 )
 
 NAMESPACE = "default"
@@ -152,3 +160,15 @@ def pod(name: str, *volumes: Volume, namespace: str = NAMESPACE, **spec: Any) ->
         ObjectMeta(name=name, namespace=namespace, uid=name),
         PodSpec(scheduler_name="here", containers=(Container(),), volumes=volumes, **spec),
     )
+
+
+def csi_node(name: str, *limits: tuple[str, int | None], migrated: str = "") -> CSINode:
+    """So many volumes of each driver; `migrated`: in-tree plugins, with commas between them."""
+    drivers = tuple(CSINodeDriver(driver, VolumeNodeResources(limit)) for driver, limit in limits)
+    return CSINode(ObjectMeta(name=name, annotations={MIGRATED_PLUGINS: migrated}), CSINodeSpec(drivers))
+
+
+def attached(name: str, node: str, driver: str = "csi") -> VolumeAttachment:
+    """A volume of this name to a node."""
+    spec = VolumeAttachmentSpec(driver, node, VolumeAttachmentSource(name))
+    return VolumeAttachment(ObjectMeta(name=f"{name} on {node}"), spec)

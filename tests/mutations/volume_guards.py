@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutations.patch import Mutation
 
 _LIVES, _STORAGE = "tests/framework/test_engine_volumes.py", "tests/framework/test_storage.py"
-_RULES, _RUNS = "tests/plugins/test_volume_rules.py", "tests/framework/test_choosing_volumes.py"
+_RULES, _RUNS = "tests/plugins/test_volume_binding.py", "tests/framework/test_choosing_volumes.py"
 
 VOLUME_GUARDS = (
     Mutation(

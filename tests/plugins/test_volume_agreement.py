@@ -26,7 +26,8 @@ from tests.plugins.twins import node_volume_limits, volume_binding, volume_restr
 from tests.plugins.twins.stored import claim_of, find_claim, is_owned
 from tests.plugins.twins.world import PASS, Answer, World
 from tests.plugins.vector import Vectors
-from tests.plugins.volume_worlds import CLAIMS, VOLUMES, Case, a_claim, a_pod, a_volume, volume_worlds
+from tests.plugins.volume_worlds import CLAIMS, VOLUMES, a_claim, a_pod, a_volume, volume_case, volume_worlds
+from tests.plugins.worlds import Case
 
 FilterTwin = Callable[[Pod, Node, World], Answer]
 RefusalTwin = Callable[[Pod, World], str]
@@ -80,7 +81,7 @@ def test_filters(name: str, case: Case) -> None:
 def test_random_clusters_bring_every_kind_of_answer() -> None:
     kinds: dict[str, set[str]] = {name: set() for name in TWINS}
     for seed in range(150):
-        world, pod = Case(seed, 4, 6).made
+        world, pod = volume_case(seed, 4, 6)
         for name, twin in TWINS.items():
             if name != "limits" or readable(pod, world):
                 kinds[name].add(check(Vectors.of(world), *twin, pod, world))
@@ -196,7 +197,7 @@ def test_kinds_of_storage_that_the_worlds_are_made_of() -> None:
     claims: list[PersistentVolumeClaim] = []
     volumes: list[PersistentVolume] = []
     for seed in range(60):
-        world, _ = Case(seed, 3, 3).made
+        world, _ = volume_case(seed, 3, 3)
         claims += [each for each in world.storage if isinstance(each, PersistentVolumeClaim)]
         volumes += [each for each in world.storage if isinstance(each, PersistentVolume)]
     for listed in ([each.spec for each in claims], [each.spec for each in volumes]):

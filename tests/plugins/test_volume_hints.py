@@ -22,27 +22,21 @@ from situate.objects.pods import (
 )
 from situate.objects.quantity import parse_quantity
 from situate.objects.storage import (
-    MIGRATED_PLUGINS,
     CSIDriver,
     CSIDriverSpec,
     CSINode,
-    CSINodeDriver,
-    CSINodeSpec,
     CSIStorageCapacity,
     Stored,
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
-    VolumeAttachment,
-    VolumeAttachmentSource,
-    VolumeAttachmentSpec,
-    VolumeNodeResources,
 )
 from situate.plugins.dynamic_resources import DynamicResources
 from situate.plugins.node_volume_limits import NodeVolumeLimits
 from situate.plugins.volume_binding import VolumeBinding
 from situate.plugins.volume_restrictions import VolumeRestrictions
 from situate.plugins.volume_zone import VolumeZone
-from tests.framework.volumes import claim, ephemeral, storage_class, using, volume
+from tests.framework.volumes import attached, claim, ephemeral, storage_class, using, volume
+from tests.framework.volumes import csi_node as drivers_of
 from tests.framework.volumes import pod as plain_pod
 from tests.plugins.test_hints import wakes
 
@@ -85,8 +79,7 @@ def node(**labels: str) -> Node:
 
 
 def csi_node(limit: int | None = None, migrated: str = "", driver: str = "csi") -> CSINode:
-    drivers = (CSINodeDriver(driver, VolumeNodeResources(limit)),)
-    return CSINode(ObjectMeta(name="n", annotations={MIGRATED_PLUGINS: migrated}), CSINodeSpec(drivers))
+    return drivers_of("n", (driver, limit), migrated=migrated)
 
 
 def allowing(*zones: str) -> Any:
@@ -101,10 +94,6 @@ def capacity(size: str = "", most: str = "") -> CSIStorageCapacity:
         parse_quantity(size) if size else None,
         parse_quantity(most) if most else None,
     )
-
-
-def attachment(driver: str) -> VolumeAttachment:
-    return VolumeAttachment(ObjectMeta(name="a"), VolumeAttachmentSpec(driver, "n", VolumeAttachmentSource("v")))
 
 
 MINE = using("mine")
@@ -165,8 +154,8 @@ WAKES: dict[str, Case] = {
     "a pod with a volume of its own goes": (LIMITS, pod(MINE), pod_went(ephemeral("scratch"))),
     "a pod with an in-tree disk goes": (LIMITS, pod(EBS), pod_went(EBS)),
     "the claim that it lacked": (LIMITS, pod(MINE), came(claim("mine"))),
-    "a volume is detached": (LIMITS, pod(MINE), went(attachment("any"))),
-    "a disk of its driver is detached": (LIMITS, pod(EBS), went(attachment("ebs.csi.aws.com"))),
+    "a volume is detached": (LIMITS, pod(MINE), went(attached("v", "n", "any"))),
+    "a disk of its driver is detached": (LIMITS, pod(EBS), went(attached("v", "n", "ebs.csi.aws.com"))),
 }
 
 SLEEPS: dict[str, Case] = {
@@ -196,7 +185,7 @@ SLEEPS: dict[str, Case] = {
     "a limit is lifted": (LIMITS, pod(MINE), became(csi_node(2), csi_node(None))),
     "a pod without volumes goes": (LIMITS, pod(MINE), pod_went()),
     "a pod with secrets goes": (LIMITS, pod(MINE), pod_went(INLINE)),
-    "a disk of another driver is detached": (LIMITS, pod(EBS), went(attachment("other"))),
+    "a disk of another driver is detached": (LIMITS, pod(EBS), went(attached("v", "n", "other"))),
     "a node appears": (LIMITS, pod(MINE), node_event(None, node())),
     "anything, for who claims devices": (DynamicResources(), pod(), node_event(None, node())),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 
@@ -62,9 +61,9 @@ from situate.objects.storage import (
 )
 from tests.plugins.twins.in_tree import PLUGINS
 from tests.plugins.twins.world import World
+from tests.plugins.worlds import HOSTNAME, ZONE, Case, cases
 
-ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
-REGION, HOSTNAME = "topology.kubernetes.io/region", "kubernetes.io/hostname"
+OLD_ZONE, REGION = "failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/region"
 EBS_ZONE = "topology.ebs.csi.aws.com/zone"
 NAMESPACE = "east"
 CLAIMS = tuple("abcde")
@@ -76,22 +75,8 @@ ENDED = datetime(2026, 1, 1, tzinfo=UTC)
 DISK_NAMES = ("d1", "d2")
 
 
-@dataclass(frozen=True)
-class Case:
-    """A cluster and a pod to place, by the numbers that they are made of: all that a failing test has to print."""
-
-    seed: int
-    nodes: int
-    pods: int
-
-    @property
-    def made(self) -> tuple[World, Pod]:
-        return volume_case(self.seed, self.nodes, self.pods)
-
-
 def volume_worlds(nodes: int = 6, pods: int = 10) -> st.SearchStrategy[Case]:
-    """They shrink in size, not in kind."""
-    return st.builds(Case, st.integers(0, 2**32 - 1), st.integers(1, nodes), st.integers(0, pods))
+    return cases(volume_case, nodes, pods)
 
 
 def volume_case(seed: int, nodes: int, pods: int) -> tuple[World, Pod]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
 from typing import TypeVar
@@ -51,15 +51,24 @@ class Case:
     seed: int
     nodes: int
     pods: int
+    make: Make = field(repr=False)
 
     @property
     def made(self) -> tuple[World, Pod]:
-        return random_case(self.seed, self.nodes, self.pods)
+        return self.make(self.seed, self.nodes, self.pods)
+
+
+Make = Callable[[int, int, int], tuple[World, Pod]]
+"""Of seed, nodes and pods."""
+
+
+def cases(make: Make, nodes: int, pods: int) -> st.SearchStrategy[Case]:
+    """They shrink in size, not in kind."""
+    return st.builds(Case, st.integers(0, 2**32 - 1), st.integers(1, nodes), st.integers(0, pods), st.just(make))
 
 
 def worlds(nodes: int = 7, pods: int = 16) -> st.SearchStrategy[Case]:
-    """They shrink in size, not in kind."""
-    return st.builds(Case, st.integers(0, 2**32 - 1), st.integers(1, nodes), st.integers(0, pods))
+    return cases(random_case, nodes, pods)
 
 
 def random_case(seed: int, nodes: int, pods: int) -> tuple[World, Pod]:
