@@ -100,10 +100,10 @@ def node(**wire: Any) -> Node:
 
 
 def created_by(
-    uid: str = SET, kind: str = "ReplicaSet", name: str = "", spec: Mapping[str, Any] | None = None, **metadata: Any
+    by: str = SET, kind: str = "ReplicaSet", name: str = "", spec: Mapping[str, Any] | None = None, **metadata: Any
 ) -> dict[str, Any]:
     """The JSON of a new pod."""
-    reference = {"apiVersion": "apps/v1", "kind": kind, "name": "web-r1", "uid": uid, "controller": True}
+    reference = {"apiVersion": "apps/v1", "kind": kind, "name": "web-r1", "uid": by, "controller": True}
     content: dict[str, Any] = {"labels": {"pod-template-hash": "r1"}, "ownerReferences": [reference], **metadata}
     if name:
         content["name"] = name

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 
 import msgspec
 
@@ -81,7 +82,10 @@ def parse_prices(text: str, source: str) -> tuple[Prices, tuple[Mistake, ...]]:
     if not isinstance(data, Mapping):
         return NO_PRICES, (Mistake(source, shown(data), "a mapping with the keys date, currency, prices"),)
     listed = data.get("prices")
-    document, wrong = parse_section({**data, "prices": []}, PriceList, source)
+    plain = {**data, "prices": []}
+    if isinstance(data.get("date"), date):  # YAML reads an unquoted date as one
+        plain["date"] = str(data["date"])
+    document, wrong = parse_section(plain, PriceList, source)
     if document is None:
         return NO_PRICES, wrong
     if not isinstance(listed, list):
