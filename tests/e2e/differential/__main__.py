@@ -20,10 +20,11 @@ from situate.testing import soaking
 from situate.testing.soaking import FOLDER, present_commit
 from tests.controlplane.build import build
 from tests.controlplane.plane import ControlPlane
+from tests.e2e.differential.cases import Case, Played
 from tests.e2e.differential.comparing import differences, rarely, table
 from tests.e2e.differential.extenders import ExtenderServer
 from tests.e2e.differential.ours import Ours
-from tests.e2e.differential.play import PODS_EACH, Case, Played, play
+from tests.e2e.differential.play import PODS_EACH, play
 from tests.e2e.differential.theirs import SCHEDULER, KubeScheduler, options
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="The engine beside the real kube-scheduler.")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from situate.framework.catalog_keeper import CATALOGED, CatalogKeeper
 
 from situate.framework.actions import Evict
+from situate.framework.catalog_keeper import CATALOGED, CatalogKeeper
 from situate.framework.configuration import KubeSchedulerConfiguration
 from situate.framework.cycle import Feasibility, Nominations, find_feasible, scores_by_plugin
 from situate.framework.decisions import Asked, Decision, Failed, Placed, Refused

@@ -13,11 +13,12 @@ import pytest
 from situate.testing.vpod.soak import Totals as VPodTotals
 from tests.conftest import PlaneFactory
 from tests.e2e.differential.__main__ import Totals
+from tests.e2e.differential.cases import Case, Played
 from tests.e2e.differential.comparing import differences, rarely, table
 from tests.e2e.differential.extenders import ExtenderServer
 from tests.e2e.differential.findings import FINDINGS, Finding
 from tests.e2e.differential.ours import Ours
-from tests.e2e.differential.play import Case, Played, play
+from tests.e2e.differential.play import play
 from tests.e2e.differential.theirs import KubeScheduler, Theirs, options
 
 SEEDS = (1, 8, 26, 33, 51, 53, 67, 72, 85, 88, 95, 98)
