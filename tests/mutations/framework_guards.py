@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.patch import Mutation
 
 _ENGINE, _CHOOSING = "tests/framework/test_engine.py", "tests/framework/test_choosing.py"
+_ASKING, _PREEMPTING = "tests/framework/test_asking.py", "tests/framework/test_extended_preemption.py"
 _EXTENDERS, _PROMISES = "tests/framework/test_extenders.py", "tests/framework/test_promises.py"
 _QUEUE, _PREEMPTION = "tests/framework/queue/test_scheduling.py", "tests/framework/test_preemption.py"
 _AGREEMENT, _HINTS = "tests/plugins/test_agreement.py", "tests/plugins/test_hints.py"
@@ -153,7 +154,7 @@ FRAMEWORK_GUARDS = (
         "plugins/default_preemption.py",
         "[each for each in found.candidates if each.victims]",
         "list(found.candidates)",
-        ("tests/framework/test_extenders.py",),
+        (_PREEMPTING,),
     ),
     Mutation(
         "budget",
@@ -241,7 +242,7 @@ FRAMEWORK_GUARDS = (
         "framework/engine.py",
         "        if self._open is not None:\n            raise RuntimeError",
         "        if False:\n            raise RuntimeError",
-        (_EXTENDERS,),
+        (_ASKING,),
     ),
     Mutation(
         "extender-stranger",
@@ -257,7 +258,7 @@ FRAMEWORK_GUARDS = (
         "framework/extenders.py",
         '        if strangers:\n            raise ExtenderFailed(extender, verb, f"names a pod',
         '        if False:\n            raise ExtenderFailed(extender, verb, f"names a pod',
-        (_EXTENDERS,),
+        (_PREEMPTING,),
     ),
     Mutation(
         "extender-wakes",
@@ -273,7 +274,7 @@ FRAMEWORK_GUARDS = (
         "framework/engine.py",
         "        if self.cache.node(node) is None:\n            self.queue.put_back(waiting, now)\n",
         "        if False:\n            self.queue.put_back(waiting, now)\n",
-        (_EXTENDERS,),
+        (_ASKING,),
     ),
     Mutation(
         "taints",
