@@ -165,8 +165,8 @@ def test_what_is_known_per_class_changes_no_placement(ties: int | None) -> None:
     stories = []
     for seed in range(60):
         plain = story(seed, Shortcuts(classes=False), ties)
-        for gauges in (True, False):
-            assert story(seed, Shortcuts(gauges=gauges), ties) == plain, f"seed {seed}"
+        shortcuts = Shortcuts(gauges=seed % 3 > 0)
+        assert story(seed, shortcuts, ties) == plain, f"seed {seed}"
         stories.append(plain)
     decided = [outcome for each in stories for _, outcome in each]
     assert 0.1 < decided.count("Refused") / len(decided) < 0.6  # both kinds of answer were compared
@@ -258,9 +258,7 @@ def test_placing_different_pods_in_one_go_changes_no_placement() -> None:
     lengths = []
     for seed in range(60):
         plain, _ = run_story(seed, NO_SHORTCUTS, 1)
-        in_one_go, longest = run_story(seed, Shortcuts(batches=False), 1000)
+        in_one_go, longest = run_story(seed, Shortcuts(batches=seed % 2 > 0), 1000)
         assert in_one_go == plain, f"seed {seed}"
-        everything, _ = run_story(seed, Shortcuts(), 1000)
-        assert everything == plain, f"seed {seed}"
         lengths.append(longest)
     assert sum(length >= 10 for length in lengths) > 10

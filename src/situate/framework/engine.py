@@ -60,6 +60,8 @@ _RUN: Final = 3
 """Equal pods in a row that are worth being placed as a run,"""
 _NODES_PER_POD: Final = 4096
 """and one more for each so many nodes, since a run looks at all of them afresh."""
+_TOGETHER: Final = 2048
+"""Pods of a run that are counted together: they stay in the processor's cache until all of that is done."""
 _STRETCH: Final = 64
 """Pods of one stretch at most: what comes meanwhile has to wait for it."""
 
@@ -398,8 +400,10 @@ class Engine:
         if not len(nodes):
             return None
         pods = run[: len(nodes)]
-        self.cache.assume_equal([waiting.info for waiting in pods], nodes)
-        self.queue.done_run(pods)
+        for begin in range(0, len(pods), _TOGETHER):
+            some = pods[begin : begin + _TOGETHER]
+            self.cache.assume_equal([waiting.info for waiting in some], nodes[begin : begin + _TOGETHER])
+            self.queue.done_run(some)
         return PlacedRun(pods, nodes, snapshot.nodes.names)
 
     def _interested(self, info: PodInfo) -> tuple[Extender, ...]:
@@ -598,15 +602,5 @@ _Open: TypeAlias = tuple[WaitingPod, Steps[tuple[str, Choice] | Unplaced]]
 
 def _equal(one: WaitingPod, other: WaitingPod) -> bool:
     """Whether two pods make no difference to any decision, their own or others'."""
-    left, right = one.info, other.info
-    pod = right.pod
-    return (
-        left.template is right.template
-        and left.labels is right.labels
-        and left.spread is right.spread
-        and left.volumes == right.volumes
-        and left.priority == right.priority
-        and pod.metadata.deletion_timestamp is None
-        and not pod.status.nominated_node_name
-        and not pod.spec.node_name
-    )
+    peers = one.info.peers
+    return peers is other.info.peers and peers is not None

@@ -163,12 +163,14 @@ class SchedulingQueue:
     def done_run(self, pods: Sequence[WaitingPod]) -> None:
         """`done` for each, whether it was in flight or not."""
         first = self._in_flight.pop(pods[0].info.uid, None)
+        waiting, binding, done = self._pods, self._binding, Place.DONE
         for pod in pods:
             uid = pod.info.uid
-            del self._pods[uid]
-            pod.place = Place.DONE
-            pod.attempts += pod is not first
-            self._binding[uid] = pod
+            del waiting[uid]
+            pod.place = done
+            if pod is not first:
+                pod.attempts += 1
+            binding[uid] = pod
         self._forget_events()
 
     def bound(self, uid: str) -> None:
