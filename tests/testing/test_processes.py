@@ -28,7 +28,7 @@ def test_sleeping_takes_virtual_time_only(world: World) -> None:
     assert woken == [30.0]
 
 
-def test_processes_and_timeline_meet_in_order_of_time(world: World) -> None:
+def test_timers_of_processes_and_what_is_planned_come_in_order_of_time_and_then_of_setting(world: World) -> None:
     story: list[tuple[float, str]] = []
 
     async def ticking(name: str, period: float) -> None:
@@ -41,7 +41,7 @@ def test_processes_and_timeline_meet_in_order_of_time(world: World) -> None:
     world.timeline.at(4, lambda: story.append((world.now, "heap")))
     world.run_until(100)
 
-    assert story == [(2, "a"), (3, "b"), (4, "heap"), (4, "a"), (6, "a"), (6, "b"), (9, "b")]
+    assert story == [(2, "a"), (3, "b"), (4, "heap"), (4, "a"), (6, "b"), (6, "a"), (9, "b")]
     assert world.now == 100
 
 
@@ -169,7 +169,7 @@ def test_tasks_of_a_group_are_cancelled_in_the_order_in_which_they_were_made(wor
     assert ended == [*range(20)]
 
 
-def test_a_timer_that_is_cancelled_neither_runs_nor_wants_a_turn(world: World) -> None:
+def test_a_timer_that_is_cancelled_neither_runs_nor_makes_time_stop(world: World) -> None:
     seen: list[str] = []
 
     async def main() -> None:
@@ -181,9 +181,9 @@ def test_a_timer_that_is_cancelled_neither_runs_nor_wants_a_turn(world: World) -
         assert timer.cancelled()
         await asyncio.sleep(3)
 
-    process = world.start("p", main)
+    world.start("p", main)
     world.run_until(0.5)
-    assert process.loop.next_timer() == 2
+    assert world.timeline.next_due() == 2
     world.run_until(5)
 
     assert seen == ["first", "second"]

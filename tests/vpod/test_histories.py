@@ -17,7 +17,7 @@ import pytest
 
 from situate.testing.vpod.builders import placed, state, vpod
 from situate.testing.vpod.decisions import breach_of
-from situate.testing.vpod.history import CAPACITY, History, ResetReplicas, SetSource, Settings, generate
+from situate.testing.vpod.history import CAPACITY, SOURCES, History, ResetReplicas, SetSource, Settings, generate
 from situate.testing.vpod.invariants import Watchdog, unused
 from situate.testing.vpod.run import perform, play, shortened
 from situate.testing.vpod.soak import Totals, missing, table
@@ -123,7 +123,7 @@ def test_totals_are_kept_for_a_commit(tmp_path: Path) -> None:
     assert again == totals
     assert again.next_seed == 2
     assert again.histories == 1
-    assert again.happened["SetSource"] >= 24
+    assert again.happened["SetSource"] >= SOURCES
     assert Totals.load("def", folder).histories == 0
     (folder / "abc.json").write_text("{")
     assert Totals.load("abc", folder).histories == 0

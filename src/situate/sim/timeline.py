@@ -51,13 +51,13 @@ class Timeline:
 
     def advance(self, until: float) -> bool:
         """Moves on to the next thing due no later than `until` and runs it; with none left, to `until` and False."""
-        when = self.next_due()
-        if when is None or when > until:
-            self.now = max(self.now, until)
-            return False
-        _, _, due = heapq.heappop(self._heap)
-        self.now = max(self.now, when)
-        call, due.call = due.call, None
-        if call is not None:
-            call()
-        return True
+        heap = self._heap
+        while heap and heap[0][0] <= until:
+            when, _, due = heapq.heappop(heap)
+            call, due.call = due.call, None
+            if call is not None:
+                self.now = max(self.now, when)
+                call()
+                return True
+        self.now = max(self.now, until)
+        return False

@@ -1,6 +1,6 @@
 """Processes on virtual time: each with an asyncio loop of its own, all on one `Timeline`.
 
-A paused process keeps its memory and gets no time, as after SIGSTOP: when it goes on, its timers are all late.
+A paused process keeps its memory and gets no turn, as after SIGSTOP: when it goes on, its timers are all late.
 A killed process gets no time again, not even for its `finally` blocks, as after SIGKILL. A loop never waits for the
 outside: there are no sockets and no threads, so a history is a function of its seed.
 """
@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import heapq
-import math
 import sys
 from asyncio import base_events
 from asyncio.events import _set_running_loop  # asyncio lists it for those who write loops
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, Self, TypeVarTuple
 
-from situate.sim.timeline import Timeline
+from situate.sim.timeline import Due, Timeline
 
 _Ts = TypeVarTuple("_Ts")
 
@@ -34,7 +33,7 @@ class Stuck(Exception):
 class _Call:
     """A callback that a loop has been asked for: the part of `asyncio.Handle` that asyncio itself relies on."""
 
-    __slots__ = ("args", "callback", "context", "due")
+    __slots__ = ("args", "callback", "context", "due", "planned")
 
     def __init__(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, due: float
@@ -43,10 +42,13 @@ class _Call:
         self.args = args
         self.context = copy_context() if context is None else context
         self.due = due
+        self.planned: Due | None = None
 
     def cancel(self) -> None:
         self.callback = None
         self.args = ()
+        if self.planned is not None:
+            self.planned.cancel()
 
     def cancelled(self) -> bool:
         return self.callback is None
@@ -72,8 +74,8 @@ class _Task(asyncio.Task[Any]):
 class VirtualLoop(base_events.BaseEventLoop):
     """An asyncio loop whose clock is a `Timeline` and that runs only when it is given a turn.
 
-    It has queues of its own: asyncio's do more for each callback than a history has time for. Timers of equal time run
-    in the order in which they were set.
+    It has a queue of its own: asyncio's does more for each callback than a history has time for. Its timers are on the
+    timeline, so those of equal time, whosever they are, come in the order in which they were set.
     """
 
     get_debug = staticmethod(bool)
@@ -83,10 +85,9 @@ class VirtualLoop(base_events.BaseEventLoop):
         super().__init__()
         self.halted = False
         """No callback runs any more, not even in the turn that is under way."""
+        self.waiting: deque[_Call] = deque()
+        """What is to be run in the next turn."""
         self._timeline = timeline
-        self._waiting: deque[_Call] = deque()
-        self._timers: list[tuple[float, int, _Call]] = []
-        self._set = 0
         self._tasks_made = 0
 
     def time(self) -> float:
@@ -98,7 +99,7 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     def call_soon(self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None) -> Any:
         call = _Call(callback, args, context, self._timeline.now)
-        self._waiting.append(call)
+        self.waiting.append(call)
         return call
 
     call_soon_threadsafe = call_soon  # there are no threads, and nothing needs to be woken: the driver looks
@@ -120,53 +121,35 @@ class VirtualLoop(base_events.BaseEventLoop):
         context: Context | None = None,
     ) -> Any:
         call = _Call(callback, args, context, when)
-        self._set += 1
-        heapq.heappush(self._timers, (when, self._set, call))
+        call.planned = self._timeline.at(when, partial(self.waiting.append, call))
         return call
 
-    def wants_turn(self) -> bool:
-        """Whether a callback is ready or due now."""
-        if self._waiting:
-            return True
-        timers = self._timers
-        return bool(timers) and timers[0][0] <= self._timeline.now and self.next_timer() <= self._timeline.now
-
-    def next_timer(self) -> float:
-        """When the next timer is due; infinite without one."""
-        timers = self._timers
-        while timers and timers[0][2].callback is None:
-            heapq.heappop(timers)
-        return timers[0][0] if timers else math.inf
-
     def turn(self) -> int:
-        """Runs the callbacks that are ready or due now, and those that they ask for, not without end; how many."""
-        waiting, timers, now = self._waiting, self._timers, self._timeline.now
-        while timers and timers[0][0] <= now:
-            waiting.append(heapq.heappop(timers)[2])
+        """Runs the callbacks that are ready, and those that they ask for, not without end; how many."""
+        waiting = self.waiting
         _set_running_loop(self)
         calls = 0
         try:
             while waiting and calls < _MOST_CALLS_IN_A_TURN and not self.halted:
                 calls += 1
                 call = waiting.popleft()
-                if call.callback is not None:
-                    self._run(call.callback, call)
+                callback = call.callback
+                if callback is None:
+                    continue
+                try:
+                    call.context.run(callback, *call.args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as problem:
+                    said = f"Exception in callback {callback!r}"
+                    self.call_exception_handler({"message": said, "exception": problem})
         finally:
             _set_running_loop(None)
         return calls
 
     def close(self) -> None:
-        self._waiting.clear()
-        self._timers.clear()
+        self.waiting.clear()
         super().close()
-
-    def _run(self, callback: Callable[..., object], call: _Call) -> None:
-        try:
-            call.context.run(callback, *call.args)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as problem:
-            self.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": problem})
 
 
 class ProcessState(enum.Enum):
@@ -191,7 +174,7 @@ class Process:
         self._task: asyncio.Task[None] = self.loop.create_task(main(), name=name)
 
     def turn(self) -> int:
-        """Gives the process what is ready now, and notices its end; how many callbacks that were."""
+        """Gives the process its turn, and notices its end; how many callbacks that were."""
         self.turns += 1
         calls = self.loop.turn()
         if self._task.done():
@@ -264,11 +247,12 @@ class World:
         """
         self._alive = [process for process in self._alive if process.is_alive]
         hooks = sys.get_asyncgen_hooks()
-        calls, instant = 0, self.now
+        timeline = self.timeline
+        calls, instant = 0, timeline.now
         try:
             while True:
-                if self.now > instant:
-                    calls, instant = 0, self.now
+                if timeline.now > instant:
+                    calls, instant = 0, timeline.now
                 if called := self._turn_of_each():
                     calls += called
                     if calls > _MOST_CALLS_AT_ONE_INSTANT:
@@ -276,7 +260,7 @@ class World:
                     if stop():
                         return True
                     continue
-                if not self._advance(when):
+                if not timeline.advance(when):
                     return stop()
         finally:
             sys.set_asyncgen_hooks(*hooks)
@@ -310,21 +294,9 @@ class World:
     def _turn_of_each(self) -> int:
         calls = 0
         for process in tuple(self._alive):
-            if process.state is ProcessState.RUNNING and process.loop.wants_turn():
+            if process.loop.waiting and process.state is ProcessState.RUNNING:
                 calls += process.turn()
         return calls
-
-    def _advance(self, until: float) -> bool:
-        """To the next thing that is due, on the timeline or in a process; no process wants a turn now."""
-        next_timer = min(
-            (process.loop.next_timer() for process in self._alive if process.state is ProcessState.RUNNING),
-            default=math.inf,
-        )
-        planned = self.timeline.next_due()
-        if next_timer <= until and (planned is None or next_timer < planned):
-            self.timeline.advance(next_timer)
-            return True
-        return self.timeline.advance(until)
 
     def _busy(self) -> str:
         return ", ".join(p.name for p in self.processes if p.state is ProcessState.RUNNING) or "none is running"

@@ -22,6 +22,7 @@ from situate.cluster.names import Names
 from situate.cluster.watch import Watch
 from situate.kube.election import Elector
 from situate.objects.messages import Request, Response
+from situate.sim.timeline import Due
 from situate.testing.network import Network, Wire
 from situate.testing.processes import Process, ProcessState, World
 
@@ -29,6 +30,8 @@ EPOCH = 1_800_000_000.0
 """Unix seconds at virtual zero."""
 RESTART_S = 5.0
 """After a process has ended, until another one takes its place."""
+SOON_S = 0.001
+"""After a change, until the controllers of the cluster act upon it, and upon all that has changed meanwhile."""
 _BEGAN = datetime.fromtimestamp(EPOCH, UTC)
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 _MERGE = {"accept": "application/json", "content-type": "application/merge-patch+json"}
@@ -76,7 +79,7 @@ class ClusterWorld(ABC, Generic[C]):
         """Reasons of the Events that were recorded."""
         self.told: list[Callable[[Request, Response | Watch, Identity], None]] = []
         """Told of every request of a process that was carried out, and its answer."""
-        self._step_due: float | None = None
+        self._planned: Due | None = None
         self._names = 0
 
     @abstractmethod
@@ -144,15 +147,14 @@ class ClusterWorld(ABC, Generic[C]):
         due = self.cluster.machinery.next_due()
         if due is None:
             return
-        when = max(self.now + 0.001, due - EPOCH)
-        if self._step_due is not None and self._step_due <= when:
-            return
-        self._step_due = when
-        self.timeline.at(when, self._step)
+        when = max(self.now + SOON_S, due - EPOCH)
+        if self._planned is not None:
+            if self._planned.when <= when:
+                return
+            self._planned.cancel()
+        self._planned = self.timeline.at(when, self._step)
 
     def _step(self) -> None:
-        if self._step_due is not None and self._step_due > self.now:
-            return  # an earlier plan that was replaced
-        self._step_due = None
+        self._planned = None
         self.cluster.step(EPOCH + self.now)
         self.plan_step()

@@ -7,10 +7,12 @@ from typing import Any, Literal
 
 import msgspec
 
-SOURCES = 24
+SOURCES = 20
 NODES = 10
 PROCESSES = 2
 CAPACITY = 6
+HOUR_EVERY = 20
+"""Every so many seeds the cluster is full for an hour: an idle hour costs as much as all other steps of a history."""
 
 
 class Step(msgspec.Struct, frozen=True, tag_field="step", rename="camel"):
@@ -321,6 +323,8 @@ def generate(seed: int, steps: int = 200) -> History:
     drawn: list[Any] = [SetSource(0.1, source, rng.randint(1, 8)) for source in range(SOURCES)]
     while len(drawn) < steps:
         drawn.append(_load(rng) if rng.random() < 0.65 else _fault(rng))
+    if seed % HOUR_EVERY == HOUR_EVERY - 1:
+        drawn[rng.randrange(SOURCES, steps)] = HoldPods(3600.0, held=True)
     return History(seed, settings, tuple(drawn))
 
 
@@ -330,7 +334,7 @@ def _settings(seed: int, rng: Random) -> Settings:
     topology = rng.choice(("none", "none", "zone", "node"))
     surge = rng.choice((0, 0, 0, 2))
     shrink = rng.choice(("auto", "ordinal", "spread"))
-    workers = rng.random() < 0.2
+    workers = rng.random() < 0.1
     rebalance = rng.random() < 0.3
     apart = Random(f"settings {seed}")
     return Settings(
@@ -366,7 +370,7 @@ def _load(rng: Random) -> AnyStep:
         return SetSource(_wait(rng), rng.randrange(SOURCES), rng.choice((0, 1, 2, 3, 5, 8, 13)))
     if draw < 0.85:
         return DeleteSource(_wait(rng), rng.randrange(SOURCES))
-    return Pass(rng.uniform(5, 30))
+    return Pass(rng.uniform(2, 15))
 
 
 def _fault(rng: Random) -> AnyStep:
@@ -384,8 +388,7 @@ def _fault(rng: Random) -> AnyStep:
         case 4 | 5:
             return DeletePod(wait, rng.randrange(12))
         case 6:
-            held = rng.random() < 0.5
-            return HoldPods(3600.0 if held and rng.random() < 0.1 else wait, held)
+            return HoldPods(wait, held=rng.random() < 0.5)
         case 7:
             return LoseNode(wait, rng.randrange(NODES))
         case 8:
@@ -399,7 +402,7 @@ def _fault(rng: Random) -> AnyStep:
         case 13:
             return SpoilStatus(wait, rng.randrange(SOURCES), rng.choice(NONSENSE))
         case 14:
-            return ChangeCapacity(wait, rng.choice((3, CAPACITY, CAPACITY, 9)))
+            return ChangeCapacity(wait, rng.choice((4, CAPACITY, CAPACITY, 9)))
         case 15 | 16:
             return Storm(wait, rng.choice(STORMS))
         case 17 | 18:
