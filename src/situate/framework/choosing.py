@@ -23,7 +23,7 @@ from situate.framework.shortcuts import Shortcuts
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Indices, Mask
-from situate.framework.visiting import feasible_nodes_to_find, visit
+from situate.framework.visiting import best, feasible_nodes_to_find, visit
 
 Tie = Callable[[Scores], int]
 """The index of one of the highest."""
@@ -124,7 +124,9 @@ class Chooser:
     def choose_at_once(self, pod: PodInfo, snapshot: Snapshot, tie: Tie) -> int | None:
         """The node of a pod that concerns no others, while nothing is nominated; None where `choose` knows more."""
         known = None if self._classes is None else self._classes.of(pod, snapshot)
-        return tie(known.total) if known is not None and known.count else None
+        if known is None or not known.count:
+            return None
+        return known.best() if tie is best else tie(known.total)
 
     def choose_run(self, pod: PodInfo, snapshot: Snapshot, count: int) -> Indices:
         """The nodes of the next pods like this one, in their order, as if they were chosen one after the other.
@@ -190,8 +192,10 @@ class Chooser:
             known = classes.of(pod, snapshot)
             if known is None:
                 return None
-            index = tie(known.total)
-            return Choice(index, snapshot.count, known.count) if known.count else None
+            if not known.count:
+                return None
+            index = known.best() if tie is best else tie(known.total)
+            return Choice(index, snapshot.count, known.count)
         prepared = cycle.prepare(beyond.pre_filters, pod, snapshot) if concern else beyond.unconcerned
         if not prepared.status.ok:
             return None

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from situate.framework.crowding import Crowded
 from situate.framework.cycle import PluginFailed, call, check_scores
 from situate.framework.gauges import NO_SAY, Derived, Gauge, Numbers
+from situate.framework.maxima import Maxima
 from situate.framework.nodes import NodeTable
 from situate.framework.parts import Part, Parts
 from situate.framework.plugin import FilterPlugin, PreScorePlugin, Reads, reads
@@ -39,6 +40,8 @@ _KEPT: Final = 2**27
 """Nodes of all classes together before all are learned afresh: 2 bytes each, and 1 where a mask is asked for."""
 _LEAST_KEPT: Final = 128
 """Classes that are kept however many nodes there are."""
+_LONG: Final = 2**15
+"""So many totals are cheaper to look for the highest in blocks than all at once."""
 _SEEN: Final = 2**16
 """Templates that were met once, before those are forgotten."""
 
@@ -93,6 +96,7 @@ class PodClass:
         "filters",
         "lineage",
         "load_states",
+        "maxima",
         "position",
         "scores",
         "settled",
@@ -125,11 +129,22 @@ class PodClass:
         """(nodes,): all local scores, weighted; negative where a local filter refuses."""
         self.count = 0
         """So many nodes are feasible."""
+        self.maxima: Maxima | None = None
+        """Of `total`, where it is long."""
         self.crowded: Crowded | None = None
         """What was found when promises had to be heeded last."""
         self._passes: Mask | None = None
         self._feasible: Part | None = None
         self._narrowed: tuple[Mask, Part] | None = None
+
+    def best(self) -> int:
+        """The first node with the highest total."""
+        if self.maxima is not None:
+            return self.maxima.first(self.total)
+        if len(self.total) < _LONG:
+            return int(self.total.argmax())
+        self.maxima = Maxima(self.total)
+        return self.maxima.first(self.total)
 
     @property
     def states(self) -> dict[str, Any]:
@@ -196,6 +211,7 @@ class PodClass:
             nodes = np.flatnonzero(self.total >= 0)
             self.total[nodes] += settled.take(nodes) - self.settled.take(nodes)
             self.settled = settled
+            self.maxima = None
 
 
 class Classes:
@@ -290,6 +306,7 @@ class Classes:
     def _look_at_all(self, known: PodClass, pod: PodInfo, snapshot: Snapshot) -> None:
         known.settled, known.extremes = known.standing.settled, None
         known.total, full = self._totals(known, pod, _Look(snapshot, None))
+        known.maxima = None
         known.count = int(np.count_nonzero(known.total >= 0)) if full else known.standing.count
         known.settle(pod, more=True)
 
@@ -303,6 +320,8 @@ class Classes:
         before = known.total.take(rows)
         now, _ = self._totals(known, pod, _Look(snapshot, rows))
         known.total[rows] = now
+        if known.maxima is not None:
+            known.maxima.changed(rows, now)
         if np.count_nonzero((before ^ now) < 0):
             more = int(np.count_nonzero(now >= 0)) - int(np.count_nonzero(before >= 0))
             known.count += more

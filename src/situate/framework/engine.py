@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from situate.framework.asking import Asking, Unplaced
 from situate.framework.cache import Cache
 from situate.framework.catalog import Catalog
 from situate.framework.changes import events_of, node_change, pod_change
-from situate.framework.choosing import Choice, Chooser
+from situate.framework.choosing import Choice, Chooser, Tie
 from situate.framework.configuration import Extender
 from situate.framework.cycle import NO_NODES, PluginFailed, allotted
 from situate.framework.decisions import (
@@ -38,7 +39,7 @@ from situate.framework.extenders import Reply, Steps, asks, in_turn, interested
 from situate.framework.handle import Handle, Wishes, with_handles
 from situate.framework.nominations import Nominations
 from situate.framework.permits import Held, Permits, ask_permits
-from situate.framework.plugin import Diagnosis, PostFiltered, Scores
+from situate.framework.plugin import Diagnosis, PostFiltered
 from situate.framework.pods import PodInfo
 from situate.framework.post_filter import run_post_filter
 from situate.framework.profile import Profile
@@ -96,6 +97,7 @@ class Engine:
             name: Chooser(profile, shortcuts, extended=self.extended) for name, profile in self.profiles.items()
         }
         self._random = None if seed is None else np.random.default_rng(seed)
+        self._tie: Tie = best if self._random is None else partial(best_at_random, random=self._random)
         self._batches = shortcuts.classes and shortcuts.batches and seed is None
         self._stretches = shortcuts.classes and shortcuts.stretches
         self._reserves = {name: _reserving(profile) for name, profile in self.profiles.items()}
@@ -490,9 +492,6 @@ class Engine:
     def _allotted(self, profile: Profile, info: PodInfo, node: str) -> PodInfo:
         snapshot = self.cache.snapshot()
         return allotted(profile, info, snapshot.at(np.array([snapshot.nodes.index[node]], dtype=np.intp)))
-
-    def _tie(self, totals: Scores) -> int:
-        return best(totals) if self._random is None else best_at_random(totals, self._random)
 
     def _refuse(self, waiting: WaitingPod, diagnosis: Diagnosis, result: PostFiltered | None, now: float) -> Refused:
         info = waiting.info
