@@ -116,6 +116,18 @@ def test_a_stopped_leader_releases_after_its_work_and_the_next_need_not_wait() -
         assert first.changes() == [ElectionChange.ACQUIRED, ElectionChange.RELEASED]
 
 
+def test_a_lease_that_somebody_has_touched_is_released_all_the_same() -> None:
+    with World() as world:
+        server = HostileServer()
+        first, second = Candidate(world, server, "a"), Candidate(world, server, "b")
+        world.run_until(10)
+        touched = server.objects[LEASE]
+        server.put(LEASE, touched | {"metadata": {**touched["metadata"], "annotations": {"seen": "yes"}}})
+        first.elector.stop()
+        world.run_until(15)
+        assert second.valid(), "long before the lease would have run out"
+
+
 def test_a_candidate_that_is_woken_does_not_wait_out_its_pause() -> None:
     with World() as world:
         server = HostileServer()

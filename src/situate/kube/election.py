@@ -358,13 +358,18 @@ class Elector:
             return
         try:
             async with asyncio.timeout(RELEASE_S):
-                if self._must_read:
-                    await self._read()
-                record = self._record
-                if record is None or not self._is_ours(record):
-                    return
-                content = MergePatch(released(record, self._next_time()))
-                await self._client.patch(LEASES, self.lease.name, content, self.lease.namespace)
+                while True:
+                    if self._must_read:
+                        await self._read()
+                    record = self._record
+                    if record is None or not self._is_ours(record):
+                        return
+                    content = MergePatch(released(record, self._next_time()))
+                    try:
+                        await self._client.patch(LEASES, self.lease.name, content, self.lease.namespace)
+                        break
+                    except Conflict:
+                        self._must_read = True  # somebody has touched a label; it is still ours to give back
         except (TimeoutError, KubeError) as problem:
             self._log.warning("the lease could not be released", error=str(problem) or "no answer")
             return
