@@ -26,7 +26,7 @@ from situate.objects.settings import parse_section
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.controller import Place, SpotController
 from situate.spot.model import CLASS, ON_DEMAND
-from situate.spot.names import WEBHOOK_PATH, configuration_name
+from situate.spot.names import LEADS, WEBHOOK_PATH, configuration_name
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.webhook import webhook_configuration
 from tests.controlplane.ports import ReservedPort
@@ -34,6 +34,9 @@ from tests.controlplane.ports import ReservedPort
 WITHIN_S = 60.0
 OURS = "situate"
 GROUP = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+QUICK = ElectionTimes(3, 2.0, 0.2)
+PATIENT = ElectionTimes(600, 400.0, 0.2)
+"""With these, waiting for the end of a Lease would be noticed."""
 EMBEDDED = Settings(machinery=MachinerySettings(reconciles_per_step=50), seed=1)
 
 
@@ -68,7 +71,10 @@ class Playground:
             pytest.fail(f"it is still not so that {what}")
 
     @asynccontextmanager
-    async def controller(self, identity: str, port: int, **settings: Any) -> AsyncIterator[SpotController]:
+    async def controller(
+        self, identity: str, port: int, times: ElectionTimes = QUICK, **settings: Any
+    ) -> AsyncIterator[SpotController]:
+        """`identity`: of a process that stands for a pod, the pod's name and `_x`."""
         data = {"webhook": {"address": f"127.0.0.1:{port}", **settings.pop("webhook", {})}, **settings}
         parsed, mistakes = parse_section(data, SpotSettings, "spot")
         assert parsed is not None, mistakes
@@ -76,7 +82,7 @@ class Playground:
         made = SpotController(
             parsed,
             client,
-            Candidacy(OURS, identity, ElectionTimes(3, 2.0, 0.2)),
+            Candidacy(OURS, identity, times),
             Place(OURS, identity.partition("_")[0] if "_" in identity else ""),
             record=self.record,
             metrics=AdmissionMetrics(CollectorRegistry()),
@@ -108,8 +114,8 @@ class Playground:
 
         await self.eventually("the webhook answers", trusted)
 
-    async def pods(self, name: str) -> list[Any]:
-        items = (await self.call("GET", "/api/v1/namespaces/shop/pods"))["items"]
+    async def pods(self, name: str, namespace: str = "shop") -> list[Any]:
+        items = (await self.call("GET", f"/api/v1/namespaces/{namespace}/pods"))["items"]
         return [each for each in items if each["metadata"]["labels"].get("app") == name]
 
     async def classes(self, name: str) -> Counter[str]:
@@ -250,3 +256,76 @@ async def test_a_secret_that_somebody_broke_is_mended(playground: Playground, po
         await playground.eventually("the Secret is there again", again)
         await playground.call("POST", DEPLOYMENTS, workload("web", 3, "1"))
         await playground.classes_of("web", 3)
+
+
+@pytest.mark.rule("spot:P1")
+async def test_a_pod_of_a_newer_revision_asks_for_the_lease_and_gets_it(playground: Playground, port: int) -> None:
+    own = f"/apis/apps/v1/namespaces/{OURS}/deployments"
+    await playground.call("POST", own, workload("situate-spot", 1))
+
+    async def ready_pods() -> list[str]:
+        found = await playground.pods("situate-spot", OURS)
+        alive = [each for each in found if "deletionTimestamp" not in each["metadata"]]
+        ready = [each for each in alive if any(c["type"] == "Ready" for c in each["status"].get("conditions", ()))]
+        return [each["metadata"]["name"] for each in ready]
+
+    async def marked() -> list[str]:
+        found = await playground.pods("situate-spot", OURS)
+        return [each["metadata"]["name"] for each in found if each["metadata"]["labels"].get(LEADS) == "true"]
+
+    (old,) = await playground.eventually("the old pod is ready", ready_pods)
+    async with playground.controller(f"{old}_x", port, PATIENT) as first:
+        await playground.lead_to(port)
+        await playground.answers(first)
+
+        async def old_is_marked() -> bool:
+            return await marked() == [old]
+
+        await playground.eventually("questions are led to the old pod", old_is_marked)
+        # the old pod stays: as in a rollout that has begun
+        image = {"containers": [{"name": "c", "image": "example.com/c:2"}]}
+        strategy = {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+        change = {"spec": {"strategy": strategy, "minReadySeconds": 500, "template": {"spec": image}}}
+        await playground.call("PATCH", f"{own}/situate-spot", change, kind="application/strategic-merge-patch+json")
+
+        async def both() -> list[str]:
+            found = await ready_pods()
+            return found if len(found) == 2 else []
+
+        (new,) = set(await playground.eventually("the new pod is ready", both)) - {old}
+        async with playground.controller(f"{new}_x", port, PATIENT) as second:
+            await playground.eventually("the new one answers", lambda: second.listener.listening)
+            assert not first.listener.listening
+            assert not first.elector.leading()
+
+            async def new_is_marked() -> bool:
+                return await marked() == [new]
+
+            await playground.eventually("questions are led to the new pod", new_is_marked)
+            await playground.call("POST", DEPLOYMENTS, workload("web", 4, "2"))
+            assert await playground.classes_of("web", 4) == {"on-demand": 2, "spot": 2}
+            assert first.not_ready() is None, "it stands by until it is stopped"
+            assert second.elector.leading()
+
+
+@pytest.mark.rule("spot:P1")
+async def test_a_pod_of_the_same_revision_leaves_the_lease_where_it_is(playground: Playground, port: int) -> None:
+    own = f"/apis/apps/v1/namespaces/{OURS}/deployments"
+    await playground.call("POST", own, workload("situate-spot", 2))
+
+    async def ready_pods() -> list[str]:
+        found = await playground.pods("situate-spot", OURS)
+        names = [each["metadata"]["name"] for each in found if each["status"].get("conditions")]
+        return names if len(names) == 2 else []
+
+    one, other = await playground.eventually("both pods are ready", ready_pods)
+    async with playground.controller(f"{one}_x", port, PATIENT) as first:
+        await playground.lead_to(port)
+        await playground.answers(first)
+        async with playground.controller(f"{other}_x", port, PATIENT) as second:
+            await playground.eventually("the second has seen everything", lambda: second.not_ready() is None)
+            await second._standing.ask(second._elections)
+            assert first.elector.leading()
+            assert not second.listener.listening
+            lease = await playground.call("GET", f"/apis/coordination.k8s.io/v1/namespaces/{OURS}/leases/situate-spot")
+            assert "annotations" not in lease["metadata"]
