@@ -11,9 +11,11 @@ from situate.cluster.effects import Identity
 from situate.embedded.running import Settings
 from tests.contract.api import Answer, Api
 from tests.contract.exceptions import EMBEDDED
+from tests.contract.registering import Registered
 from tests.contract.servers import EmbeddedThread, RealServer, Server, new_namespace
 from tests.contract.things import node
 from tests.contract.waiting import eventually
+from tests.contract.webhooks import serving
 from tests.contract.work import Work
 from tests.controlplane.plane import ControlPlane, Options
 from tests.controlplane.stages import Stages
@@ -129,3 +131,11 @@ async def wait_usable(api: Api, name: str) -> None:
         return ready and not made["spec"].get("taints")
 
     await eventually(lambda: api.get(f"/api/v1/nodes/{name}"), usable)
+
+
+@pytest.fixture
+async def registered(api: Api, namespace: str) -> AsyncIterator[Registered]:
+    async with serving() as hooks:
+        made = Registered(api, namespace, hooks)
+        yield made
+        await made.remove()
