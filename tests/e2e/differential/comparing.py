@@ -5,35 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from situate.framework.configuration import KubeSchedulerConfiguration
+from situate.framework.extenders import EXTENDER
+from situate.framework.profiles import profiles_of
+from situate.plugins.registry import registry
 from tests.e2e.differential.ours import Answer
 from tests.e2e.differential.theirs import Theirs
 
-REFUSING = (
-    "NodeUnschedulable",
-    "TaintToleration",
-    "NodeAffinity",
-    "NodePorts",
-    "NodeResourcesFit",
-    "VolumeRestrictions",
-    "NodeVolumeLimits",
-    "VolumeBinding",
-    "VolumeZone",
-    "PodTopologySpread",
-    "InterPodAffinity",
-    "NodeDeclaredFeatures",
-    "Extender",
-)
+(_DEFAULT,), _ = profiles_of(KubeSchedulerConfiguration(), registry(())[0])
+REFUSING = (*(each.name for each in _DEFAULT.filter if each.name != "NodeName"), EXTENDER)
 """NodeName is none of them: the API server shows a scheduler no waiting pod with a node."""
-SCORING = (
-    "TaintToleration",
-    "NodeAffinity",
-    "NodeResourcesFit",
-    "PodTopologySpread",
-    "InterPodAffinity",
-    "NodeResourcesBalancedAllocation",
-    "ImageLocality",
-    "Extender",
-)
+SCORING = (*(each.name for each in _DEFAULT.score if each.name != "VolumeBinding"), EXTENDER)
+"""VolumeBinding is none of them without a `shape`."""
 _DEEDS = ("filtered", "scored", "had a say in preemption", "was ignored", "broke the cycle")
 """Of extenders."""
 _VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
