@@ -1,0 +1,148 @@
+"""The section `spot:` on the command line: what is printed for it, what is refused, what runs without a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from situate.cli.configured import load, spot_settings, without_file
+from situate.cli.main import app
+from situate.runtime.configuration import BadConfiguration
+from situate.spot.names import LEADS
+from situate.spot.permissions import permissions
+
+HEADER = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate"}
+
+
+def written(folder: Path, **sections: Any) -> Path:
+    file = folder / "situate.yaml"
+    file.write_text(yaml.safe_dump({**HEADER, **sections}))
+    return file
+
+
+def printed(*arguments: str) -> list[dict[str, Any]]:
+    result = CliRunner().invoke(app, ["manifests", *arguments])
+    assert result.exit_code == 0, result.output
+    return list(yaml.safe_load_all(result.stdout))
+
+
+def of_kind(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = [each for each in objects if each["kind"] == kind]
+    return found
+
+
+@pytest.mark.rule("spot:B35", "spot:S33")
+def test_it_is_installed_by_one_deployment_and_what_belongs_to_it() -> None:
+    objects = printed("spot")
+    assert [each["kind"] for each in objects] == [
+        "Namespace",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+        "Secret",
+        "Lease",
+        "Service",
+        "MutatingWebhookConfiguration",
+        "Deployment",
+    ]
+    deployment = of_kind(objects, "Deployment")
+    assert deployment["spec"]["replicas"] == 2
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    command = [each for each in container["args"] if each != "--set"]
+    assert command[0] == "run"
+    assert spot_settings(without_file(command[1:])) is not None
+
+
+@pytest.mark.rule("spot:P1", "spot:P4")
+def test_its_pods_are_the_last_to_go() -> None:
+    objects = printed("spot")
+    deployment = of_kind(objects, "Deployment")["spec"]
+    assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 1}
+    pod = deployment["template"]["spec"]
+    assert pod["priorityClassName"] == "system-cluster-critical"
+    required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    expression = {"key": "node.kubernetes.io/capacity", "operator": "In", "values": ["on-demand"]}
+    assert required["nodeSelectorTerms"] == [{"matchExpressions": [expression]}]
+    assert pod["affinity"]["podAntiAffinity"]
+    selector = of_kind(objects, "Service")["spec"]["selector"]
+    assert selector == {**deployment["selector"]["matchLabels"], LEADS: "true"}
+
+
+@pytest.mark.rule("spot:P2", "spot:P3")
+def test_its_webhook_never_stops_anybody() -> None:
+    (webhook,) = of_kind(printed("spot", "-n", "placing"), "MutatingWebhookConfiguration")["webhooks"]
+    assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 2)
+    assert (webhook["sideEffects"], webhook["reinvocationPolicy"]) == ("NoneOnDryRun", "IfNeeded")
+    (rule,) = webhook["rules"]
+    assert (rule["operations"], rule["resources"]) == (["CREATE"], ["pods"])
+    (left_out,) = webhook["namespaceSelector"]["matchExpressions"]
+    assert (left_out["operator"], left_out["values"]) == ("NotIn", ["kube-system", "placing"])
+    assert "caBundle" not in webhook["clientConfig"], "that is the leader's"
+
+
+@pytest.mark.rule("spot:B36")
+def test_the_rules_are_exactly_what_is_needed() -> None:
+    granted = {
+        (each["metadata"].get("namespace"), group, resource, tuple(rule["verbs"]), tuple(rule.get("resourceNames", ())))
+        for each in printed("spot", "-n", "placing")
+        for rule in each.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert granted == {
+        (each.namespace, each.group, each.resource, each.verbs, (each.name,) if each.name else ())
+        for each in permissions("placing", "placing")
+    }
+
+
+def test_settings_of_a_file_become_arguments(tmp_path: Path) -> None:
+    spot = {"webhook": {"address": ":7443", "timeout": "3s"}, "policies": [{"policy": "30%"}]}
+    file = written(tmp_path, spot=spot, log={"level": "debug"}, scheduler={})
+    objects = printed("spot", "-f", str(file))
+    (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    given = [each for each in container["args"][1:] if each != "--set"]
+    read, whole = without_file(given), load(file)
+    assert read.runtime == whole.runtime
+    assert spot_settings(read) == spot_settings(whole)
+    assert set(read.sections) == {"spot"}, "the other products of the file are not installed by this"
+    assert {"name": "webhook", "containerPort": 7443} in container["ports"]
+    (webhook,) = of_kind(objects, "MutatingWebhookConfiguration")["webhooks"]
+    assert webhook["timeoutSeconds"] == 3
+
+
+def test_beside_other_products_it_shares_their_deployment(tmp_path: Path) -> None:
+    objects = printed("-f", str(written(tmp_path, spot={}, scheduler={})))
+    (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["run", "-f", "/etc/situate/situate.yaml"]
+    assert {each["name"] for each in container["volumeMounts"]} == {"configuration", "tmp"}
+    assert of_kind(objects, "MutatingWebhookConfiguration")
+    assert len([each for each in objects if each["kind"] == "Service"]) == 2
+
+
+def test_without_a_file_and_a_product_nothing_is_printed() -> None:
+    result = CliRunner().invoke(app, ["manifests"])
+    assert result.exit_code == 2
+    assert "name the configuration with -f, or a product: spot" in result.stderr
+
+
+def test_what_is_not_there_yet_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(BadConfiguration, match=r"spot\.strict: found a selector, allowed: null; nobody would open"):
+        load(written(tmp_path, spot={"strict": {}}))
+
+
+def test_running_without_anything_to_run_is_a_sentence() -> None:
+    result = CliRunner().invoke(app, ["run"])
+    assert result.exit_code == 2
+    assert "name a product: vpod, scheduler or spot" in result.stderr
+
+
+def test_a_mistake_on_the_command_line_is_traced_to_its_flag() -> None:
+    with pytest.raises(BadConfiguration, match=r'spot\.mode: found "on".*it comes from flag --set spot') as wrong:
+        without_file(["spot={mode: 'on'}"])
+    assert wrong.value.source == "the command line"
