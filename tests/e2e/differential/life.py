@@ -111,8 +111,7 @@ class Life:
         theirs = told_of(pod)
         try:
             ended = self._wait(uid)
-            pod = self._pods[uid]
-            theirs = told_of(pod)
+            theirs = told_of(self._pods[uid])
             found = differences(theirs, answer)
             if theirs.nominated and answer is not None:
                 promise = _Promise(pod, before, theirs, answer, ended)
