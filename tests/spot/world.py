@@ -210,7 +210,10 @@ class World:
             return self.cluster()
         while len(self.history) > 1 and self.history[1][0] <= self.now - self.times.watch:
             self.history.popleft()
-        return self.history[0][1] if self.history and self.history[0][0] <= self.now - self.times.watch else Cluster()
+        if self.history and self.history[0][0] <= self.now - self.times.watch:
+            return self.history[0][1]
+        nodes = {name: node.facts for name, node in self.nodes.items()}  # these were there before
+        return Cluster(nodes=nodes, namespaces={SHOP.name: SHOP})
 
     def workload(self, uid: str) -> Workload:
         decision = self.decision

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from situate.spot.counting import Nodes, counted, effective, on_demand_effective
 from situate.spot.model import Capacity, NodeState, Owner, PodFacts
@@ -44,18 +45,19 @@ class Blocked(StrEnum):
     """The user's own constraints forbid what the target asks for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Workload:
-    """A workload with its pods and its target."""
+    """A workload with its pods and its target; without slots, since it remembers who lives."""
 
     owner: Owner
     target: int
     pods: Sequence[PodFacts]
     """All of them, also those that end, have ended or were released."""
 
-    @property
-    def live(self) -> list[PodFacts]:
-        return counted(self.pods)
+    @cached_property
+    def live(self) -> Sequence[PodFacts]:
+        """Those that count."""
+        return tuple(counted(self.pods))
 
 
 @dataclass(frozen=True, slots=True)
