@@ -48,4 +48,28 @@ ANSWERS_GUARDS = (
         "            if False:\n",
         (_RECORDING,),
     ),
+    Mutation(
+        "extender-named",
+        "an extender that does not answer a question is named",
+        "framework/extenders.py",
+        "                note(str(problem))",
+        "                pass",
+        ("tests/framework/test_extended_answers.py",),
+    ),
+    Mutation(
+        "shadow-asks",
+        "a shadow counts a decision only once extenders have answered",
+        "scheduler/shadow.py",
+        "        self.consult(Consultation(steps, questions))",
+        "        self._go_on(steps, [extenders.NoReply('') for _ in questions])",
+        ("tests/scheduler/test_shadow.py",),
+    ),
+    Mutation(
+        "explained-promise",
+        "a promised node is kept only if extenders agree",
+        "framework/explaining.py",
+        "        return index if len(kept) else None",
+        "        return index",
+        ("tests/framework/test_extended_answers.py",),
+    ),
 )

@@ -372,4 +372,20 @@ FRAMEWORK_GUARDS = (
         "        if True:",
         ("tests/framework/test_decisions.py",),
     ),
+    Mutation(
+        "first-feasible",
+        "where nothing tells nodes apart the first feasible one in turn is taken (section 4, step 5)",
+        "framework/choosing.py",
+        "        self._first_will_do = not profile.score and not extended",
+        "        self._first_will_do = False",
+        ("tests/framework/test_visiting.py",),
+    ),
+    Mutation(
+        "extended-compares",
+        "where extenders filter or score, all nodes are compared (section 4, step 5)",
+        "framework/choosing.py",
+        "        self._first_will_do = not profile.score and not extended",
+        "        self._first_will_do = not profile.score",
+        ("tests/framework/test_visiting.py",),
+    ),
 )

@@ -162,4 +162,20 @@ SCHEDULER_GUARDS = (
         "        if pod is None:",
         (_UNREADABLE,),
     ),
+    Mutation(
+        "times-sampled",
+        "only a tenth of the cycles is timed",
+        "scheduler/timing.py",
+        "        self._sampled = self._rng.random() < _SAMPLED",
+        "        self._sampled = True",
+        ("tests/scheduler/test_timing.py",),
+    ),
+    Mutation(
+        "stand-in-handle",
+        "a plugin that wants a handle is stood in for once it has it",
+        "scheduler/timing.py",
+        "staticmethod(lambda handle: self._stand_in(plugin.with_handle(handle), profile))",
+        "staticmethod(plugin.with_handle)",
+        ("tests/scheduler/test_timing.py",),
+    ),
 )

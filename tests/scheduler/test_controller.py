@@ -231,6 +231,7 @@ def test_metrics_bear_kube_schedulers_names() -> None:
         assert sample(ours, "scheduler_pending_pods", queue="unschedulable") == 1
         assert sample(ours, "scheduler_pending_pods", queue="gated") == 1
         assert sample(ours, "scheduler_unschedulable_pods", plugin="NodeResourcesFit", profile="situate") == 1
+        assert sample(ours, "scheduler_unschedulable_pods", plugin="SchedulingGates", profile="situate") == 1
         assert sample(ours, "scheduler_pod_scheduling_attempts_count") == 1
         assert sample(ours, "scheduler_pod_scheduling_sli_duration_seconds_count", attempts="1") == 1
         assert sample(ours, "scheduler_preemption_attempts_total") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -81,11 +82,15 @@ class Now(Collector):
         yield from (pending, incoming, reasons, size, events, asked)
 
 
+_WAITING: Final = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE)
+
+
 def _rejections(engine: Engine) -> dict[tuple[str, str], int]:
+    """Of pods that wait, wherever in the queue, until their next cycle begins."""
     found: dict[tuple[str, str], int] = {}
     for pod in engine.queue:
-        if pod.place is Place.UNSCHEDULABLE:
-            for plugin in pod.rejectors | pod.pending:
+        if pod.place in _WAITING:
+            for plugin in pod.rejectors | pod.pending | ({pod.gate} if pod.gate else set()):
                 key = plugin, pod.info.pod.spec.scheduler_name
                 found[key] = found.get(key, 0) + 1
     return found
