@@ -29,6 +29,7 @@ from situate.objects.resources import LEASES, SECRETS, ResourceType
 from situate.objects.unstructured import Unstructured
 from situate.runtime.outcomes import Retriable
 from situate.spot.admission import Admission, LiveRead, View
+from situate.spot.certificates import Generation
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.cache import Cache
 from situate.spot.controller.live import LiveReads
@@ -147,7 +148,7 @@ class SpotController:
             names=host_names(NAME, place.namespace),
             life_s=lambda: self.settings.webhook.certificate_life,
             wall=lambda: wall().timestamp(),
-            serve=self.listener.serve_with,
+            serve=self._serve_with,
         )
         self._standing = Standing(
             self.watched,
@@ -199,8 +200,6 @@ class SpotController:
         self.live_reads.table, self.live_reads.within_s = table, settings.webhook.live_read
         self.cache.reconfigure(table, settings.rules())
         self._forget_admission()
-
-    # What a term consists of
 
     async def _lead(self, leadership: Leadership) -> None:
         """One term. Nothing is answered before what counts has been listed anew (P22)."""
@@ -256,8 +255,6 @@ class SpotController:
     def _change_ledger(self, step: Callable[[Ledger], Ledger]) -> None:
         self.answering.ledger = step(self.answering.ledger)
 
-    # Who leads
-
     def _new_elector(self) -> Elector:
         return Elector(
             self._elections,
@@ -301,7 +298,9 @@ class SpotController:
         if not self._may_answer():
             raise NotLeading(f"{self.name}: another process may lead by now; nothing is written", after_s=1.0)
 
-    # What a decision is given
+    def _serve_with(self, generation: Generation) -> None:
+        self.listener.serve_with(generation)
+        self._metrics.certificate_ends.set(generation.ends)
 
     def _view(self, live: LiveRead | None) -> View:
         if self._admission is None:

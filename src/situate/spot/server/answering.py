@@ -88,7 +88,9 @@ class Answering:
         if not self._may_answer():
             return _refused(), "not-leading"
         if answer.warnings:
-            self._log.warning("a pod conflicts with its policy", namespace=question.request.namespace, why=answer.why)
+            self._log.warning(
+                "a pod conflicts with its policy", namespace=question.request.namespace, reason=answer.why
+            )
         outcome = "gated" if answer.gated else str(answer.pod_class) if answer.pod_class is not None else "passed"
         return Reply(200, reply(question, answer.operations, answer.warnings)), outcome
 
