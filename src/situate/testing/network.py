@@ -8,10 +8,11 @@ What happens to a message is drawn from the wire's own generator, so a history d
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Protocol
 
@@ -173,7 +174,7 @@ class Wire:
                 if isinstance(answer, Watch):
                     answer.close()
                 return
-            network.timeline.after(network.latency(), lambda: loop.call_soon(deliver, answer))
+            network.timeline.after(network.latency(), partial(deliver, answer))
 
         def deliver(answer: Response | Watch) -> None:
             if not answered.done() and self._plugged:
@@ -227,7 +228,8 @@ class _Stream:
         self._watch = watch
         self._network = network
         self._loop = loop
-        self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._arrived: deque[bytes | None] = deque()
+        self._reader: asyncio.Future[None] | None = None
         self._last_arrival = 0.0
         self._tick: Due | None = None
         self._ended = False
@@ -237,8 +239,14 @@ class _Stream:
         self._keep_time()
 
     async def batches(self) -> AsyncIterator[tuple[bytes]]:
-        while (piece := await self._arrived.get()) is not None:
-            yield (piece,)
+        while True:
+            while self._arrived:
+                piece = self._arrived.popleft()
+                if piece is None:
+                    return
+                yield (piece,)
+            self._reader = self._loop.create_future()
+            await self._reader
 
     def end(self) -> None:
         """The server's side is closed; what is under way still arrives."""
@@ -274,7 +282,12 @@ class _Stream:
         if delay:
             network.happened["event delayed"] += 1
         self._last_arrival = max(self._last_arrival, network.timeline.now + network.latency() + delay)
-        network.timeline.at(self._last_arrival, lambda: self._loop.call_soon(self._arrived.put_nowait, data))
+        network.timeline.at(self._last_arrival, partial(self._arrive, data))
+
+    def _arrive(self, data: bytes | None) -> None:
+        self._arrived.append(data)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
     def _battered(self, data: bytes) -> bytes:
         weather, network = self._network.weather, self._network

@@ -78,7 +78,7 @@ class ClusterWorld(ABC, Generic[C]):
         self.events: Counter[str] = Counter()
         """Reasons of the Events that were recorded."""
         self.told: list[Callable[[Request, Response | Watch, Identity], None]] = []
-        """Told of every request of a process that was carried out, and its answer."""
+        """Told of every write of a process that was carried out, and its answer."""
         self._planned: Due | None = None
         self._names = 0
 
@@ -102,9 +102,10 @@ class ClusterWorld(ABC, Generic[C]):
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
         """The server's end of the network."""
         answer = self.cluster.answer(request, now, identity)
-        for listener in tuple(self.told):
-            listener(request, answer, identity)
-        self.plan_step()
+        if request.method != "GET":
+            for listener in tuple(self.told):
+                listener(request, answer, identity)
+            self.plan_step()
         return answer
 
     def call(self, method: str, path: str, body: object = None, *, patch: bool = False) -> dict[str, Any]:

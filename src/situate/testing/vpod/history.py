@@ -413,7 +413,9 @@ def _fault(rng: Random) -> AnyStep:
             return ServerDown(wait, rng.choice((1.0, 8.0)))
         case 21:
             return KillLeaderAt(wait, rng.choice(("status", "status", "scale")), answered=rng.random() < 0.5)
-        case 22:
+        case 22 if rng.random() < 0.5:
             return MeetDrain(wait, rng.choice(("demand", "crash", "stuck")))
+        case 22:
+            return RestoreNodes(wait)
         case _:
             return FailWrites(wait, rng.randrange(SOURCES)) if rng.random() < 0.7 else LoseZone(wait, rng.randrange(3))

@@ -258,7 +258,7 @@ class Watchdog:
 
     def _written(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
         """At every write of a process that reached the server."""
-        if request.method == "GET" or isinstance(answer, Watch):
+        if isinstance(answer, Watch):
             return
         line = f"{self.world.now!r} {identity.user} {request.method} {request.path} {answer.status} "
         self._digest.update(line.encode() + request.body)

@@ -107,7 +107,7 @@ def shortened(history: History, *, most_tries: int = 200) -> History:
 
 def _count_write(happened: Counter[str], request: Request, answer: Response | Watch, watchdog: Watchdog) -> None:
     """Each kind of action that vpod took."""
-    if request.method == "GET" or not isinstance(answer, Response):
+    if not isinstance(answer, Response):
         return
     if answer.status >= 300:
         if request.path.endswith("/scale"):
