@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from sys import intern
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -56,10 +57,12 @@ class Vocabulary:
     images: Numbers[frozenset[tuple[str, int]]]
     """Name and bytes."""
     features: Numbers[frozenset[str]]
+    rooms: dict[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+    """Each set of allocatable amounts, by itself: most nodes share one of a few."""
 
     @classmethod
     def new(cls) -> Vocabulary:
-        return cls(ResourceColumns(), LabelSets(), Numbers(), Numbers(), Numbers())
+        return cls(ResourceColumns(), LabelSets(), Numbers(), Numbers(), Numbers(), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +89,10 @@ def node_row(node: Node, vocabulary: Vocabulary) -> NodeRow:
     region = labels.get(_REGION) or labels.get(_OLD_REGION, "")
     zone = labels.get(_ZONE) or labels.get(_OLD_ZONE, "")
     columns = vocabulary.resources
+    allocatable = tuple(sorted((columns.column(name), value) for name, value in room.items() if name != PODS and value))
     return NodeRow(
         name=node.metadata.name,
-        allocatable=tuple(
-            sorted((columns.column(name), value) for name, value in room.items() if name != PODS and value)
-        ),
+        allocatable=vocabulary.rooms.setdefault(allocatable, allocatable),
         allowed_pods=room.get(PODS, 0),
         labels=vocabulary.labels.number(node.metadata.name, labels),
         taints=vocabulary.taints.of(node.spec.taints),
@@ -99,7 +101,7 @@ def node_row(node: Node, vocabulary: Vocabulary) -> NodeRow:
         ),
         features=vocabulary.features.of(frozenset(node.status.declared_features)),
         unschedulable=node.spec.unschedulable,
-        zone=f"{region}:\0:{zone}" if region or zone else "",
+        zone=intern(f"{region}:\0:{zone}") if region or zone else "",
     )
 
 
