@@ -17,8 +17,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -311,11 +313,13 @@ def started(contender: Contender, plane: Any, folder: Path) -> Iterator[int]:
     from tests.controlplane.process import Process
 
     log = folder / "scheduler.log"
+    environment = None
     if contender.percentage is None:
         settings = folder / "situate.yaml"
         settings.write_text(yaml.safe_dump(OUR_SETTINGS))
         arguments = ("run", "-f", str(settings), "--kubeconfig", str(plane.kubeconfig()))
         command: tuple[str, ...] = (sys.executable, "-m", "situate", *arguments)
+        environment = compiled(folder / "compiled")
     else:
         configuration = plane.folder / "scheduler.json"
         command = (
@@ -324,7 +328,7 @@ def started(contender: Contender, plane: Any, folder: Path) -> Iterator[int]:
             "--leader-elect=false",
             "--secure-port=0",
         )
-    process = Process(contender.key, command, log)
+    process = Process(contender.key, command, log, environment=environment)
     process.start()
     try:
         yield process.pid
@@ -333,6 +337,17 @@ def started(contender: Contender, plane: Any, folder: Path) -> Iterator[int]:
             process.stop()
         else:
             print(process.tail())
+
+
+def compiled(folder: Path) -> dict[str, str]:
+    """An environment in which Python finds our modules compiled, as those of an installed package are.
+
+    Those of a checkout may have changed since, and are compiled at every start where Python must not keep the result.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(folder)
+    subprocess.run([sys.executable, "-m", "situate", "run", "--help"], env=environment, check=True, capture_output=True)
+    return environment
 
 
 def line(*cells: object) -> None:
