@@ -248,6 +248,32 @@ def test_the_second_pod_takes_over_from_one_that_was_killed(installed: Installed
     installed.check()
 
 
+@pytest.mark.rule("spot:P1", "spot:I11", "spot:F3")
+def test_a_pod_that_was_paused_past_its_lease_answers_nobody_when_it_wakes(installed: Installed) -> None:
+    """On one machine the second cannot listen before the first has let go of the port, which it does when it wakes."""
+    cluster = installed.cluster
+    first_pod, second_pod = installed.pods()
+    first = installed.start(first_pod)
+    installed.wait_answering(first, first_pod)
+    second = installed.start(second_pod)
+    installed.deploy(deployment("web", 4, "2"))
+    installed.wait_pods("web", 4)
+    eventually("the second has seen the Lease", lambda: installed.said(second, "the lease changes hands"))
+    first.pause()
+    eventually("the second leads", lambda: installed.said(second, "leadership is won"))
+    cluster.kubectl("scale", "deployment/web", "-n", installed.shop, "--replicas=6")
+    before = classes(installed.wait_pods("web", 6))
+    assert before[""] == 2, "nobody answered, and pods were created in time all the same"
+    first.resume()
+    eventually("the first knows that it lost", lambda: installed.said(first, "leadership is lost"))
+    installed.wait_answering(second, second_pod)
+    assert installed.said(first, "the webhook is closed")
+    cluster.kubectl("scale", "deployment/web", "-n", installed.shop, "--replicas=12")
+    assert classes(installed.wait_pods("web", 12))[""] == 2
+    assert first.running, "it stands by"
+    installed.check()
+
+
 @pytest.mark.rule("spot:B35")
 def test_what_was_installed_is_gone_after_its_deletion_and_pods_go_on(installed: Installed) -> None:
     cluster = installed.cluster

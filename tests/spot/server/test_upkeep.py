@@ -26,6 +26,7 @@ from situate.kube.reflector import Reflector
 from situate.kube.store import Store
 from situate.objects.resources import NAMESPACES, SECRETS
 from situate.objects.unstructured import Unstructured
+from situate.runtime.outcomes import Retriable
 from situate.spot.names import CERTIFICATES, WEBHOOK_PATH, configuration_name
 from situate.spot.server.answering import Reply
 from situate.spot.server.issuing import host_names
@@ -177,6 +178,29 @@ async def test_the_bundle_is_put_back_when_somebody_takes_it_away(client: Client
         other = found.content["webhooks"][0]["clientConfig"]["caBundle"]
         assert base64.b64decode(other) == b"nonsense", "what is somebody else's is left alone"
         assert await asked(kept.listener.port, published(found) or b"") == b"{}"
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_who_may_not_write_tries_again_later(client: Client) -> None:
+    """As a leader does that has slept past its Lease and has not heard of it yet."""
+    refused = asyncio.Event()
+    leads = False
+
+    def may_write() -> None:
+        if not leads:
+            refused.set()
+            raise Retriable("another process may lead by now")
+
+    kept = Kept(client.guarded(may_write), Clock())
+    running = asyncio.create_task(kept.run())
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            await refused.wait()
+            leads = True
+            await kept.listener.wait_listening()
+        assert not running.done()
     finally:
         running.cancel()
         await asyncio.wait([running])

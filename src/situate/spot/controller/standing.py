@@ -21,6 +21,7 @@ from situate.kube.reflector import Reflector
 from situate.objects.coordination import Lease
 from situate.objects.pods import Pod
 from situate.objects.resources import LEASES, PODS
+from situate.runtime.outcomes import Retriable
 from situate.spot.controller.watched import Watched
 from situate.spot.names import LEADS, NAME, WANTS
 from situate.spot.observed import Cluster
@@ -56,12 +57,15 @@ class Standing:
         return self._leases.store.get(NAME, self._lease_namespace)
 
     async def mark(self, client: Client) -> None:
-        """A task of the leader: keeps the label where it belongs. `client` refuses writes when we do not lead."""
+        """A task of the leader: keeps the label where it belongs.
+
+        Writes of `client` raise a `Retriable` when we do not lead.
+        """
         while self._pod:
             try:
                 await self._mark(client)
                 rest_s = _CHECK_S
-            except KubeError as problem:
+            except (KubeError, Retriable) as problem:
                 self._log.warning("the pod that answers cannot be marked", error=str(problem))
                 rest_s = _RETRY_S
             await asyncio.sleep(rest_s)

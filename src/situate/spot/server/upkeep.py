@@ -22,6 +22,7 @@ from situate.kube.reflector import Reflector
 from situate.objects.configuration import Secret
 from situate.objects.resources import SECRETS, unstructured
 from situate.objects.unstructured import Unstructured
+from situate.runtime.outcomes import Retriable
 from situate.spot.certificates import (
     Create,
     Generation,
@@ -65,7 +66,7 @@ class Upkeep:
         wall: Callable[[], float],
         serve: Callable[[Generation], None],
     ) -> None:
-        """`client`: one whose writes are refused when we do not lead; `names`: host names that are served."""
+        """`client`: one whose writes raise a `Retriable` when we do not lead; `names`: host names that are served."""
         self._client = client
         self._secrets = secrets
         self._configurations = configurations
@@ -93,7 +94,7 @@ class Upkeep:
                 self._tell(str(problem))
                 await self._look_again()  # somebody else was here; what is there now decides
                 rest_s = _RETRY_S
-            except KubeError as problem:
+            except (KubeError, Retriable) as problem:
                 self._tell(str(problem))
                 rest_s = _RETRY_S
             else:
