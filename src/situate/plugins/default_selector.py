@@ -13,9 +13,12 @@ from situate.framework.catalog import Catalog
 from situate.framework.nodes import NodeTable
 from situate.framework.pods import PodInfo
 from situate.objects.label_selectors import Requirement, Selector
+from situate.objects.meta import OwnerReference
 
 _OWNERS: Final = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
 """Kinds of owners that are heeded, with their API versions."""
+_MERGED: Final = "ReplicationController"
+"""Its labels go before those of services; the selectors of other owners are demanded beside them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,30 +32,37 @@ class _Found:
 def default_selector(pod: PodInfo, catalog: Catalog, nodes: NodeTable) -> Selector | None:
     """The pods that are like this one; None if it belongs to nothing. The same object for equal answers."""
     services = catalog.services.get(pod.namespace, ())
-    owned = _owned(pod, catalog) if catalog.owners else None
+    owner = pod.pod.metadata.controller if catalog.owners else None
+    owned = _owned(pod, owner, catalog) if owner is not None else None
     if not services and owned is None:
         return None
-    key = ("DefaultSelector", id(pod.labels), id(services), id(owned))
-    return nodes.plan(key, lambda: _find(pod.labels, services, owned, nodes)).selector
+    merging = owner is not None and owner.kind == _MERGED
+    key = ("DefaultSelector", id(pod.labels), id(services), id(owned), merging)
+    return nodes.plan(key, lambda: _find(pod.labels, services, owned, merging, nodes)).selector
 
 
-def _owned(pod: PodInfo, catalog: Catalog) -> Selector | None:
+def _owned(pod: PodInfo, owner: OwnerReference, catalog: Catalog) -> Selector | None:
     """All pods of this one's controller."""
-    owner = pod.pod.metadata.controller
-    if owner is None or _OWNERS.get(owner.kind) != owner.api_version:
+    if _OWNERS.get(owner.kind) != owner.api_version:
         return None
     return catalog.owners.get((owner.kind, pod.namespace, owner.name))
 
 
 def _find(
-    labels: Mapping[str, str], services: tuple[Mapping[str, str], ...], owned: Selector | None, nodes: NodeTable
+    labels: Mapping[str, str],
+    services: tuple[Mapping[str, str], ...],
+    owned: Selector | None,
+    merging: bool,  # a kind of owner, of the two that upstream tells apart
+    nodes: NodeTable,
 ) -> _Found:
     wanted: dict[str, str] = {}
     for service in services:
         if all(labels.get(key) == value for key, value in service.items()):
             wanted.update(service)
+    if owned is not None and merging:
+        wanted.update((each.key, value) for each in owned.requirements for value in each.values)
     requirements = [Requirement(key, "in", frozenset((value,))) for key, value in sorted(wanted.items())]
-    if owned is not None and not owned.nothing:
+    if owned is not None and not owned.nothing and not merging:
         requirements += owned.requirements
     heeded = (labels, services, owned)
     if not requirements:

@@ -5,7 +5,7 @@ Both sides are asked: ours in every run of the tests, and kube-scheduler 1.36.3,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.e2e.differential.api import Object
@@ -26,6 +26,7 @@ class Finding:
     theirs: Theirs
     in_place: tuple[Object, ...] = ()
     """Pods."""
+    others: Cluster = field(default_factory=dict)
 
     @property
     def cluster(self) -> Cluster:
@@ -33,7 +34,12 @@ class Finding:
             {**pod, "metadata": {**pod["metadata"], "uid": f"in-place-{number}"}}
             for number, pod in enumerate(self.in_place)
         ]
-        return {"namespaces": [{"metadata": {"name": _NAMESPACE}}], "nodes": list(self.nodes), "pods": pods}
+        return {
+            "namespaces": [{"metadata": {"name": _NAMESPACE}}],
+            "nodes": list(self.nodes),
+            "pods": pods,
+            **self.others,
+        }
 
 
 def _node(name: str, cpu: str = "4", memory: str = "4Gi", **labels: str) -> Object:
@@ -61,6 +67,14 @@ def _pod(
     }
 
 
+def _labelled(pod: Object, **metadata: Any) -> Object:
+    return {**pod, "metadata": {**pod["metadata"], **metadata}}
+
+
+def _named_thing(name: str, spec: Object) -> Object:
+    return {"metadata": {"name": name, "namespace": _NAMESPACE}, "spec": spec}
+
+
 def _named(*terms: list[str]) -> Object:
     """Required node affinity: one of the terms, each of which names all of these nodes."""
     wire = [
@@ -82,6 +96,12 @@ _ASKING: Object = {
     "name": "main",
     "image": "none",
     "resources": {"requests": {"cpu": "1", JUDGE: "1"}, "limits": {JUDGE: "1"}},
+}
+_OWNED: Object = {
+    "labels": {"app": "a"},
+    "ownerReferences": [
+        {"apiVersion": "v1", "kind": "ReplicationController", "name": "web", "uid": "u", "controller": True}
+    ],
 }
 _UNREADABLE = (
     "[0].matchExpressions[0].values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer"
@@ -177,5 +197,30 @@ FINDINGS = (
             f'preemption: expected at least one victim pod on node "{_JUDGED}"',
         ),
         (_pod("there", _JUDGED, cpu="1"),),
+    ),
+    Finding(
+        "labels of a ReplicationController go before those of services where pods are spread by default (spread.go)",
+        (_node("a", **{"kubernetes.io/hostname": "a"}), _node("b", **{"kubernetes.io/hostname": "b"})),
+        _labelled(_pod(), **_OWNED),
+        Theirs("b", ""),
+        (_labelled(_pod("like", "a"), labels={"app": "b"}), _pod("load", "b", cpu="1")),
+        {
+            "services": [
+                _named_thing("web", {"clusterIP": "None", "ports": [{"port": 80}], "selector": {"app": "a"}}),
+            ],
+            "replicationcontrollers": [
+                _named_thing(
+                    "web",
+                    {
+                        "replicas": 0,
+                        "selector": {"app": "b"},
+                        "template": {
+                            "metadata": {"labels": {"app": "b"}},
+                            "spec": {"containers": [{"name": "main", "image": "none"}]},
+                        },
+                    },
+                )
+            ],
+        },
     ),
 )
