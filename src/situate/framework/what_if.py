@@ -176,7 +176,7 @@ def _place_more(engine: Engine, shape: PodInfo, begin: int, count: int, now: flo
     """Places so many; what is said of the first that has no place."""
     for number in range(begin, begin + count):
         name = f"{shape.name}-{number}"
-        engine.queue.add(replace(shape, key=(shape.namespace, name), uid=_uid(shape, number)), now)
+        engine.queue.add(msgspec.structs.replace(shape, key=(shape.namespace, name), uid=_uid(shape, number)), now)
     while decisions := engine.schedule_run(now, count):
         for decision in decisions:
             if isinstance(decision, Refused):
