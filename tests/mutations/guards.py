@@ -7,6 +7,7 @@ from tests.mutations.framework_guards import FRAMEWORK_GUARDS
 from tests.mutations.gpu_guards import GPU_GUARDS
 from tests.mutations.patch import Mutation
 from tests.mutations.scheduler_guards import SCHEDULER_GUARDS
+from tests.mutations.spot_guards import SPOT_GUARDS
 from tests.mutations.volume_guards import VOLUME_GUARDS
 
 _DECIDE, _STATE, _DRAIN = "tests/vpod/test_decide.py", "tests/vpod/test_state.py", "tests/vpod/test_drain.py"
@@ -345,4 +346,12 @@ _VPOD_GUARDS = (
     ),
 )
 
-GUARDS = (*_VPOD_GUARDS, *FRAMEWORK_GUARDS, *VOLUME_GUARDS, *GPU_GUARDS, *SCHEDULER_GUARDS, *ANSWERS_GUARDS)
+GUARDS = (
+    *_VPOD_GUARDS,
+    *FRAMEWORK_GUARDS,
+    *VOLUME_GUARDS,
+    *GPU_GUARDS,
+    *SCHEDULER_GUARDS,
+    *ANSWERS_GUARDS,
+    *SPOT_GUARDS,
+)

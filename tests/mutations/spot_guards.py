@@ -1,0 +1,186 @@
+"""The safety guards of spot's deciding half: the floor, never wider than the user allows, one move at a time."""
+
+from __future__ import annotations
+
+from tests.mutations.patch import Mutation
+
+_PATCH, _ADMISSION, _CLASSIFY = (
+    "tests/spot/test_patch.py",
+    "tests/spot/test_admission.py",
+    "tests/spot/test_classify.py",
+)
+_LEDGER, _SIGNALS, _OWNERS = "tests/spot/test_ledger.py", "tests/spot/test_signals.py", "tests/spot/test_owners.py"
+_EVICTIONS, _DECIDE, _WAVES = "tests/spot/test_evictions.py", "tests/spot/test_decide.py", "tests/spot/test_waves.py"
+
+SPOT_GUARDS = (
+    Mutation(
+        "spot-anded",
+        "our expression is ANDed into the user's terms, not one more ORed term (P23, D8)",
+        "spot/patch.py",
+        '            operations.append({"op": "add", "path": f"{path}/-", "value": wire})',
+        '            own = {"matchExpressions": [wire]}\n'
+        '            operations.append({"op": "add", "path": f"{base}/nodeSelectorTerms/-", "value": own})',
+        (_PATCH,),
+    ),
+    Mutation(
+        "spot-every-term",
+        "every required term is narrowed, not the first alone (P23)",
+        "spot/patch.py",
+        "    for number, term in enumerate(listed(terms)):",
+        "    for number, term in enumerate(listed(terms)[:1]):",
+        (_PATCH,),
+    ),
+    Mutation(
+        "spot-pinned",
+        "a pod that the user pinned to the other capacity keeps its affinity (P25)",
+        "spot/admission.py",
+        "owner, touch_affinity=pod_class is wanted)",
+        "owner, touch_affinity=True)",
+        (_ADMISSION,),
+    ),
+    Mutation(
+        "spot-tried",
+        "a patch that makes the pod invalid is not sent (P2)",
+        "spot/admission.py",
+        "    return None if any(faults(pod, after)) else operations",
+        "    return operations",
+        (_ADMISSION,),
+    ),
+    Mutation(
+        "spot-by-uid",
+        "a pod's workload is found by uid, not by name (P14, D5)",
+        "spot/observed.py",
+        "        return self.owners.get(replica_set.controller.uid) if replica_set.controller is not None else None",
+        "        named = replica_set.controller.name if replica_set.controller is not None else ''\n"
+        "        return next((owner for owner in self.owners.values() if owner.name == named), None)",
+        (_OWNERS,),
+    ),
+    Mutation(
+        "spot-reserved",
+        "an answer is reserved until its pod is seen (P17, D1)",
+        "spot/admission.py",
+        "    return answer, ledger.with_reservation(demand.slot, entry)",
+        "    return answer, ledger",
+        (_ADMISSION,),
+    ),
+    Mutation(
+        "spot-dry-run",
+        "a dry run leaves no trace (P19, D4)",
+        "spot/admission.py",
+        "    if request.dry_run or owner.stateful:",
+        "    if owner.stateful:",
+        (_ADMISSION,),
+    ),
+    Mutation(
+        "spot-reservation-ends",
+        "a reservation ends when its pod is seen, so that it counts once (P17)",
+        "spot/ledger.py",
+        "and entry.token not in tokens and entry.name not in names",
+        "and entry.name not in names",
+        (_LEDGER,),
+    ),
+    Mutation(
+        "spot-reservation-expires",
+        "the reservation of a pod that never came runs out (P17, D2)",
+        "spot/ledger.py",
+        "            if now - entry.decided_at < self.reservation_s and",
+        "            if",
+        (_LEDGER,),
+    ),
+    Mutation(
+        "spot-slot-rule",
+        "a view that cannot be right is read anew (P20)",
+        "spot/classify.py",
+        "        if slots <= 0 or unmatched >= slots:",
+        "        if False:",
+        (_CLASSIFY,),
+    ),
+    Mutation(
+        "spot-per-revision",
+        "each revision is counted for itself (3.4, D13)",
+        "spot/classify.py",
+        "        return [pod for pod in self.pods if pod.revision == self.revision]",
+        "        return list(self.pods)",
+        (_CLASSIFY,),
+    ),
+    Mutation(
+        "spot-unknown",
+        "a node without a label is never on demand (P12, D6)",
+        "spot/signals.py",
+        "    return Capacity.ON_DEMAND if claims else Capacity.UNKNOWN",
+        "    return Capacity.ON_DEMAND",
+        (_SIGNALS,),
+    ),
+    Mutation(
+        "spot-contradiction",
+        "labels that disagree make a node spot (P12)",
+        "spot/signals.py",
+        "    if Capacity.SPOT in claims:",
+        "    if claims == {Capacity.SPOT}:",
+        (_SIGNALS,),
+    ),
+    Mutation(
+        "spot-doomed",
+        "pods on nodes that end count for nothing (P13, I14)",
+        "spot/counting.py",
+        "    return None if node.ending else node.capacity",
+        "    return node.capacity",
+        (_CLASSIFY,),
+    ),
+    Mutation(
+        "spot-whole",
+        "nothing is moved while a pod is missing or not ready (I4)",
+        "spot/evictions.py",
+        "    if len(live) < owner.replicas or any(not pod.ready for pod in live):",
+        "    if False:",
+        (_EVICTIONS,),
+    ),
+    Mutation(
+        "spot-pending",
+        "nothing is moved while a pod has no node (I4, B18)",
+        "spot/evictions.py",
+        "    if any(not pod.node for pod in live):",
+        "    if False:",
+        (_EVICTIONS,),
+    ),
+    Mutation(
+        "spot-cordoned",
+        "a cordoned node's pods are never evicted (I14)",
+        "spot/evictions.py",
+        "    return pod.uid not in leaders and not guarded",
+        "    return pod.uid not in leaders",
+        (_EVICTIONS,),
+    ),
+    Mutation(
+        "spot-in-flight",
+        "a move that the watch does not show yet is not made twice (I4)",
+        "spot/decide.py",
+        "        if self.memories[uid].moved:\n            return Blocked.IN_FLIGHT",
+        "        if False:\n            return Blocked.IN_FLIGHT",
+        (_DECIDE,),
+    ),
+    Mutation(
+        "spot-budget",
+        "no more than the budgets of the cluster allow (B13)",
+        "spot/decide.py",
+        "        return Blocked.BUDGET if self._allowance() < 1 else None",
+        "        return None",
+        (_DECIDE,),
+    ),
+    Mutation(
+        "spot-replaced",
+        "a released pod serves until its replacement does (B20)",
+        "spot/waves.py",
+        "        if over or spare > 0:",
+        "        if True:",
+        (_WAVES,),
+    ),
+    Mutation(
+        "spot-leader",
+        "the leader leaves an ending node last (B45)",
+        "spot/waves.py",
+        "            continue  # the leader goes last",
+        "            pass",
+        (_WAVES,),
+    ),
+)
