@@ -47,7 +47,7 @@ def ask(
     return found
 
 
-@pytest.mark.rule("spot:S20", "spot:P17", "spot:P27", "spot:S2")
+@pytest.mark.rule("spot:S20", "spot:P17", "spot:P27", "spot:S2", "spot:D3")
 def test_a_pod_is_classed_and_reserved_in_one_step() -> None:
     answer, ledger = ask(view("od:1 spot:3"))
     assert (answer.pod_class, answer.target, answer.on_demand, answer.why) == (OD, 2, 1, "below-target")

@@ -74,7 +74,7 @@ def names(found: Decision) -> list[str]:
     return [action.pod.name for action in moves(found)]
 
 
-@pytest.mark.rule("spot:B10", "spot:P28", "spot:S21", "spot:I12", "spot:I13")
+@pytest.mark.rule("spot:B10", "spot:P28", "spot:S21", "spot:I12", "spot:I13", "spot:F7")
 def test_one_pod_of_a_workload_at_a_time_and_those_that_fit_not_at_all() -> None:
     wrong, right = deployment(2, "bare:3"), deployment(1, "od:1 spot:2", "fine")
     found = decided(wrong, right)
@@ -289,6 +289,20 @@ def test_a_leader_is_never_moved_by_policy_and_told_of_on_spot() -> None:
     assert moves(found) == []
     assert [notice.reason for notice in found.notices] == ["LeaderOnSpot"]
     assert decided((of, given[::-1]), around=Surroundings(leaders=frozenset({"web-od-0"}))).notices == ()
+
+
+@pytest.mark.rule("spot:B41")
+def test_a_floor_that_one_zone_could_take_away_is_told_of() -> None:
+    def told(*zones: str) -> list[str]:
+        places = {f"n{n}": replace(NODES["od"], name=f"n{n}", zone=zone) for n, zone in enumerate(zones)}
+        of, given = deployment(2, "od:2")
+        stood = [replace(each, node=f"n{n}") for n, each in enumerate(given)]
+        known = cluster((of, stood), nodes={**places, "far": replace(NODES["od"], name="far", zone="z")})
+        return [notice.reason for notice in decide(State(), Situation(known, Rooms()), NOW).notices]
+
+    assert told("a", "a") == ["OneZone"]
+    assert told("a", "b") == []
+    assert told("z", "z") == [], "there is no other zone"
 
 
 @pytest.mark.rule("spot:P31")

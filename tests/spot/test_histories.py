@@ -180,6 +180,23 @@ def test_the_floor_stands_when_all_spot_ends(notice: int | None, silent: bool) -
     assert all(made.ready(uid) == made.owners[uid].replicas for uid in uids if not (silent and uid == uids[2]))
 
 
+@pytest.mark.rule("spot:B27", "spot:B26")
+def test_spot_that_comes_and_goes_moves_each_pod_once_in_two_hours() -> None:
+    made = World()
+    made.add_nodes("od", 2, Capacity.ON_DEMAND, 20)
+    made.add_nodes("spot", 2, Capacity.SPOT, 10)
+    uid = made.add("Deployment", "web", 6, "1").uid
+    made.settle()
+    for _ in range(20):
+        for name in made.names(Capacity.SPOT):
+            made.kill(name)
+        made.run(180)
+        made.add_nodes("spot", 2, Capacity.SPOT, 10, age=0)
+        made.run(180)
+    assert len(made.by_policy()) <= 6
+    assert made.ready(uid) == 6
+
+
 @pytest.mark.rule("spot:I10", "spot:D6", "spot:F12")
 def test_nodes_without_a_label_never_hold_the_floor() -> None:
     made = World(settings=QUICK)

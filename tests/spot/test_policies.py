@@ -19,7 +19,7 @@ from situate.spot.policies import (
 )
 
 
-@pytest.mark.rule("spot:P10", "spot:S27", "spot:S28", "spot:S29", "spot:D11")
+@pytest.mark.rule("spot:P10", "spot:S25", "spot:S27", "spot:S28", "spot:S29", "spot:D11")
 @pytest.mark.parametrize(
     ("text", "replicas", "stateful", "want"),
     [

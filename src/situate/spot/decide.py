@@ -13,7 +13,7 @@ from typing import Final
 
 from situate.spot.actions import Action, Evict, Move, Reason, SetCost
 from situate.spot.calm import Pools, calm_pools, next_calm, observed
-from situate.spot.counting import by_placement, on_demand_effective
+from situate.spot.counting import by_placement, effective, on_demand_effective
 from situate.spot.evictions import Blocked, Misplaced, Workload, gate, misplaced
 from situate.spot.limits import Limits
 from situate.spot.model import ALLOW_RESTART, Capacity, NodeState, PodFacts
@@ -434,6 +434,20 @@ class _Run:
                 self.actions += (SetCost(keys[pod], pod, uid, cost) for pod, cost in changes.items())
             self.actions += shorter_tolerations(workload, self.limits.eviction_s)
             self._leader_on_spot(workload)
+            self._one_zone(workload)
+
+    def _one_zone(self, workload: Workload) -> None:
+        """A floor of several pods that one zone could take away (B41)."""
+        zones = {node.zone for node in self.nodes.values() if node.capacity is Capacity.ON_DEMAND and node.zone}
+        held = [self.nodes[pod.node].zone for pod in workload.live if pod.node in self.nodes and self._holds_floor(pod)]
+        if len(zones) > 1 and len(held) > 1 and len(held) >= workload.target and len(set(held)) == 1 and held[0]:
+            message = (
+                f"all {len(held)} on-demand pods stand in the zone {held[0]}; spread them by constraints of its own"
+            )
+            self._note(workload.owner.uid, "OneZone", message)
+
+    def _holds_floor(self, pod: PodFacts) -> bool:
+        return effective(pod, self.nodes) is Capacity.ON_DEMAND
 
     def _leader_on_spot(self, workload: Workload) -> None:
         """A leader on spot beside a ready on-demand replica is reported; no failover is forced (B45)."""
