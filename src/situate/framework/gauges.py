@@ -48,7 +48,8 @@ class Derived:
     of: Callable[[Snapshot], Numbers]
     """(width, nodes)"""
     of_row: Callable[[NodeTable, Load, int], Sequence[float]]
-    """(width,): the same of one row of a table, as Python numbers."""
+    """The same of one row of a table, as Python numbers: the first of the columns, up to those that pods do not change.
+    """
 
 
 class Gauge(msgspec.Struct, frozen=True, eq=False):

@@ -39,8 +39,9 @@ _LEFT: Final = 3
 _PAIR: Final = 2
 _EQUAL: Final = (1, 1)
 """Weights of two resources."""
-_EVENNESS: Final = 4
-"""The last column of `evenness_now`."""
+_EVENNESS: Final = 2
+_ROOM: Final = 3
+"""Columns of `evenness_now`."""
 _WIDEST: Final = 250
 """A pod that asks for more than so many times what a node has: its percentages would come near 2^15."""
 _ONE: Final = np.float64(1.0)
@@ -96,11 +97,11 @@ def room_left(columns: tuple[int, ...]) -> Derived:
             room.item(_MEMORY, row) - requested.item(_MEMORY, row),
             nodes.allowed_pods.item(row) - load.pod_count.item(row),
         ]
-        rooms: list[int] = [room.item(column, row) for column in columns]
-        for column, there in zip(columns, rooms, strict=True):
+        for column in columns:
+            there = room.item(column, row)
             used = scored.item(column, row) if column < SCORED else requested.item(column, row)
             numbers.append(max(there - used, -there) * HIGHEST)
-        return numbers + rooms
+        return numbers
 
     return Derived(("NodeResourcesFit", columns), of, of_row)
 
@@ -143,15 +144,15 @@ def least_allocated_gauge(derived: Derived, zeros: Small, asked: Sequence[int], 
 
 
 def evenness_now(one: int, other: int) -> Derived:
-    """What is used of both resources, at most what there is; what there is; and how even that is, less 150."""
+    """What is used of both resources, at most what there is; how even that is, less 150; and what there is."""
 
     def of(snapshot: Snapshot) -> Numbers:
-        numbers = np.empty((2 * _PAIR + 1, snapshot.count))
+        numbers = np.empty((_ROOM + _PAIR, snapshot.count))
         for place, column in enumerate((one, other)):
             room = snapshot.allocatable(column)
             numbers[place] = np.minimum(snapshot.requested(column), room)
-            numbers[place + _PAIR] = room
-        numbers[_EVENNESS] = _evenness(numbers[:_PAIR] / numbers[_PAIR:_EVENNESS]) - np.int16(_NEUTRAL)
+            numbers[place + _ROOM] = room
+        numbers[_EVENNESS] = _evenness(numbers[:_PAIR] / numbers[_ROOM:]) - np.int16(_NEUTRAL)
         return numbers
 
     def of_row(nodes: NodeTable, load: Load, row: int) -> tuple[float, ...]:
@@ -159,7 +160,7 @@ def evenness_now(one: int, other: int) -> Derived:
         used = min(load.requested.item(one, row), room)
         other_used = min(load.requested.item(other, row), other_room)
         difference = abs(used / room - other_used / other_room)
-        return used, other_used, room, other_room, int((2.0 - difference) * 50.0) - _NEUTRAL
+        return used, other_used, int((2.0 - difference) * 50.0) - _NEUTRAL
 
     return Derived(("NodeResourcesBalancedAllocation", one, other), of, of_row)
 
@@ -170,7 +171,7 @@ def balanced_gauge(derived: Derived, one: int, other: int) -> Gauge:
 
     def read(numbers: Numbers) -> Small:
         shares = numbers[:_PAIR] + amounts
-        shares /= numbers[_PAIR:_EVENNESS]
+        shares /= numbers[_ROOM:]
         scores = _evenness(shares)
         scores -= numbers[_EVENNESS].astype(np.int16)
         scores >>= _SHIFT
