@@ -24,8 +24,8 @@ FRAMEWORK_GUARDS = (
         "assume-twice",
         "no pod counts on two nodes (section 4)",
         "framework/cache.py",
-        "        if info.uid in self._pods:\n            raise ValueError",
-        "        if False:\n            raise ValueError",
+        'if it counts somewhere already."""\n        if info.uid in self._pods:',
+        'if it counts somewhere already."""\n        if False:',
         (_ENGINE,),
     ),
     Mutation(
@@ -168,8 +168,8 @@ FRAMEWORK_GUARDS = (
         "lesser-victims",
         "only pods of lower priority are victims (section 8)",
         "framework/preemption.py",
-        " if other.priority < pod.priority), key=importance)",
-        "), key=importance)",
+        " if other.priority < pod.priority), key=importance)\n    if not lower:\n",
+        "), key=importance)\n    if not lower:\n",
         (_PREEMPTION,),
     ),
     Mutation(
@@ -272,8 +272,8 @@ FRAMEWORK_GUARDS = (
         "extender-node-gone",
         "a node that goes while extenders are asked is not bound to (section 4)",
         "framework/engine.py",
-        "        if self.cache.node(node) is None:\n            self.queue.put_back(waiting, now)\n",
-        "        if False:\n            self.queue.put_back(waiting, now)\n",
+        "        if self.cache.node(node) is None:\n            self.nominations.remove",
+        "        if False:\n            self.nominations.remove",
         (_ASKING,),
     ),
     Mutation(

@@ -20,7 +20,7 @@ VOLUME_GUARDS = (
         "volume-released",
         "a volume of a pod that is not bound after all is free again (VolumeBinding, Unreserve)",
         "framework/engine.py",
-        "        self._release(info.uid, now)\n        if self.cache.forget",
+        "        self._release(info.uid, now, but)\n        if self.cache.forget",
         "        if self.cache.forget",
         (_LIVES,),
     ),
@@ -92,9 +92,9 @@ VOLUME_GUARDS = (
     Mutation(
         "volume-runs",
         "pods with different volumes are not placed as if they were equal",
-        "framework/engine.py",
-        "        and left.volumes == right.volumes\n",
-        "",
+        "framework/pods.py",
+        "(priority, template, labels, spread, spec.volumes)\n",
+        "(priority, template, labels, spread)\n",
         (_RUNS,),
     ),
     Mutation(
