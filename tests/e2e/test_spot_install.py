@@ -118,9 +118,13 @@ class Installed:
         eventually("API servers are told whom to trust", self.bundle)
         eventually(f"{pod} is the one that answers", self.leading_pods, lambda names: names == [pod])
 
+    def make_shop(self) -> None:
+        """The namespace of users."""
+        self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.shop}})
+
     def deploy(self, content: Mapping[str, Any]) -> None:
         """Into the namespace of users."""
-        self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.shop}})
+        self.make_shop()
         metadata = {**content["metadata"], "namespace": self.shop}
         self.cluster.apply({**content, "metadata": metadata})
 
@@ -223,6 +227,44 @@ def test_a_deployment_gets_its_floor_from_nothing_but_the_manifests(installed: I
             assert managers(obj) <= {"kubectl", "kube-controller-manager"}
     cluster.kubectl("scale", "deployment/web", "-n", installed.shop, "--replicas=30")
     assert classes(installed.wait_pods("web", 30)) == {"on-demand": 7, "spot": 23}
+    installed.check()
+
+
+@pytest.mark.rule("spot:B1", "spot:P17", "spot:K1", "spot:D1")
+def test_every_floor_is_exact_in_a_burst(installed: Installed) -> None:
+    """Five workloads at once, then each scaled twice within a second."""
+    pod, _ = installed.pods()
+    process = installed.start(pod)
+    installed.wait_answering(process, pod)
+    floors = {f"web-{floor}": floor for floor in (0, 5, 25, 26, 50)}
+    for name, floor in floors.items():
+        installed.deploy(deployment(name, 50, str(floor)))
+    for name, floor in floors.items():
+        assert +classes(installed.wait_pods(name, 50)) == +Counter({"on-demand": floor, "spot": 50 - floor}), name
+    for name in floors:
+        for replicas in (45, 60):
+            installed.cluster.kubectl("scale", f"deployment/{name}", "-n", installed.shop, f"--replicas={replicas}")
+    for name, floor in floors.items():
+        assert classes(installed.wait_pods(name, 60))["on-demand"] >= floor, "one too few breaks the floor"
+    installed.check()
+
+
+@pytest.mark.rule("spot:B2", "spot:P20", "spot:P21", "spot:K3", "spot:D2", "spot:F5")
+def test_pods_that_a_quota_refuses_keep_no_place(installed: Installed) -> None:
+    """Quota is looked at after mutation: an admitted pod may never exist."""
+    cluster = installed.cluster
+    pod, _ = installed.pods()
+    process = installed.start(pod)
+    installed.wait_answering(process, pod)
+    installed.make_shop()
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": installed.shop}}
+    cluster.apply({**quota, "spec": {"hard": {"pods": "5"}}})
+    installed.deploy(deployment("web", 20, "8"))
+    assert classes(installed.wait_pods("web", 5)) == {"on-demand": 5}
+    for most in ("9", "30"):
+        cluster.apply({**quota, "spec": {"hard": {"pods": most}}})
+        pods = installed.wait_pods("web", min(20, int(most)))
+    assert abs(classes(pods)["on-demand"] - 8) <= 1, "more than one repair would be needed"
     installed.check()
 
 

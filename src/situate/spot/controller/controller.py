@@ -123,7 +123,7 @@ class SpotController:
         )
         self._admission: Admission | None = None  # until it is asked for: nodes change more often than pods come
         self.live_reads = LiveReads(client, table, settings.webhook.live_read)
-        self._refusals = Refusals(self.live_reads.read)
+        self._refusals = Refusals(self.live_reads.read, _now)
         self.watched.refusals.store.on_change(self._refusals.noted)
         self._secrets: Reflector[Secret] = _named(client, SECRETS, CERTIFICATES, place.namespace, rng)
         self._configurations: Reflector[Unstructured] = _named(

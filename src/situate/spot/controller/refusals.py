@@ -1,60 +1,98 @@
 """Pods that were admitted and never came: a rise of a ReplicaSet's FailedCreate Event ends their reservations (P21).
 
-One Event per ReplicaSet is all there is, and it names no pod; so the ReplicaSet and its pods are read, and as many
-entries end as pods are missing.
+One Event per ReplicaSet is all there is, it names no pod, and after some it is written only now and then; so the
+ReplicaSet and its pods are read, and as many entries end as pods are missing. A pod that was answered a moment ago may
+still be on its way into the store: only entries from before the news end, and the read waits until those have arrived.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
 
 from situate.objects.events import CoreEvent
 from situate.spot.admission import UNREADABLE, LiveRead, NeedsRead
 from situate.spot.ledger import Ledger, Slot
 from situate.spot.owners import Controller
 
+ARRIVED_S: Final = 0.5
+"""After its answer a pod is in the store, unless other webhooks are slow: then one pod too many is on demand."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    needed: NeedsRead
+    noted_at: float
+
 
 class Refusals:
     """`noted` takes the changes of the store of Events; `run` is a task of the leader."""
 
-    def __init__(self, read: Callable[[NeedsRead], Awaitable[LiveRead]]) -> None:
+    def __init__(self, read: Callable[[NeedsRead], Awaitable[LiveRead]], clock: Callable[[], float]) -> None:
+        """`clock`: that of the ledger."""
         self._read = read
-        self._waiting: dict[str, NeedsRead] = {}  # by uid of the ReplicaSet
+        self._clock = clock
+        self._waiting: dict[str, _Refused] = {}  # by uid of the ReplicaSet, the oldest news first
         self._some = asyncio.Event()
 
     def noted(self, old: CoreEvent | None, new: CoreEvent | None) -> None:
         if new is None or (old is not None and _times(new) <= _times(old)):
             return
         about = new.involved_object
-        self._waiting[about.uid] = NeedsRead(about.namespace, Controller("apps/v1", about.kind, about.name, about.uid))
-        self._some.set()
-
-    def forget(self) -> None:
-        """What came before a term is none of its business: its ledger is empty."""
-        self._waiting.clear()
+        self._note(NeedsRead(about.namespace, Controller("apps/v1", about.kind, about.name, about.uid)))
 
     async def run(self, change: Callable[[Callable[[Ledger], Ledger]], None]) -> None:
-        """`change` applies a step to the ledger of now."""
-        self.forget()
+        """`change` applies a step to the ledger of now. What was noted before a term is none of its business."""
+        self._waiting.clear()
         while True:
             self._some.clear()
             while self._waiting:
-                _, needed = self._waiting.popitem()
-                live = await self._read(needed)
-                if live is not UNREADABLE:
-                    change(lambda ledger, needed=needed, live=live: ended(ledger, needed, live))  # type: ignore[misc]  # bound now
+                refused = self._waiting.pop(next(iter(self._waiting)))
+                await asyncio.sleep(refused.noted_at + ARRIVED_S - self._clock())
+                await self._end(refused, change)
             await self._some.wait()
 
+    async def _end(self, refused: _Refused, change: Callable[[Callable[[Ledger], Ledger]], None]) -> None:
+        live = await self._read(refused.needed)
+        if live is UNREADABLE:
+            return
+        younger = False
 
-def ended(ledger: Ledger, refused: NeedsRead, live: LiveRead) -> Ledger:
-    """The ledger without the entries of pods that the ReplicaSet still lacks."""
+        def step(ledger: Ledger) -> Ledger:
+            nonlocal younger
+            after, younger = without_refused(ledger, live, refused.noted_at)
+            return after
+
+        change(step)
+        if younger:
+            self._note(refused.needed)
+
+    def _note(self, needed: NeedsRead) -> None:
+        """News about a ReplicaSet that waits already come with the first."""
+        self._waiting.setdefault(needed.controller.uid, _Refused(needed, self._clock()))
+        self._some.set()
+
+
+def without_refused(ledger: Ledger, live: LiveRead, before: float) -> tuple[Ledger, bool]:
+    """The ledger without entries from before then of pods that the ReplicaSet still lacks.
+
+    And whether younger entries of such pods are left: they want another look.
+    """
     replica_set = live.replica_set
     if replica_set is None or replica_set.controller is None:
-        return ledger
-    lacking = replica_set.replicas - sum(pod.active for pod in live.pods)
+        return ledger, False
     slot = Slot(replica_set.controller.uid, replica_set.revision)
-    return ledger.after_live_read(slot, refused.controller.uid, live.pods, lacking)
+    open_entries = [
+        entry
+        for entry in ledger.reservations.get(slot, ())
+        if entry.replica_set == replica_set.uid and not any(entry.fulfilled_by(pod) for pod in live.pods)
+    ]
+    old = sum(entry.decided_at < before for entry in open_entries)
+    lacking = replica_set.replicas - sum(pod.active for pod in live.pods)
+    after = ledger.after_live_read(slot, replica_set.uid, live.pods, min(old, lacking))
+    return after, len(open_entries) > old and lacking > old
 
 
 def _times(event: CoreEvent) -> int:
