@@ -98,7 +98,7 @@ class PodCopies:
                 self._met.clear()
             self._met.add(met)
             return
-        rest = b"{" + made.raw[made.cut + 2 :]
+        rest = b"{" + made.tail[2:]
         # A new pod's conditions bear the time of its creation: a gated one is no template.
         if len(made.managed) != 1 or b'"conditions"' in rest:
             return

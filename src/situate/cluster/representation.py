@@ -67,7 +67,7 @@ def decoded(resource: Resource, obj: Stored) -> dict[str, Any]:
 def _partial(obj: Stored, kind: bool = True) -> bytes:
     """Only `metadata`."""
     body = obj.json()
-    end = obj.cut + len(body) - len(obj.raw) + 1
+    end = len(body) - len(obj.tail) + 1
     head = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",' if kind else b"{"
     return b"".join((head, b'"metadata":', body[obj.start - 1 : end], b"}"))
 

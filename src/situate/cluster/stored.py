@@ -1,9 +1,10 @@
 """One stored object: its JSON encoded once, and the few fields by which it is found.
 
-A hundred thousand pods have to fit in memory, so nothing is kept decoded. `raw` is the object without
+A hundred thousand pods have to fit in memory, so nothing is kept decoded. The JSON is without
 `metadata.managedFields`, laid out so that what changes per answer sits at known places: kind and apiVersion first,
-then `metadata` beginning with the resourceVersion. The managers' records are kept beside it, their `fieldsV1` shared
-between equal objects, and spliced in when the object is shown.
+then `metadata` beginning with the resourceVersion. It is kept in two pieces: what follows `metadata` is the same text
+for many pods of one template, and then one object. The managers' records are kept beside it, their `fieldsV1` shared
+between equal objects, and spliced in between the pieces when the object is shown.
 """
 
 from __future__ import annotations
@@ -55,11 +56,12 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     name: str
     uid: str
     revision: int
-    raw: bytes
+    head: bytes
+    """The JSON up to the brace that closes `metadata`, without that brace."""
+    tail: bytes
+    """The rest of it."""
     start: int
     """Offset of the first byte inside the braces of `metadata`."""
-    cut: int
-    """Offset of the brace that closes `metadata`."""
     managed: tuple[Managed, ...]
     labels: Mapping[str, str]
     fields: tuple[str, ...]
@@ -72,6 +74,11 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def raw(self) -> bytes:
+        """The object without `metadata.managedFields`."""
+        return self.head + self.tail
 
     def object(self) -> dict[str, Any]:
         """A fresh decoded copy without managedFields; the caller may change it."""
@@ -88,14 +95,14 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
         if not self.managed:
             return self.raw
         entries = b",".join([entry.json() for entry in self.managed])
-        return b"".join((self.raw[: self.cut], b',"managedFields":[', entries, b"]", self.raw[self.cut :]))
+        return b"".join((self.head, b',"managedFields":[', entries, b"]", self.tail))
 
     def with_revision(self, revision: int) -> Stored:
         """The same object at another resourceVersion, as a deletion shows it."""
         old = b'"resourceVersion":"%d"' % self.revision
         new = b'"resourceVersion":"%d"' % revision
-        raw = self.raw[: self.start] + new + self.raw[self.start + len(old) :]
-        return msgspec.structs.replace(self, revision=revision, raw=raw, cut=self.cut + len(new) - len(old))
+        head = self.head[: self.start] + new + self.head[self.start + len(old) :]
+        return msgspec.structs.replace(self, revision=revision, head=head)
 
 
 class Interned:
@@ -117,6 +124,8 @@ class Interned:
 
 
 _shared = Interned()
+_tails = Interned(1024)
+"""Few, because most objects have one of their own: pods of one template are mostly made one after the other."""
 
 
 def shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
@@ -130,6 +139,12 @@ def shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
 def shared_fields(fields: bytes) -> bytes:
     """The `fieldsV1`, equal ones as one object."""
     shared: bytes = _shared.share(fields, fields)
+    return shared
+
+
+def shared_tail(tail: bytes) -> bytes:
+    """What follows `metadata`, equal text as one object."""
+    shared: bytes = _tails.share(tail, tail)
     return shared
 
 
@@ -181,15 +196,17 @@ def encoded(
     head = b'{"kind":"%b","apiVersion":"%b","metadata":{' % (kind.encode(), api_version.encode())
     inner = b'"resourceVersion":"%d",%b' % (revision, _encode(shown)[1:-1])
     tail = b"}," + rest[1:] if len(rest) > 2 else b"}}"
+    name, uid = metadata["name"], metadata.get("uid", "")
     return Stored(
         # What objects say of each other is the same text then: an Event names its pod, a pod its namespace.
         namespace=intern(metadata.get("namespace", "")),
-        name=intern(metadata["name"]),
-        uid=intern(metadata.get("uid", "")),
+        # Nothing names an Event, and an entry of its own costs as much as the text.
+        name=name if kind == "Event" else intern(name),
+        uid=uid if kind == "Event" else intern(uid),
         revision=revision,
-        raw=b"".join((head, inner, tail)),
+        head=head + inner,
+        tail=shared_tail(tail),
         start=len(head),
-        cut=len(head) + len(inner),
         managed=managed,
         labels=shared_labels(metadata.get("labels")),
         fields=fields,

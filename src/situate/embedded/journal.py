@@ -25,9 +25,9 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from situate.cluster.store import Event, Store
-from situate.cluster.stored import Managed, Stored, shared_fields, shared_labels
+from situate.cluster.stored import Managed, Stored, shared_fields, shared_labels, shared_tail
 
-_MAGIC: Final = b"situate-journal 1\n"
+_MAGIC: Final = b"situate-journal 2\n"
 _HEAD: Final = struct.Struct("<II")
 _NAME: Final = "cluster.journal"
 _LEAST_TO_COMPACT: Final = 64 << 20
@@ -275,4 +275,5 @@ def _shared(stored: Stored) -> Stored:
         Managed(e.manager, e.operation, e.api_version, e.time, e.subresource, shared_fields(e.fields))
         for e in stored.managed
     )
-    return msgspec.structs.replace(stored, managed=managed, labels=shared_labels(stored.labels))
+    labels, tail = shared_labels(stored.labels), shared_tail(stored.tail)
+    return msgspec.structs.replace(stored, managed=managed, labels=labels, tail=tail)

@@ -177,7 +177,7 @@ class SchedulerController:
         """
         pod = decode(POD_TYPE, stored.raw)
         metadata = msgspec.structs.replace(pod.metadata, name=stored.name, uid=stored.uid)
-        spec, status = self._alike.share(stored.raw[stored.cut :], (pod.spec, pod.status))
+        spec, status = self._alike.share(stored.tail, (pod.spec, pod.status))
         return Pod(metadata, spec, status)
 
     def _other(self, change: Change) -> None:
