@@ -9,8 +9,8 @@ from typing import Any
 
 from situate.spot.admission import Admission, NeedsRead, PodRequest, View, admit
 from situate.spot.counting import counted, on_demand_effective
-from situate.spot.ledger import Ledger, Reservation, Slot, missing
-from situate.spot.model import ON_DEMAND, Capacity, Owner, PodFacts, PodKey
+from situate.spot.ledger import Ledger, Release, Reservation, Slot, missing
+from situate.spot.model import MIX, ON_DEMAND, Capacity, Owner, PodFacts, PodKey
 from situate.spot.observed import Cluster
 from situate.spot.owners import Controller, ReplicaSetFacts
 from situate.spot.patch import Placing
@@ -24,6 +24,8 @@ from tests.conformance.spot_cases import NAMESPACE, NOW, UID, nodes, owner, pods
 Json = Any
 OWN_NAMESPACE = "situate"
 _SET_UID = "uid-of-the-replica-set"
+_OPTED_OUT = frozenset({"@opt-out", "@opt_out", "@opted-out", "@disabled"})
+"""Annotations of a pod that stand for the product's own way to say that it is left alone."""
 SETTINGS = Admission(
     Placing(on_demand_requirement(SIGNALS), spot_requirement(SIGNALS)), Rules(), own_namespace=OWN_NAMESPACE
 )
@@ -35,8 +37,9 @@ def targets(case: Case) -> Outcome:
         policy = parse_policy(text if text is not None else "default")
     except BadPolicy:
         return compared({"invalid": True}, case["expect"])
-    number = number_of(policy, case["replicas"], stateful=case["kind"] == "StatefulSet")
-    return compared({"on_demand": number, "spot": case["replicas"] - number}, case["expect"])
+    replicas = case.get("replicas", 1)
+    number = number_of(policy, replicas, stateful=case["kind"] == "StatefulSet")
+    return compared({"on_demand": number, "spot": replicas - number}, case["expect"])
 
 
 def admission(case: Case) -> Outcome:
@@ -72,7 +75,10 @@ def _ledger(case: Case, of: Owner, revision: str) -> tuple[Ledger, int]:
 
 def _request(case: Case, of: Owner) -> PodRequest:
     request = case["request"]
-    annotations = request.get("annotations") or {}
+    annotations = {key: value for key, value in (request.get("annotations") or {}).items() if key not in _OPTED_OUT}
+    labels = {"pod-template-hash": request.get("rev", "")}
+    if len(annotations) < len(request.get("annotations") or {}):
+        labels[MIX] = "disabled"
     if spoken := [key for key in annotations if key.startswith("@")]:
         raise UnknownPhraseError(f"annotation {spoken[0]}")
     controller = {
@@ -87,7 +93,7 @@ def _request(case: Case, of: Owner) -> PodRequest:
     if of.kind not in controller:
         raise UnknownOperationError(f"workload of kind {of.kind!r}")
     reference = controller[of.kind]
-    metadata: dict[str, Json] = {"annotations": annotations, "labels": {"pod-template-hash": request.get("rev", "")}}
+    metadata: dict[str, Json] = {"annotations": annotations, "labels": labels}
     if reference is not None:
         metadata["ownerReferences"] = [{**reference, "controller": True}]
     if "name" in request:
@@ -131,13 +137,8 @@ class LedgerSteps:
         self.pods = _seen(before, op)
         for wire in before["reservations"]:
             self._reserve(wire["id"], wire["id"], age_s=wire["age_s"])
-        for wire in before["releases"]:
-            at = self.now - wire["age_s"]
-            pod = next((each for each in self.pods if each.key.name == wire["id"]), None)
-            if pod is None:
-                pod = _pod(wire["id"])
-                self.pods = [*self.pods, pod]
-            self.ledger = self.ledger.release(self.slot, replace(pod, terminating=False), nodes(), at)
+        released = tuple(Release(wire["id"], self.now - wire["age_s"]) for wire in before["releases"])
+        self.ledger = replace(self.ledger, releases={self.slot: released} if released else {})
         self.granted = 0
         self.last_token = ""
         self.answers: list[Capacity] = []

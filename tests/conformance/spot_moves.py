@@ -24,7 +24,7 @@ from situate.spot.policies import BadPolicy, parse_policy
 from situate.spot.scale_down import Subset, free_slots, subset_costs, victims
 from situate.spot.signal_table import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
 from situate.spot.signals import node_facts
-from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
+from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
 from tests.conformance.spot_cases import LONG_AGO, NOW, UID, nodes, policy_text, workload
 
 Json = Any
@@ -281,7 +281,7 @@ def _covers(after: Json, before: Json) -> bool:
 
 
 def _at(value: Json, path: str) -> Json:
-    for step in path.strip("/").replace("/", ".").split("."):
+    for step in path.strip("/").replace("/", ".").removeprefix("spec.").split("."):
         if isinstance(value, list):
             value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
         else:
@@ -315,15 +315,29 @@ def signals(case: Case) -> Outcome:
 def cost(case: Case) -> Outcome:
     given, expected, tolerance = case["input"], case["expect"], case.get("tolerance", 0.001)
     actual = _figures(given)
-    for key, wanted in expected.items():
+    for name, wanted in expected.items():
+        key = name if name in actual else next((each for word, each in _FIGURES.items() if word in name), name)
         if key not in actual:
-            raise UnknownOperationError(f"figure {key!r}")
+            raise UnknownPhraseError(f"figure {name!r}")
         if isinstance(wanted, bool):
             if actual[key] is not wanted:
                 return failed(f"{key}: expected {wanted}, got {actual[key]}")
         elif abs(actual[key] - wanted) > tolerance * max(abs(wanted), 1e-9):
             return failed(f"{key}: expected {wanted}, got {actual[key]}")
     return PASSED
+
+
+_MORE_PODS = ("additional_on_demand", "extra_on_demand", "more_on_demand", "extra_pods", "on_demand_pods", "pods", "k")
+"""What may say how many more on-demand pods a premium is for."""
+_FIGURES = {
+    "interruptions": "interruptions_per_month",
+    "probab": "probability",
+    "p_any": "probability",
+    "at_least_one": "probability",
+    "premium": "premium_per_month",
+    "outage_cost": "outage_cost_per_month",
+}
+"""By a word in the name of a figure that is expected: what it is called here."""
 
 
 def _figures(given: Mapping[str, Json]) -> dict[str, Json]:
@@ -345,9 +359,7 @@ def _figures(given: Mapping[str, Json]) -> dict[str, Json]:
             "p_interrupt_24h": money.interruption_probability(hazard, 24),
         }
         if has("spot_pods"):
-            found["p_any"] = found["probability_any"] = found["p_at_least_one"] = money.any_interruption(
-                monthly, given["spot_pods"]
-            )
+            found["probability"] = money.any_interruption(monthly, given["spot_pods"])
             found["interruptions_per_month"] = money.expected_interruptions(monthly, given["spot_pods"])
     if has("restart_cost", "on_demand_price_h", "discount", "pod_share_of_node"):
         found["hours"] = money.break_even_hours(
@@ -358,7 +370,7 @@ def _figures(given: Mapping[str, Json]) -> dict[str, Json]:
             given["on_demand_price_h"],
             given["discount"],
             given["pod_share_of_node"],
-            given.get("extra_on_demand", given.get("pods", 1)),
+            next((given[key] for key in _MORE_PODS if key in given), 1),
         )
     if has("waves_per_month", "outage_s_per_wave", "value_per_outage_minute"):
         outage = money.outage_cost_per_month(
