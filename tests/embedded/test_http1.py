@@ -93,6 +93,7 @@ def test_a_client_may_wait_to_be_told_to_send() -> None:
     ("message", "status"),
     [
         pytest.param(b"nonsense\r\n\r\n", 400, id="no request line"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", 400, id="a handshake of TLS, which waits for an answer"),
         pytest.param(b"GET / x HTTP/1.1\r\nHost: h\r\n\r\n", 400, id="a space in the target"),
         pytest.param(b"GET /\nx HTTP/1.1\r\nHost: h\r\n\r\n", 400, id="a bare line feed in the target"),
         pytest.param(b"get / HTTP/1.1\r\nHost: h\r\n\r\n", 400, id="a method in lower case"),

@@ -149,6 +149,7 @@ def user_with_exec(**changes: Any) -> dict[str, Any]:
         ({"users": [{"name": 5}]}, "users[0].name: found 5; allowed: text; put it in quotes"),
         ({"users": [{"name": "x", "user": 5}]}, "users[0].user: found 5; allowed: fields with values"),
         (config() | {"current-context": ""}, "current-context: nothing is set; run `kubectl config use-context NAME`"),
+        ({}, "current-context: nothing is set; run `kubectl config use-context NAME` once there is a context"),
         (config() | {"current-context": "prod"}, "current-context: found 'prod'; allowed: dev"),
         (config(cluster={"server": ""}), "clusters[0].cluster.server: found nothing; allowed: text that is not empty"),
         (

@@ -102,6 +102,7 @@ def test_null_is_kept_where_it_is_a_value_of_its_own() -> None:
             {"podCapacity": "20"},
             'vpod[0].podCapacity: found "20", allowed: an integer of at least 1; write it without quotes',
         ),
+        ({"podCapacity": "many"}, 'vpod[0].podCapacity: found "many", allowed: an integer of at least 1'),
         ({"podCapacity": True}, "vpod[0].podCapacity: found true, allowed: an integer of at least 1"),
         ({"podCapacity": 1.5}, "vpod[0].podCapacity: found 1.5, allowed: an integer of at least 1"),
         ({"podCapacity": None}, "vpod[0].podCapacity: found null, allowed: an integer of at least 1"),

@@ -16,6 +16,8 @@ import msgspec
 MOST_BODY: Final = 3 << 20
 """Bytes of a request's body (kube-apiserver: 3 MiB)."""
 _MOST_HEAD: Final = 1 << 16
+_TLS: Final = b"\x16\x03"
+"""How a handshake begins."""
 _MOST_CHUNK_LINE: Final = 256
 
 _METHOD: Final = re.compile(r"[A-Z]{1,20}")
@@ -98,6 +100,8 @@ class RequestParser:
         if end < 0 or end - self._at > _MOST_HEAD:
             if end >= 0 or self.buffered > _MOST_HEAD:
                 raise BadRequest(431, f"the head of the request is longer than {_MOST_HEAD} bytes")
+            if self._buffer.startswith(_TLS, self._at):
+                raise BadRequest(400, "the client speaks TLS, and this port plain HTTP: call it by http://")
             # Some clients end a body with an empty line too many (RFC 9112 2.2).
             while self._buffer.startswith(b"\r\n", self._at):
                 self._at += 2

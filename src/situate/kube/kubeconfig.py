@@ -44,9 +44,9 @@ class Kubeconfig:
         where = ", ".join(map(str, self.files))
         name = context or self.current_context
         if not name:
+            step = f"or name one of {_names(self.contexts)}" if self.contexts else "once there is a context"
             raise BadConnection(
-                f"{where}: current-context: nothing is set; run `kubectl config use-context NAME` or name one of "
-                f"{_names(self.contexts)}"
+                f"{where}: current-context: nothing is set; run `kubectl config use-context NAME` {step}"
             )
         chosen = self.contexts.get(name)
         if chosen is None:

@@ -304,10 +304,23 @@ def _parse_scalar(value: object, info: types.Type, path: str, found: list[Mistak
     hint = ""
     if isinstance(info, types.StrType) and isinstance(value, bool | int | float):
         hint = f'quote it if text is meant: "{value}"'
-    elif isinstance(value, str) and isinstance(info, types.IntType | types.FloatType | types.BoolType):
+    elif isinstance(value, str) and _is_quoted(value, info):
         hint = "write it without quotes"
     found.append(Mistake(path, shown(value), describe(info), hint))
     return _WRONG
+
+
+_NUMBER = re.compile(r"[-+]?\d{1,19}(\.\d+)?")
+
+
+def _is_quoted(value: str, info: types.Type) -> bool:
+    """Whether the text would do if it were not text."""
+    match info:
+        case types.BoolType():
+            return value in ("true", "false")
+        case types.IntType() | types.FloatType():
+            return _NUMBER.fullmatch(value) is not None
+    return False
 
 
 def _is_integer(value: object) -> TypeGuard[int | float]:
