@@ -42,8 +42,9 @@ def quantities(rng: random.Random, **most: int) -> dict[str, Quantity]:
 def a_cluster(seed: int) -> tuple[Engine, random.Random]:
     rng = random.Random(seed)
     engine = Engine([profile()])
+    kinds = rng.choice((1, 3))  # nodes that are all the same, or not
     for number in range(rng.randrange(1, 40)):
-        cpu, memory = rng.choice(((4000, 32 * 2**30), (999, 7 * 10**9), (64_000, 2**41 + 1)))
+        cpu, memory = rng.choice(((4000, 32 * 2**30), (999, 7 * 10**9), (64_000, 2**41 + 1))[-kinds:])
         room = {"cpu": f"{cpu}m", "memory": str(memory), "ephemeral-storage": "100Gi", "pods": str(rng.choice((2, 9)))}
         status = NodeStatus(allocatable={name: parse_quantity(value) for name, value in room.items()})
         engine.cache.set_node(Node(ObjectMeta(name=f"node-{number}"), status=status))

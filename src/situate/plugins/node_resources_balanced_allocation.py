@@ -79,7 +79,7 @@ class NodeResourcesBalancedAllocation:
         if not (one or other):
             return NO_SAY
         bounds = nodes.plan((self.name, self._columns), lambda: bounds_of(nodes, self._columns))
-        return balanced_gauge(self._evenness_now, one, other) if bounds.hold((one, other)) else None
+        return balanced_gauge(self._evenness_now, bounds, one, other) if bounds.hold((one, other)) else None
 
     def score(self, state: Asked | None, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """75 where the pod changes nothing, up to 100 where it evens the node out, down to 50."""

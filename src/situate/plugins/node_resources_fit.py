@@ -199,7 +199,7 @@ class NodeResourcesFit:
         asked = [_scored_amount(request, column) for column in self._scored]
         if not bounds.hold(asked):
             return None
-        return least_allocated_gauge(self._room_left, bounds.zeros, asked, self._weights)
+        return least_allocated_gauge(self._room_left, bounds, asked, self._weights)
 
     def _shares_by_line(self, before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
         line = self._line

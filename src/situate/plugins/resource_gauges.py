@@ -60,6 +60,8 @@ class Bounds:
     """By resource; negative if that cannot be done on these nodes at all."""
     zeros: Small
     """(resources, nodes)"""
+    same: Numbers | None
+    """(resources, 1): what each node has, where all have the same: that need not be read node by node."""
 
     def hold(self, asked: Sequence[int]) -> bool:
         return not any(map(gt, asked, self.most))
@@ -69,7 +71,10 @@ def bounds_of(nodes: NodeTable, columns: Sequence[int]) -> Bounds:
     """Every node must have some of each resource, and not more than floats can tell."""
     ranges = [nodes.range_of(column) for column in columns]
     most = tuple(_WIDEST * least if least > 0 and most < _EXACT else -1 for least, most in ranges)
-    return Bounds(most, np.zeros((len(columns), len(nodes)), dtype=np.int16))
+    same = None
+    if all(least == most for least, most in ranges):
+        same = np.array([(least,) for least, _ in ranges], dtype=np.float64)
+    return Bounds(most, np.zeros((len(columns), len(nodes)), dtype=np.int16), same)
 
 
 def room_left(columns: tuple[int, ...]) -> Derived:
@@ -121,14 +126,14 @@ def fit_gauge(derived: Derived, amounts: tuple[tuple[int, int], ...]) -> Gauge |
     return Gauge(derived, read)
 
 
-def least_allocated_gauge(derived: Derived, zeros: Small, asked: Sequence[int], weights: tuple[int, ...]) -> Gauge:
-    """`zeros`: (resources, at least as many as there are nodes)."""
-    count = len(asked)
+def least_allocated_gauge(derived: Derived, bounds: Bounds, asked: Sequence[int], weights: tuple[int, ...]) -> Gauge:
+    """The mean of `(room - used - asked) * 100 // room`, 0 beyond the room, by these weights."""
+    count, zeros, same = len(asked), bounds.zeros, bounds.same
     hundredfold = np.array([(amount * HIGHEST,) for amount in asked], dtype=np.float64)
 
     def read(numbers: Numbers) -> Small:
         shares = numbers[_LEFT : _LEFT + count] - hundredfold
-        shares /= numbers[_LEFT + count :]
+        shares /= numbers[_LEFT + count :] if same is None else same
         whole = shares.astype(np.int16)
         np.maximum(whole, zeros[:, : whole.shape[1]], out=whole)  # of arrays: a third of the time of array and number
         if weights == _EQUAL:
@@ -165,13 +170,14 @@ def evenness_now(one: int, other: int) -> Derived:
     return Derived(("NodeResourcesBalancedAllocation", one, other), of, of_row)
 
 
-def balanced_gauge(derived: Derived, one: int, other: int) -> Gauge:
+def balanced_gauge(derived: Derived, bounds: Bounds, one: int, other: int) -> Gauge:
     """`(evenness with the pod - evenness now + 150) >> 1`."""
+    same = bounds.same
     amounts = np.array(((one,), (other,)), dtype=np.float64)
 
     def read(numbers: Numbers) -> Small:
         shares = numbers[:_PAIR] + amounts
-        shares /= numbers[_ROOM:]
+        shares /= numbers[_ROOM:] if same is None else same
         scores = _evenness(shares)
         scores -= numbers[_EVENNESS].astype(np.int16)
         scores >>= _SHIFT
