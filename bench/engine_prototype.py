@@ -72,10 +72,12 @@ def of_apps(count: int, spec_of: Callable[[int, Random], dict[str, Any]]) -> lis
     """Pods of twenty apps, one of any of them after the other."""
     rng = Random(3)
     specs = [spec_of(app, rng) for app in range(CLASSES)]
+    apps = [rng.randrange(CLASSES) for _ in range(count)]
     by_app = [
-        iter(equal_pods(f"app-{app}", count, spec, labels={"app": f"app-{app}"})) for app, spec in enumerate(specs)
+        iter(equal_pods(f"app-{app}", apps.count(app), spec, labels={"app": f"app-{app}"}))
+        for app, spec in enumerate(specs)
     ]
-    return [next(by_app[rng.randrange(CLASSES)]) for _ in range(count)]
+    return [next(by_app[app]) for app in apps]
 
 
 def classes(count: int) -> list[Pod]:
