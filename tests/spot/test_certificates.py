@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -159,13 +160,16 @@ def test_no_content_of_a_secret_is_too_strange(content: dict[str, bytes]) -> Non
     assert isinstance(planned(content, START).step, Create)
 
 
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @given(st.data(), st.sampled_from([AUTHORITY, CERTIFICATE, KEY]))
 def test_damaged_pem_is_never_served(data: st.DataObject, key: str) -> None:
     content = secret(made_at(START))
-    damaged = bytearray(content[key])
-    at = data.draw(st.integers(60, len(damaged) - 60))
-    damaged[at] = data.draw(st.integers(0, 255))
-    found = planned({**content, key: bytes(damaged)}, START)
+    damaged = bytearray(ssl.PEM_cert_to_DER_cert(content[key].decode().replace("PRIVATE KEY", "CERTIFICATE")))
+    damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    pem = ssl.DER_cert_to_PEM_cert(bytes(damaged))
+    if key == KEY:
+        pem = pem.replace("CERTIFICATE", "PRIVATE KEY")
+    found = planned({**content, key: pem.encode()}, START)
     if found.held is not None:
         x509.load_pem_x509_certificate(found.held.current.certificate).verify_directly_issued_by(
             x509.load_pem_x509_certificate(found.held.current.authority)

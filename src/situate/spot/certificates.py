@@ -27,6 +27,16 @@ RENEWED_AT: Final = 2 / 3
 """Of its life."""
 _MARGIN: Final = 1e-3
 """Seconds that a moment is put off, so that whoever wakes then finds it over."""
+_UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What reading somebody else's certificate or key raises, wherever in it the damage is."""
 _CURRENT, _NEXT, _PREVIOUS = "", "next-", "previous-"
 AUTHORITY: Final = "ca.crt"
 CERTIFICATE: Final = "tls.crt"
@@ -207,11 +217,23 @@ def _content(prefix: str, generation: Generation) -> dict[str, bytes]:
 
 
 def _generation(content: Mapping[str, bytes], prefix: str, names: Collection[str], now: float) -> Generation | Unusable:
-    parts = [content.get(prefix + key, b"") for key in (AUTHORITY, CERTIFICATE, KEY)]
-    if not any(parts):
+    authority, certificate, key = (content.get(prefix + part, b"") for part in (AUTHORITY, CERTIFICATE, KEY))
+    if not (authority or certificate or key):
         return Unusable.EMPTY
-    authority, certificate, key = _authority(parts[0]), _certificate(parts[1]), _private(parts[2])
-    if authority is None or certificate is None or key is None or certificate.public_key() != key.public_key():
+    try:
+        return _checked(authority, certificate, key, names, now)
+    except _UNREADABLE:  # a certificate is parsed only as far as it is asked about
+        return Unusable.UNREADABLE
+
+
+def _checked(
+    authority_pem: bytes, certificate_pem: bytes, key_pem: bytes, names: Collection[str], now: float
+) -> Generation | Unusable:
+    authority, certificate = _authority(authority_pem), x509.load_pem_x509_certificate(certificate_pem)
+    key = serialization.load_pem_private_key(key_pem, None)
+    if authority is None or not isinstance(key, ec.EllipticCurvePrivateKey):
+        return Unusable.UNREADABLE
+    if certificate.public_key() != key.public_key():
         return Unusable.UNREADABLE
     if not _signed_by(certificate, authority) or not set(names) <= _names(certificate):
         return Unusable.FOREIGN
@@ -222,51 +244,33 @@ def _generation(content: Mapping[str, bytes], prefix: str, names: Collection[str
     if now < begins:
         return Unusable.NOT_YET
     made = min(begins + BACKDATED_S, now)
-    return Generation(_pem(authority), _pem(certificate), parts[2], made, ends)
+    return Generation(_pem(authority), _pem(certificate), key_pem, made, ends)
 
 
 def _authority(pem: bytes) -> x509.Certificate | None:
-    """The certificate, if it may sign others."""
-    found = _certificate(pem)
-    if found is None:
-        return None
+    """The certificate, if it can be read and may sign others."""
     try:
+        found = x509.load_pem_x509_certificate(pem)
         constraints = found.extensions.get_extension_for_class(x509.BasicConstraints).value
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        _ends(found)
+    except _UNREADABLE:
         return None
     return found if constraints.ca else None
-
-
-def _certificate(pem: bytes) -> x509.Certificate | None:
-    """The first one of the text."""
-    try:
-        return x509.load_pem_x509_certificate(pem)
-    except ValueError:
-        return None
-
-
-def _private(pem: bytes) -> ec.EllipticCurvePrivateKey | None:
-    """Only keys of the kind that we make, without a password."""
-    try:
-        key = serialization.load_pem_private_key(pem, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return None
-    return key if isinstance(key, ec.EllipticCurvePrivateKey) else None
 
 
 def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (InvalidSignature, *_UNREADABLE):
         return False
     return True
 
 
 def _names(certificate: x509.Certificate) -> set[str]:
-    """Host names and addresses."""
+    """Host names and addresses; none where it names none."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+    except x509.ExtensionNotFound:
         return set()
     addresses = found.get_values_for_type(x509.IPAddress)
     return {*found.get_values_for_type(x509.DNSName), *map(str, addresses)}
