@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from situate.framework.labels import EACH_NODE
 from situate.framework.nodes import Vocabulary, node_row, node_table
 from situate.framework.pods import PodInfo, PodReader
 from situate.framework.snapshot import Snapshot
+from situate.framework.tallies import Question
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Container, ContainerPort, Pod, PodSpec, ResourceRequirements
+from situate.objects.pods import Container, ContainerPort, Pod, PodSpec, PodStatus, ResourceRequirements
 from situate.objects.quantity import parse_quantity
 
 NODES = 5
@@ -102,3 +106,47 @@ def test_a_node_alone_can_be_changed_without_the_others() -> None:
     assert alone.forget(pod(1)).pod_count.tolist() == [0]
     assert alone.assume(pod(2), 0).requested(0).tolist() == [5]
     assert snapshot.pod_count.tolist() == [0, 1]
+
+
+def said(number: int, app: str, hour: int | None, *, ends: bool = False) -> PodInfo:
+    """A pod as the API server tells of it in one of its states."""
+    known = pod(number).pod
+    meta = ObjectMeta(
+        name=known.metadata.name,
+        uid=known.metadata.uid,
+        labels={"app": app},
+        deletion_timestamp=datetime(2026, 1, 2, tzinfo=UTC) if ends else None,
+    )
+    started = None if hour is None else datetime(2026, 1, 1, hour, tzinfo=UTC)
+    return READER.read(Pod(meta, known.spec, PodStatus(start_time=started)))
+
+
+APPS = Question("apps", EACH_NODE, lambda info: int(info.labels["app"] == "a" and not info.terminating))
+
+tellings = st.builds(said, st.integers(0, 3), st.sampled_from("ab"), st.sampled_from((None, 1, 2)), ends=st.booleans())
+
+
+def told(snapshot: Snapshot) -> tuple[object, ...]:
+    """What depends on how pods in place are told of, beside what they take."""
+    placed = snapshot.placed
+    slots = np.flatnonzero(placed.columns()[0] >= 0)
+    started = dict(zip([info.uid for info in placed.info_at(slots)], placed.started[slots].tolist(), strict=True))
+    guarded = placed.where(lambda info: info.labels["app"] == "a", slots).tolist()
+    return state(snapshot), snapshot.tally(APPS).tolist(), sorted(started.items()), sum(guarded)
+
+
+@given(st.lists(st.tuples(tellings, st.integers(0, NODES - 1)), max_size=25))
+def test_a_pod_told_anew_counts_as_if_it_had_gone_and_come_back(steps: list[tuple[PodInfo, int]]) -> None:
+    snapshot, plain = table(*range(NODES)), table(*range(NODES))
+    taken: list[tuple[Snapshot, tuple[object, ...]]] = []
+    for info, index in steps:
+        known = snapshot.placed.get(info.uid)
+        if known is None:
+            snapshot, plain = snapshot.assume(info, index), plain.assume(info, index)
+        else:
+            snapshot, plain = snapshot.retold(info), plain.forget(info).assume(info, known[1])
+            assert snapshot.changed_since(snapshot.log_position - 1) == [known[1]]
+        assert told(snapshot) == told(plain)
+        taken.append((snapshot, told(plain)))
+    for older, was in taken:
+        assert told(older) == was

@@ -180,8 +180,12 @@ class Cache:
         """What the watch says of a pod in place; what was known of it before."""
         known = self._pods.get(info.uid)
         self._pods[info.uid] = CachedPod(info, node, assumed=False)
-        if known is not None and known.node == node and self._counts_alike(known.info, info):
-            return known
+        if known is not None and known.node == node:
+            if self._counts_alike(known.info, info):
+                return known
+            if self._takes_alike(known.info, info) and not info.volumes and info.uid in self._snapshot.placed:
+                self._snapshot = self._snapshot.retold(info)
+                return known
         if known is not None:
             self._displace(known)
         self._place(info, node)
@@ -244,12 +248,19 @@ class Cache:
 
     def _counts_alike(self, one: PodInfo, other: PodInfo) -> bool:
         """Whether no decision about other pods can tell them apart."""
+        return (
+            self._takes_alike(one, other)
+            and one.labels == other.labels
+            and one.terminating == other.terminating
+            and one.started == other.started
+        )
+
+    def _takes_alike(self, one: PodInfo, other: PodInfo) -> bool:
+        """Whether they hold the same of a node, and what is said of others there."""
         given, known = one.pod.metadata.annotations, other.pod.metadata.annotations
         return (
             one.template is other.template
-            and one.labels == other.labels
             and one.priority == other.priority
-            and one.terminating == other.terminating
-            and one.started == other.started
+            and one.volumes == other.volumes
             and all(given.get(key) == known.get(key) for key in self._allotments)
         )

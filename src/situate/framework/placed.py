@@ -81,6 +81,13 @@ class PlacedPods:
         self._node[begin:end] = nodes
         self._priority[begin:end] = [info.priority for info in infos]
 
+    def replace(self, info: PodInfo) -> None:
+        """The pod stays where it is, and has the same template and priority; `KeyError` if it is not here."""
+        slot = self._slot[info.uid]
+        self._infos[slot] = info
+        if slot < self._told:
+            self._stale.append(slot)
+
     def remove(self, uid: str) -> tuple[PodInfo, int]:
         """The pod and the node that it was on; `KeyError` if it is not here."""
         slot = self._slot.pop(uid)

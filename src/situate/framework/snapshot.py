@@ -282,6 +282,17 @@ class Snapshot:
             raise KeyError(str(info))
         return self._after(_Step((found[0],), (found[1],), -1))
 
+    def retold(self, info: PodInfo) -> Snapshot:
+        """With a pod that is in place said anew: with other labels, begun or ending, and nothing else that counts.
+
+        Most pods are once, as soon as they are bound: kube-apiserver gives them labels of their nodes then. It comes to
+        what `forget` and `assume` would, and the amounts of the node stay as they are.
+        """
+        known = self._version.now().placed.get(info.uid)
+        if known is None:
+            raise KeyError(str(info))
+        return self._after(_Step((known[0], info), (known[1],), 0))
+
     def assume_equal(self, infos: Sequence[PodInfo], nodes: Indices) -> Snapshot:
         """With pods of one template, one labels object, one priority and equal volumes, each on the node beside it."""
         return self._after(_Step(tuple(infos), nodes, 1))
@@ -368,14 +379,17 @@ class _Version:
 
 
 class _Step(msgspec.Struct, frozen=True, gc=False):
-    """Pods that come to (+1) or leave (-1) the rows beside them; made for every placement."""
+    """Pods that come to (+1) or leave (-1) the rows beside them; made for every placement.
+
+    Or a pod that stays on its row (0), as it was and as it is.
+    """
 
     infos: tuple[PodInfo, ...]
     rows: Sequence[int] | Indices
     sign: int
 
     def undone(self) -> _Step:
-        return _Step(self.infos, self.rows, -self.sign)
+        return _Step(self.infos if self.sign else self.infos[::-1], self.rows, -self.sign)
 
 
 @dataclass(slots=True, eq=False)
@@ -433,7 +447,9 @@ class _Ledger:
 
     def apply(self, step: _Step) -> None:
         infos, rows, sign = step.infos, step.rows, step.sign
-        if len(infos) == 1:
+        if not sign:
+            self._tell_anew(infos[0], infos[1], int(rows[0]))
+        elif len(infos) == 1:
             self._apply_one(infos[0], int(rows[0]), sign)
         else:
             self._apply_equal(infos, np.asarray(rows, dtype=np.intp), sign)
@@ -471,6 +487,12 @@ class _Ledger:
             self.live_terms.move(template, sign)
         self.tallies.move(info, row, sign)
         self.holdings.move(info, row, sign)
+        self.changed.append(row)
+
+    def _tell_anew(self, before: PodInfo, after: PodInfo, row: int) -> None:
+        self.placed.replace(after)
+        self.tallies.move(before, row, -1)
+        self.tallies.move(after, row, 1)
         self.changed.append(row)
 
     def _apply_equal(self, infos: Sequence[PodInfo], rows: Indices, sign: int) -> None:
