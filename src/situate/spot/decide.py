@@ -175,6 +175,10 @@ class _Run:
         self.blocked: dict[str, Blocked | None] = {}
         self.actions: list[Action] = []
         self.notices: list[Notice] = []
+        self.struck: dict[str, Workload] = {}
+        """Those with pods on nodes that end, and those with released pods."""
+        self.waiting: dict[str, list[PodFacts]] = {}
+        """On-demand pods that find no room, by workload."""
         self.wave = False
 
     def look(self) -> None:
@@ -195,9 +199,21 @@ class _Run:
                 continue
             memory = self._remembered(workload, memory)
             self.memories[owner.uid] = memory
-            self.workloads[owner.uid] = replace(workload, target=max(0, target.on_demand - memory.debt))
+            owed = max(0, target.on_demand - memory.debt)
+            self.workloads[owner.uid] = replace(workload, target=owed) if memory.debt else workload
         self.memories = {uid: memory for uid, memory in self.memories.items() if uid in cluster.owners}
-        self.wave = running(self.workloads.values(), self.nodes)
+        self._who_is_struck()
+        self.wave = running((self.workloads[uid] for uid in self.struck if uid in self.workloads), self.nodes)
+        for uid, workload in self.workloads.items():
+            if any(not pod.node for pod in workload.live):
+                self.waiting[uid] = in_want(workload, self.now, self.limits.pend_s)
+
+    def _who_is_struck(self) -> None:
+        """Few workloads at a time have to do with a wave: all that follows from one is asked of these alone."""
+        ending = {name for name, node in self.nodes.items() if node.ending}
+        for uid, workload in {**self.workloads, **self.unmanaged}.items():
+            if any(pod.released or pod.node in ending for pod in workload.pods):
+                self.struck[uid] = workload
 
     def _remembered(self, workload: Workload, memory: Memory) -> Memory:
         memory = remembered(workload, memory)
@@ -232,10 +248,10 @@ class _Run:
     def waves(self) -> None:
         """Pods on nodes that end, and released pods that have done their time; no limit holds here."""
         around = self.situation.around
-        for workload in (*self.workloads.values(), *self.unmanaged.values()):
+        for workload in self.struck.values():
             self.actions += endings(workload, self.nodes, self.now)
         self.actions += orphans(self.situation.cluster.pods, self.situation.cluster.owners)
-        for workload in self.workloads.values():
+        for workload in (each for uid, each in self.struck.items() if uid in self.workloads):
             self.actions += evacuations(workload, self.nodes, self.now, around, self.limits, self._elsewhere)
 
     def _elsewhere(self, pod: PodFacts) -> bool:
@@ -250,7 +266,7 @@ class _Run:
         """On-demand pods that find no room."""
         for uid, workload in self.workloads.items():
             memory = self.memories[uid]
-            waiting = in_want(workload, self.now, self.limits.pend_s)
+            waiting = self.waiting.get(uid)
             if not waiting:
                 self.memories[uid] = repaid(workload, memory, self.situation.room)
                 continue
@@ -324,7 +340,7 @@ class _Run:
         why = gate(
             workload,
             self.now,
-            wave=self.wave or leaving(workload, self.nodes),
+            wave=self.wave or (uid in self.struck and leaving(workload, self.nodes)),
             disruptions_allowed=allowed,
             cool_down_s=limits.cool_down_s,
         )
@@ -475,13 +491,13 @@ class _Run:
                 moves.need,
                 moves.total,
                 self.blocked.get(uid),
-                len(in_want(workload, self.now, self.limits.pend_s)),
+                len(self.waiting.get(uid, ())),
                 self.sources[uid],
             )
         return found
 
     def _phase(self, workload: Workload, moves: Misplaced) -> Phase:
-        if leaving(workload, self.nodes):
+        if workload.owner.uid in self.struck and leaving(workload, self.nodes):
             return Phase.WAVE
         if workload.owner.rolling:
             return Phase.ROLLOUT
