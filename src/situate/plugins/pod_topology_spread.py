@@ -227,7 +227,7 @@ def _part(rule: Rule, weight: float, snapshot: Snapshot) -> _Part:
     else:
         counts = snapshot.tally(rule.question)
         of_node, present = snapshot.place_of_node(key), snapshot.present(key)
-    values = np.empty(len(counts) + 1)
+    values = np.zeros(len(counts) + 1)
     values[:-1] = counts
     values *= weight
     values += skew
