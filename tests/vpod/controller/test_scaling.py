@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from situate.kube.client import Client
-from situate.kube.errors import Conflict, InternalError, KubeError, Unreachable
+from situate.kube.errors import Conflict, InternalError, KubeError, NotFound, Unreachable
 from situate.objects.meta import ObjectMeta
 from situate.objects.workloads import Scale, ScaleSpec
 from situate.runtime.actuator import Actuator
@@ -36,8 +37,13 @@ class Server:
     def __init__(self, replicas: int) -> None:
         self.replicas = replicas
         self.failure: Exception | None = None
+        self.missing = False
+        self.read_at: list[float] = []
 
     async def get_scale(self, *_: object) -> Scale:
+        self.read_at.append(asyncio.get_running_loop().time())
+        if self.missing:
+            raise NotFound(404, "NotFound", "no such set")
         return Scale(ObjectMeta("set", "ns", resource_version="1"), ScaleSpec(self.replicas))
 
     async def update_scale(self, *_: object, **__: object) -> Scale:
@@ -67,6 +73,7 @@ class Loop:
     def __init__(self, kept: State, evict: Callable[[Eviction], Awaitable[bool]] | None = None) -> None:
         self.server, self.placing = Server(kept.replicas), Placed(kept)
         self.metrics = VPodMetrics(CollectorRegistry())
+        self.events: list[str] = []
 
         async def nothing(_: Eviction) -> bool:
             raise AssertionError("nothing is evicted here")
@@ -74,16 +81,18 @@ class Loop:
         self.scaling = Scaling(
             cast(Placing, self.placing),
             cast(Client, self.server),
-            Reporter(kept.options, self.metrics, lambda *_: None),
+            Reporter(kept.options, self.metrics, lambda *told: self.events.append(told[2])),
             lambda: kept.options,
             actuator=Actuator(lambda: None),
             evict=evict or nothing,
         )
 
-    def run(self, seconds: float) -> None:
+    def run(self, seconds: float, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
         async def main() -> None:
             others = asyncio.all_tasks()
             task = asyncio.create_task(self.scaling.run())
+            if meanwhile is not None:
+                await meanwhile()
             await asyncio.sleep(seconds)
             self.queued = self.placing.queue.statistics().queued
             task.cancel()
@@ -98,6 +107,31 @@ class Loop:
 
 def test_it_leaves_no_task_behind() -> None:
     Loop(state(1, 10, [vpod("a/b", 3, placed(3))])).run(50.0)
+
+
+@pytest.mark.rule("vpod:D20")
+def test_a_missing_statefulset_is_told_once_and_looked_for_ever_more_rarely() -> None:
+    loop = Loop(state(1, 10, [vpod("a/b", 3, placed(3))]))
+    seen: list[int] = []
+
+    async def it_comes_and_goes() -> None:
+        await asyncio.sleep(1800.0)
+        loop.server.missing = False
+        loop.placing.statefulset_seen.set()  # the watch shows it
+        await asyncio.sleep(1.0)
+        seen.append(len(loop.server.read_at))
+        loop.server.missing = True
+        loop.scaling.wake()
+
+    loop.server.missing = True
+    loop.run(20.0, it_comes_and_goes)
+    first, again = loop.server.read_at[: seen[0]], loop.server.read_at[seen[0] :]
+    pauses = [round(late - early) for early, late in pairwise(first)]
+    assert pauses[:7] == [5, 10, 20, 40, 80, 160, 300], "it is looked for, twice as long after each time"
+    assert set(pauses[7:-1]) == {300}, "and every five minutes at the latest"
+    assert round(first[-1] - first[0]) == 1800, "seen by the watch, it is looked at without waiting"
+    assert [round(late - early) for early, late in pairwise(again)] == [5, 10]
+    assert loop.events == ["StatefulSetMissing"] * 2, "told once for each time that it was gone"
 
 
 @pytest.mark.parametrize(
