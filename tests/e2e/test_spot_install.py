@@ -52,7 +52,7 @@ class Installed:
         self.cluster = cluster
         self.folder = folder
         self.port = ReservedPort()
-        file = folder / "situate.yaml"
+        self.file = folder / "situate.yaml"
         document = {
             "apiVersion": "situate.dev/v1alpha1",
             "kind": "Situate",
@@ -60,8 +60,8 @@ class Installed:
             "leaderElection": ELECTION,
             "spot": {"webhook": {"address": f"127.0.0.1:{self.port.number}"}},
         }
-        file.write_text(yaml.safe_dump(document))
-        printed = cluster.situate("manifests", "spot", "-f", str(file), "-n", self.space)
+        self.file.write_text(yaml.safe_dump(document))
+        printed = cluster.situate("manifests", "spot", "-f", str(self.file), "-n", self.space)
         assert printed.returncode == 0, printed.stderr
         self.objects = list(yaml.safe_load_all(printed.stdout))
         self.processes: list[Process] = []
@@ -207,6 +207,8 @@ def test_a_deployment_gets_its_floor_from_nothing_but_the_manifests(installed: I
     pod, _ = installed.pods()
     process = installed.start(pod)
     installed.wait_answering(process, pod)
+    checked = cluster.situate("check", "-f", str(installed.file), kubeconfig=installed.folder / f"{pod}.kubeconfig")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
     installed.deploy(deployment("web", 20, "7"))
     pods = installed.wait_pods("web", 20)

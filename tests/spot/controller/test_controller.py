@@ -329,3 +329,19 @@ async def test_a_pod_of_the_same_revision_leaves_the_lease_where_it_is(playgroun
             assert not second.listener.listening
             lease = await playground.call("GET", f"/apis/coordination.k8s.io/v1/namespaces/{OURS}/leases/situate-spot")
             assert "annotations" not in lease["metadata"]
+
+
+@pytest.mark.rule("spot:P35", "spot:B46")
+async def test_new_settings_hold_from_the_next_pod_on(playground: Playground, port: int) -> None:
+    async with playground.controller("first", port) as ours:
+        await playground.lead_to(port)
+        await playground.answers(ours)
+        await playground.call("POST", DEPLOYMENTS, workload("web", 2))
+        assert await playground.classes_of("web", 2) == {"spot": 2}
+        address = {"address": f"127.0.0.1:{port}"}
+        changed, mistakes = parse_section({"webhook": address, "policies": [{"policy": "3"}]}, SpotSettings, "spot")
+        assert changed is not None, mistakes
+        ours.reconfigure(changed)
+        scale = {"spec": {"replicas": 6}}
+        await playground.call("PATCH", f"{DEPLOYMENTS}/web", scale, kind="application/merge-patch+json")
+        assert await playground.classes_of("web", 6) == {"spot": 3, "on-demand": 3}
