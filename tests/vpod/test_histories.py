@@ -15,24 +15,30 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from situate.cluster.effects import Identity
+from situate.objects.messages import Request
 from situate.testing.vpod.builders import placed, state, vpod
 from situate.testing.vpod.decisions import breach_of
 from situate.testing.vpod.history import CAPACITY, SOURCES, History, ResetReplicas, SetSource, Settings, generate
-from situate.testing.vpod.invariants import Watchdog, unused
+from situate.testing.vpod.invariants import Breach, Watchdog, unused
 from situate.testing.vpod.run import perform, play, shortened
 from situate.testing.vpod.soak import Totals, missing, table
-from situate.testing.vpod.world import VPodWorld
+from situate.testing.vpod.world import NAMESPACE, STATEFULSET, VPodWorld
+from situate.testing.world import EPOCH
 from situate.vpod.decide import decide
 from situate.vpod.model import Key
 from situate.vpod.records import DrainGoal
 
 BLOCK = 100
 """So many seeds show every row of the fault table."""
-BLOCKS = 1
+BLOCKS = 10
+"""Workers of xdist share them: 1,000 histories in all."""
 
 
 @pytest.mark.slow
-@pytest.mark.rule("vpod:S1-S10", "vpod:L1-L5", "vpod:B2", "vpod:B4", "vpod:B5", "vpod:D1", "vpod:D9", "vpod:D24")
+@pytest.mark.rule(
+    "vpod:S1-S10", "vpod:L1-L5", "vpod:B2", "vpod:B4", "vpod:B5", "vpod:B6", "vpod:D1", "vpod:D9", "vpod:D24"
+)
 @pytest.mark.parametrize("first", range(0, BLOCKS * BLOCK, BLOCK))
 def test_invariants_hold_under_faults(first: int) -> None:
     happened: Counter[str] = Counter()
@@ -90,6 +96,29 @@ def test_a_pod_that_nobody_needs_is_named_until_it_goes() -> None:
         assert unused(watchdog) == "dispatcher-4 holds nothing"
         assert world.let_pass(60.0, stop=lambda: unused(watchdog) is None), "it goes within a few beats"
         assert watchdog.replicas() == 2
+    finally:
+        world.close()
+
+
+@pytest.mark.rule("vpod:B6")
+def test_a_cut_soon_after_a_rise_is_a_breach() -> None:
+    world = VPodWorld(1, Settings())
+    try:
+        Watchdog(world)
+        world.let_pass(30.0)
+        leader = world.leader()
+        assert leader is not None
+        writer = Identity(leader.identity, ("system:authenticated",))
+
+        def scale(replicas: int) -> None:
+            path = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{STATEFULSET}/scale"
+            body = msgspec.json.encode({"metadata": {"name": STATEFULSET}, "spec": {"replicas": replicas}})
+            request = Request("PUT", path, (), {"content-type": "application/json"}, body)
+            world.answer(request, EPOCH + world.now, writer)
+
+        scale(2)
+        with pytest.raises(Breach, match=r"^B6: the scale is cut from 2 to 1 0\.000 s after it was raised$"):
+            scale(1)
     finally:
         world.close()
 

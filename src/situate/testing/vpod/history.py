@@ -366,11 +366,11 @@ def _wait(rng: Random) -> float:
 
 def _load(rng: Random) -> AnyStep:
     draw = rng.random()
-    if draw < 0.75:
+    if draw < 0.6:
         return SetSource(_wait(rng), rng.randrange(SOURCES), rng.choice((0, 1, 2, 3, 5, 8, 13)))
-    if draw < 0.85:
+    if draw < 0.7:
         return DeleteSource(_wait(rng), rng.randrange(SOURCES))
-    return Pass(rng.uniform(2, 15))
+    return Pass(rng.uniform(1, 8))
 
 
 def _fault(rng: Random) -> AnyStep:

@@ -20,7 +20,7 @@ from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.processes import ProcessState
 from situate.testing.vpod.decisions import breach_of
-from situate.testing.vpod.world import STATEFULSET, VPodMember, VPodWorld
+from situate.testing.vpod.world import STABILIZATION_S, STATEFULSET, VPodMember, VPodWorld
 from situate.vpod.autoscaler import within_limits
 from situate.vpod.crds import INTERNAL_GROUP
 from situate.vpod.decide import Decision
@@ -68,6 +68,8 @@ class Watchdog:
     """Units on each of our pods, by the statuses on the server."""
     _replicas: tuple[int, int] = (0, 0)
     """spec.replicas before and after the last change of the StatefulSet."""
+    _raised_at: float = float("-inf")
+    """When a process of vpod last wrote a larger scale."""
     _holder: str = ""
     _limit: int = 0
     """The capacity as of the last check."""
@@ -274,9 +276,20 @@ class Watchdog:
             self._check_scale(msgspec.json.decode(request.body)["spec"]["replicas"])
 
     def _check_scale(self, replicas: int) -> None:
-        """S8: no voluntary cut below an ordinal that still holds something. Raising the scale is always fine."""
+        """B6: no cut before fewer pods have been enough for as long as the settings say, so none soon after a rise.
+
+        S8: no voluntary cut below an ordinal that still holds something. Raising the scale is always fine.
+        """
         before, after = self._replicas
-        if after != replicas or replicas >= before or not self.world.settings.drain:
+        if after != replicas:
+            return
+        if replicas > before:
+            self._raised_at = self.world.now
+        if replicas >= before:
+            return
+        if (waited := self.world.now - self._raised_at) < STABILIZATION_S:
+            raise Breach(f"B6: the scale is cut from {before} to {replicas} {waited:.3f} s after it was raised")
+        if not self.world.settings.drain:
             return
         for key, group in self._groups.items():
             for pod in group.placements if key not in self._unseen else ():

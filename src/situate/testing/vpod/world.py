@@ -32,6 +32,7 @@ STATEFULSET = "dispatcher"
 POLICY = "placing"
 TENANTS = ("red", "green", "blue")
 LEASE_NAMESPACE = NAMESPACE
+STABILIZATION_S = 20.0
 TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=4.0)
 GROUPS_PATH = f"/apis/{INTERNAL_GROUP}/v1alpha1"
 
@@ -149,7 +150,7 @@ class VPodWorld(ClusterWorld[VPodController]):
             "maxScaleUpStep": chosen.max_scale_up_step,
             "podGrace": "6s",
             "requireReady": chosen.require_ready,
-            "scaleDownStabilization": "20s",
+            "scaleDownStabilization": STABILIZATION_S,
             "drain": {"settle": "2s", "timeout": "60s", "surge": chosen.surge, "enabled": chosen.drain},
             "rebalance": {"enabled": chosen.rebalance, "interval": "15s", "maxMovesPerVPod": 2, "maxMoves": "20%"},
             "quota": {"namespaceMaxShare": chosen.quota},
