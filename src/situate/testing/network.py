@@ -231,6 +231,8 @@ class _Stream:
         self._arrived: deque[bytes | None] = deque()
         self._reader: asyncio.Future[None] | None = None
         self._last_arrival = 0.0
+        self._held = b""
+        """An event that lets the next one go first; it is lost with the connection if none comes."""
         self._tick: Due | None = None
         self._ended = False
         network.streams.append(self)
@@ -291,7 +293,8 @@ class _Stream:
 
     def _battered(self, data: bytes) -> bytes:
         weather, network = self._network.weather, self._network
-        if not (self._initial or weather.lose_event or weather.repeat_event or weather.swap_events):
+        troubled = weather.lose_event or weather.repeat_event or weather.swap_events
+        if not (self._initial or self._held or troubled):
             return data
         lines: list[bytes] = []
         for line in data.splitlines(keepends=True):
@@ -301,9 +304,14 @@ class _Stream:
                 continue
             if network.chance("event lost", weather.lose_event):
                 continue
+            if not self._held and weather.swap_events and network.rng.random() < weather.swap_events:
+                self._held = line
+                continue
             lines.append(line)
             if network.chance("event repeated", weather.repeat_event):
                 lines.append(line)
-            if len(lines) > 1 and network.chance("events swapped", weather.swap_events):
-                lines[-1], lines[-2] = lines[-2], lines[-1]
+            if self._held:
+                network.happened["events swapped"] += 1
+                lines.append(self._held)
+                self._held = b""
         return b"".join(lines)
