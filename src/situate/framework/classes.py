@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from situate.framework.crowding import Crowded
 from situate.framework.cycle import PluginFailed, call, check_scores
-from situate.framework.gauges import NO_SAY, Derived, Gauge, Numbers
+from situate.framework.gauges import NO_SAY, Derived, Gauge, GaugedFilter, GaugedScore, Numbers
 from situate.framework.maxima import Maxima
 from situate.framework.nodes import NodeTable
 from situate.framework.parts import Part, Parts
-from situate.framework.plugin import FilterPlugin, PreScorePlugin, Reads, reads
+from situate.framework.plugin import FilterPlugin, NeedsPlugin, PreScorePlugin, Reads, reads
 from situate.framework.pods import PodInfo, PodTemplate
 from situate.framework.profile import Profile, Weighted
 from situate.framework.snapshot import Snapshot
@@ -219,13 +219,20 @@ class Classes:
 
     def __init__(self, profile: Profile, *, gauges: bool) -> None:
         self._standings = Standings(profile)
-        self._filters = tuple(plugin for plugin in profile.filter if reads(plugin) is Reads.LOAD)
-        self._scores = tuple(each for each in profile.score if reads(each.plugin) is Reads.LOAD)
+        self._filters = tuple(
+            (plugin, plugin if gauges and isinstance(plugin, GaugedFilter) else None)
+            for plugin in profile.filter
+            if reads(plugin) is Reads.LOAD
+        )
+        self._scores = tuple(
+            (each, each.plugin if gauges and isinstance(each.plugin, GaugedScore) else None)
+            for each in profile.score
+            if reads(each.plugin) is Reads.LOAD
+        )
         self._pre_scores: dict[str, PreScorePlugin] = {
             plugin.name: plugin for plugin in profile.pre_score if reads(plugin) is Reads.LOAD
         }
-        self._gauges = gauges
-        self._fits = any(hasattr(plugin, "needs") for plugin in self._filters)
+        self._fits = any(isinstance(plugin, NeedsPlugin) for plugin, _ in self._filters)
         """Whether feasible nodes have room for what a pod requests."""
         self._known: dict[int, tuple[PodTemplate, PodClass]] = {}
         self._seen: dict[int, PodTemplate] = {}
@@ -266,14 +273,16 @@ class Classes:
             return None
         template, nodes = pod.template, snapshot.nodes
         filters: list[_LoadFilter] = [
-            (plugin, self._filter_gauge(plugin, template, nodes))
-            for plugin in self._filters
+            (plugin, None if gauged is None else gauged.filter_gauge(template, nodes))
+            for plugin, gauged in self._filters
             if plugin.name not in standing.unfiltered
         ]
         scores: list[_LoadScore] = []
         states: dict[str, Any] = {}
-        for weighted in self._scores:
-            gauge = self._score_gauge(weighted, template, nodes)
+        for weighted, scorer in self._scores:
+            gauge = None if scorer is None else scorer.score_gauge(template, nodes)
+            if gauge is not None and gauge.where_it_fits and not self._fits:
+                gauge = None
             if gauge is None and not self._prepared(weighted.name, standing, states, pod, snapshot):
                 continue
             if gauge is not NO_SAY:
@@ -281,15 +290,6 @@ class Classes:
         known = PodClass(snapshot, standing, filters, scores, states)
         self._look_at_all(known, pod, snapshot)
         return known
-
-    def _filter_gauge(self, plugin: FilterPlugin, template: PodTemplate, nodes: NodeTable) -> Gauge | None:
-        make = getattr(plugin, "filter_gauge", None) if self._gauges else None
-        return None if make is None else make(template, nodes)
-
-    def _score_gauge(self, weighted: Weighted, template: PodTemplate, nodes: NodeTable) -> Gauge | None:
-        make = getattr(weighted.plugin, "score_gauge", None) if self._gauges else None
-        gauge: Gauge | None = None if make is None else make(template, nodes)
-        return None if gauge is not None and gauge.where_it_fits and not self._fits else gauge
 
     def _prepared(
         self, name: str, standing: Standing, states: dict[str, Any], pod: PodInfo, snapshot: Snapshot

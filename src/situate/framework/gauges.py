@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -66,12 +66,16 @@ NO_SAY: Final = Gauge(Derived((), lambda _: np.zeros((0, 0)), lambda *_: ()), la
 """Of a score: PreScore would skip the pod."""
 
 
+@runtime_checkable
 class GaugedFilter(Protocol):
+    """A filter that amounts on a node decide, for some pods at least."""
+
     def filter_gauge(self, template: Any, nodes: NodeTable) -> Gauge | None:
         """None where only `filter` knows."""
         ...
 
 
+@runtime_checkable
 class GaugedScore(Protocol):
     """A score that is not normalized."""
 
