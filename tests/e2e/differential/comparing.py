@@ -115,7 +115,7 @@ def table(counts: Mapping[str, int]) -> list[str]:
     """A line for each plugin."""
     lines = ["  ".join(f"{counts.get(name, 0)} {name}" for name in ELSE)]
     lines.append("made room: " + ", ".join(f"{counts.get(f'made room {why}', 0)} {why}" for why in _ROOM))
-    lines[-1] += f"; {counts.get(ENDED_EARLY, 0)} clusters ended with room that was not enough"
+    lines[-1] += f"; {counts.get(ENDED_EARLY, 0)} clusters ended with a pod that nobody waited for"
     lines.append("an extender: " + ", ".join(f"{counts.get(f'extender {deed}', 0)} {deed}" for deed in _DEEDS))
     lines.append(f"{'plugin':34}{'narrowed':>10}{'refused':>10}{'decided':>10}")
     for plugin in dict.fromkeys((*REFUSING, *SCORING)):

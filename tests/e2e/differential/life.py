@@ -199,9 +199,11 @@ class Life:
         found = victims_differ(node, _keys(promise.ended), promise.answer)
         if promise.placed is None and again is not None and not again.best:
             self.over = True
+        elif several:
+            self.over = bool(pod["spec"].get("volumes"))  # its claims may be on their way to a node by now
+        if self.over:
             self.played.counts[ENDED_EARLY] += 1
-            return found
-        if several:
+        if self.over or several:
             return found
         if promise.placed is None:
             self._scheduler.give_volumes(pod)
