@@ -105,6 +105,57 @@ async def test_the_end_closes_connections_that_are_open() -> None:
     writer.close()
 
 
+@pytest.mark.rule("spot:P1")
+async def test_before_an_orderly_end_what_was_asked_is_answered() -> None:
+    one, asked, answer = made(), asyncio.Event(), asyncio.Event()
+
+    async def slow(body: bytes) -> Reply:
+        asked.set()
+        await answer.wait()
+        return Reply(200, body)
+
+    listener = Listener("127.0.0.1:0", slow)
+    running = asyncio.create_task(listener.run())
+    listener.serve_with(one)
+    async with asyncio.timeout(WITHIN_S), aiohttp.ClientSession() as http:
+        await listener.wait_listening()
+        url = f"https://127.0.0.1:{listener.port}{WEBHOOK_PATH}"
+        question = asyncio.create_task(http.post(url, data=b"{}", ssl=trusting(one)))
+        await asked.wait()
+        draining = asyncio.create_task(listener.drain(WITHIN_S))
+        await asyncio.sleep(0)
+        assert not draining.done()
+        answer.set()
+        await draining
+        running.cancel()
+        await asyncio.wait([running])
+        async with await question as response:
+            assert (response.status, response.headers["Connection"]) == (200, "close")
+
+
+async def test_a_question_that_takes_too_long_does_not_hold_up_the_end() -> None:
+    one, asked = made(), asyncio.Event()
+
+    async def endless(body: bytes) -> Reply:
+        asked.set()
+        await asyncio.Event().wait()
+        return Reply(200, body)
+
+    listener = Listener("127.0.0.1:0", endless)
+    running = asyncio.create_task(listener.run())
+    listener.serve_with(one)
+    async with asyncio.timeout(WITHIN_S), aiohttp.ClientSession() as http:
+        await listener.wait_listening()
+        url = f"https://127.0.0.1:{listener.port}{WEBHOOK_PATH}"
+        question = asyncio.create_task(http.post(url, data=b"{}", ssl=trusting(one)))
+        await asked.wait()
+        await listener.drain(0.01)
+        running.cancel()
+        await asyncio.wait([running])
+        with pytest.raises(aiohttp.ClientError):
+            await question
+
+
 async def test_a_port_that_is_taken_is_waited_for() -> None:
     one = made()
     async with listening() as before:

@@ -56,6 +56,8 @@ _PROMOTION_RETRY_S: Final = 1.0
 _SWEEP_S: Final = 0.25
 _SWEPT: Final = 64
 """Slots of the ledger that are tidied at a time: a sweep must not hold up an answer."""
+_DRAIN_S: Final = 1.0
+"""An orderly end waits so long for answers that are under way: less than API servers wait for them."""
 _YIELDED_RETRIES: Final = 3
 """Retry periods for which a pod that has given the Lease away leaves it to the one that asked."""
 
@@ -109,6 +111,7 @@ class SpotController:
         self._leadership: Leadership | None = None
         self._stopping = asyncio.Event()
         self._yielded = False
+        self._serving = False
         self._nudge = asyncio.Event()
         self._guarded = client.guarded(self._may_write)
         self.watched = Watched.of(client, rng)
@@ -177,9 +180,12 @@ class SpotController:
                 task.cancel()
 
     def stop(self) -> None:
-        """Ends `run` in an orderly way: what is in flight is refused, the Lease is released."""
+        """Ends `run` in an orderly way: what is asked is answered, the Lease is released."""
         self._stopping.set()
-        self.elector.stop()
+        if self._serving:
+            self._nudge.set()
+        else:
+            self.elector.stop()
 
     def reflectors(self) -> Sequence[Reflector[Any]]:
         return (*self.watched.reflectors(), self._secrets, self._configurations, self._leases)
@@ -214,12 +220,16 @@ class SpotController:
                     group.create_task(self._refusals.run(self._change_ledger), name="refused pods"),
                     group.create_task(self._sweep(), name="ledger"),
                 ]
-                asking = await self._standing.wait_asked(self._nudge)
-                self._log.info("the lease is given to a newer revision", pod=asking)
-                self._yielded = True
+                self._serving = True
+                asking = await self._standing.wait_asked(self._nudge, self._stopping.is_set)
+                if asking:
+                    self._log.info("the lease is given to a newer revision", pod=asking)
+                    self._yielded = True
+                await self.listener.drain(_DRAIN_S)
                 for task in tasks:
                     task.cancel()
         finally:
+            self._serving = False
             self._leadership = None
             self._metrics.lease_held.set(0)
 

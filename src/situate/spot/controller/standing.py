@@ -95,10 +95,15 @@ class Standing:
         await client.patch(LEASES, NAME, patch, self._lease_namespace)
         self._log.info("the lease is asked for", holder=lease.spec.holder_identity)
 
-    async def wait_asked(self, changed: asyncio.Event) -> str:
-        """Until a pod of a newer revision that is ready asks for the Lease; its name. `changed`: look again."""
+    async def wait_asked(self, changed: asyncio.Event, stopping: Callable[[], bool]) -> str:
+        """Until a pod of a newer revision that is ready asks for the Lease; its name, or empty when we are to stop.
+
+        `changed`: look again.
+        """
         while True:
             changed.clear()
+            if stopping():
+                return ""
             mine, lease = self._revision(self._pod), self.lease
             if mine is not None and lease is not None:
                 asking = self._asking(lease, above=mine)

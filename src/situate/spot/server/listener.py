@@ -24,6 +24,11 @@ LARGEST: Final = 16 * 2**20
 _IDLE_S: Final = 600.0
 """Longer than API servers keep an idle connection (90 s), so that it is they who end it."""
 _RETRY_S: Final = 1.0
+_LEAVING_S: Final = 0.1
+"""For answers that are given to leave the process, and for idle connections to hear that they should end."""
+_END_S: Final = 1.0
+"""For what still works on an answer when its connection is gone: a live read ends before that. aiohttp takes 0 for no
+limit at all."""
 _JSON: Final = {"Content-Type": "application/json"}
 _TEXT: Final = {"Content-Type": "text/plain; charset=utf-8"}
 
@@ -39,6 +44,9 @@ class Listener:
         self._context.set_alpn_protocols(["http/1.1"])
         self._certified = asyncio.Event()
         self._listening = asyncio.Event()
+        self._draining = False
+        self._under_way = 0
+        self._idle = asyncio.Event()
         self.port = 0
         """The port that is listened on, also if the address asked for any (`:0`); 0 before that."""
         self._log = structlog.get_logger()
@@ -51,7 +59,7 @@ class Listener:
     async def run(self) -> None:
         """Waits for a certificate, then for the port, then for its own end."""
         await self._certified.wait()
-        runner = web.AppRunner(self._application(), access_log=None, keepalive_timeout=_IDLE_S, shutdown_timeout=0.0)
+        runner = web.AppRunner(self._application(), access_log=None, keepalive_timeout=_IDLE_S, shutdown_timeout=_END_S)
         await runner.setup()
         try:
             await self._bind(runner)
@@ -61,6 +69,7 @@ class Listener:
             await asyncio.get_running_loop().create_future()
         finally:
             self._listening.clear()
+            self._draining = False
             self._certified.clear()  # by the next term it may have ended
             _abort(runner)
             await runner.cleanup()
@@ -73,6 +82,21 @@ class Listener:
     async def wait_listening(self) -> None:
         """Until questions are answered."""
         await self._listening.wait()
+
+    async def drain(self, within_s: float) -> None:
+        """Before an orderly end: what is asked is answered, and each connection is asked to end with its answer.
+
+        Questions that come meanwhile are answered too; who asks them next meets a closed door, or another pod.
+        """
+        self._draining = True
+        self._idle.clear()
+        if self._under_way:
+            try:
+                async with asyncio.timeout(within_s):
+                    await self._idle.wait()
+            except TimeoutError:
+                self._log.warning("some questions are left without an answer", dropped=self._under_way)
+        await asyncio.sleep(_LEAVING_S)
 
     async def _bind(self, runner: web.AppRunner) -> None:
         """Until the port is free: a process that led before may still be letting go of it."""
@@ -97,8 +121,17 @@ class Listener:
         return application
 
     async def _post(self, request: web.Request) -> web.Response:
-        reply = await self._answer(await request.read())
-        return web.Response(status=reply.status, body=reply.body, headers=_JSON if reply.status == 200 else _TEXT)
+        self._under_way += 1
+        try:
+            reply = await self._answer(await request.read())
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
+        response = web.Response(status=reply.status, body=reply.body, headers=_JSON if reply.status == 200 else _TEXT)
+        if self._draining:
+            response.force_close()
+        return response
 
 
 def _abort(runner: web.AppRunner) -> None:
