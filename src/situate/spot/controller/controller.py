@@ -167,17 +167,20 @@ class SpotController:
 
     async def run(self) -> None:
         """Watches and stands for election. Raises what a defect of ours raises."""
-        async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(each.run(), name=each.name) for each in self.reflectors()]
-            beside.append(group.create_task(self._ask_for_lease(), name="asking for the lease"))
-            while not self._stopping.is_set():
-                self._yielded = False
-                await group.create_task(self.elector.run(), name=self.elector.name)
-                if self._yielded:
-                    await self._leave_it_to_who_asked()
-                    self.elector = self._new_elector()
-            for task in beside:
-                task.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                beside = [group.create_task(each.run(), name=each.name) for each in self.reflectors()]
+                beside.append(group.create_task(self._ask_for_lease(), name="asking for the lease"))
+                while not self._stopping.is_set():
+                    self._yielded = False
+                    await group.create_task(self.elector.run(), name=self.elector.name)
+                    if self._yielded:
+                        await self._leave_it_to_who_asked()
+                        self.elector = self._new_elector()
+                for task in beside:
+                    task.cancel()
+        finally:
+            await self.live_reads.close()
 
     def stop(self) -> None:
         """Ends `run` in an orderly way: what is asked is answered, the Lease is released."""
