@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -53,6 +54,8 @@ class Totals(soaking.Totals):
 
 @contextmanager
 def _kube_scheduler(*flags: str) -> Iterator[tuple[KubeScheduler, ControlPlane]]:
+    """Ends with this process, also if that is told to end."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ExtenderServer() as extenders:
         wanted = options(extenders)
         wanted = replace(wanted, flags={**wanted.flags, SCHEDULER: (*wanted.flags[SCHEDULER], *flags)})
