@@ -58,3 +58,20 @@ def test_pods_like_the_first_are_those_that_would_have_come_next(pods: list[tupl
         expected.append(following)
     assert [pod.info.name for pod in found] == [pod.info.name for pod in expected]
     assert len(together) == len(pods) - len(found)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.lists(st.integers(1, 9), max_size=9))
+def test_pods_that_are_put_back_first_leave_as_if_they_had_never_been_taken(keys: list[int], taken: list[int]) -> None:
+    queue, untouched = ActiveQueue(), ActiveQueue()
+    for number, key in enumerate(keys):
+        queue.push(waiting(number, key))
+        untouched.push(waiting(number, key))
+    for most in taken:
+        first, expected = queue.pop(), untouched.pop()
+        if first is None or expected is None:
+            break
+        assert first.info.name == expected.info.name
+        queue.put_first(queue.pop_like(first, most, lambda _, __: True))
+        assert len(queue) == len(untouched)
+    left = [pod.info.name for pod in iter(queue.pop, None)]
+    assert left == [pod.info.name for pod in iter(untouched.pop, None)]
