@@ -131,9 +131,19 @@ def test_without_a_file_and_a_product_nothing_is_printed() -> None:
     assert "name the configuration with -f, or a product: spot" in result.stderr
 
 
-def test_what_is_not_there_yet_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(BadConfiguration, match=r"spot\.strict: found a selector, allowed: null; nobody would open"):
-        load(written(tmp_path, spot={"strict": {}}))
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"strict": {}}, r"spot\.strict: found another value, allowed: its default; it would do nothing"),
+        ({"readOnly": True}, r"spot\.readOnly: found another value"),
+        ({"return": {"enabled": False}}, r"spot\.return: found another value"),
+        ({"ownerKinds": ["Deployment", "Rollout"]}, r"spot\.ownerKinds\[1\]: found Rollout, allowed: Deployment or"),
+        ({"signals": [{"source": "event", "key": "Preempted", "state": "doomed"}]}, r"spot\.signals\[0\]\.source"),
+    ],
+)
+def test_what_is_not_there_yet_is_refused_by_name(tmp_path: Path, setting: dict[str, object], said: str) -> None:
+    with pytest.raises(BadConfiguration, match=said):
+        load(written(tmp_path, spot=setting))
 
 
 def test_running_without_anything_to_run_is_a_sentence() -> None:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from situate.cli.failures import WrongInput
 from situate.objects.settings import Mistake
 from situate.objects.yaml_text import load_yaml
@@ -82,11 +84,32 @@ def _parser(folder: Path, assignments: Iterable[str]) -> Parse:
     return parse
 
 
+_WITHOUT_EFFECT = frozenset(
+    (
+        *("strict", "read_only", "evictions", "windows", "pend_limit", "on_demand_full", "degrade_after"),
+        *("autoscaling", "spot_autoscaling", "return_", "make_before_break", "start", "prices"),
+    )
+)
+"""Fields of `SpotSettings` that only moves, gates and costs go by, of which no part runs yet."""
+_KINDS_WATCHED = ("Deployment", "StatefulSet")
+
+
 def _not_there_yet(configuration: Configuration) -> Iterator[Mistake]:
+    """What is understood and would be ignored: a setting that does nothing is refused, not accepted."""
     settings = spot_settings(configuration)
-    if settings is not None and settings.strict is not None:
-        hint = "nobody would open the gate: gated pods are classed by a part of situate that is not there yet"
-        yield Mistake("spot.strict", "a selector", "null", hint)
+    if settings is None:
+        return
+    usual = SpotSettings()
+    hint = "it would do nothing: the part of situate that goes by it is not there yet"
+    for field in msgspec.structs.fields(SpotSettings):
+        if field.name in _WITHOUT_EFFECT and getattr(settings, field.name) != getattr(usual, field.name):
+            yield Mistake(f"spot.{field.encode_name}", "another value", "its default", hint)
+    for number, kind in enumerate(settings.owner_kinds):
+        if kind not in _KINDS_WATCHED:
+            yield Mistake(f"spot.ownerKinds[{number}]", kind, " or ".join(_KINDS_WATCHED), hint)
+    for number, signal in enumerate(settings.signals):
+        if signal.source == "event":
+            yield Mistake(f"spot.signals[{number}].source", "event", "label, taint, condition or field", hint)
 
 
 def _named_twice(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:
