@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,29 @@ def test_pods_are_placed_and_told_about(playground: Playground) -> None:
     assert 'scheduler_schedule_attempts_total{profile="situate",result="scheduled"} 1.0' in metrics
     assert 'scheduler_pending_pods{queue="unschedulable"} 1.0' in metrics
     assert 'situate_leading{lease="default/scheduler"} 1.0' in metrics
+
+
+def test_it_brings_a_cluster_of_its_own_if_asked(tmp_path: Path) -> None:
+    scheduler = process(
+        tmp_path, "embedded", "run", "--embedded", "--set", "scheduler={profiles: [{schedulerName: situate}]}"
+    )
+    scheduler.start()
+    try:
+        log = eventually("it answers", scheduler.log.read_text, lambda text: "kubectl --server" in text)
+        server = re.findall(r"kubectl --server (\S+)", log)[0]
+        applied = call(tmp_path, str(KUBECTL), "--server", server, "apply", "-f", "-", given=pod("web", "100m"))
+        assert applied.returncode == 0, applied.stderr
+        ready = ("wait", "--for=condition=Ready", "pod/web", "--timeout=120s")
+        waited = call(tmp_path, str(KUBECTL), "--server", server, *ready)
+        assert waited.returncode == 0, waited.stderr
+    finally:
+        scheduler.stop(timeout_s=30)
+
+
+def test_a_cluster_of_its_own_is_not_in_a_kubeconfig() -> None:
+    result = CliRunner().invoke(app, ["run", "--embedded", "--context", "dev", "--set", "scheduler={}"])
+    assert result.exit_code == 2
+    assert "leave out --kubeconfig and --context" in result.stderr
 
 
 def test_what_takes_a_restart_is_said(playground: Playground) -> None:

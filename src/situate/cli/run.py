@@ -7,10 +7,11 @@ import contextlib
 import os
 import random
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import structlog
 import typer
@@ -27,7 +28,7 @@ from situate.cli.manifests_spot import POD_VARIABLE
 from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
 from situate.cli.reaching import Reaching
 from situate.cli.scheduling import require_setup
-from situate.cli.streams import complain
+from situate.cli.streams import complain, say
 from situate.framework.configuration import Extender
 from situate.framework.engine import Engine
 from situate.framework.extenders import read_only
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
 
 _NO_FILE = Path("situate.yaml")
 """What names of files are relative to where no file is given: the folder that we run in."""
+_NODES, _ZONES = 3, ("a", "b", "c")
+"""Of the cluster that `--embedded` brings."""
 _ELECTION_QPS = 20.0
 """Of each client for Leases and Events: work never uses up what leadership depends on."""
 _WRITERS, _WRITERS_OF_MANY = 4, 32
@@ -79,12 +82,17 @@ def run(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     assignments: SetOption = None,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Run against a cluster of its own, in memory, which ends with it.")
+    ] = False,
 ) -> None:
     """Run the schedulers of the configuration against a cluster, until SIGTERM or Ctrl-C.
 
     A change of the file takes effect while running; a bad one is reported and changes nothing.
     """
     with mendable_failures():
+        if embedded and (kubeconfig or context):
+            raise WrongInput("--embedded brings a cluster of its own; leave out --kubeconfig and --context")
         source = None if file is None else configuration_file(file, assignments or ())
         configuration = without_file(assignments or ()) if source is None else source.load()
         settings = scheduler_settings(configuration)
@@ -92,10 +100,26 @@ def run(
             said = "-f names no file, and --set" if file is None else f"{file}:"
             raise WrongInput(f"{said} nothing to run; name a product: vpod, scheduler or spot")
         setup = None if settings is None else require_setup(settings, file or _NO_FILE)
-        connection = find_connection(kubeconfig, context)
+        connection = None if embedded else find_connection(kubeconfig, context)
         log = configuration.runtime.log
         configure_logging(log.level, log.format)
+        if connection is None:
+            raise typer.Exit(run_process(_run_embedded(source, configuration, setup)))
         raise typer.Exit(run_process(_run(source, configuration, connection, setup)))
+
+
+async def _run_embedded(
+    source: ConfigurationFile | None, configuration: Configuration, setup: Setup | None
+) -> ExitCode:
+    # who has a cluster is spared the import of another one
+    from situate.cluster.controllers.nodes import nodes
+    from situate.embedded.running import EmbeddedServer
+
+    async with EmbeddedServer() as server:
+        server.create_nodes(nodes(_NODES, zones=_ZONES))
+        say(f"a cluster of {_NODES} nodes answers until this ends: kubectl --server {server.url} get nodes")
+        sys.stdout.flush()
+        return await _run(source, configuration, Connection(server.url, "--embedded"), setup)
 
 
 async def _run(
