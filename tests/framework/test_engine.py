@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from situate.framework.actions import Action, Bind, Evict
 from situate.framework.decisions import Failed, Placed, Refused, Waiting
 from situate.framework.engine import Engine
-from situate.framework.plugin import Reserved
-from situate.framework.pods import PodInfo
+from situate.framework.gauges import Derived, Gauge, Numbers
+from situate.framework.nodes import NodeTable
+from situate.framework.plugin import Reads, Reserved
+from situate.framework.pods import PodInfo, PodTemplate
 from situate.framework.profile import profile_of
 from situate.framework.queue.scheduling import QueueSettings
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import SUCCESS, Code, Status, unschedulable
+from situate.framework.verdict import Mask, Verdict, pass_all
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
@@ -360,3 +364,39 @@ def test_no_pod_counts_on_two_nodes() -> None:
     with pytest.raises(ValueError, match="pod default/p is in place already, on node a"):
         engine.cache.assume(info, "b")
     assert used(engine) == {"a": 600, "b": 0}
+
+
+class Breaking:
+    """A filter whose gauge breaks when three pods are on a node."""
+
+    name = "Breaking"
+    reads = Reads.LOAD
+
+    def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:
+        return pass_all(snapshot.count)
+
+    def filter_gauge(self, template: PodTemplate, nodes: NodeTable) -> Gauge:
+        counted = Derived(
+            ("Breaking",),
+            lambda snapshot: snapshot.pod_count[np.newaxis].astype(np.float64),
+            lambda _, load, row: (float(load.pod_count[row]),),
+        )
+
+        def read(numbers: Numbers) -> Mask:
+            if numbers[0].max() > 2:
+                raise RuntimeError("too many pods")
+            return np.ones(numbers.shape[1], dtype=np.bool_)
+
+        return Gauge(counted, read)
+
+
+def test_what_breaks_in_a_gauge_ends_that_pods_cycle_with_the_plugins_name() -> None:
+    engine = engine_of(Breaking())
+    engine.set_node(node("a", cpu="10"), 0.0)
+    decided = []
+    for number in range(4):
+        engine.set_pod(pod(f"p{number}", "1m"), float(number))
+        decided.append(engine.schedule(float(number)))
+    assert [type(each) for each in decided] == [Placed, Placed, Placed, Failed]
+    assert isinstance(decided[3], Failed)
+    assert decided[3].error == 'running Filter plugin "Breaking": RuntimeError: too many pods'

@@ -273,14 +273,14 @@ class Classes:
             return None
         template, nodes = pod.template, snapshot.nodes
         filters: list[_LoadFilter] = [
-            (plugin, None if gauged is None else gauged.filter_gauge(template, nodes))
+            (plugin, None if gauged is None else call(plugin, "Filter", gauged.filter_gauge, template, nodes))
             for plugin, gauged in self._filters
             if plugin.name not in standing.unfiltered
         ]
         scores: list[_LoadScore] = []
         states: dict[str, Any] = {}
         for weighted, scorer in self._scores:
-            gauge = None if scorer is None else scorer.score_gauge(template, nodes)
+            gauge = None if scorer is None else call(weighted.plugin, "Score", scorer.score_gauge, template, nodes)
             if gauge is not None and gauge.where_it_fits and not self._fits:
                 gauge = None
             if gauge is None and not self._prepared(weighted.name, standing, states, pod, snapshot):
@@ -335,12 +335,12 @@ class Classes:
                 state = known.load_states.get(weighted.name)
                 _add(total, _scored(weighted, known.standing, state, pod, look.view), weighted.weight)
             else:
-                scores = gauge.read(look.numbers(gauge.derived))
+                scores = call(weighted.plugin, "Score", _gauged, gauge, look)
                 total += scores if weighted.weight == 1 else scores * weighted.weight
         passes: Mask | None = None
         for plugin, gauge in known.filters:
             if gauge is not None:
-                passing: Mask = gauge.read(look.numbers(gauge.derived))
+                passing: Mask = call(plugin, "Filter", _gauged, gauge, look)
             else:
                 state = known.standing.states.get(plugin.name)
                 passing = call(plugin, "Filter", plugin.filter, state, pod, look.view).passes
@@ -362,6 +362,10 @@ class Classes:
             verdict = call(plugin, "Filter", plugin.filter, standing.states.get(plugin.name), pod, view)
             total[~verdict.passes] = INFEASIBLE
         return total
+
+
+def _gauged(gauge: Gauge, look: _Look) -> NDArray[Any]:
+    return gauge.read(look.numbers(gauge.derived))
 
 
 def _scored(weighted: Weighted, standing: Standing, state: Any, pod: PodInfo, view: Snapshot) -> NDArray[np.int64]:
