@@ -36,6 +36,8 @@ _GROUPS = f"consumergroups.{INTERNAL_GROUP}"
 _LEASES = "leases.coordination.k8s.io"
 _STATEFULSETS = "statefulsets.apps"
 _RULED_OUT = frozenset({Rule.QUOTA, Rule.FAIRNESS, Rule.WEIGHT})
+_ON_THE_WAY_S = 0.01
+"""From a decision to its write on the server, at the most: periods begin with decisions, and writes are seen."""
 
 
 class Breach(AssertionError):
@@ -68,8 +70,8 @@ class Watchdog:
     """Units on each of our pods, by the statuses on the server."""
     _replicas: tuple[int, int] = (0, 0)
     """spec.replicas before and after the last change of the StatefulSet."""
-    _raised_at: float = float("-inf")
-    """When a process of vpod last wrote a larger scale."""
+    _rises: list[tuple[float, int]] = field(default_factory=list)
+    """When processes of vpod wrote a larger scale, and which."""
     _holder: str = ""
     _limit: int = 0
     """The capacity as of the last check."""
@@ -276,19 +278,25 @@ class Watchdog:
             self._check_scale(msgspec.json.decode(request.body)["spec"]["replicas"])
 
     def _check_scale(self, replicas: int) -> None:
-        """B6: no cut before fewer pods have been enough for as long as the settings say, so none soon after a rise.
+        """B6: no cut below a rise of ours before fewer pods have been enough for as long as the settings say.
 
-        S8: no voluntary cut below an ordinal that still holds something. Raising the scale is always fine.
+        A rise of somebody else's was no need of ours. S8: no voluntary cut below an ordinal that still holds something.
+        Raising the scale is always fine.
         """
         before, after = self._replicas
         if after != replicas:
             return
+        now = self.world.now
         if replicas > before:
-            self._raised_at = self.world.now
+            self._rises.append((now, replicas))
         if replicas >= before:
             return
-        if (waited := self.world.now - self._raised_at) < STABILIZATION_S:
-            raise Breach(f"B6: the scale is cut from {before} to {replicas} {waited:.3f} s after it was raised")
+        self._rises = [rise for rise in self._rises if now - rise[0] < STABILIZATION_S - _ON_THE_WAY_S]
+        for at, needed in self._rises:
+            if replicas < needed:
+                raise Breach(
+                    f"B6: the scale is cut from {before} to {replicas} {now - at:.3f} s after {needed} were needed"
+                )
         if not self.world.settings.drain:
             return
         for key, group in self._groups.items():
