@@ -6,13 +6,13 @@ ordinals. The order is that of kube-controller-manager (controller_utils.go, Act
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Final
 
+from situate.objects.ages import younger
 from situate.spot.counting import Nodes, counted, effective
 from situate.spot.evictions import Workload
 from situate.spot.model import Capacity, NodeState, PodFacts
@@ -153,27 +153,16 @@ def _compare(a: PodFacts, b: PodFacts, cheaper: int, doubled_up: int, now: float
         if difference:
             return difference
     if a.ready and b.ready and a.ready_since != b.ready_since:
-        return _younger(a.ready_since, b.ready_since, now) or _by_uid(a, b)
+        return younger(a.ready_since, b.ready_since, now) or _by_uid(a, b)
     if a.restarts != b.restarts:
         return b.restarts - a.restarts
     if a.created != b.created:
-        return _younger(a.created, b.created, now) or _by_uid(a, b)
+        return younger(a.created, b.created, now) or _by_uid(a, b)
     return _by_uid(a, b)
 
 
 def _phase(pod: PodFacts) -> int:
     return _PHASES.get(pod.phase, 0)
-
-
-def _younger(a: float | None, b: float | None, now: float) -> int:
-    """Negative if `a` is younger by a power of two; a missing time is the youngest."""
-    if not a or not b:
-        return -1 if not a else 1
-    return _magnitude(now - a) - _magnitude(now - b)
-
-
-def _magnitude(age_s: float) -> int:
-    return int(math.log2(age_s * 1e9)) if age_s > 0 else -1
 
 
 def _by_uid(a: PodFacts, b: PodFacts) -> int:

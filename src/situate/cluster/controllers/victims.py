@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from functools import cmp_to_key
 
 from situate.cluster.controllers.pods import PodFacts
+from situate.objects.ages import younger
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -38,23 +38,12 @@ def _compare(a: PodFacts, b: PodFacts, doubled_up: int, now: float) -> int:
         if difference:
             return difference
     if a.ready and b.ready and a.ready_since != b.ready_since:
-        return _younger(a.ready_since, b.ready_since, now) or _by_uid(a, b)
+        return younger(a.ready_since, b.ready_since, now) or _by_uid(a, b)
     if a.restarts != b.restarts:
         return b.restarts - a.restarts
     if a.created != b.created:
-        return _younger(a.created, b.created, now) or _by_uid(a, b)
+        return younger(a.created, b.created, now) or _by_uid(a, b)
     return _by_uid(a, b)
-
-
-def _younger(a: float, b: float, now: float) -> int:
-    """Negative if `a` is younger by a power of two; a missing time is the youngest."""
-    if not a or not b:
-        return -1 if not a else 1
-    return _magnitude(now - a) - _magnitude(now - b)
-
-
-def _magnitude(age: float) -> int:
-    return int(math.log2(age * 1e9)) if age > 0 else -1
 
 
 def _by_uid(a: PodFacts, b: PodFacts) -> int:
