@@ -402,7 +402,7 @@ def _fault(rng: Random) -> AnyStep:
         case 13:
             return SpoilStatus(wait, rng.randrange(SOURCES), rng.choice(NONSENSE))
         case 14:
-            return ChangeCapacity(wait, rng.choice((4, CAPACITY, CAPACITY, 9)))
+            return ChangeCapacity(wait, rng.choice((3, CAPACITY, CAPACITY, 9)))
         case 15 | 16:
             return Storm(wait, rng.choice(STORMS))
         case 17 | 18:

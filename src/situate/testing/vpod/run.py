@@ -26,7 +26,7 @@ from situate.vpod.model import PRIORITY_ANNOTATION_KEY, WEIGHT_ANNOTATION_KEY
 
 HEALING_S = 900.0
 """Once all is calm, everything that is wanted runs within this time."""
-QUIET_S = 60.0
+QUIET_S = 120.0
 """Afterwards nothing is written for so long (B5)."""
 KILL_WITHIN_S = 30.0
 """A leader that is to be killed at a message is left alone if there is none for so long."""
