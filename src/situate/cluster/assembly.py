@@ -7,7 +7,7 @@ webhooks can be called, `situate.embedded` ties the same two together.
 from __future__ import annotations
 
 from situate.cluster.api import Answer, ApiServer, Handling
-from situate.cluster.controller_writes import ControllerWriter, answer_of
+from situate.cluster.controller_writes import ControllerWriter, Later, answer_of
 from situate.cluster.controllers import Machinery, MachinerySettings
 from situate.cluster.controllers.actions import Rng
 from situate.cluster.effects import Effect, Identity, unreachable
@@ -19,12 +19,20 @@ class Cluster:
     """An API server and its controllers on one store. All times are Unix seconds."""
 
     def __init__(
-        self, names: Names, rng: Rng, settings: MachinerySettings, *, now: float, tracks_managers: bool = True
+        self,
+        names: Names,
+        rng: Rng,
+        settings: MachinerySettings,
+        *,
+        now: float,
+        tracks_managers: bool = True,
+        later: Later | None = None,
     ) -> None:
-        """`tracks_managers`: see `ApiServer`."""
+        """`tracks_managers`: see `ApiServer`. `later` drives writes of controllers that wait for webhooks, and gives
+        their answers to `machinery.settle`; without it webhooks count as unreachable."""
         self.api = ApiServer(names, now=now, tracks_managers=tracks_managers)
         self._now = now
-        writer = ControllerWriter(self.api, lambda: self._now, self._without_network)
+        writer = ControllerWriter(self.api, lambda: self._now, later or self._without_network)
         self.machinery = Machinery(writer, self.api.store, self.api.catalog, settings, rng)
         self.api.store.subscribe(self.machinery.observe)
 

@@ -47,6 +47,8 @@ class Weather:
     """A write is answered 409 without being carried out, as if another had come first."""
     event_delay_s: float = 0.0
     """Watch events come so much later."""
+    event_jitter_s: float = 0.0
+    """And by up to so much more, drawn for what is sent together: other watches are ahead or behind."""
     lose_event: float = 0.0
     repeat_event: float = 0.0
     swap_events: float = 0.0
@@ -281,6 +283,8 @@ class _Stream:
         """Frames of one connection never overtake each other."""
         network = self._network
         delay = network.weather.event_delay_s if data is not None else 0.0
+        if network.weather.event_jitter_s and data is not None:
+            delay += network.rng.uniform(0.0, network.weather.event_jitter_s)
         if delay:
             network.happened["event delayed"] += 1
         self._last_arrival = max(self._last_arrival, network.timeline.now + network.latency() + delay)

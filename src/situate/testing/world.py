@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from situate.cluster.assembly import Cluster
+from situate.cluster.controller_writes import Later
 from situate.cluster.controllers import MachinerySettings
 from situate.cluster.effects import ADMIN, Identity
 from situate.cluster.names import Names
@@ -68,11 +69,12 @@ class Member(Generic[C]):
 class ClusterWorld(ABC, Generic[C]):
     """Everything of one history. Close it when done."""
 
-    def __init__(self, seed: int, machinery: MachinerySettings) -> None:
+    def __init__(self, seed: int, machinery: MachinerySettings, later: Later | None = None) -> None:
+        """`later`: as of `Cluster`, for histories in which webhooks are called."""
         self.rng = Random(f"world {seed}")
         self.world = World()
         self.timeline = self.world.timeline
-        self.cluster = Cluster(Names(self.rng), self.rng, machinery, now=EPOCH, tracks_managers=False)
+        self.cluster = Cluster(Names(self.rng), self.rng, machinery, now=EPOCH, tracks_managers=False, later=later)
         self.network = Network(self, self.timeline, Random(f"network {seed}"), epoch=EPOCH)
         self.members: list[Member[C]] = []
         self.events: Counter[str] = Counter()
