@@ -41,7 +41,7 @@ from situate.spot.model import Owner
 from situate.spot.names import CERTIFICATES, NAME, configuration_name
 from situate.spot.server.answering import Answering
 from situate.spot.server.issuing import host_names
-from situate.spot.server.listener import Listener
+from situate.spot.server.listener import Answers, Door, Listener
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.server.upkeep import WEBHOOK_CONFIGURATIONS, Upkeep
 from situate.spot.targets import Fault
@@ -95,8 +95,12 @@ class SpotController:
         token: Callable[[], str],
         election_client: Client | None = None,
         observe_election: Callable[[ElectionNews], None] = lambda _: None,
+        door: Callable[[str, Answers], Door] = Listener,
     ) -> None:
-        """`token`: something new at each call, for reservations. `election_client`: as for the other products."""
+        """`token`: something new at each call, for reservations. `election_client`: as for the other products.
+
+        `door`: where questions come in, made of the address and of what answers; HTTPS unless there is no network.
+        """
         self.settings = settings
         self.place = place
         self._client = client
@@ -142,7 +146,7 @@ class SpotController:
             ledger=_empty_ledger(settings),
             metrics=metrics,
         )
-        self.listener = Listener(settings.webhook.address, self.answering.answer)
+        self.listener = door(settings.webhook.address, self.answering.answer)
         self._upkeep = Upkeep(
             self._guarded,
             self._secrets,

@@ -10,7 +10,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 from aiohttp import web
@@ -32,11 +32,29 @@ limit at all."""
 _JSON: Final = {"Content-Type": "application/json"}
 _TEXT: Final = {"Content-Type": "text/plain; charset=utf-8"}
 
+Answers: TypeAlias = Callable[[bytes], Awaitable[Reply]]
+"""Takes a review and gives what goes back; never raises."""
+
+
+class Door(Protocol):
+    """What `Listener` is to whoever leads."""
+
+    @property
+    def listening(self) -> bool: ...
+
+    def serve_with(self, generation: Generation) -> None: ...
+
+    async def run(self) -> None: ...
+
+    async def wait_listening(self) -> None: ...
+
+    async def drain(self, within_s: float) -> None: ...
+
 
 class Listener:
     """`run` is a task of the leader, until cancelled; then every connection is gone."""
 
-    def __init__(self, address: str, answer: Callable[[bytes], Awaitable[Reply]]) -> None:
+    def __init__(self, address: str, answer: Answers) -> None:
         """`address`: `host:port`, without host for every address."""
         self._address = address
         self._answer = answer
