@@ -29,10 +29,10 @@ def node(name: str, capacity: str, cpu: str = "2", **spec: Any) -> Node:
     return msgspec.convert(wire, Node, dec_hook=decode_quantity)
 
 
-def pod(name: str, cpu: str = "1", node: str = "", **spec: Any) -> Pod:
+def pod(name: str, cpu: str = "1", node: str = "", uid: str = "", **spec: Any) -> Pod:
     container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
     wire = {
-        "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}"},
+        "metadata": {"name": name, "namespace": "shop", "uid": uid or f"uid-{name}"},
         "spec": {"nodeName": node, "containers": [container], **spec},
         "status": {"phase": "Running" if node else "Pending"},
     }
@@ -95,3 +95,31 @@ def test_only_our_own_expression_is_taken_out() -> None:
     theirs = classed("a", "", "on-demand", "spot")
     assert unclassed(theirs, OURS, ()).spec.affinity == theirs.spec.affinity
     assert NodeSelectorRequirement(CAPACITY, "In", ("on-demand",)) == OURS
+
+
+@pytest.mark.rule("spot:B31")
+def test_what_has_moved_takes_room_where_it_would_be_placed_and_leaves_room_where_it_was() -> None:
+    nodes = [node("od-1", "on-demand"), node("od-2", "on-demand", cpu="4"), node("spot", "spot")]
+    pods = [pod(name, node="spot") for name in ("a", "b")]
+    facts = {each.metadata.name: pod_facts(each) for each in pods}
+    asked = room(nodes, pods)
+    assert not asked.fits(facts["a"], SPOT)
+    first, where = asked.moved(facts["a"], "a2", OD)
+    assert where == "od-2", "the emptier one has the better score"
+    assert first.fits(facts["b"], SPOT)
+    again, back = first.moved(pod_facts(pod("a2", node="od-2", uid="a2")), "a3", SPOT)
+    assert back == "spot"
+    assert not again.fits(facts["b"], SPOT)
+    assert again.fits(facts["b"], SPOT, without=pod_facts(pod("a3", node="spot", uid="a3")))
+    assert not asked.fits(facts["a"], SPOT), "the room that was asked stays as it was"
+    large = pod("large", cpu="9", node="spot")
+    left, nowhere = room(nodes, [large]).moved(pod_facts(large), "x", OD)
+    assert nowhere == ""
+    assert left.fits(facts["a"], SPOT) is False, "a pod that is not known fits nowhere"
+
+
+def test_a_pod_that_no_node_holds_leaves_nothing_behind() -> None:
+    lost = pod("lost", node="gone")
+    asked = room([node("od", "on-demand")], [lost])
+    assert asked.fits(pod_facts(lost), OD, without=pod_facts(lost))
+    assert asked.moved(pod_facts(lost), "new", OD)[1] == "od"

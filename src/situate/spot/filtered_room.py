@@ -6,17 +6,35 @@ of spot pools are added. Nodes that end, may end or take no pods are never room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
+import numpy as np
 
 from situate.framework.cache import Cache
-from situate.framework.cycle import PluginFailed, find_feasible
-from situate.framework.pods import BadPod
+from situate.framework.cycle import Feasibility, PluginFailed, find_feasible, score
+from situate.framework.pods import BadPod, PodInfo
 from situate.framework.profile import Profile
+from situate.framework.snapshot import Snapshot
 from situate.objects.pods import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration
 from situate.spot.counting import Nodes
 from situate.spot.model import Capacity, NodeState, PodFacts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trial:
+    """Where pods are by now."""
+
+    snapshot: Snapshot
+    came: Mapping[str, tuple[Pod, PodInfo]] = field(default_factory=dict)
+    """By uid: those that `moved` has placed."""
+    own: bool = False
+    """Whether the snapshot is nobody else's, so that going on from it costs nobody anything."""
+
+    @property
+    def base(self) -> Snapshot:
+        return self.snapshot if self.own else self.snapshot.branch()
 
 
 class FilteredRoom:
@@ -30,11 +48,14 @@ class FilteredRoom:
         pod_of: Callable[[str], Pod | None],
         ours: NodeSelectorRequirement,
         tolerations: Sequence[Toleration] = (),
+        trial: _Trial | None = None,
     ) -> None:
-        """`pod_of`: by uid; `ours`: the expression of the on-demand class; `tolerations`: of spot pools."""
-        self._reader = cache.reader
-        self._placed = cache
-        self._snapshot = cache.snapshot()
+        """`pod_of`: by uid; `ours`: the expression of the on-demand class; `tolerations`: of spot pools.
+
+        `trial`: None, but where something has moved since.
+        """
+        self._cache = cache
+        self._trial = _Trial(cache.snapshot()) if trial is None else trial
         self._profile = profile
         self._nodes = nodes
         self._pod_of = pod_of
@@ -50,21 +71,58 @@ class FilteredRoom:
         pools: Collection[str] | None = None,
     ) -> bool:
         """A pod that is not known, or that no filter can read, fits nowhere."""
-        found = self._pod_of(pod.uid)
+        found = self._found(pod.uid)
         if found is None:
             return False
-        snapshot = self._snapshot
-        if without is not None and (known := self._placed.pod(without.uid)) is not None:
-            snapshot = snapshot.branch().forget(known.info)
         try:
-            info = self._reader.read(unclassed(found, self._ours, self._tolerations))
+            info = self._cache.reader.read(unclassed(found, self._ours, self._tolerations))
+            snapshot = self._trial.snapshot
+            if without is not None:
+                snapshot = self._without(without, snapshot.branch())
             feasible = find_feasible(self._profile, info, snapshot)
         except (BadPod, PluginFailed):
             return False
-        return any(
-            bool(feasible.passes[index]) and self._usable(snapshot.name(index), capacity, pools)
-            for index in range(snapshot.count)
-        )
+        return any(True for _ in self._chosen(feasible, capacity, pools))
+
+    def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[FilteredRoom, str]:
+        """By the profile's scores among the nodes of that capacity, the first of the best."""
+        left = self._without(pod, self._trial.base)
+        came = self._trial.came
+        found = self._found(pod.uid)
+        if found is None:
+            return self._after(left, came), ""
+        try:
+            like = unclassed(found, self._ours, self._tolerations, uid)
+            info = self._cache.reader.read(like)
+            feasible = find_feasible(self._profile, info, left)
+            nodes = np.fromiter(self._chosen(feasible, capacity, None), np.intp)
+            if not len(nodes):
+                return self._after(left, came), ""
+            best = int(nodes[np.argmax(score(self._profile, info, feasible, nodes))])
+        except (BadPod, PluginFailed):
+            return self._after(left, came), ""
+        return self._after(left.assume(info, best), {**came, uid: (like, info)}), left.name(best)
+
+    def _after(self, snapshot: Snapshot, came: Mapping[str, tuple[Pod, PodInfo]]) -> FilteredRoom:
+        trial = _Trial(snapshot, came, own=True)
+        return FilteredRoom(self._cache, self._profile, self._nodes, self._pod_of, self._ours, self._tolerations, trial)
+
+    def _found(self, uid: str) -> Pod | None:
+        came = self._trial.came.get(uid)
+        return came[0] if came is not None else self._pod_of(uid)
+
+    def _without(self, pod: PodFacts, snapshot: Snapshot) -> Snapshot:
+        came, known = self._trial.came.get(pod.uid), self._cache.pod(pod.uid)
+        if came is not None:
+            return snapshot.forget(came[1])
+        there = known is not None and known.node in snapshot.nodes.index
+        return snapshot.forget(known.info) if known is not None and there else snapshot
+
+    def _chosen(self, found: Feasibility, capacity: Capacity, pools: Collection[str] | None) -> Iterator[int]:
+        """Those of the nodes that would take it that are of this capacity and in the pools."""
+        for index in map(int, np.flatnonzero(found.passes)):
+            if self._usable(found.snapshot.name(index), capacity, pools):
+                yield index
 
     def _usable(self, name: str, capacity: Capacity, pools: Collection[str] | None) -> bool:
         node = self._nodes.get(name)
@@ -76,8 +134,10 @@ class FilteredRoom:
         )
 
 
-def unclassed(pod: Pod, ours: NodeSelectorRequirement, tolerations: Sequence[Toleration]) -> Pod:
-    """A copy that waits for a node and may have one of either capacity."""
+def unclassed(
+    pod: Pod, ours: NodeSelectorRequirement, tolerations: Sequence[Toleration], uid: str | None = None
+) -> Pod:
+    """A copy that waits for a node and may have one of either capacity; under a `uid` of its own."""
     spec = msgspec.structs.replace(
         pod.spec,
         node_name="",
@@ -85,7 +145,9 @@ def unclassed(pod: Pod, ours: NodeSelectorRequirement, tolerations: Sequence[Tol
         affinity=_without(pod.spec.affinity, ours),
         tolerations=(*pod.spec.tolerations, *tolerations),
     )
-    metadata = msgspec.structs.replace(pod.metadata, uid=f"{pod.metadata.uid} moved", deletion_timestamp=None)
+    metadata = msgspec.structs.replace(
+        pod.metadata, uid=f"{pod.metadata.uid} moved" if uid is None else uid, deletion_timestamp=None
+    )
     return msgspec.structs.replace(pod, metadata=metadata, spec=spec)
 
 

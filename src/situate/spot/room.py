@@ -1,7 +1,7 @@
 """Whether a pod would find a place on nodes of a capacity (3.7, B19, B26).
 
 `Room` is what deciding asks; who answers is not its business: the framework's filters over a snapshot in the live
-controller, plain slots in simulations.
+controller, plain slots in simulations. `Places` is what planning asks besides: where the pods would be afterwards.
 """
 
 from __future__ import annotations
@@ -26,5 +26,16 @@ class Room(Protocol):
         """Whether a pod like this one, free to choose, would be placed there now.
 
         `without` is a pod that is thought away; `pools` are the only ones that are asked about, None for all.
+        """
+        ...
+
+
+class Places(Room, Protocol):
+    """Room that can be asked how it is after a move."""
+
+    def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[Places, str]:
+        """How it is once the pod is gone and one like it, `uid`, has come.
+
+        With the name of the node of that capacity where it stands then; empty if none would take it.
         """
         ...
