@@ -89,6 +89,9 @@ bench-embedded: $(STAMP) ## the embedded API server under load, beside the real 
 bench-e2e: $(STAMP) ## the scheduler beside the real kube-scheduler on a real control plane; ARGS=--all for every row
 	@$(BIN)/python -m bench.e2e $(ARGS)
 
+bench-spot: $(STAMP) ## spot's webhook under load: 20,000 pods cached, 200 reviews a second
+	@$(BIN)/python -m bench.spot $(ARGS)
+
 lock: ## pin the requirements anew (needs uv)
 	uv export --quiet --no-header --no-annotate --no-emit-project --all-extras --group dev --output-file requirements.txt
 	uv export --quiet --no-header --no-annotate --no-emit-project --no-dev --output-file deploy/requirements.txt

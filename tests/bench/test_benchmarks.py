@@ -57,3 +57,11 @@ def test_e2e(control_plane_programs: object) -> None:
     for key in ("ours", "kube_scheduler", "kube_scheduler_all_nodes"):
         assert found[key].keys() == {"pods_per_s", "cpu_ms_per_pod"}
         assert all(value > 0 for value in found[key].values())
+
+
+@pytest.mark.slow
+def test_spot() -> None:
+    found = last_line("bench.spot", "--quick")
+    keys = {"admission_ms_p50", "admission_ms_p99", "rss_mib", "ready_s"}
+    assert keys <= found.keys()
+    assert all(found[key] > 0 for key in keys)

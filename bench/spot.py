@@ -1,0 +1,215 @@
+"""Spot under load: the real process, with 20,000 pods cached, answering admission reviews over HTTPS.
+
+    python -m bench.spot [--quick] [--rate N]
+
+`situate run` with a `spot` section follows an embedded API server that holds 20,000 running pods of 400 workloads
+(`bench.spot_cluster`). Reviews come as kube-apiserver sends them (`bench.spot_load`): 200 a second, each at a moment of
+its own; and again as whole workloads of fifty pods, each created as fast as its controller can. Times are the
+client's. The process has one core, load and API server the other. The keys: `admission_ms_p50`, `admission_ms_p99`,
+`rss_mib` (resident memory after the load), `ready_s` (from the start of the process until it is ready and its webhook
+answers, all pods listed; the middle of three starts). The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import yaml
+from tests.controlplane.ports import ReservedPort
+from tests.controlplane.process import Process
+
+from bench.e2e import compiled
+from bench.machine import cpu_s, load, machine, pin, rss_mib
+from bench.processes import Server, measured, server
+from bench.spot_cluster import NODES
+from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
+from situate.spot.certificates import AUTHORITY, decoded
+from situate.spot.names import CERTIFICATES, NAME
+from situate.spot.server.issuing import host_names
+
+NAMESPACE: Final = "default"
+LOAD_CORE, OUR_CORE = 0, 1
+_READY_S: Final = 120.0
+_POLL_S: Final = 0.01
+
+
+@dataclass(frozen=True)
+class Size:
+    pods: int
+    workloads: int
+    """Of fifty pods each, for each way of creating them."""
+    starts: int
+
+
+FULL = Size(pods=20_000, workloads=80, starts=3)
+QUICK = Size(pods=500, workloads=4, starts=1)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A figure of the benchmark and what it may be at most (B6, B38)."""
+
+    key: str
+    title: str
+    most: float
+    unit: str
+
+
+LIMITS: Final = (
+    Limit("admission_ms_p50", "admission, half of the reviews within", 5.0, "ms"),
+    Limit("admission_ms_p99", "admission, 99 % of the reviews within", 50.0, "ms"),
+    Limit("admission_ms_max", "admission, the slowest", 2000.0, "ms"),
+    Limit("rss_mib", "resident memory", 400.0, "MiB"),
+    Limit("ready_s", "ready after a start", 5.0, "s"),
+)
+
+
+class Ours:
+    """The process under test; it may be started again and again."""
+
+    def __init__(self, api: Server, folder: Path) -> None:
+        self._health, self.webhook = ReservedPort(), ReservedPort()
+        settings = folder / "situate.yaml"
+        document = {
+            "apiVersion": "situate.dev/v1alpha1",
+            "kind": "Situate",
+            "health": {"address": f"127.0.0.1:{self._health.number}"},
+            "leaderElection": {"namespace": NAMESPACE},
+            "spot": {"webhook": {"address": f"127.0.0.1:{self.webhook.number}"}},
+        }
+        settings.write_text(yaml.safe_dump(document))
+        access = folder / "kubeconfig"
+        write_kubeconfig(access, kubeconfig(api.url))
+        command = (sys.executable, "-m", "situate", "run", "-f", str(settings), "--kubeconfig", str(access))
+        environment = compiled(folder / "compiled")
+        self.process = Process("situate", command, folder / "situate.log", environment=environment)
+        self._health.release()
+        self.webhook.release()
+
+    @contextmanager
+    def running(self) -> Iterator[float]:
+        """Gives the seconds that it took to be ready."""
+        begun = time.perf_counter()
+        self.process.start()
+        pin(self.process.pid, OUR_CORE)
+        try:
+            _wait(self._listens, self.process)
+            _wait(self._ready, self.process)
+            yield time.perf_counter() - begun
+        finally:
+            self.process.stop(timeout_s=30)
+
+    def _ready(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self._health.number, timeout=5)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    def _listens(self) -> bool:
+        with socket.socket() as attempt:
+            return attempt.connect_ex(("127.0.0.1", self.webhook.number)) == 0
+
+
+def _wait(holds: Callable[[], bool], process: Process) -> None:
+    deadline = time.monotonic() + _READY_S
+    while not holds():
+        if not process.running or time.monotonic() > deadline:
+            raise SystemExit(process.tail())
+        time.sleep(_POLL_S)
+
+
+def _authority(api: Server, folder: Path) -> Path:
+    """Whom an API server is told to trust."""
+    path = f"{api.url}/api/v1/namespaces/{NAMESPACE}/secrets/{CERTIFICATES}"
+    with urlopen(Request(path, headers={"Accept": "application/json"})) as answer:
+        found = json.loads(answer.read())
+    file = folder / "ca.crt"
+    file.write_bytes(decoded(found["data"])[AUTHORITY])
+    return file
+
+
+def under_load(api: Server, ours: Ours, authority: Path, *more: str) -> dict[str, Any]:
+    name = host_names(NAME, NAMESPACE)[0]
+    ports = (str(ours.webhook.number), str(authority), name, str(urlsplit(api.url).port))
+    before = cpu_s(ours.process.pid)
+    found = measured((sys.executable, "-m", "bench.spot_load", *ports, "--core", str(LOAD_CORE), *more))
+    return {**found, "cpu_ms": (cpu_s(ours.process.pid) - before) / found["reviews"] * 1e3}
+
+
+def told(title: str, found: dict[str, Any]) -> None:
+    times = " ".join(f"{found[key]:8.2f}" for key in ("ms_p50", "ms_p90", "ms_p99", "ms_max"))
+    rest = f"{found['cpu_ms']:9.2f} {found['late_ms_p99']:9.2f} {found['connections']:12,}"
+    print(f"{title:<44}{found['reviews']:8,} {times} {rest}   {found['exact']} of {found['workloads']}", flush=True)
+
+
+def measure(size: Size, rate: float, folder: Path) -> dict[str, Any]:
+    growing = 2 * size.workloads
+    arguments = ("--pods", str(size.pods), "--growing", str(growing))
+    with server("bench.spot_cluster", *arguments, core=LOAD_CORE) as api:
+        print(f"{size.pods:,} pods, {size.pods // 50 + growing} workloads, {NODES} nodes, {rate:g} reviews a second")
+        ours = Ours(api, folder)
+        ready: list[float] = []
+        for _ in range(size.starts - 1):
+            with ours.running() as seconds:
+                ready.append(seconds)
+        with ours.running() as seconds:
+            ready.append(seconds)
+            listed_mib = rss_mib(ours.process.pid)
+            authority = _authority(api, folder)
+            columns = "".join(f"{each:>9}" for each in ("p50 ms", "p90", "p99", "max"))
+            print(f"{'':<44}{'reviews':>8}{columns}{'CPU ms':>10}{'late p99':>10} connections   exact")
+            shared = ("--rate", str(rate), "--workloads", str(size.workloads))
+            steady = under_load(api, ours, authority, *shared)
+            told("each pod at a moment of its own", steady)
+            bursts = under_load(api, ours, authority, *shared, "--bursts", "--first", str(size.workloads))
+            told("workloads of fifty pods at once", bursts)
+            mib = rss_mib(ours.process.pid)
+    print(f"starts: {', '.join(f'{seconds:.2f} s' for seconds in ready)}; {listed_mib:.0f} MiB after the last")
+    return {
+        "admission_ms_p50": round(steady["ms_p50"], 2),
+        "admission_ms_p99": round(steady["ms_p99"], 2),
+        "admission_ms_max": round(max(steady["ms_max"], bursts["ms_max"]), 2),
+        "burst_ms_p50": round(bursts["ms_p50"], 2),
+        "burst_ms_p99": round(bursts["ms_p99"], 2),
+        "admission_cpu_ms": round(steady["cpu_ms"], 3),
+        "rss_mib": round(mib, 1),
+        "ready_s": round(median(ready), 2),
+    }
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.spot", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="500 pods and four workloads")
+    parser.add_argument("--rate", type=float, default=200.0, help="reviews a second")
+    chosen = parser.parse_args(arguments)
+    print(f"{machine()}; load before: {load()}; load on core {LOAD_CORE}, situate on core {OUR_CORE}")
+    with tempfile.TemporaryDirectory() as name:
+        found = measure(QUICK if chosen.quick else FULL, chosen.rate, Path(name))
+    print()
+    for limit in LIMITS:
+        value = found[limit.key]
+        print(f"{limit.title:<44}{value:10,.2f} {limit.unit:<4} at most {limit.most:6,.0f} {limit.unit}")
+    print(f"load after: {load()}")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
