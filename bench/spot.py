@@ -53,10 +53,12 @@ class Size:
     workloads: int
     """Of fifty pods each, for each way of creating them."""
     starts: int
+    rate: float
+    """Reviews a second."""
 
 
-FULL = Size(pods=20_000, workloads=80, starts=3)
-QUICK = Size(pods=500, workloads=4, starts=1)
+FULL = Size(pods=20_000, workloads=80, starts=3, rate=200)
+QUICK = Size(pods=500, workloads=4, starts=1, rate=50)
 
 
 @dataclass(frozen=True)
@@ -197,12 +199,13 @@ def measure(size: Size, rate: float, folder: Path) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.spot", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="500 pods and four workloads")
-    parser.add_argument("--rate", type=float, default=200.0, help="reviews a second")
+    parser.add_argument("--quick", action="store_true", help="500 pods, 50 reviews a second")
+    parser.add_argument("--rate", type=float, help="reviews a second")
     chosen = parser.parse_args(arguments)
+    size = QUICK if chosen.quick else FULL
     print(f"{machine()}; load before: {load()}; load on core {LOAD_CORE}, situate on core {OUR_CORE}")
     with tempfile.TemporaryDirectory() as name:
-        found = measure(QUICK if chosen.quick else FULL, chosen.rate, Path(name))
+        found = measure(size, chosen.rate or size.rate, Path(name))
     print()
     for limit in LIMITS:
         value = found[limit.key]

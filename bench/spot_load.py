@@ -205,6 +205,8 @@ class Load:
         if status != 200:
             raise SystemExit(f"a review was answered with {status}: {body[:300]!r}")
         response = msgspec.json.decode(body)["response"]
+        if "patch" not in response:
+            raise SystemExit(f"a pod was left as it is: {body[:300]!r}")
         patched = applied(pod, msgspec.json.decode(base64.b64decode(response["patch"])))
         pods.classes[patched["metadata"]["labels"][CLASS]] += 1
         path = f"/api/v1/namespaces/{GROWING}/pods"
@@ -290,7 +292,11 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.core is not None:
         pin(0, chosen.core)
-    result = uvloop.run(_load(chosen))
+    try:
+        result = uvloop.run(_load(chosen))
+    except BaseExceptionGroup as failures:
+        # one of many that fail together, for one reason
+        raise SystemExit(f"{type(failures.exceptions[0]).__name__}: {failures.exceptions[0]}") from None
     sys.stdout.write(json.dumps(result) + "\n")
 
 
