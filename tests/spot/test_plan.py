@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,9 +13,10 @@ from situate.spot.decide import Phase, Situation, State
 from situate.spot.explain import explain_pod, explain_workload
 from situate.spot.ledger import Ledger, Reservation, Slot
 from situate.spot.limits import Limits
-from situate.spot.model import Capacity, NodeState
+from situate.spot.model import Capacity, NodeState, PodFacts
 from situate.spot.observed import Cluster
-from situate.spot.plan import plan
+from situate.spot.plan import Plan, plan
+from situate.spot.room import Places
 from tests.spot.builders import NODES, NOW, OD, SPOT, UID, cluster, owner, pod, pods
 from tests.spot.test_decide import Rooms
 from tests.spot.world import SlotRoom, Times, World
@@ -21,21 +24,33 @@ from tests.spot.world import SlotRoom, Times, World
 KEY = "spot.situate.dev/on-demand"
 
 
+class Always(Rooms):
+    """Room that no move uses up, on one node of each kind."""
+
+    def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[Always, str]:
+        nodes = {OD: "od", SPOT: "spot"}
+        return self, nodes[capacity] if self.fits(pod, capacity) else ""
+
+
 def situation(known: Cluster, room: Rooms | None = None) -> Situation:
     return Situation(known, room or Rooms())
+
+
+def planned(given: Situation, places: Places | None = None, state: State | None = None) -> Plan:
+    return plan(state or State(), given, places or Always(), NOW)
 
 
 @pytest.mark.rule("spot:B31", "spot:B10")
 def test_all_moves_in_their_order() -> None:
     of = owner(5, annotations={KEY: "3"})
-    found = plan(State(), situation(cluster(of, pods("bare:5"))), NOW)
+    found = planned(situation(cluster(of, pods("bare:5"))))
     assert [(move.number, move.pod.name, move.reason, move.comes_back) for move in found.moves] == [
         (1, "bare-0", Reason.REPAIR, OD), (2, "bare-1", Reason.REPAIR, OD), (3, "bare-2", Reason.REPAIR, OD),
     ]  # fmt: skip
     assert found.restarts == {"Deployment shop/web": 3}
     assert (found.on_demand_room, found.complete, found.blocked) == (3, True, {})
     assert (found.share_before, found.share_after) == (1, 1), "what is on unknown nodes is reckoned in full"
-    lowered = plan(State(), situation(cluster(owner(4, annotations={KEY: "1"}), pods("od:3 spot:1"))), NOW)
+    lowered = planned(situation(cluster(owner(4, annotations={KEY: "1"}), pods("od:3 spot:1"))))
     assert (len(lowered.moves), lowered.on_demand_room) == (2, 0)
     assert lowered.share_before == pytest.approx(1 - 0.7 / 4)
     assert lowered.share_after == pytest.approx(1 - 3 * 0.7 / 4)
@@ -44,29 +59,60 @@ def test_all_moves_in_their_order() -> None:
 @pytest.mark.rule("spot:B31", "spot:B14")
 def test_what_stays_wrong_is_said_with_its_reason() -> None:
     known = cluster(owner(3, annotations={KEY: "2"}), pods("spot:3"))
-    found = plan(State(), situation(known, Rooms(on_demand=False)), NOW)
+    found = planned(situation(known), Always(on_demand=False))
     assert (found.moves, found.blocked) == ((), {"Deployment shop/web": "NoOnDemandRoom"})
     read_only = Situation(known, Rooms(), limits=Limits(read_only=True))
-    assert len(plan(State(), read_only, NOW).moves) == 2
+    assert len(planned(read_only).moves) == 2
 
 
 @pytest.mark.rule("spot:B31")
-@settings(max_examples=15)
+def test_one_place_is_not_given_to_two_pods() -> None:
+    class One(Always):
+        def __init__(self, left: int) -> None:
+            super().__init__(on_demand=left > 0)
+            self.left = left
+
+        def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[Always, str]:
+            return One(self.left - 1), super().moved(pod, uid, capacity)[1]
+
+    web = owner(3, annotations={KEY: "2"})
+    api = owner(2, annotations={KEY: "1"}, name="api", uid="uid-api")
+    known = cluster(web, pods("spot:3"))
+    others = [replace(each, uid=f"api {each.uid}") for each in pods("spot:2")]
+    known = replace(known, owners={UID: web, "uid-api": api}, pods={**known.pods, "uid-api": others})
+    found = planned(situation(known), One(2))
+    assert [(move.owner, move.leaves, move.to) for move in found.moves] == [
+        ("Deployment shop/web", "spot", "od"),
+        ("Deployment shop/api", "spot", "od"),
+    ]
+    assert found.blocked == {"Deployment shop/web": "NoOnDemandRoom"}
+    grown = replace(situation(known), limits=Limits(on_demand_autoscaling=True))
+    found = planned(grown, One(1))
+    assert [move.to for move in found.moves] == ["od", "a new on-demand node", "a new on-demand node"]
+
+
+@pytest.mark.rule("spot:B31")
+@settings(max_examples=25)
 @given(
+    st.sampled_from([3, 4, 20]),
     st.integers(0, 5),
     st.integers(0, 5),
     st.sampled_from(["0", "2", "50%", "majority"]),
     st.sampled_from(["1", "all-on-demand"]),
 )
-def test_the_plan_is_what_the_controller_then_does(first: int, second: int, before: str, after: str) -> None:
+def test_the_plan_is_what_the_controller_then_does(
+    slots: int, first: int, second: int, before: str, after: str
+) -> None:
     world = World(times=Times(start=2, grace=1))
     world.add_nodes("spot", 2, Capacity.SPOT, 20)
-    world.add_nodes("od", 2, Capacity.ON_DEMAND, 20)
+    world.add_nodes("od", 2, Capacity.ON_DEMAND, slots)
     uids = [world.add("Deployment", "web", first, before).uid, world.add("StatefulSet", "db", second).uid]
     world.settle()
-    for uid in uids:
+    changed = uids if slots == 20 else uids[:1]  # who wins the last place is decided by chance
+    for uid in changed:
         world.annotate(uid, on_demand=after)
-    told = plan(world.state, Situation(world.cluster(), SlotRoom(world), world.settings.rules()), world.now)
+    room = SlotRoom(world)
+    told = plan(world.state, Situation(world.cluster(), room, world.settings.rules()), room, world.now)
     done = len(world.moved)
     world.settle()
     moved = [each.action for each in world.moved[done:] if each.action.reason is not Reason.REPLACED]

@@ -509,6 +509,16 @@ class SlotRoom:
     ) -> bool:
         return any(self._free(node, without) > 0 for node in self._asked(capacity, pools))
 
+    def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[SlotRoom, str]:
+        after = SlotRoom(self._world)
+        after._load = Counter(self._load)
+        after._load[pod.node] -= 1
+        free = [node.facts.name for node in after._asked(capacity, None) if after._free(node, None) > 0]
+        if not free:
+            return after, ""
+        after._load[free[0]] += 1
+        return after, free[0]
+
     def _asked(self, capacity: Capacity, pools: Any) -> Iterator[SimNode]:
         for node in self._world.nodes.values():
             facts = node.facts

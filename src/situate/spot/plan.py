@@ -1,7 +1,7 @@
 """What the controller would do from here on, move by move, if every move went well (B31). Nothing is written.
 
 The same `decide` is asked again and again, on a cluster in which each pod that was moved has come back where its class
-asks for; so the plan equals what the controller does as long as nothing else happens.
+asks for and a node would take it; so the plan equals what the controller does as long as nothing else happens.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from situate.spot.actions import Delete, Evict, Move, Reason, Release
+from situate.spot.actions import BY_POLICY, Delete, Evict, Move, Reason, Release
 from situate.spot.classify import Classified, Demand, classify
 from situate.spot.costs import cost_report
-from situate.spot.counting import Nodes, on_demand_effective
-from situate.spot.decide import Report, Situation, State, decide
+from situate.spot.counting import on_demand_effective
+from situate.spot.decide import Notice, Report, Situation, State, decide
 from situate.spot.ledger import Ledger
 from situate.spot.model import Capacity, NodeFacts, Owner, PodFacts, PodKey
 from situate.spot.observed import NO_MEMORY, Cluster, workload_of
+from situate.spot.room import Places
 
 MOST_MOVES: Final = 10_000
-_PLACES: Final = {Capacity.ON_DEMAND: "planned on demand", Capacity.SPOT: "planned spot"}
+_MADE: Final = {Capacity.ON_DEMAND: "a new on-demand node", Capacity.SPOT: "a new spot node"}
+"""Where autoscaling is declared and no node has room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,11 @@ class PlannedMove:
     how: str
     """`Evict`, `Delete` or `Release`."""
     comes_back: Capacity
+    """Its class then."""
+    leaves: str
+    """Node."""
+    to: str
+    """Node; empty if none would take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +55,19 @@ class Plan:
     share_after: float
     blocked: Mapping[str, str]
     """Workloads that stay wrong, and why."""
+    notices: tuple[Notice, ...]
+    """What their owners are told now."""
+    after: Cluster
+    """Everything in its place."""
     complete: bool
     """False: there were more moves than are shown."""
 
 
-def plan(state: State, situation: Situation, now: float) -> Plan:
-    """All moves in their order; limits of pace (cool-downs, budgets, windows) only take time and are waited out."""
+def plan(state: State, situation: Situation, places: Places, now: float) -> Plan:
+    """All moves in their order; limits of pace (cool-downs, budgets, windows) only take time and are waited out.
+
+    `places` stands for the room of the situation, and is asked how it is after each move.
+    """
     limits = replace(
         situation.limits,
         read_only=False,
@@ -63,22 +77,29 @@ def plan(state: State, situation: Situation, now: float) -> Plan:
         cool_down_s=0.0,
         return_every_s=0.0,
     )
-    nodes = {**situation.cluster.nodes, **{name: NodeFacts(name, capacity) for capacity, name in _PLACES.items()}}
-    cluster = replace(situation.cluster, nodes=nodes)
+    made = {name: NodeFacts(name, capacity) for capacity, name in _MADE.items()}
+    cluster = replace(situation.cluster, nodes={**situation.cluster.nodes, **made})
+    trial = replace(situation, cluster=cluster, room=places, limits=limits)
+    first = decide(state, trial, now)
     moves: list[PlannedMove] = []
-    reports: Mapping[str, Report] = {}
+    decision = first
     while len(moves) < MOST_MOVES:
-        decision = decide(state, replace(situation, cluster=cluster, limits=limits), now)
-        state, reports = decision.state, decision.reports
         ordered = [action for action in decision.actions if isinstance(action, Evict | Delete | Release)]
+        state = decision.state
         if not ordered:
             break
         for action in ordered:
-            cluster, move = _carried_out(cluster, situation, state, action, len(moves) + 1, now)
+            if action.reason in BY_POLICY and not _still_fits(action, trial, places):
+                state = _never_ordered(state, action)
+                continue
+            cluster, places, move = _carried_out(trial, places, state, action, len(moves) + 1, now)
+            trial = replace(trial, cluster=cluster, room=places)
             if move is not None:
                 moves.append(move)
         now += 1
+        decision = decide(state, trial, now)
     names = {uid: str(owner) for uid, owner in cluster.owners.items()}
+    reports: Mapping[str, Report] = decision.reports
     return Plan(
         tuple(moves),
         Counter(move.owner for move in moves),
@@ -86,53 +107,87 @@ def plan(state: State, situation: Situation, now: float) -> Plan:
         1 - _saving(situation.cluster, situation, state),
         1 - _saving(cluster, situation, state),
         {names[uid]: str(report.blocked) for uid, report in reports.items() if report.need and report.blocked},
+        first.notices,
+        cluster,
         len(moves) < MOST_MOVES,
     )
 
 
+def _still_fits(action: Move, trial: Situation, places: Places) -> bool:
+    """Several workloads were decided on at once, and the one before may have taken the last place."""
+    pod = _pod(trial.cluster, action)
+    node = trial.cluster.nodes.get(pod.node) if pod is not None else None
+    if pod is None or node is None:
+        return True
+    wanted = Capacity.SPOT if action.reason in (Reason.TO_SPOT, Reason.RETURN) else Capacity.ON_DEMAND
+    grows = trial.limits.spot_autoscaling if wanted is Capacity.SPOT else trial.limits.on_demand_autoscaling
+    either = action.reason is Reason.AT_RISK and places.fits(pod, Capacity.SPOT)
+    return grows or either or places.fits(pod, wanted)
+
+
+def _never_ordered(state: State, action: Move) -> State:
+    memory = state.memories.get(action.owner, NO_MEMORY)
+    return replace(state, memories={**state.memories, action.owner: replace(memory, moved="")})
+
+
+def _pod(cluster: Cluster, action: Move) -> PodFacts | None:
+    return next((pod for pod in cluster.pods.get(action.owner, ()) if pod.uid == action.uid), None)
+
+
 def _carried_out(
-    cluster: Cluster, situation: Situation, state: State, action: Move, number: int, now: float
-) -> tuple[Cluster, PlannedMove | None]:
-    """The cluster with the pod gone and another one in its place, which serves."""
+    trial: Situation, places: Places, state: State, action: Move, number: int, now: float
+) -> tuple[Cluster, Places, PlannedMove | None]:
+    """The cluster with the pod gone and another one in its place, which serves where a node takes it."""
+    cluster = trial.cluster
     owner = cluster.owners.get(action.owner)
-    pods = list(cluster.pods.get(action.owner, ()))
-    gone = next((pod for pod in pods if pod.uid == action.uid), None)
+    gone = _pod(cluster, action)
     if gone is None:
-        return cluster, None
-    pods.remove(gone)
+        return cluster, places, None
+    pods = [pod for pod in cluster.pods[action.owner] if pod.uid != gone.uid]
     if owner is None or gone.released:
-        return replace(cluster, pods={**cluster.pods, action.owner: tuple(pods)}), None
-    back = _replacement(owner, gone, pods, cluster.nodes, situation, state, now)
-    changed = replace(cluster, pods={**cluster.pods, action.owner: (*pods, back)})
-    how = type(action).__name__
-    return changed, PlannedMove(number, str(owner), gone.key, action.reason, how, back.pod_class or Capacity.UNKNOWN)
-
-
-def _replacement(
-    owner: Owner,
-    gone: PodFacts,
-    pods: Sequence[PodFacts],
-    nodes: Nodes,
-    situation: Situation,
-    state: State,
-    now: float,
-) -> PodFacts:
-    memory = state.memories.get(owner.uid, NO_MEMORY)
-    target = workload_of(situation.cluster, owner, situation.rules, memory).target
-    demand = Demand(owner, target, gone.revision, pods, name=gone.key.name if owner.stateful else "")
-    classified = classify(demand, nodes, Ledger.empty(), now)
-    assert isinstance(classified, Classified)  # without a ReplicaSet no view can be stale
-    pod_class = owner.pinned or classified.pod_class
-    return replace(
+        return replace(cluster, pods={**cluster.pods, action.owner: tuple(pods)}), places, None
+    pod_class = owner.pinned or _class_of_next(owner, gone, pods, trial, state, now)
+    back = replace(
         gone,
         uid=f"{gone.uid}, moved",
         pod_class=pod_class,
-        node=_PLACES[pod_class],
+        node="",
+        phase="Pending",
         created=now,
-        ready=True,
+        started=None,
+        ready=False,
         ready_since=None,
         token="",
     )
+    places, node = _placed(owner, gone, back, trial, places)
+    if node:
+        back = replace(back, node=node, phase="Running", ready=True)
+    changed = replace(cluster, pods={**cluster.pods, action.owner: (*pods, back)})
+    how = type(action).__name__
+    return changed, places, PlannedMove(number, str(owner), gone.key, action.reason, how, pod_class, gone.node, node)
+
+
+def _placed(owner: Owner, gone: PodFacts, back: PodFacts, trial: Situation, places: Places) -> tuple[Places, str]:
+    """On a node of its class; a spot pod that is not pinned overflows onto on demand."""
+    free = back.pod_class is Capacity.SPOT and owner.pinned is None
+    wanted = back.pod_class or Capacity.UNKNOWN
+    grows = trial.limits.spot_autoscaling if wanted is Capacity.SPOT else trial.limits.on_demand_autoscaling
+    after, node = places.moved(gone, back.uid, wanted)
+    if not node and free:
+        after, node = places.moved(gone, back.uid, Capacity.ON_DEMAND)
+    return after, node or (_MADE[wanted] if grows else "")
+
+
+def _class_of_next(
+    owner: Owner, gone: PodFacts, pods: Sequence[PodFacts], trial: Situation, state: State, now: float
+) -> Capacity:
+    """As admission will class it, with nothing else under way."""
+    memory = state.memories.get(owner.uid, NO_MEMORY)
+    target = workload_of(trial.cluster, owner, trial.rules, memory).target
+    demand = Demand(owner, target, gone.revision, pods, name=gone.key.name if owner.stateful else "")
+    classified = classify(demand, trial.cluster.nodes, Ledger.empty(), now)
+    assert isinstance(classified, Classified)  # without a ReplicaSet no view can be stale
+    return classified.pod_class
 
 
 def _on_demand(cluster: Cluster) -> int:
