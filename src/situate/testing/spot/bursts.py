@@ -1,0 +1,128 @@
+"""Bursts of pods through the real webhook, as exact as B1 asks: a Deployment is created while watches lag.
+
+`exact_bursts` is what benchmarks and tests call; a burst depends on its shape and its seed only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from situate.spot.model import CLASS, ON_DEMAND
+from situate.testing.network import Weather
+from situate.testing.spot.webhooks import Passage
+from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
+from situate.testing.undisturbed import collector_at_rest, logs_off
+
+DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
+LONGEST_DELAY_S: Final = 2.0
+"""Of watches (B1)."""
+_WITHIN_S: Final = 60.0
+_NODES: Final = 6
+"""Of each kind, with room for everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A Deployment that is created at once."""
+
+    replicas: int
+    policy: str
+    """As it stands in the annotation."""
+    floor: int
+    """What the policy comes to."""
+    scaled_to: int | None = None
+    """Half a second later it is scaled to so many; its floor is that of the end."""
+
+
+SHAPES: Final = (*(Shape(50, str(floor), floor) for floor in (0, 5, 25, 26, 50)), Shape(500, "50%", 250))
+"""B1's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """How one went."""
+
+    shape: Shape
+    seed: int
+    delay_s: float
+    """Of watches, at the least; each may be behind by as much more as is left to `LONGEST_DELAY_S`."""
+    classes: Counter[str]
+    """Pods by what admission wrote, once all were there; the empty name is for those that nobody classed."""
+    virtual_s: float
+    """Until all were there."""
+
+    @property
+    def deficit(self) -> int:
+        """On-demand pods that are lacking. A scaling down may leave a surplus, which is put right later."""
+        return max(0, self.shape.floor - self.classes["on-demand"])
+
+    @property
+    def exact(self) -> bool:
+        replicas = self.shape.replicas if self.shape.scaled_to is None else self.shape.scaled_to
+        wanted = {"on-demand": self.shape.floor, "spot": replicas - self.shape.floor}
+        return self.classes == Counter(wanted)
+
+
+def exact_bursts(shapes: Iterable[Shape] = SHAPES, tries: int = 20, first_seed: int = 0) -> Iterator[Burst]:
+    """So many bursts of each shape; the first of each without delay, the second with the longest, then drawn ones."""
+    for shape in shapes:
+        for seed in range(first_seed, first_seed + tries):
+            yield burst(shape, seed)
+
+
+def burst(shape: Shape, seed: int) -> Burst:
+    """One, on an empty cluster with a leader that answers."""
+    rng = Random(f"burst {seed}")
+    latency = rng.choice((0.005, 0.05, 0.3))
+    delay = {0: 0.0, 1: LONGEST_DELAY_S}.get(seed, rng.uniform(0.0, LONGEST_DELAY_S))
+    with collector_at_rest(), logs_off():
+        world = SpotWorld(seed, settings_of(), machinery())
+        try:
+            return _played(world, shape, seed, delay, latency)
+        finally:
+            world.close()
+
+
+def _played(world: SpotWorld, shape: Shape, seed: int, delay: float, latency: float) -> Burst:
+    world.add_nodes("spot", "spot", _NODES)
+    world.add_nodes("od", "on-demand", _NODES)
+    assert world.lead_to(), "nobody leads"
+    world.let_pass(5.0)
+    world.network.weather = Weather(event_delay_s=delay, event_jitter_s=0.0 if seed == 0 else LONGEST_DELAY_S - delay)
+    world.calls.passage = Passage(latency_s=(0.0005, latency))
+    begun = world.now
+    world.make(DEPLOYMENTS, deployment("web", shape.replicas, shape.policy))
+    wanted = shape.replicas
+    if shape.scaled_to is not None:
+        wanted = shape.scaled_to
+        world.let_pass(0.5)
+        world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": wanted}}, patch=True)
+
+    pods = world.cluster.api.store.table("pods")
+
+    def complete() -> bool:
+        return sum(not pods.objects[key].deleting for key in pods.keys(SHOP)) == wanted
+
+    deployed = world.let_pass(_WITHIN_S, stop=complete)
+    assert deployed, f"{len(world.pods('web'))} of {wanted} pods came within {_WITHIN_S:g} s"
+    alive = [each["metadata"] for each in world.pods("web") if not each["metadata"].get("deletionTimestamp")]
+    classes = Counter(each["labels"].get(CLASS, "") for each in alive)
+    return Burst(shape, seed, delay, classes, world.now - begun)
+
+
+def deployment(name: str, replicas: int, policy: str = "", **spec: Any) -> dict[str, Any]:
+    """`policy` empty: the default; `spec`: of the pods, besides what every one has."""
+    labels = {"app": name}
+    pod = {"terminationGracePeriodSeconds": 2, "containers": [{"name": "c", "image": "example.com/c:1"}], **spec}
+    return {
+        "metadata": {"name": name, "annotations": {ON_DEMAND: policy} if policy else {}},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }

@@ -1,0 +1,99 @@
+"""Where reviews come in when there is no network: what `situate.spot.server.listener` is over HTTPS.
+
+It lives in its process: nothing is answered while that is stopped, and what was under way is broken off when it dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from situate.cluster.effects import WebhookReply
+from situate.spot.certificates import Generation
+from situate.spot.server.answering import Reply
+from situate.spot.server.listener import Answers
+from situate.testing.processes import Process, ProcessState
+
+Told = Callable[[WebhookReply], None]
+_LEAVING_S = 0.1
+_CUT = WebhookReply(error="EOF")
+
+
+class MemoryDoor:
+    """A `Door`. `ask` may be called from anywhere; all else is the controller's."""
+
+    def __init__(self, process: Process, answer: Answers, answered: Callable[[Reply], None]) -> None:
+        """`answered`: told of every answer at the moment at which it is given."""
+        self.process = process
+        self.generation: Generation | None = None
+        """What it is served with."""
+        self.draining = False
+        """Connections end with their next answer."""
+        self._answer = answer
+        self._answered = answered
+        self._certified = asyncio.Event()
+        self._open = asyncio.Event()
+        self._asked: dict[asyncio.Task[None], Told] = {}
+
+    @property
+    def listening(self) -> bool:
+        return self._open.is_set()
+
+    @property
+    def reachable(self) -> bool:
+        """Whether a connection is accepted; a process that is stopped accepts and does not answer."""
+        return self.listening and self.process.is_alive
+
+    def serve_with(self, generation: Generation) -> None:
+        self.generation = generation
+        self._certified.set()
+
+    async def run(self) -> None:
+        await self._certified.wait()
+        self._open.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._open.clear()
+            self._certified.clear()
+            self.draining = False
+            self.break_off()
+
+    async def wait_listening(self) -> None:
+        await self._open.wait()
+
+    async def drain(self, within_s: float) -> None:
+        self.draining = True
+        if self._asked:
+            await asyncio.wait(tuple(self._asked), timeout=within_s)
+        await asyncio.sleep(_LEAVING_S)
+
+    def ask(self, body: bytes, told: Told) -> None:
+        """One review; `told` gets what goes back, or that the connection was cut. It may be never."""
+        self.process.loop.call_soon(self._begin, body, told)
+
+    def break_off(self) -> None:
+        """Every connection is gone."""
+        asked, self._asked = self._asked, {}
+        for task, told in asked.items():
+            if self.process.state is not ProcessState.KILLED:
+                task.cancel()
+            told(_CUT)
+
+    def _begin(self, body: bytes, told: Told) -> None:
+        if not self.listening:
+            told(_CUT)
+            return
+        task = self.process.loop.create_task(self._answers(body, told), name="a review")
+        self._asked[task] = told
+
+    async def _answers(self, body: bytes, told: Told) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            reply = await self._answer(body)
+        finally:
+            known = self._asked.pop(task, None)
+        if known is not None:
+            self._answered(reply)
+            told(WebhookReply(reply.status, reply.body))

@@ -1,0 +1,207 @@
+"""A cluster of both kinds of nodes, and the processes of spot, all on one virtual clock.
+
+The processes run the shipped controller, webhook, client, reflectors and election; pods are created by the stand-ins of
+Kubernetes' own controllers, which ask the webhook as API servers do. Only transports are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from prometheus_client import CollectorRegistry
+
+from situate.cluster.api import Handling
+from situate.cluster.controller_writes import answer_of
+from situate.cluster.controllers import KubeletSettings, MachinerySettings, NodeLifecycleSettings
+from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.effects import Effect
+from situate.kube.client import Client
+from situate.kube.election import Candidacy
+from situate.kube.lease_record import ElectionTimes
+from situate.objects.events import ObjectReference
+from situate.objects.settings import parse_section
+from situate.spot.configuration import SpotSettings
+from situate.spot.controller.controller import Place, SpotController
+from situate.spot.model import CAPACITY_LABEL
+from situate.spot.names import LEADS
+from situate.spot.server.answering import Reply
+from situate.spot.server.listener import Answers
+from situate.spot.server.metrics import AdmissionMetrics
+from situate.spot.webhook import webhook_configuration
+from situate.testing.processes import Process
+from situate.testing.spot.door import MemoryDoor
+from situate.testing.spot.webhooks import WebhookCalls
+from situate.testing.world import EPOCH, ClusterWorld, Member
+
+OURS: Final = "situate"
+"""Where spot runs."""
+SHOP: Final = "shop"
+"""Where the workloads are."""
+OWN_PODS: Final = ("situate-spot-a", "situate-spot-b")
+CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+
+_TIMES: Final = ElectionTimes()
+_OWN_NODE: Final = "own"
+"""Cordoned: nothing else comes here, and no history touches it."""
+_IDLE: Final = frozenset({"endpoint-slices", "serviceaccount"})
+"""Controllers of the cluster that have nothing to do in a history."""
+
+SpotMember: TypeAlias = Member[SpotController]
+"""One process of spot."""
+
+
+def machinery(*, events: bool = False, start_s: float = 3.0) -> MachinerySettings:
+    """Kubernetes' own pace where it bears on a rule, quicker where only patience is at stake.
+
+    `events`: whether refused creations are told, which spot listens to (P21).
+    """
+    return MachinerySettings(
+        disabled=_IDLE,
+        kubelet=KubeletSettings(start_delay=start_s, stop_delay=1.0, jitter=0.5, lease_renewal=0.0),
+        node_lifecycle=NodeLifecycleSettings(monitor_grace_period=15.0, startup_grace_period=15.0),
+        events=events,
+        node_quarantine=20.0,
+    )
+
+
+class SpotWorld(ClusterWorld[SpotController]):
+    """Everything of one history. Close it when done."""
+
+    def __init__(self, seed: int, settings: SpotSettings, pace: MachinerySettings) -> None:
+        """Two processes stand for the Lease; there are no nodes for workloads yet."""
+        super().__init__(seed, pace, later=self._later)
+        self.settings = settings
+        self.doors: dict[str, MemoryDoor] = {}
+        """Of the newest process in each of our own pods."""
+        self.answers: list[Any] = []
+        """Told of every answer to a review when it is given: who, and what."""
+        self.clocks: dict[str, float] = {}
+        """Seconds by which the clock of an own pod's machine is off."""
+        self.calls = WebhookCalls(
+            self.timeline,
+            Random(f"webhooks {seed}"),
+            self.network.happened,
+            doors=self._selected,
+            wall=lambda: EPOCH + self.now,
+            settle=self._settled,
+        )
+        self._tokens = 0
+        for namespace in (OURS, SHOP):
+            self.make("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        self.make("/api/v1/nodes", node_object(_OWN_NODE) | {"spec": {"unschedulable": True}})
+        for pod in OWN_PODS:
+            self.make(f"/api/v1/namespaces/{OURS}/pods", _own_pod(pod))
+        self.make(CONFIGURATIONS, webhook_configuration(OURS))
+        for _ in OWN_PODS:
+            self.start_member()
+
+    def start_member(self) -> None:
+        """A new process in the own pod that has none."""
+        taken = {member.controller.place.pod for member in self.members}
+        pod = next(each for each in OWN_PODS if each not in taken)
+        identity, wire = self.new_identity(pod)
+        made: list[SpotController] = []
+        process = self.world.start(identity, partial(_run, made))
+        made.append(
+            SpotController(
+                self.settings,
+                Client(wire),
+                Candidacy(OURS, identity, _TIMES),
+                Place(OURS, pod),
+                record=self._record,
+                metrics=AdmissionMetrics(CollectorRegistry(), stopwatch=lambda: self.now),
+                wall=partial(self._wall_of, pod),
+                rng=Random(f"{identity} {self.rng.random()}"),
+                token=partial(self._token, identity),
+                door=partial(self._door, identity, pod, process),
+            )
+        )
+        self.members.append(Member(identity, process, wire, made[0]))
+
+    def end(self, member: SpotMember) -> None:
+        super().end(member)
+        for door in self.doors.values():
+            if door.process is member.process:
+                door.break_off()
+
+    def lead_to(self, seconds: float = 60.0) -> bool:
+        """Until questions are answered."""
+        return self.let_pass(seconds, stop=lambda: any(door.reachable for door in self._selected()))
+
+    def add_nodes(self, prefix: str, capacity: str, count: int, *, pods: int = 110, zones: int = 2) -> list[str]:
+        """Nodes PREFIX-0 …; an empty capacity leaves the label away."""
+        labels = {CAPACITY_LABEL: capacity} if capacity else {}
+        names = [f"{prefix}-{number}" for number in range(count)]
+        for number, name in enumerate(names):
+            zone = f"zone-{number % zones}"
+            self.make("/api/v1/nodes", node_object(name, pods=pods, zone=zone, labels=labels))
+        return names
+
+    def make(self, collection: str, content: dict[str, Any]) -> dict[str, Any]:
+        """What must not be refused."""
+        answer = self.call("POST", collection, content)
+        if answer["kind"] == "Status":
+            raise AssertionError(f"{collection} refuses what a history is made of: {answer['message']}")
+        return answer
+
+    def pods(self, app: str = "") -> list[dict[str, Any]]:
+        """Pods of the workloads, or of one."""
+        found = [dict(each.object()) for each in self.cluster.api.store.table("pods").ordered()]
+        return [
+            each
+            for each in found
+            if each["metadata"]["namespace"] == SHOP and app in ("", each["metadata"]["labels"].get("app"))
+        ]
+
+    def _later(self, handling: Handling, effect: Effect, ticket: int) -> None:
+        self.calls.later(handling, effect, ticket)
+
+    def _settled(self, ticket: int, answer: Any) -> None:
+        self.cluster.machinery.settle(ticket, answer_of(answer))
+        self.plan_step()
+
+    def _selected(self) -> Iterator[MemoryDoor]:
+        """Doors of the pods that the Service selects."""
+        for pod in OWN_PODS:
+            found = self.cluster.api.store.get("pods", OURS, pod)
+            labels = found.object()["metadata"].get("labels") or {} if found is not None else {}
+            if labels.get(LEADS) == "true" and pod in self.doors:
+                yield self.doors[pod]
+
+    def _door(self, identity: str, pod: str, process: Process, _: str, answer: Answers) -> MemoryDoor:
+        door = self.doors[pod] = MemoryDoor(process, answer, partial(self._answered, identity))
+        return door
+
+    def _answered(self, identity: str, reply: Reply) -> None:
+        for listener in self.answers:
+            listener(identity, reply)
+
+    def _record(self, _: ObjectReference, __: str, reason: str, ___: str) -> None:
+        self.events[reason] += 1
+
+    def _token(self, identity: str) -> str:
+        self._tokens += 1
+        return f"{identity}-{self._tokens}"
+
+    def _wall_of(self, pod: str) -> datetime:
+        return self.wall() + timedelta(seconds=self.clocks.get(pod, 0.0))
+
+
+def settings_of(**data: Any) -> SpotSettings:
+    """From the keys of the configuration file."""
+    settings, mistakes = parse_section(data, SpotSettings, "spot")
+    assert settings is not None, mistakes
+    return settings
+
+
+def _own_pod(name: str) -> dict[str, Any]:
+    containers = [{"name": "situate", "image": "example.com/situate:1"}]
+    return {"metadata": {"name": name}, "spec": {"nodeName": _OWN_NODE, "containers": containers}}
+
+
+async def _run(made: list[SpotController]) -> None:
+    await made[0].run()

@@ -1,0 +1,46 @@
+"""B1 by the real controllers on virtual time: bursts are exact by class however far watches are behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from situate.testing.spot.bursts import SHAPES, Shape, burst, exact_bursts
+
+TRIES = 20
+
+
+@pytest.mark.rule("spot:B1", "spot:D1", "spot:P17", "spot:P20", "spot:F1")
+@pytest.mark.parametrize("shape", [each for each in SHAPES if each.replicas < 100], ids=lambda each: each.policy)
+def test_twenty_of_twenty_bursts_are_exact(shape: Shape) -> None:
+    wrong = [each for each in exact_bursts([shape], TRIES) if not each.exact]
+    assert not wrong
+
+
+@pytest.mark.rule("spot:B1")
+@pytest.mark.slow
+def test_bursts_of_five_hundred_are_exact() -> None:
+    shape = next(each for each in SHAPES if each.replicas == 500)
+    wrong = [each for each in exact_bursts([shape], 3) if not each.exact]
+    assert not wrong
+
+
+@pytest.mark.rule("spot:B1", "spot:F13")
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(Shape(10, "50%", 25, 50), id="up, by a share"),
+        pytest.param(Shape(20, "7", 7, 40), id="up, a number"),
+        pytest.param(Shape(50, "50%", 5, 10), id="down, by a share"),
+        pytest.param(Shape(30, "30%", 6, 20), id="down, a little"),
+    ],
+)
+def test_two_scalings_within_a_second_leave_no_deficit(shape: Shape) -> None:
+    for seed in range(TRIES // 2):
+        found = burst(shape, seed)
+        assert found.deficit == 0, found
+        if shape.scaled_to is not None and shape.scaled_to > shape.replicas:
+            assert found.exact, found
+
+
+def test_a_burst_depends_on_its_seed_alone() -> None:
+    assert burst(SHAPES[1], 7) == burst(SHAPES[1], 7)
