@@ -55,7 +55,7 @@ def _spread_constraints(replicas: int, asked: int) -> Means:
 
 
 def spread_on_demand(replicas: int, skew: int, *, prefers_spot: bool = True) -> int:
-    """Pods on demand under that skew, with room everywhere. The side that is preferred gets as many more as the skew allows."""
+    """Pods on demand under that skew, with room everywhere: the side that is preferred gets what the skew allows."""
     most, least = min(replicas, (replicas + skew) // 2), max(0, -((skew - replicas) // 2))
     return least if prefers_spot else most
 
