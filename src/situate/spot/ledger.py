@@ -116,6 +116,11 @@ class Ledger:
         entries = (*self.releases.get(slot, ()), Release(pod.key.name, now))
         return replace(self, releases=_with(self.releases, slot, entries))
 
+    def unreleased(self, slot: Slot, name: str) -> Ledger:
+        """The pod stays after all: what was to end it was refused."""
+        kept = tuple(entry for entry in self.releases.get(slot, ()) if entry.name != name)
+        return replace(self, releases=_with(self.releases, slot, kept))
+
     def settled(self, slot: Slot, pods: Collection[PodFacts], now: float) -> Ledger:
         """Without the entries of the slot that are over: fulfilled, seen to have ended, or too old."""
         open_releases = tuple(self.open_releases(slot, pods, now))
