@@ -135,8 +135,7 @@ def test_without_a_file_and_a_product_nothing_is_printed() -> None:
     ("setting", "said"),
     [
         ({"strict": {}}, r"spot\.strict: found another value, allowed: its default; it would do nothing"),
-        ({"readOnly": True}, r"spot\.readOnly: found another value"),
-        ({"return": {"enabled": False}}, r"spot\.return: found another value"),
+        ({"prices": {"discount": 0.5}}, r"spot\.prices: found another value"),
         ({"ownerKinds": ["Deployment", "Rollout"]}, r"spot\.ownerKinds\[1\]: found Rollout, allowed: Deployment or"),
         ({"signals": [{"source": "event", "key": "Preempted", "state": "doomed"}]}, r"spot\.signals\[0\]\.source"),
     ],

@@ -65,6 +65,8 @@ def test_a_release_counts_at_once_and_ends_when_it_is_seen() -> None:
     after = [replace(seen[0], terminating=True), *seen[1:]]
     assert missing(gone, SLOT, 3, after, NODES, NOW) == 1, "counted once"
     assert gone.settled(SLOT, after, NOW).releases == {}
+    assert gone.unreleased(SLOT, seen[0].key.name) == Ledger.empty(), "it was refused"
+    assert gone.unreleased(SLOT, "another") == gone
 
 
 @pytest.mark.rule("spot:P17")

@@ -14,7 +14,14 @@ def test_no_workload_and_no_node_may_be_written() -> None:
 
 
 @pytest.mark.rule("spot:B36")
-def test_pods_are_written_and_secrets_read_in_the_own_namespace_only() -> None:
+def test_pods_are_what_is_written_and_secrets_are_read_in_the_own_namespace_only() -> None:
+    reads = {"get", "list", "watch"}
+    everywhere = {
+        each.resource
+        for each in permissions("situate", "situate")
+        if set(each.verbs) - reads and each.namespace is None
+    }
+    assert everywhere == {"pods", "pods/eviction", "pods/status", "events", "mutatingwebhookconfigurations"}
     for each in permissions("situate", "situate"):
-        if each.resource == "secrets" or (each.resource == "pods" and "patch" in each.verbs):
+        if each.resource == "secrets":
             assert each.namespace == "situate"

@@ -84,13 +84,8 @@ def _parser(folder: Path, assignments: Iterable[str]) -> Parse:
     return parse
 
 
-_WITHOUT_EFFECT = frozenset(
-    (
-        *("strict", "read_only", "evictions", "windows", "pend_limit", "on_demand_full", "degrade_after"),
-        *("autoscaling", "spot_autoscaling", "return_", "make_before_break", "start", "prices"),
-    )
-)
-"""Fields of `SpotSettings` that only moves, gates and costs go by, of which no part runs yet."""
+_WITHOUT_EFFECT = frozenset(("strict", "prices"))
+"""Fields of `SpotSettings` that only gates and costs go by, of which no part runs yet."""
 _KINDS_WATCHED = ("Deployment", "StatefulSet")
 
 

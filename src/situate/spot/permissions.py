@@ -15,8 +15,17 @@ def permissions(namespace: str, lease_namespace: str) -> tuple[Permission, ...]:
     admission = "admissionregistration.k8s.io"
     return (
         Permission("", "pods", READ, "counting the pods of each workload"),
+        Permission("", "pods", ("patch",), "marking the pod that answers, releasing pods on notice, deletion costs"),
+        Permission("", "pods", ("delete",), "ending pods of nodes that end, and released pods"),
+        Permission("", "pods/eviction", ("create",), "moving pods"),
+        Permission("", "pods/status", ("patch",), "telling on pods why they wait"),
         Permission("", "nodes", READ, "knowing which nodes are on demand, and which end"),
         Permission("", "namespaces", READ, "reading the policies of namespaces"),
+        Permission("policy", "poddisruptionbudgets", READ, "moving no pod whose budget forbids it"),
+        Permission("", "services", READ, "knowing which pods may be released"),
+        Permission("networking.k8s.io", "networkpolicies", READ, "knowing which pods may be released"),
+        Permission("", "resourcequotas", READ, "knowing where a replacement may be made"),
+        Permission("coordination.k8s.io", "leases", ("get",), "knowing which pod leads its workload"),
         Permission("apps", "deployments", READ, "knowing what a workload asks for"),
         Permission("apps", "replicasets", READ, "knowing whose a pod is"),
         Permission("apps", "statefulsets", READ, "knowing what a workload asks for"),
@@ -32,7 +41,6 @@ def permissions(namespace: str, lease_namespace: str) -> tuple[Permission, ...]:
         ),
         Permission("", "secrets", (*READ, "patch"), certificates, namespace, CERTIFICATES),
         Permission("", "secrets", ("create",), certificates, namespace),
-        Permission("", "pods", ("patch",), "marking the pod that answers", namespace),
         Permission("coordination.k8s.io", "leases", (*READ, "patch"), "electing a leader", lease_namespace, NAME),
         Permission("coordination.k8s.io", "leases", ("create",), "electing a leader", lease_namespace),
     )

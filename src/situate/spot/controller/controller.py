@@ -23,21 +23,27 @@ from situate.kube.reflector import Reflector
 from situate.kube.store import Store
 from situate.objects.configuration import Secret
 from situate.objects.coordination import Lease
-from situate.objects.events import ObjectReference
 from situate.objects.meta import KubernetesObject
 from situate.objects.resources import LEASES, SECRETS, ResourceType
 from situate.objects.unstructured import Unstructured
+from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
 from situate.spot.admission import Admission, LiveRead, View
 from situate.spot.certificates import Generation
 from situate.spot.configuration import SpotSettings
+from situate.spot.controller.acting import Acting, Departures
+from situate.spot.controller.again import Again
+from situate.spot.controller.around import Around
 from situate.spot.controller.cache import Cache
 from situate.spot.controller.live import LiveReads
+from situate.spot.controller.moving import Moving
 from situate.spot.controller.refusals import Refusals
+from situate.spot.controller.rooms import Rooms
 from situate.spot.controller.standing import Standing
+from situate.spot.controller.telling import Record, Telling, about
 from situate.spot.controller.watched import Watched
-from situate.spot.ledger import Ledger
-from situate.spot.model import Owner
+from situate.spot.ledger import Ledger, Slot
+from situate.spot.model import Owner, PodFacts
 from situate.spot.names import CERTIFICATES, NAME, configuration_name
 from situate.spot.server.answering import Answering
 from situate.spot.server.issuing import host_names
@@ -48,9 +54,6 @@ from situate.spot.targets import Fault
 from situate.spot.waves import avoided
 
 T = TypeVar("T", bound=KubernetesObject)
-
-Record = Callable[[ObjectReference, str, str, str], None]
-"""Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
 
 _PROMOTION_RETRY_S: Final = 1.0
 _SWEEP_S: Final = 0.25
@@ -126,10 +129,22 @@ class SpotController:
             settings.rules(),
             wall=lambda: wall().timestamp(),
             faulty=self._policy_at_fault,
-            nodes_changed=self._forget_admission,
+            nodes_changed=self._nodes_changed,
         )
         self._admission: Admission | None = None  # until it is asked for: nodes change more often than pods come
         self.live_reads = LiveReads(client, table, settings.webhook.live_read)
+        self.around = Around(client, self.cache.cluster, rng, _now)
+        self.rooms = Rooms(self.watched, table)
+        self.moving = Moving(
+            self.cache.cluster,
+            self.cache.memories,
+            self.around,
+            self.rooms,
+            lambda: self.settings,
+            wall=lambda: wall().timestamp(),
+        )
+        self.watched.pods.store.on_change(lambda _, __: self.moving.wake())
+        self._actuator = Actuator(self._may_write)
         self._refusals = Refusals(self.live_reads.read, _now)
         self.watched.refusals.store.on_change(self._refusals.noted)
         self._secrets: Reflector[Secret] = _named(client, SECRETS, CERTIFICATES, place.namespace, rng)
@@ -195,7 +210,13 @@ class SpotController:
             self.elector.stop()
 
     def reflectors(self) -> Sequence[Reflector[Any]]:
-        return (*self.watched.reflectors(), self._secrets, self._configurations, self._leases)
+        return (
+            *self.watched.reflectors(),
+            *self.around.reflectors(),
+            self._secrets,
+            self._configurations,
+            self._leases,
+        )
 
     def not_ready(self) -> str | None:
         """For readiness. A standby that has seen everything is ready; a leader answers besides."""
@@ -212,7 +233,9 @@ class SpotController:
         table = settings.table
         self.live_reads.table, self.live_reads.within_s = table, settings.webhook.live_read
         self.cache.reconfigure(table, settings.rules())
+        self.rooms.table = table
         self._forget_admission()
+        self.moving.wake()
 
     async def _lead(self, leadership: Leadership) -> None:
         """One term. Nothing is answered before what counts has been listed anew (P22)."""
@@ -226,6 +249,7 @@ class SpotController:
                     group.create_task(self._mark_when_listening(), name="the pod that answers"),
                     group.create_task(self._refusals.run(self._change_ledger), name="refused pods"),
                     group.create_task(self._sweep(), name="ledger"),
+                    group.create_task(self._move(), name="moves"),
                 ]
                 self._serving = True
                 asking = await self._standing.wait_asked(self._nudge, self._stopping.is_set)
@@ -236,6 +260,7 @@ class SpotController:
                 for task in tasks:
                     task.cancel()
         finally:
+            await self._actuator.finish()
             self._serving = False
             self._leadership = None
             self._metrics.lease_held.set(0)
@@ -253,6 +278,27 @@ class SpotController:
         self._forget_admission()
         self._metrics.lease_held.set(1)
         self._log.info("pods are counted", pods=len(self.watched.pods.store))
+
+    async def _move(self) -> None:
+        """Pods are moved by what is decided, each of them looked at once more."""
+        telling = Telling(self.cache.cluster, self._record)
+        acting = Acting(
+            self._guarded,
+            self._actuator,
+            Again(self._client, self.cache.cluster, lambda: self.settings.table),
+            Departures(self._leaving, self._staying),
+            wall=lambda: self._wall().timestamp(),
+            done=telling.attempted,
+        )
+        await self.moving.run(acting, telling)
+
+    def _leaving(self, pod: PodFacts, owner: str) -> None:
+        slot, nodes = Slot(owner, pod.revision), self.cache.cluster.nodes
+        self._change_ledger(lambda ledger: ledger.release(slot, pod, nodes, _now()))
+
+    def _staying(self, pod: PodFacts, owner: str) -> None:
+        slot = Slot(owner, pod.revision)
+        self._change_ledger(lambda ledger: ledger.unreleased(slot, pod.key.name))
 
     async def _mark_when_listening(self) -> None:
         await self.listener.wait_listening()
@@ -327,14 +373,18 @@ class SpotController:
         return View(self.cache.cluster, self._admission, self.cache.memories, live)
 
     def _forget_admission(self) -> None:
+        """Nodes or settings are others now."""
         self._admission = None
+
+    def _nodes_changed(self) -> None:
+        self._forget_admission()
+        self.moving.wake()
 
     def _policy_at_fault(self, owner: Owner, faults: Sequence[Fault]) -> None:
         """P11: told on the workload, while the last value that could be read stays in force."""
         if not self._may_answer():
             return
-        about = ObjectReference("apps/v1", owner.kind, owner.namespace, owner.name, owner.uid)
-        self._record(about, WARNING, "InvalidPolicy", "; ".join(map(str, faults)))
+        self._record(about(owner), WARNING, "InvalidPolicy", "; ".join(map(str, faults)))
 
 
 def _named(

@@ -1,0 +1,109 @@
+"""Keeps the framework's picture of nodes and pods current, so that whether a pod fits is a matter of one look (3.7).
+
+The filters are kube-scheduler's by default. A pod that cannot be read counts with what it takes of its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import structlog
+
+from situate.framework.cache import Cache as FrameworkCache
+from situate.framework.catalog_keeper import CatalogKeeper
+from situate.framework.configuration import (
+    DisabledPlugin,
+    KubeSchedulerConfiguration,
+    Plugins,
+    PluginSet,
+    SchedulerProfile,
+)
+from situate.framework.pods import BadPod
+from situate.framework.profile import ALL_NODES, Profile
+from situate.framework.profiles import profiles_of
+from situate.objects.configuration import Namespace
+from situate.objects.nodes import Node
+from situate.objects.pods import Affinity, Pod
+from situate.objects.resources import NAMESPACES
+from situate.plugins.registry import registry
+from situate.spot.controller.watched import Watched
+from situate.spot.counting import Nodes
+from situate.spot.filtered_room import FilteredRoom
+from situate.spot.signal_table import on_demand_requirement, pool_tolerations
+from situate.spot.signals import Signal
+
+_OF_VOLUMES: Final = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+
+
+def filtering_profile() -> Profile:
+    """kube-scheduler's default filters, without those of volumes, which nobody here watches."""
+    shipped, _ = registry(())
+    without = tuple(DisabledPlugin(name) for name in _OF_VOLUMES if name in shipped.types)
+    profile = SchedulerProfile(plugins=Plugins(multi_point=PluginSet(disabled=without)))
+    (made,), mistakes = profiles_of(
+        KubeSchedulerConfiguration(percentage_of_nodes_to_score=ALL_NODES, profiles=(profile,)), shipped
+    )
+    assert not mistakes
+    return made
+
+
+class Rooms:
+    """`room` is as of the moment at which it is asked for."""
+
+    def __init__(self, watched: Watched, table: Sequence[Signal]) -> None:
+        self.table = table
+        self._cache = FrameworkCache()
+        self._catalogs = CatalogKeeper()
+        self._profile = filtering_profile()
+        self._pods: dict[str, Pod] = {}
+        self._log = structlog.get_logger()
+        watched.namespaces.store.on_change(self._namespace)
+        watched.nodes.store.on_change(self._node)
+        watched.pods.store.on_change(self._pod)
+
+    def room(self, nodes: Nodes) -> FilteredRoom:
+        """`nodes`: what they are, as the decision has it."""
+        if self._catalogs.stale:
+            self._cache.set_catalog(self._catalogs.catalog())
+        ours, tolerations = on_demand_requirement(self.table), pool_tolerations(self.table)
+        return FilteredRoom(self._cache, self._profile, nodes, self._pods.get, ours, tolerations)
+
+    def _namespace(self, old: Namespace | None, new: Namespace | None) -> None:
+        self._catalogs.change(NAMESPACES, old, new)
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            assert old is not None
+            self._cache.remove_node(old.metadata.name)
+            return
+        try:
+            self._cache.set_node(new)
+        except (ValueError, OverflowError) as problem:
+            self._cache.remove_node(new.metadata.name)
+            self._log.warning("a node is no room for anything", node=new.metadata.name, error=str(problem))
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
+            self._forget(old)
+        if new is None:
+            return
+        if new.status.phase in ("Succeeded", "Failed"):
+            self._forget(new)
+            return
+        self._pods[new.metadata.uid] = new
+        if new.spec.node_name:
+            self._place(new)
+
+    def _forget(self, pod: Pod) -> None:
+        self._pods.pop(pod.metadata.uid, None)
+        self._cache.remove_pod(pod.metadata.uid)
+
+    def _place(self, pod: Pod) -> None:
+        try:
+            info = self._cache.reader.read(pod)
+        except BadPod:
+            spec = msgspec.structs.replace(pod.spec, affinity=Affinity(), topology_spread_constraints=())
+            info = self._cache.reader.read(msgspec.structs.replace(pod, spec=spec))
+        self._cache.set_pod(info, pod.spec.node_name)

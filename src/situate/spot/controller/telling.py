@@ -1,0 +1,63 @@
+"""Tells people what was moved, and what was not and why: Events on workloads, a condition on pods that wait (B11, B18).
+
+A notice is told when it begins, not as often as it is decided; nothing is ever written on a workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from situate.kube.events import NORMAL, WARNING
+from situate.objects.events import ObjectReference
+from situate.spot.actions import Delete, Evict, Move, Release
+from situate.spot.controller.acting import Attempt, Outcome
+from situate.spot.decide import Decision, Notice
+from situate.spot.model import Owner
+from situate.spot.observed import Cluster
+from situate.spot.owners import KINDS
+
+Record = Callable[[ObjectReference, str, str, str], None]
+"""Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
+
+_DONE = {Evict: "Evicted", Delete: "Deleted", Release: "Released"}
+
+
+class Telling:
+    """Of one term: a new leader tells once more what still holds."""
+
+    def __init__(self, cluster: Cluster, record: Record) -> None:
+        self._cluster = cluster
+        self._record = record
+        self._told: dict[tuple[str, str], Notice] = {}
+
+    def decided(self, decision: Decision) -> None:
+        """Tells what was not so before."""
+        current = {(notice.owner, notice.reason): notice for notice in decision.notices}
+        for key, notice in current.items():
+            if key not in self._told:
+                self._about(notice.owner, WARNING, notice.reason, notice.message)
+        self._told = current
+
+    def attempted(self, attempt: Attempt) -> None:
+        """Tells of pods that were moved, and of moves that were refused."""
+        action = attempt.action
+        if not isinstance(action, Move):
+            return
+        done = _DONE[type(action)]
+        if attempt.outcome is Outcome.DONE:
+            self._about(action.owner, NORMAL, f"Pod{done}", f"{done.lower()} pod {action.pod.name}: {action.reason}")
+        elif attempt.outcome in (Outcome.REFUSED, Outcome.FAILED):
+            message = f"pod {action.pod.name} was not {done.lower()} ({action.reason}): {attempt.why}"
+            self._about(action.owner, WARNING, f"PodNot{done}", message)
+
+    def _about(self, uid: str, type_: str, reason: str, message: str) -> None:
+        owner = self._cluster.owners.get(uid)
+        if owner is not None:
+            self._record(about(owner), type_, reason, message)
+
+
+def about(owner: Owner) -> ObjectReference:
+    """The workload as Events name it."""
+    group = KINDS[owner.kind].group
+    version = "v1alpha1" if owner.kind in ("Rollout", "CloneSet") else "v1"
+    return ObjectReference(f"{group}/{version}", owner.kind, owner.namespace, owner.name, owner.uid)

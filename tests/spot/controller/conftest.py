@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.spot.controller.playground import playground, port
+
+__all__ = ("playground", "port")
