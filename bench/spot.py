@@ -99,8 +99,6 @@ class Ours:
         command = (sys.executable, "-m", "situate", "run", "-f", str(settings), "--kubeconfig", str(access))
         environment = compiled(folder / "compiled")
         self.process = Process("situate", command, folder / "situate.log", environment=environment)
-        self._health.release()
-        self.webhook.release()
 
     @contextmanager
     def running(self) -> Iterator[float]:

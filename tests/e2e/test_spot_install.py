@@ -1,33 +1,20 @@
-"""Spot as it is installed: what `situate manifests spot` prints, applied with kubectl to a real API server.
-
-The containers' command runs as processes of this machine, under the printed ServiceAccount, in the place of the pods
-that kwok only pretends to run; nothing but the webhook's URL is replaced. Scheduler and controller-manager are stock.
-"""
+"""What the installation of spot promises, on a real API server (`tests.e2e.spot_installed`)."""
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from situate.spot.model import CLASS, DECISION, ON_DEMAND
-from situate.spot.names import CERTIFICATES, LEADS, NAME, WEBHOOK_PATH, configuration_name
-from tests.controlplane.kubeconfig import write_kubeconfig
-from tests.controlplane.ports import ReservedPort
-from tests.controlplane.process import Process
+from situate.spot.model import CLASS, DECISION
+from situate.spot.names import CERTIFICATES, NAME, configuration_name
+from tests.e2e.spot_installed import WEBHOOKS, Installed, classes, deployment, managers
 from tests.e2e.vpod_cluster import Cluster
 from tests.waiting import eventually
 
-NUMBERS = itertools.count()
-ELECTION = {"leaseDuration": "6s", "renewDeadline": "4500ms", "retryPeriod": "500ms"}
-WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 ALLOWED_KINDS = {
     "Namespace",
     "Deployment",
@@ -43,120 +30,6 @@ ALLOWED_KINDS = {
 }
 
 
-class Installed:
-    """The objects in the cluster, and the processes that stand for its pods."""
-
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
-        number = next(NUMBERS)
-        self.space, self.shop = f"spot-{number}", f"shop-{number}"
-        self.cluster = cluster
-        self.folder = folder
-        self.port = ReservedPort()
-        self.file = folder / "situate.yaml"
-        document = {
-            "apiVersion": "situate.dev/v1alpha1",
-            "kind": "Situate",
-            "health": {"address": None},
-            "leaderElection": ELECTION,
-            "spot": {"webhook": {"address": f"127.0.0.1:{self.port.number}"}},
-        }
-        self.file.write_text(yaml.safe_dump(document))
-        printed = cluster.situate("manifests", "spot", "-f", str(self.file), "-n", self.space)
-        assert printed.returncode == 0, printed.stderr
-        self.objects = list(yaml.safe_load_all(printed.stdout))
-        self.processes: list[Process] = []
-        self.port.release()
-
-    def apply(self) -> None:
-        objects = json.loads(json.dumps(self.objects))
-        for each in objects:
-            if each["kind"] == "MutatingWebhookConfiguration":
-                each["webhooks"][0]["clientConfig"] = {"url": f"https://127.0.0.1:{self.port.number}{WEBHOOK_PATH}"}
-        self.cluster.kubectl("apply", "--server-side", "-f", "-", given=objects)
-
-    def of_kind(self, kind: str) -> Any:
-        (found,) = [each for each in self.objects if each["kind"] == kind]
-        return found
-
-    def pods(self) -> list[str]:
-        """Those of the Deployment, once there are as many as it wants."""
-        path = f"/api/v1/namespaces/{self.space}/pods"
-        wanted = self.of_kind("Deployment")["spec"]["replicas"]
-        found = eventually(
-            "the pods of the Deployment are there",
-            partial(self.cluster.get, path),
-            lambda found: len(found["items"]) == wanted,
-        )
-        return sorted(each["metadata"]["name"] for each in found["items"])
-
-    def start(self, pod: str) -> Process:
-        """The container of this pod."""
-        (container,) = self.of_kind("Deployment")["spec"]["template"]["spec"]["containers"]
-        token = self.cluster.plane.service_account_token(self.space, self.of_kind("ServiceAccount")["metadata"]["name"])
-        plane = self.cluster.plane
-        kubeconfig = self.folder / f"{pod}.kubeconfig"
-        write_kubeconfig(
-            kubeconfig, url=plane.url, authority=plane.authority, user=pod, token=token, namespace=self.space
-        )
-        fields = {"metadata.namespace": self.space, "metadata.name": pod}
-        environment = {each["name"]: fields[each["valueFrom"]["fieldRef"]["fieldPath"]] for each in container["env"]}
-        arguments = [*container["args"], "--kubeconfig", str(kubeconfig), "--set", f"leaderElection.identity={pod}_x"]
-        process = self.cluster.process(pod, self.folder / f"{pod}.log", *arguments, environment=environment)
-        self.processes.append(process)
-        process.start()
-        return process
-
-    def log(self, process: Process) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in process.log.read_text().splitlines() if line.startswith("{")]
-
-    def said(self, process: Process, message: str) -> bool:
-        return any(line.get("message") == message for line in self.log(process))
-
-    def wait_answering(self, process: Process, pod: str) -> None:
-        """It listens, API servers trust it, and questions are led to it."""
-        eventually(f"{pod} listens", lambda: self.said(process, "the webhook listens"))
-        eventually("API servers are told whom to trust", self.bundle)
-        eventually(f"{pod} is the one that answers", self.leading_pods, lambda names: names == [pod])
-
-    def make_shop(self) -> None:
-        """The namespace of users."""
-        self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.shop}})
-
-    def deploy(self, content: Mapping[str, Any]) -> None:
-        """Into the namespace of users."""
-        self.make_shop()
-        metadata = {**content["metadata"], "namespace": self.shop}
-        self.cluster.apply({**content, "metadata": metadata})
-
-    def pods_of(self, name: str) -> list[Any]:
-        found = self.cluster.get(f"/api/v1/namespaces/{self.shop}/pods?labelSelector=app%3D{name}")
-        items: list[Any] = found["items"]
-        return items
-
-    def wait_pods(self, name: str, replicas: int) -> list[Any]:
-        """All of them, and bound."""
-        return eventually(
-            f"{name} has {replicas} pods on nodes",
-            partial(self.pods_of, name),
-            lambda pods: len(pods) == replicas and all(each["spec"].get("nodeName") for each in pods),
-        )
-
-    def bundle(self) -> str:
-        found = self.cluster.get(f"{WEBHOOKS}/{configuration_name(self.space)}")
-        return str(found["webhooks"][0]["clientConfig"].get("caBundle", ""))
-
-    def leading_pods(self) -> list[str]:
-        found = self.cluster.get(f"/api/v1/namespaces/{self.space}/pods?labelSelector={LEADS}%3Dtrue")
-        return [each["metadata"]["name"] for each in found["items"]]
-
-    def check(self) -> None:
-        """Nothing was refused for want of a right, and nothing broke."""
-        for process in self.processes:
-            assert "Traceback" not in process.log.read_text(), process.log.read_text()
-        refused = [each for each in self.cluster.requests(self.space) if each.code == 403]
-        assert not refused
-
-
 @pytest.fixture
 def installed(spot_cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
     made = Installed(spot_cluster, tmp_path)
@@ -164,40 +37,7 @@ def installed(spot_cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
     try:
         yield made
     finally:
-        for process in made.processes:
-            process.stop(timeout_s=30)
-        spot_cluster.kubectl("delete", "namespace", made.shop, made.space, "--ignore-not-found", "--wait=false")
-        names = [f"{each['kind']}/{each['metadata']['name']}" for each in made.objects if each["kind"] != "Namespace"]
-        cluster_wide = [name for name in names if name.startswith(("Cluster", "Mutating"))]
-        spot_cluster.kubectl("delete", "--ignore-not-found", *cluster_wide)
-
-
-def deployment(name: str, replicas: int, on_demand: str) -> dict[str, Any]:
-    labels = {"app": name}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "annotations": {ON_DEMAND: on_demand}},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "terminationGracePeriodSeconds": 1,
-                    "containers": [{"name": "c", "image": "example.com/c:1"}],
-                },
-            },
-        },
-    }
-
-
-def classes(pods: list[Any]) -> Counter[str]:
-    return Counter(each["metadata"]["labels"].get(CLASS, "") for each in pods)
-
-
-def managers(obj: Mapping[str, Any]) -> set[str]:
-    return {each["manager"] for each in obj["metadata"].get("managedFields", ())}
+        made.remove()
 
 
 @pytest.mark.rule("spot:B35", "spot:B1", "spot:P1", "spot:P6", "spot:S20", "spot:S23", "spot:I6", "spot:B36")

@@ -1,0 +1,184 @@
+"""Spot installed on a real cluster: what `situate manifests spot` prints, and processes in the place of its pods.
+
+The containers' command runs as processes of this machine, under the printed ServiceAccount; nothing but the webhook's
+URL is replaced. Scheduler and controller-manager are stock.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+
+from situate.spot.model import CLASS, ON_DEMAND
+from situate.spot.names import LEADS, WEBHOOK_PATH, configuration_name
+from tests.controlplane.kubeconfig import write_kubeconfig
+from tests.controlplane.ports import ReservedPort
+from tests.controlplane.process import Process
+from tests.e2e.vpod_cluster import Cluster
+from tests.waiting import eventually
+
+NUMBERS = itertools.count()
+ELECTION = {"leaseDuration": "6s", "renewDeadline": "4500ms", "retryPeriod": "500ms"}
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+
+
+class Installed:
+    """The objects in the cluster, and the processes that stand for its pods."""
+
+    def __init__(self, cluster: Cluster, folder: Path, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """`settings`: keys of the section `spot` besides where the webhook listens."""
+        number = next(NUMBERS)
+        self.space, self.shop = f"spot-{number}", f"shop-{number}"
+        self.cluster = cluster
+        self.folder = folder
+        self.port = ReservedPort()
+        self.file = folder / "situate.yaml"
+        address = f"127.0.0.1:{self.port.number}"
+        document = {
+            "apiVersion": "situate.dev/v1alpha1",
+            "kind": "Situate",
+            "health": {"address": None},
+            "leaderElection": ELECTION,
+            "spot": {**settings, "webhook": {**settings.get("webhook", {}), "address": address}},
+        }
+        self.file.write_text(yaml.safe_dump(document))
+        printed = cluster.situate("manifests", "spot", "-f", str(self.file), "-n", self.space)
+        assert printed.returncode == 0, printed.stderr
+        self.objects = list(yaml.safe_load_all(printed.stdout))
+        self.processes: list[Process] = []
+
+    def apply(self) -> None:
+        objects = json.loads(json.dumps(self.objects))
+        for each in objects:
+            if each["kind"] == "MutatingWebhookConfiguration":
+                each["webhooks"][0]["clientConfig"] = {"url": f"https://127.0.0.1:{self.port.number}{WEBHOOK_PATH}"}
+        self.cluster.kubectl("apply", "--server-side", "-f", "-", given=objects)
+
+    def of_kind(self, kind: str) -> Any:
+        (found,) = [each for each in self.objects if each["kind"] == kind]
+        return found
+
+    def pods(self) -> list[str]:
+        """Those of the Deployment, once there are as many as it wants."""
+        path = f"/api/v1/namespaces/{self.space}/pods"
+        wanted = self.of_kind("Deployment")["spec"]["replicas"]
+        found = eventually(
+            "the pods of the Deployment are there",
+            partial(self.cluster.get, path),
+            lambda found: len(found["items"]) == wanted,
+        )
+        return sorted(each["metadata"]["name"] for each in found["items"])
+
+    def start(self, pod: str) -> Process:
+        """The container of this pod."""
+        (container,) = self.of_kind("Deployment")["spec"]["template"]["spec"]["containers"]
+        token = self.cluster.plane.service_account_token(self.space, self.of_kind("ServiceAccount")["metadata"]["name"])
+        plane = self.cluster.plane
+        kubeconfig = self.folder / f"{pod}.kubeconfig"
+        write_kubeconfig(
+            kubeconfig, url=plane.url, authority=plane.authority, user=pod, token=token, namespace=self.space
+        )
+        fields = {"metadata.namespace": self.space, "metadata.name": pod}
+        environment = {each["name"]: fields[each["valueFrom"]["fieldRef"]["fieldPath"]] for each in container["env"]}
+        arguments = [*container["args"], "--kubeconfig", str(kubeconfig), "--set", f"leaderElection.identity={pod}_x"]
+        process = self.cluster.process(pod, self.folder / f"{pod}.log", *arguments, environment=environment)
+        self.processes.append(process)
+        process.start()
+        return process
+
+    def log(self, process: Process) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in process.log.read_text().splitlines() if line.startswith("{")]
+
+    def said(self, process: Process, message: str) -> bool:
+        return any(line.get("message") == message for line in self.log(process))
+
+    def wait_answering(self, process: Process, pod: str) -> None:
+        """It listens, API servers trust it, and questions are led to it."""
+        eventually(f"{pod} listens", lambda: self.said(process, "the webhook listens"))
+        eventually("API servers are told whom to trust", self.bundle)
+        eventually(f"{pod} is the one that answers", self.leading_pods, lambda names: names == [pod])
+
+    def make_shop(self) -> None:
+        """The namespace of users."""
+        self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.shop}})
+
+    def deploy(self, content: Mapping[str, Any]) -> None:
+        """Into the namespace of users."""
+        self.make_shop()
+        metadata = {**content["metadata"], "namespace": self.shop}
+        self.cluster.apply({**content, "metadata": metadata})
+
+    def pods_of(self, name: str) -> list[Any]:
+        found = self.cluster.get(f"/api/v1/namespaces/{self.shop}/pods?labelSelector=app%3D{name}")
+        items: list[Any] = found["items"]
+        return items
+
+    def wait_pods(self, name: str, replicas: int) -> list[Any]:
+        """All of them, and bound."""
+        return eventually(
+            f"{name} has {replicas} pods on nodes",
+            partial(self.pods_of, name),
+            lambda pods: len(pods) == replicas and all(each["spec"].get("nodeName") for each in pods),
+        )
+
+    def bundle(self) -> str:
+        found = self.cluster.get(f"{WEBHOOKS}/{configuration_name(self.space)}")
+        return str(found["webhooks"][0]["clientConfig"].get("caBundle", ""))
+
+    def leading_pods(self) -> list[str]:
+        found = self.cluster.get(f"/api/v1/namespaces/{self.space}/pods?labelSelector={LEADS}%3Dtrue")
+        return [each["metadata"]["name"] for each in found["items"]]
+
+    def remove(self) -> None:
+        """Ends the processes and takes everything away that belongs to the cluster; namespaces go later."""
+        for process in self.processes:
+            process.stop(timeout_s=30)
+        self.port.release()
+        kubectl = self.cluster.kubectl
+        kubectl("delete", "namespace", self.shop, self.space, "--ignore-not-found", "--wait=false")
+        names = [f"{each['kind']}/{each['metadata']['name']}" for each in self.objects if each["kind"] != "Namespace"]
+        cluster_wide = [name for name in names if name.startswith(("Cluster", "Mutating"))]
+        kubectl("delete", "--ignore-not-found", *cluster_wide)
+
+    def check(self) -> None:
+        """Nothing was refused for want of a right, and nothing broke."""
+        for process in self.processes:
+            assert "Traceback" not in process.log.read_text(), process.log.read_text()
+        refused = [each for each in self.cluster.requests(self.space) if each.code == 403]
+        assert not refused
+
+
+def deployment(name: str, replicas: int, on_demand: str) -> dict[str, Any]:
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "annotations": {ON_DEMAND: on_demand}},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{"name": "c", "image": "example.com/c:1"}],
+                },
+            },
+        },
+    }
+
+
+def classes(pods: list[Any]) -> Counter[str]:
+    return Counter(each["metadata"]["labels"].get(CLASS, "") for each in pods)
+
+
+def managers(obj: Mapping[str, Any]) -> set[str]:
+    return {each["manager"] for each in obj["metadata"].get("managedFields", ())}
