@@ -1,4 +1,4 @@
-"""Prices, savings and risks (B24, B29, B30, B32, B47)."""
+"""Prices, savings and risks (B29, B30, B32, B47)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from situate.spot import money
 from situate.spot.costs import cost_report
 from situate.spot.evictions import Workload
-from situate.spot.losses import Loss, Pace, balloons, headroom, loss
+from situate.spot.losses import Loss, Pace, loss
 from situate.spot.prices import NO_PRICES, parse_prices
-from tests.spot.builders import NODES, OD, SPOT, owner, pod, pods, workload
+from tests.spot.builders import NODES, owner, pods, workload
 
 TEXT = """
 date: 2026-11-01
@@ -78,6 +78,7 @@ def test_the_report_of_costs() -> None:
     assert line.discount == pytest.approx(0.6)
     assert [line.share, line.share_at_target, report.saving, report.achievable] == pytest.approx([0.7, 0.55, 0.3, 0.45])
     assert report.nodes_per_hour == pytest.approx(0.10 + 0.03 + 0.06)
+    assert report.nodes_on_demand_per_hour == pytest.approx(0.10 + 0.10 + 0.12)
     assert report.unpriced == ("x9",)
     assert line.outage_s_per_month == 0
     assert line.one_more == pytest.approx(0.1 * 0.7 * 0.25 * 730)
@@ -121,18 +122,3 @@ def test_risk() -> None:
 )
 def test_if_all_spot_ended_now(spec: str, room: bool, want: Loss) -> None:
     assert loss(workload(2, spec), NODES, Pace(), room=room) == want
-
-
-@pytest.mark.rule("spot:B24")
-def test_room_for_the_largest_wave() -> None:
-    given = [
-        pod("a", "od", OD),
-        pod("b", "spot", SPOT),
-        pod("c", "spot", SPOT),
-        pod("d", "risky", SPOT),
-        pod("e", "", SPOT),
-    ]
-    found = headroom([Workload(owner(5), 1, given)], NODES, free=1)
-    assert (found.displaced, found.missing, balloons(found), balloons(found, 2)) == (3, 2, 2, 1)
-    assert headroom([Workload(owner(5), 1, given)], NODES, free=1, largest_wave=1).displaced == 2
-    assert headroom([], NODES, free=3).missing == 0

@@ -13,7 +13,7 @@ from situate.spot.evictions import Workload
 from situate.spot.losses import Pace, loss
 from situate.spot.model import Capacity, NodeFacts, Owner
 from situate.spot.money import cost_share, premium_per_month
-from situate.spot.prices import Prices
+from situate.spot.prices import Price, Prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ class CostReport:
     """The same if each had exactly its target on demand."""
     nodes_per_hour: float | None
     """All nodes with a known price, after packing; None without any."""
+    nodes_on_demand_per_hour: float | None
+    """The same nodes, were all of them on demand."""
     unpriced: tuple[str, ...]
     """Instance types in use without a price."""
     date: str
@@ -73,13 +75,14 @@ def cost_report(
         saved += replicas * (1 - share)
         achievable += replicas * (1 - ideal)
     used = {node.name: node for node in nodes.values() if not node.ending}
-    hourly = [price for node in used.values() if (price := _node_price(node, prices)) is not None]
+    known = [(node, price) for node in used.values() if (price := prices.price(node.instance_type, node.zone))]
     unpriced = {node.instance_type for node in used.values() if prices.price(node.instance_type, node.zone) is None}
     return CostReport(
         tuple(found),
         saved / pods if pods else 0.0,
         achievable / pods if pods else 0.0,
-        sum(hourly) if hourly else None,
+        sum(_hourly(node, price) for node, price in known) if known else None,
+        sum(price.on_demand for _, price in known) if known else None,
         tuple(sorted(unpriced - {""})),
         prices.date,
         prices.currency,
@@ -107,8 +110,5 @@ def _one_more(workload: Workload, nodes: Nodes, prices: Prices) -> float | None:
     return None
 
 
-def _node_price(node: NodeFacts, prices: Prices) -> float | None:
-    price = prices.price(node.instance_type, node.zone)
-    if price is None:
-        return None
+def _hourly(node: NodeFacts, price: Price) -> float:
     return price.spot if node.capacity is Capacity.SPOT and price.spot is not None else price.on_demand

@@ -1,10 +1,7 @@
-"""What the end of all spot nodes would cost now, and the room that it would need (B24, B32)."""
+"""What the end of all spot nodes would cost a workload now (B32); the room that it would need is in `headroom`."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from situate.spot.counting import Nodes, effective
@@ -38,16 +35,6 @@ class Loss:
     """Whether on-demand nodes have room for all that would go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Headroom:
-    """On-demand room for the largest wave that is reckoned with."""
-
-    displaced: int
-    """Pods that would need a place."""
-    free: int
-    missing: int
-
-
 def loss(workload: Workload, nodes: Nodes, pace: Pace = Pace(), *, room: bool = True) -> Loss:  # frozen
     """Of one workload."""
     replicas = workload.owner.replicas
@@ -56,24 +43,3 @@ def loss(workload: Workload, nodes: Nodes, pace: Pace = Pace(), *, room: bool = 
     outage = 0.0 if stay or not replicas else back
     quorum = 0.0 if 2 * stay > replicas or not replicas else back
     return Loss(replicas, stay, outage, quorum, room)
-
-
-def headroom(workloads: Iterable[Workload], nodes: Nodes, free: int, largest_wave: int | None = None) -> Headroom:
-    """`free`: pods that on-demand nodes would still take; `largest_wave`: most nodes that ever ended together.
-
-    Without a record of waves all spot nodes are reckoned with; else the fullest of so many.
-    """
-    on_node = Counter(
-        pod.node
-        for workload in workloads
-        for pod in workload.live
-        if pod.node and effective(pod, nodes) is not Capacity.ON_DEMAND
-    )
-    fullest = sorted(on_node.values(), reverse=True)
-    displaced = sum(fullest if largest_wave is None else fullest[:largest_wave])
-    return Headroom(displaced, free, max(0, displaced - free))
-
-
-def balloons(found: Headroom, pods_each: int = 1) -> int:
-    """Placeholder pods that would hold the missing room, each as large as so many pods."""
-    return math.ceil(found.missing / max(1, pods_each))

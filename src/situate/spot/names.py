@@ -17,6 +17,8 @@ LEADS: Final = PREFIX + "leads"
 """Label of the pod that answers; the Service selects it."""
 WANTS: Final = PREFIX + "wants"
 """Annotation of the Lease: which pod of a newer revision asks for it, as JSON."""
+INTERRUPTIONS: Final = PREFIX + "interruptions"
+"""Annotation of the Lease: which spot nodes ended when, as `interruptions.to_text` writes it."""
 
 
 def configuration_name(namespace: str) -> str:
