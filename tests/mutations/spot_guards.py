@@ -10,6 +10,7 @@ _PATCH, _ADMISSION, _CLASSIFY = (
     "tests/spot/test_classify.py",
 )
 _LEDGER, _SIGNALS, _OWNERS = "tests/spot/test_ledger.py", "tests/spot/test_signals.py", "tests/spot/test_owners.py"
+_SETTLED, _RECHECKS = "tests/spot/test_settled.py", "tests/spot/test_rechecks.py"
 _EVICTIONS, _DECIDE, _WAVES = "tests/spot/test_evictions.py", "tests/spot/test_decide.py", "tests/spot/test_waves.py"
 
 SPOT_GUARDS = (
@@ -154,16 +155,16 @@ SPOT_GUARDS = (
     Mutation(
         "spot-in-flight",
         "a move that the watch does not show yet is not made twice (I4)",
-        "spot/decide.py",
-        "        if self.memories[uid].moved:\n            return Blocked.IN_FLIGHT",
-        "        if False:\n            return Blocked.IN_FLIGHT",
+        "spot/policy_moves.py",
+        "        if standing.moving or memory.moved:",
+        "        if standing.moving:",
         (_DECIDE,),
     ),
     Mutation(
         "spot-budget",
         "no more than the budgets of the cluster allow (B13)",
-        "spot/decide.py",
-        "        return Blocked.BUDGET if self._allowance() < 1 else None",
+        "spot/policy_moves.py",
+        "        return Blocked.BUDGET if standing.allowance < 1 else None",
         "        return None",
         (_DECIDE,),
     ),
@@ -182,5 +183,53 @@ SPOT_GUARDS = (
         "            continue  # the leader goes last",
         "            pass",
         (_WAVES,),
+    ),
+    Mutation(
+        "spot-settled-nodes",
+        "a workload is looked at again when a node of its pods is another (I12)",
+        "spot/settled.py",
+        "        and known.nodes.isdisjoint(changed)",
+        "",
+        (_SETTLED,),
+    ),
+    Mutation(
+        "spot-settled-timeless",
+        "a workload that only time may change is looked at again (B17, B20)",
+        "spot/settled.py",
+        '    if "" in names or any(',
+        "    if any(",
+        (_SETTLED,),
+    ),
+    Mutation(
+        "spot-recheck-gate",
+        "a policy move leaves only while the workload, read anew, is whole (I4, 3.7)",
+        "spot/rechecks.py",
+        "    if why is not None and not (makes_room and why is Blocked.PENDING):",
+        "    if False:",
+        (_RECHECKS,),
+    ),
+    Mutation(
+        "spot-recheck-need",
+        "a policy move leaves only while the workload, read anew, still lacks it (P28)",
+        "spot/rechecks.py",
+        "    if action.reason in _COUNTED and all(",
+        "    if False and all(",
+        (_RECHECKS,),
+    ),
+    Mutation(
+        "spot-recheck-uid",
+        "nothing is done to another pod of the name (F6)",
+        "spot/rechecks.py",
+        "    if pod.uid != action.uid:",
+        "    if False:",
+        (_RECHECKS,),
+    ),
+    Mutation(
+        "spot-recheck-waiting",
+        "a pod that has found a node is not deleted as one that waits (B17, B18)",
+        "spot/rechecks.py",
+        '        return f"it has found the node {pod.node}" if pod.node else ""',
+        '        return ""',
+        (_RECHECKS,),
     ),
 )

@@ -193,9 +193,8 @@ def orphans(pods: Mapping[str, Sequence[PodFacts]], owners: Collection[str]) -> 
     """Released pods whose workload is gone."""
     return [
         Delete(pod.key, pod.uid, owner, Reason.ORPHANED)
-        for owner, listed in sorted(pods.items())
-        if owner not in owners
-        for pod in listed
+        for owner in sorted(uid for uid in pods if uid not in owners)
+        for pod in pods[owner]
         if pod.released and pod.active
     ]
 

@@ -1,0 +1,54 @@
+"""What is remembered of a move: whether it went well, was refused, or left a pod without a node (B11, B26)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from situate.spot.evictions import Workload
+from situate.spot.limits import Limits
+from situate.spot.observed import Memory
+from situate.spot.shortage import remembered
+
+REFUSED_S: Final = 15.0
+"""A pod that is still as it was so long after we moved it was not moved: the API has refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The memory of now."""
+
+    memory: Memory
+    stopped: str = ""
+    """Why the workload is left alone from now on; empty if it is not."""
+
+
+def followed(workload: Workload, memory: Memory, limits: Limits, now: float) -> Followed:
+    """What has become of the workload's last move, and of what a shortage had it remember."""
+    memory = remembered(workload, memory)
+    if not memory.moved:
+        return Followed(memory)
+    live = workload.live
+    if any(pod.uid == memory.moved for pod in live):
+        refused = now - memory.moved_at >= REFUSED_S
+        return Followed(replace(memory, moved="") if refused else memory)
+    whole = len(live) == workload.owner.replicas and all(pod.ready for pod in live)
+    if whole and not any(pod.terminating or (pod.released and pod.active) for pod in workload.pods):
+        wait = 0.0 if memory.returned_at == memory.moved_at else memory.return_wait_s
+        return Followed(replace(memory, moved="", failures=0, return_wait_s=wait))
+    pending = [pod for pod in live if not pod.node and pod.created >= memory.moved_at]
+    if not any(now - pod.created >= limits.pend_s for pod in pending):
+        return Followed(memory)
+    return _failed(memory, limits, now)
+
+
+def _failed(memory: Memory, limits: Limits, now: float) -> Followed:
+    """A replacement waits for a node for too long."""
+    wait = memory.return_wait_s
+    if memory.returned_at == memory.moved_at:
+        wait = min(limits.longest_wait_s, 2 * max(wait, limits.return_every_s))
+    memory = replace(memory, moved="", failures=memory.failures + 1, return_wait_s=wait)
+    if memory.failures < limits.failures:
+        return Followed(memory)
+    message = f"{memory.failures} moves in a row left a pod without a node; none follow for {limits.stop_s:g} s"
+    return Followed(replace(memory, failures=0, stopped_until=now + limits.stop_s), message)
