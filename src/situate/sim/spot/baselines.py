@@ -1,0 +1,126 @@
+"""The table of the reference's section 7, played: one wave over a Deployment of ten, by policy, notice and room.
+
+Each line carries what the reference says of it, so that a test and a command can hold the two side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Final
+
+from situate.sim.spot.account import Played
+from situate.sim.spot.delays import BASELINE, Chances, Delays
+from situate.sim.spot.policies import Policy, Reaction
+from situate.sim.spot.scenarios import App, Scenario, Wave
+from situate.sim.spot.simulation import Simulation
+from situate.spot.money import DEFAULT_DISCOUNT, cost_share
+
+RUNS: Final = 4000
+"""As many as the reference's."""
+_LASTING_S: Final = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one wave; the mean over the runs."""
+
+    cost: float
+    """Before the wave, of what all replicas would cost on demand."""
+    outage_s: float
+    half_s: float
+    """At or under half."""
+    pod_s_short: float
+    least_ready: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One wave: everything that decides what it does to a workload."""
+
+    on_demand: int = 0
+    """M."""
+    replicas: int = 10
+    stateful: bool = False
+    notice_s: float | None = None
+    """None: no notice."""
+    silent: bool = False
+    reaction: Reaction = Reaction.DRAIN
+    room: bool = True
+    """Whether on-demand nodes have room for all; otherwise each pod waits for a node of its own."""
+    grace_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A line of the table."""
+
+    name: str
+    case: Case
+    reference: Figures
+
+
+def _line(name: str, case: Case, *figures: float) -> Baseline:
+    return Baseline(name, case, Figures(*figures))
+
+
+_BREAK: Final = Reaction.RELEASE
+_NONE: Final = Case(room=False)
+BASELINES: Final[Sequence[Baseline]] = (
+    _line("M=0, no notice, Node deleted, room", Case(), 0.30, 66, 82, 840, 0),
+    _line("M=0, no notice, silent, room", Case(silent=True), 0.30, 356, 372, 3742, 0),
+    _line("M=0, evicted at 120 s notice, room", Case(notice_s=120), 0.30, 11, 27, 292, 0),
+    _line("M=0, evicted at 120 s notice, none", Case(notice_s=120, room=False), 0.30, 74, 105, 1042, 0),
+    _line("M=0, make-before-break 120 s, room", Case(notice_s=120, reaction=_BREAK), 0.30, 0, 0, 0, 10.0),
+    _line("M=0, make-before-break 120 s, none", replace(_NONE, notice_s=120, reaction=_BREAK), 0.30, 0, 0.3, 41, 7.6),
+    _line("M=0, make-before-break 30 s, room", Case(notice_s=30, reaction=_BREAK), 0.30, 0, 2, 68, 5.8),
+    _line("M=0, make-before-break 30 s, none", replace(_NONE, notice_s=30, reaction=_BREAK), 0.30, 46, 77, 762, 0),
+    _line("M=2, no notice, Node deleted, room", Case(2), 0.44, 0, 79, 672, 2),
+    _line("M=2, make-before-break 120 s, room", Case(2, notice_s=120, reaction=_BREAK), 0.44, 0, 0, 0, 10.0),
+    _line("M=6, no notice, Node deleted, room", Case(6), 0.72, 0, 0, 337, 6),
+)
+
+
+def expected(
+    case: Case,
+    chances: Chances,
+    *,
+    delays: Delays = BASELINE,
+    runs: int = 400,
+    seed: int = 1,
+    tell: Callable[[int], None] = lambda _done: None,
+) -> tuple[Figures, Sequence[Played]]:
+    """What a wave does on average, and each run; with measured delays it foretells a real cluster.
+
+    `tell` hears how many runs are done.
+    """
+    app = App("web", "StatefulSet" if case.stateful else "Deployment", case.replicas, str(case.on_demand))
+    wave = Wave(0.0, notice_s=case.notice_s, silent=case.silent)
+    scenario = Scenario(
+        "wave", _LASTING_S, (wave,), (app,), room=case.room, grace_s=case.grace_s, delays=delays, until_whole=True
+    )
+    simulation = Simulation(scenario, Policy("wave", app.floor, reaction=case.reaction))
+    played = []
+    for number in range(runs):
+        played.append(simulation.play(chances(f"{seed}/{number}")))
+        tell(number + 1)
+    found = [run.outcomes["web"] for run in played]
+    figures = Figures(
+        cost_share(case.replicas, simulation.on_demand, DEFAULT_DISCOUNT),
+        fmean(each.outage_s for each in found),
+        fmean(each.half_s for each in found),
+        fmean(each.pod_s_short for each in found),
+        fmean(each.least_ready for each in found),
+    )
+    return figures, played
+
+
+def waves(chances: Chances, *, runs: int = 400, seed: int = 1, delays: Delays = BASELINE) -> Mapping[str, Figures]:
+    """Every line of the table by its name: what `make bench-spot` prints as `wave`."""
+    return {each.name: expected(each.case, chances, delays=delays, runs=runs, seed=seed)[0] for each in BASELINES}
+
+
+def allowed(reference: float, least: float) -> float:
+    """How far a figure may be off: a tenth, or `least` (5 s, or half a replica), whichever is more."""
+    return max(abs(reference) / 10, least)

@@ -1,0 +1,155 @@
+"""The webhook and the controller in a simulated cluster: the shipped `admit` and `decide`, and what follows from them.
+
+The controller looks a moment after each change and again when a decision asks for it. While no wave is on it polls a
+little less often than the shipped one, which nothing but the time of a run depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from situate.sim.spot.account import Cause
+from situate.sim.spot.policies import Policy, Reaction
+from situate.sim.spot.shapes import NAMESPACE
+from situate.sim.spot.world import Birth, World
+from situate.sim.timeline import Due
+from situate.spot.actions import (
+    BY_POLICY,
+    Action,
+    Delete,
+    Evict,
+    Reason,
+    Release,
+    SetCost,
+    ShortenTolerations,
+)
+from situate.spot.admission import LiveRead, NeedsRead, PodRequest, View, admit
+from situate.spot.configuration import ReturnSettings, SpotSettings
+from situate.spot.decide import Situation, State, decide
+from situate.spot.ledger import Ledger
+from situate.spot.limits import Limits
+from situate.spot.model import Capacity, PodFacts
+from situate.spot.patch import Operation
+from situate.spot.targets import Rules
+from situate.spot.waves import avoided
+
+_QUIET_POLL_S: Final = 30.0
+_FOR_WAVES: Final = frozenset((Reason.EVACUATE, Reason.DEAD_NODE, Reason.REPLACED, Reason.ORPHANED))
+
+
+def settings_of(policy: Policy, *, autoscaling: bool, start_s: float) -> SpotSettings:
+    """The configuration under which a policy runs."""
+    return SpotSettings(
+        eviction_toleration=20.0 if policy.reacts else None,
+        make_before_break=policy.reaction is Reaction.RELEASE,
+        return_=ReturnSettings(enabled=policy.returns),
+        autoscaling=autoscaling,
+        start=start_s,
+    )
+
+
+@dataclass(slots=True)
+class Room:
+    """By the simulated cluster's scheduler."""
+
+    world: World
+
+    def fits(
+        self,
+        pod: PodFacts,
+        capacity: Capacity,
+        *,
+        without: PodFacts | None = None,
+        pools: Collection[str] | None = None,
+    ) -> bool:
+        return self.world.fits(pod, capacity, without, pools)
+
+
+@dataclass(slots=True)
+class Ours:
+    """Installed in a world: it admits from now on, and decides once woken."""
+
+    world: World
+    settings: SpotSettings
+    reacts: bool
+    """Whether nodes that end are its business."""
+    rules: Rules
+    limits: Limits
+    state: State = field(default_factory=State)
+    ledger: Ledger = field(default_factory=Ledger.empty)
+    _due: Due | None = None
+
+    @classmethod
+    def installed(cls, world: World, settings: SpotSettings, reacts: bool) -> Ours:
+        return cls(world, settings, reacts, settings.rules(), settings.limits())
+
+    def __post_init__(self) -> None:
+        self.world.admit = self.admit
+        self.world.on_change = self.wake
+
+    def fork(self, world: World) -> Ours:
+        return replace(self, world=world, _due=None)
+
+    def admit(self, birth: Birth, token: str) -> Sequence[Operation]:
+        """What is written into the pod."""
+        world = self.world
+        cluster = world.cluster()
+        doomed = avoided(cluster.nodes.values())
+        view = View(cluster, self.settings.admission(1, doomed), self.state.memories)
+        request = PodRequest(NAMESPACE, birth.document)
+        answered = admit(request, view, self.ledger, world.now, token)
+        if isinstance(answered, NeedsRead):
+            replica_set = cluster.replica_sets.get(birth.controller)
+            pods = tuple(pod for pod in world.pods_of(birth.owner.uid) if pod.controller == birth.controller)
+            live = View(cluster, view.settings, view.memories, LiveRead(birth.owner, replica_set, pods))
+            answered = admit(request, live, self.ledger, world.now, token)
+        assert not isinstance(answered, NeedsRead), "a live read was given, and another one is asked for"
+        answer, self.ledger = answered
+        return answer.operations
+
+    def wake(self) -> None:
+        """Something has changed."""
+        self._decide_after(self.world.delays.react_s)
+
+    def _decide_after(self, seconds: float) -> None:
+        when = self.world.now + seconds
+        if self._due is not None:
+            if self._due.call is not None and self._due.when <= when:
+                return
+            self._due.cancel()
+        self._due = self.world.timeline.at(when, self._decide)
+
+    def _decide(self) -> None:
+        world = self.world
+        cluster = world.cluster()
+        for slot in list(self.ledger.reservations):
+            pods = [pod for pod in world.pods_of(slot.owner) if pod.revision == slot.revision]
+            self.ledger = self.ledger.settled(slot, pods, world.now)
+        situation = Situation(cluster, Room(world), self.rules, self.limits)
+        decision = decide(self.state, situation, world.now)
+        self.state = decision.state
+        for action in decision.actions:
+            self._act(action)
+        if decision.requeue_after is not None:
+            quiet = 0.0 if decision.wave and self.reacts else _QUIET_POLL_S
+            self._decide_after(max(quiet, decision.requeue_after))
+
+    def _act(self, action: Action) -> None:
+        pod = self.world.pods.get(action.uid)
+        if pod is None or pod.facts.terminating:
+            return
+        match action:
+            case SetCost(cost=cost):
+                self.world.update(pod, cost=cost)
+            case ShortenTolerations(keys=keys, seconds=seconds):
+                shorter = tuple((key, seconds if key in keys else was) for key, was in pod.facts.evicting)
+                self.world.update(pod, evicting=shorter)
+            case Evict() | Delete() | Release():
+                if action.reason in _FOR_WAVES and not self.reacts:
+                    return
+                if isinstance(action, Release):
+                    self.world.release(action.uid, action.deadline)
+                else:
+                    self.world.delete(action.uid, Cause.MOVED if action.reason in BY_POLICY else Cause.WAVE)

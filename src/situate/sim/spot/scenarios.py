@@ -1,0 +1,114 @@
+"""What happens in a simulated cluster: the scenarios of B33, as plain lists of events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from situate.sim.spot.delays import BASELINE, Delays
+from situate.spot.money import DEFAULT_DISCOUNT
+
+NOTICE_S: Final = 120.0
+"""What S5 promises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Spot nodes end together."""
+
+    at_s: float
+    """When the notice comes; without one, when they end."""
+    share: float = 1.0
+    """Of the spot nodes that there are then."""
+    skip: float = 0.0
+    """This share of them, the oldest, is passed over first."""
+    notice_s: float | None = NOTICE_S
+    """None: they end without a word."""
+    silent: bool = False
+    """Whether their Node objects stay when the machines are gone."""
+    back_after_s: float | None = None
+    """After their end as many new spot nodes come; None: none do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Every Deployment to so many times what it began with."""
+
+    at_s: float
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class RollOut:
+    """Every workload gets a new template."""
+
+    at_s: float
+
+
+Event: TypeAlias = Wave | Scale | RollOut
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A workload."""
+
+    name: str
+    kind: str = "Deployment"
+    replicas: int = 10
+    floor: str | None = "2"
+    """What the policies with a floor say in its annotation; None: nothing, so the default holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One cluster and what happens to it, the same for every policy."""
+
+    name: str
+    duration_s: float
+    events: Sequence[Event] = ()
+    apps: Sequence[App] = (App("web"),)
+    room: bool = True
+    """Whether on-demand nodes have free places for every pod that may be displaced at the beginning."""
+    autoscaling: bool = True
+    """Whether on-demand nodes come when pods wait for them."""
+    slots: int = 4
+    """Pods of a node."""
+    grown_slots: int = 1
+    """Pods of an on-demand node that comes because pods wait."""
+    spot_places: float = 1.5
+    """Places on spot nodes for each pod at the beginning."""
+    grace_s: float = 0.0
+    """Of the pods. Ours are told to end so long, and 5 s, before their node does."""
+    discount: float = DEFAULT_DISCOUNT
+    until_whole: bool = False
+    """Whether a run ends once every pod serves on a node that stays; what it costs is then of no use."""
+    delays: Delays = field(default=BASELINE)
+
+    def __post_init__(self) -> None:
+        assert self.spot_places >= 1, "pods that find no room on spot at the beginning would compare something else"
+
+
+_HOUR: Final = 3600.0
+_FULL: Final = Wave(60.0, back_after_s=1200.0)
+
+SCENARIOS: Final[Sequence[Scenario]] = (
+    Scenario("steady", _HOUR),
+    Scenario("full-wave", 2 * _HOUR, (_FULL,)),
+    Scenario("half-wave", 2 * _HOUR, (replace(_FULL, share=0.5),)),
+    Scenario(
+        "rolling-waves",
+        2 * _HOUR,
+        tuple(Wave(60.0 + 600.0 * number, share=0.25, back_after_s=75.0) for number in range(6)),
+    ),
+    Scenario(
+        "flapping",
+        2 * _HOUR,
+        tuple(Wave(60.0 + 360.0 * number, notice_s=None, back_after_s=180.0) for number in range(8)),
+    ),
+    Scenario("wave-in-rollout", _HOUR, (RollOut(60.0), Wave(90.0, back_after_s=1200.0))),
+    Scenario("wave-at-peak", _HOUR, (Scale(60.0, 2.0), Wave(600.0, back_after_s=1200.0)), spot_places=3.0),
+    Scenario("no-notice", _HOUR, (replace(_FULL, notice_s=None),)),
+    Scenario("on-demand-full", _HOUR, (_FULL,), room=False, autoscaling=False),
+)
+BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}

@@ -1,0 +1,109 @@
+"""Kinds of pods and nodes in a simulated cluster: what the scheduler and the deciding functions read of them.
+
+Thousands of pods differ in name, uid and token alone; what they ask for is made once and shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.quantity import decode_quantity
+from situate.spot.model import CAPACITY_LABEL, HOSTNAME, INSTANCE_TYPE_LABEL, ZONE_LABEL, Capacity, PodFacts
+from situate.spot.owners import pod_facts
+from situate.spot.patch import Operation
+from situate.spot.patched import applied
+
+NAMESPACE: Final = "shop"
+BARRED: Final = {"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}
+"""Taint of a node with a notice, as termination handlers set it."""
+_MEMORY_MIB: Final = 2048
+"""Of one pod; nodes have twice as much for each pod that their processors can take."""
+_TOLERATED: Final = tuple(
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for key in ("not-ready", "unreachable")
+)
+"""What the API server adds to every pod before webhooks see it (K4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKind:
+    """Nodes that differ in name only."""
+
+    number: int
+    capacity: Capacity
+    zone: str
+    slots: int
+    """Pods of one processor that fit."""
+
+    @property
+    def instance_type(self) -> str:
+        return f"{self.capacity}-{self.slots}"
+
+    def node(self, name: str, *, barred: bool) -> Node:
+        """As the scheduler sees it."""
+        labels = {
+            CAPACITY_LABEL: str(self.capacity),
+            ZONE_LABEL: self.zone,
+            INSTANCE_TYPE_LABEL: self.instance_type,
+            HOSTNAME: name,
+        }
+        amounts = {"cpu": str(self.slots), "memory": f"{2 * _MEMORY_MIB * self.slots}Mi", "pods": "110"}
+        wire = {
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"taints": [BARRED] if barred else []},
+            "status": {"allocatable": amounts},
+        }
+        return msgspec.convert(wire, Node, dec_hook=decode_quantity)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """All that pods of one template and class have in common."""
+
+    number: int
+    pod: Pod
+    facts: PodFacts
+    named: bool
+    """Whether it asks for nodes by name, so that no two nodes are alike to it."""
+
+
+class Shapes:
+    """Those that have occurred, by the template and what admission added to it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes], Shape] = {}
+
+    def of(self, template: str, document: Mapping[str, Any], operations: Sequence[Operation]) -> Shape:
+        """`template` names the document without its name."""
+        shared = [each for each in operations if not each["path"].startswith("/metadata/annotations")]
+        key = template, msgspec.json.encode(shared)
+        shape = self._known.get(key)
+        if shape is None:
+            pod = msgspec.convert(applied(document, operations), Pod, dec_hook=decode_quantity)
+            shape = Shape(len(self._known), pod, pod_facts(pod), HOSTNAME.encode() in key[1])
+            self._known[key] = shape
+        return shape
+
+
+def pod_document(owner: Mapping[str, Any], labels: Mapping[str, str], spec: Mapping[str, Any], grace_s: float) -> Any:
+    """A new pod as the webhook gets it; `owner` is the reference to its controller."""
+    container = {
+        "name": "main",
+        "image": "registry.example/app:1",
+        "resources": {"requests": {"cpu": "1", "memory": f"{_MEMORY_MIB}Mi"}},
+    }
+    return {
+        "metadata": {"namespace": NAMESPACE, "labels": dict(labels), "ownerReferences": [dict(owner)]},
+        "spec": {
+            "containers": [container],
+            "terminationGracePeriodSeconds": int(grace_s),
+            "tolerations": [dict(each) for each in _TOLERATED],
+            **spec,
+        },
+    }

@@ -1,0 +1,247 @@
+"""Runs of one policy in one scenario: a cluster that has settled, and from there as many futures as are asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from situate.sim.spot.account import Account, Cause, Played
+from situate.sim.spot.controllers import Controllers, Template
+from situate.sim.spot.delays import Around, Chance, Spread
+from situate.sim.spot.ours import Ours, settings_of
+from situate.sim.spot.policies import FLOOR, Placement, Policy
+from situate.sim.spot.scenarios import App, RollOut, Scale, Scenario, Wave
+from situate.sim.spot.scheduling import Scheduler
+from situate.sim.spot.shapes import NodeKind, Shapes
+from situate.sim.spot.world import World
+from situate.sim.timeline import Timeline
+from situate.spot.headroom import displaced, wave_room
+from situate.spot.model import CAPACITY_LABEL, Capacity
+from situate.spot.observed import workload_of
+from situate.spot.policies import Default, parse_policy, target
+
+_EPOCH: Final = 1_750_000_000.0
+_SETTLING_S: Final = 900.0
+"""More than a start and a cool-down."""
+_ZONES: Final = ("a", "b")
+_OLD_S: Final = 30 * 86_400.0
+
+
+class _Certain:
+    """No chance: every time is its median."""
+
+    def gauss(self, mu: float, sigma: float) -> float:  # noqa: ARG002  # the protocol's
+        return mu
+
+
+class Simulation:
+    """Settles once; `play` gives one run. Equal scenarios, policies and chances give equal runs."""
+
+    def __init__(self, scenario: Scenario, policy: Policy, samples: Sequence[float] = ()) -> None:
+        """`samples`: seconds at which to note how many pods serve."""
+        self.scenario, self.policy = scenario, policy
+        self._samples = samples
+        timeline = Timeline(_EPOCH)
+        quick = replace(scenario.delays, start=Spread(1.0, 1.0), node_start=Around(1.0))
+        self._kinds: dict[tuple[Capacity, str, int], NodeKind] = {}
+        world = World(timeline, Account(_EPOCH, scenario.discount), _Certain(), quick, Scheduler(), Shapes())
+        self._controllers = Controllers(world)
+        self._ours: Ours | None = None
+        if policy.placement is Placement.WEBHOOK:
+            settings = settings_of(policy, autoscaling=scenario.autoscaling, start_s=scenario.delays.start.median_s)
+            self._ours = Ours.installed(world, settings, policy.reacts)
+        self._world = world
+        self._spot_nodes = 0
+        self._furnish()
+        for app in scenario.apps:
+            self._add(app)
+        while timeline.advance(_EPOCH + _SETTLING_S):
+            pass
+        self._keep_headroom()
+        world.delays = scenario.delays
+
+    def _kind(self, capacity: Capacity, zone: str, slots: int) -> NodeKind:
+        key = capacity, zone, slots
+        return self._kinds.setdefault(key, NodeKind(len(self._kinds), capacity, zone, slots))
+
+    def _furnish(self) -> None:
+        """Nodes: spot for all pods and more, on demand for the floor, and where there is room for everything else."""
+        scenario, world = self.scenario, self._world
+        pods = sum(app.replicas for app in scenario.apps)
+        self._spot_nodes = math.ceil(scenario.spot_places * pods / scenario.slots)
+        for number in range(self._spot_nodes):
+            world.add_node(self._kind(Capacity.SPOT, _ZONES[number % 2], scenario.slots), _OLD_S)
+        places = pods if scenario.room else sum(self._must(app) for app in scenario.apps)
+        self._add_on_demand(places)
+        if scenario.autoscaling:
+            world.grown = self._kind(Capacity.ON_DEMAND, _ZONES[0], scenario.grown_slots)
+
+    def _add_on_demand(self, places: int) -> None:
+        """Exactly so many: the last node may be a smaller one."""
+        number = 0
+        while places > 0:
+            slots = min(places, self.scenario.slots)
+            self._world.add_node(self._kind(Capacity.ON_DEMAND, _ZONES[number % 2], slots), _OLD_S)
+            places -= slots
+            number += 1
+
+    def _must(self, app: App) -> int:
+        """Pods of it that have to be on demand."""
+        said = self._said(app)
+        policy = parse_policy(said) if said is not None else Default()
+        return target(policy, app.replicas, stateful=app.kind == "StatefulSet")
+
+    def _said(self, app: App) -> str | None:
+        """What its annotation says under this policy."""
+        return app.floor if self.policy.on_demand == FLOOR else self.policy.on_demand
+
+    def _add(self, app: App) -> None:
+        match self.policy.placement:
+            case Placement.WEBHOOK:
+                self._create(app, app.name, app.replicas, {}, self._said(app))
+            case Placement.TWO_DEPLOYMENTS if app.kind == "Deployment":
+                must = self._must(app)
+                for name, replicas, spec in (
+                    (f"{app.name}-on-demand", must, _required(Capacity.ON_DEMAND)),
+                    (f"{app.name}-spot", app.replicas - must, _preferred({Capacity.SPOT: 100})),
+                ):
+                    if replicas:
+                        self._create(app, name, replicas, spec)
+            case Placement.TWO_DEPLOYMENTS:
+                self._create(app, app.name, app.replicas, _required(Capacity.ON_DEMAND))
+            case Placement.SPREAD:
+                spec = _preferred({Capacity.SPOT: 100, Capacity.ON_DEMAND: 1}) | _spread(app, self._must(app))
+                self._create(app, app.name, app.replicas, spec)
+
+    def _create(self, app: App, name: str, replicas: int, spec: dict[str, Any], on_demand: str | None = None) -> None:
+        quarter = math.ceil(replicas / 4)
+        template = Template(app.name, spec, self.scenario.grace_s, quarter, replicas // 4)
+        self._controllers.add(app.kind, name, replicas, on_demand, template)
+
+    def _keep_headroom(self) -> None:
+        """On-demand nodes for what the largest wave would displace and they cannot take (B24)."""
+        if not self.policy.headroom:
+            return
+        assert self._ours is not None, "the adviser is ours"
+        world = self._world
+        cluster, rules = world.cluster(), self._ours.settings.rules()
+        workloads = [workload_of(cluster, owner, rules) for owner in cluster.owners.values()]
+        found = wave_room(displaced(workloads, cluster.nodes), world.places())
+        self._add_on_demand(found.missing)
+        world.account.keep(world.now, world.account.on_demand + found.missing)
+
+    @property
+    def on_demand(self) -> int:
+        """Pods that run on demand once it has settled."""
+        return self._world.account.on_demand
+
+    def play(self, chance: Chance) -> Played:
+        """One future."""
+        scenario = self.scenario
+        timeline = Timeline(self._world.now)
+        began = timeline.now
+        world = self._world.fork(timeline, self._world.account.fork(began), chance)
+        controllers = self._controllers.fork(world)
+        if self._ours is not None:
+            self._ours.fork(world).wake()
+        future = _Future(self, world, controllers)
+        for event in scenario.events:
+            timeline.at(began + event.at_s, partial(future.happen, event))
+        end = began + scenario.duration_s
+        last = max((event.at_s for event in scenario.events), default=0.0)
+        while timeline.advance(end):
+            if scenario.until_whole and timeline.now > began + last and world.whole:
+                break
+        return world.account.close(end, self._samples)
+
+
+class _Future:
+    """The events of one run."""
+
+    def __init__(self, simulation: Simulation, world: World, controllers: Controllers) -> None:
+        self._simulation, self._world, self._controllers = simulation, world, controllers
+
+    def happen(self, event: Wave | Scale | RollOut) -> None:
+        match event:
+            case Wave():
+                self._wave(event)
+            case Scale(factor=factor):
+                for owner in list(self._world.owners.values()):
+                    if owner.kind == "Deployment":
+                        self._controllers.scale(owner.uid, round(owner.replicas * factor))
+            case RollOut():
+                for uid in list(self._world.owners):
+                    self._controllers.roll_out(uid)
+
+    def _wave(self, wave: Wave) -> None:
+        world = self._world
+        spot = [
+            name for name, node in world.nodes.items() if node.kind.capacity is Capacity.SPOT and not node.facts.ending
+        ]
+        first = round(wave.skip * len(spot))
+        struck = spot[first : first + math.ceil(wave.share * len(spot))]
+        if wave.notice_s is None:
+            self._end(wave, struck)
+            return
+        for name in struck:
+            world.notice(name, wave.notice_s)
+        if not self._simulation.policy.reacts:
+            world.timeline.after(world.delays.react_s, partial(self._drain, struck))
+        world.timeline.after(wave.notice_s, partial(self._end, wave, struck))
+
+    def _drain(self, struck: Sequence[str]) -> None:
+        for name in struck:
+            for uid in list(self._world.nodes[name].pods):
+                self._world.delete(uid, Cause.DRAINED)
+
+    def _end(self, wave: Wave, struck: Sequence[str]) -> None:
+        kinds = [self._world.nodes[name].kind for name in struck]
+        for name in struck:
+            self._world.end_node(name, silent=wave.silent)
+        if wave.back_after_s is not None:
+            self._world.timeline.after(wave.back_after_s, partial(self._back, kinds, struck))
+
+    def _back(self, kinds: Sequence[NodeKind], struck: Sequence[str]) -> None:
+        """New machines come; what was left of silent ones goes."""
+        for name in struck:
+            if name in self._world.nodes:
+                self._world.forget_node(name)
+        for kind in kinds:
+            self._world.add_node(kind)
+
+
+def _required(capacity: Capacity) -> dict[str, Any]:
+    terms = [{"matchExpressions": [_expression(capacity)]}]
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    }
+
+
+def _preferred(weights: dict[Capacity, int]) -> dict[str, Any]:
+    wishes = [
+        {"weight": weight, "preference": {"matchExpressions": [_expression(capacity)]}}
+        for capacity, weight in weights.items()
+    ]
+    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}}
+
+
+def _expression(capacity: Capacity) -> dict[str, Any]:
+    return {"key": CAPACITY_LABEL, "operator": "In", "values": [str(capacity)]}
+
+
+def _spread(app: App, must: int) -> dict[str, Any]:
+    """At least so many on demand, by the greatest skew that this leaves (the note: 10 replicas, 2, so 6)."""
+    skew = app.replicas - 2 * must
+    if skew < 1 or must < 1:
+        return {}
+    constraint = {
+        "maxSkew": skew,
+        "minDomains": 2,
+        "topologyKey": CAPACITY_LABEL,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": app.name}},
+    }
+    return {"topologySpreadConstraints": [constraint]}
