@@ -1,8 +1,9 @@
 """What kwok plays: nodes and pods become Ready, a resized pod gets its resources, a deleted pod goes.
 
 kwok 0.8.0 has no stages of its own and ends without any. Annotations `notready`, `noresize` and `hold` on a pod keep
-it from being Ready, from being resized and from going. Without `podIP` a pod gets no endpoint; without `resources` in
-its container statuses every resize is refused; a stage that writes lists writes all of them, since lists are replaced.
+it from being Ready, from being resized and from going; `ready-after` says how long it takes, such as `2s`. Without
+`podIP` a pod gets no endpoint; without `resources` in its container statuses every resize is refused; a stage that
+writes lists writes all of them, since lists are replaced.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class Stages:
                 self.ready_ms,
                 [_ALIVE, {"key": ".status.phase", "operator": "In", "values": ["Pending"]}, _without("notready")],
                 {"statusTemplate": _POD_UP},
+                delay_from='.metadata.annotations["ready-after"]',
             ),
             _stage(
                 "pod-resized",
@@ -116,8 +118,17 @@ class Stages:
 
 
 def _stage(
-    name: str, kind: str, delay_ms: int, conditions: list[dict[str, Any]], following: dict[str, Any]
+    name: str,
+    kind: str,
+    delay_ms: int,
+    conditions: list[dict[str, Any]],
+    following: dict[str, Any],
+    delay_from: str = "",
 ) -> dict[str, Any]:
+    """`delay_from`: where the object itself may say it; it says more than `delay_ms`."""
+    delay: dict[str, Any] = {"durationMilliseconds": delay_ms}
+    if delay_from:
+        delay["durationFrom"] = {"expressionFrom": delay_from}
     return {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "Stage",
@@ -125,7 +136,7 @@ def _stage(
         "spec": {
             "resourceRef": {"apiGroup": "v1", "kind": kind},
             "selector": {"matchExpressions": conditions},
-            "delay": {"durationMilliseconds": delay_ms},
+            "delay": delay,
             "next": following,
         },
     }

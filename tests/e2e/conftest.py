@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import yaml
 
 from tests.conftest import PlaneFactory
 from tests.controlplane.plane import Options
+from tests.e2e.spot_installed import Installed, installation
 from tests.e2e.vpod_cluster import AUDIT_POLICY, Arena, Cluster
 
 
@@ -41,6 +42,13 @@ def spot_cluster(start_control_plane: PlaneFactory, tmp_path_factory: pytest.Tem
         names = [f"{capacity}-{letter}" for letter in "abc"]
         made.add_nodes(*names, labels={"node.kubernetes.io/capacity": capacity})
     return made
+
+
+@pytest.fixture
+def installed(spot_cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
+    """Spot as the manifests have it, without a process yet."""
+    with installation(spot_cluster, tmp_path) as made:
+        yield made
 
 
 def _audited(start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory) -> Cluster:

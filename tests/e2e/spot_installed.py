@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -27,13 +28,14 @@ from tests.waiting import eventually
 
 NUMBERS = itertools.count()
 ELECTION = {"leaseDuration": "6s", "renewDeadline": "4500ms", "retryPeriod": "500ms"}
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
 class Installed:
     """The objects in the cluster, and the processes that stand for its pods."""
 
-    def __init__(self, cluster: Cluster, folder: Path, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, settings: Mapping[str, Any] = NOTHING) -> None:
         """`settings`: keys of the section `spot` besides where the webhook listens."""
         number = next(NUMBERS)
         self.space, self.shop = f"spot-{number}", f"shop-{number}"
@@ -156,23 +158,48 @@ class Installed:
         assert not refused
 
 
-def deployment(name: str, replicas: int, on_demand: str) -> dict[str, Any]:
+@contextmanager
+def installation(cluster: Cluster, folder: Path, settings: Mapping[str, Any] = NOTHING) -> Iterator[Installed]:
+    """Applied, and gone after the block."""
+    made = Installed(cluster, folder, settings)
+    made.apply()
+    try:
+        yield made
+    finally:
+        made.remove()
+
+
+def deployment(
+    name: str, replicas: int, on_demand: str | None = None, *, pod: Mapping[str, Any] = NOTHING, **spec: Any
+) -> dict[str, Any]:
+    """`on_demand`: the policy, if it says one; `pod`: annotations (`annotations`) and keys of the pods' spec."""
+    return _workload("Deployment", name, replicas, on_demand, pod, spec)
+
+
+def stateful_set(
+    name: str, replicas: int, on_demand: str | None = None, *, pod: Mapping[str, Any] = NOTHING, **spec: Any
+) -> dict[str, Any]:
+    """All of its pods are created at once; they are replaced one by one."""
+    parallel = {"serviceName": name, "podManagementPolicy": "Parallel", **spec}
+    return _workload("StatefulSet", name, replicas, on_demand, pod, parallel)
+
+
+def _workload(
+    kind: str, name: str, replicas: int, on_demand: str | None, pod: Mapping[str, Any], spec: Mapping[str, Any]
+) -> dict[str, Any]:
     labels = {"app": name}
+    pod_spec = {
+        "terminationGracePeriodSeconds": 1,
+        "containers": [{"name": "c", "image": "example.com/c:1"}],
+        **{key: value for key, value in pod.items() if key != "annotations"},
+    }
+    template = {"metadata": {"labels": labels, "annotations": pod.get("annotations", {})}, "spec": pod_spec}
+    annotations = {} if on_demand is None else {ON_DEMAND: on_demand}
     return {
         "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "annotations": {ON_DEMAND: on_demand}},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "terminationGracePeriodSeconds": 1,
-                    "containers": [{"name": "c", "image": "example.com/c:1"}],
-                },
-            },
-        },
+        "kind": kind,
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, **spec},
     }
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from situate.spot.model import CLASS, DECISION
 from situate.spot.names import CERTIFICATES, NAME, configuration_name
 from tests.e2e.spot_installed import WEBHOOKS, Installed, classes, deployment, managers
-from tests.e2e.vpod_cluster import Cluster
 from tests.waiting import eventually
 
 ALLOWED_KINDS = {
@@ -28,16 +25,6 @@ ALLOWED_KINDS = {
     "Lease",
     "Secret",
 }
-
-
-@pytest.fixture
-def installed(spot_cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
-    made = Installed(spot_cluster, tmp_path)
-    made.apply()
-    try:
-        yield made
-    finally:
-        made.remove()
 
 
 @pytest.mark.rule("spot:B35", "spot:B1", "spot:P1", "spot:P6", "spot:S20", "spot:S23", "spot:I6", "spot:B36")
