@@ -122,7 +122,7 @@ async def test_keeps_connections_for_the_next_call_and_bounds_their_number() -> 
 async def test_large_bodies_in_both_directions() -> None:
     big = b"x" * 900_000
     async with serving(echo) as port, transport_to(plain(port)) as transport:
-        answer = await transport.send(replace(WRITE, body=big))
+        answer = await transport.send(msgspec.structs.replace(WRITE, body=big))
     assert len(decoded(answer.body)["body"]) == len(big)
 
 
@@ -138,7 +138,7 @@ async def test_names_in_any_language_are_sent_as_utf_8() -> None:
 async def test_headers_cannot_be_smuggled() -> None:
     async with serving(echo) as port, transport_to(plain(port)) as transport:
         with pytest.raises(ValueError, match="line break"):
-            await transport.send(replace(PING, headers={"accept": "a\r\nX-Evil: 1"}))
+            await transport.send(msgspec.structs.replace(PING, headers={"accept": "a\r\nX-Evil: 1"}))
 
 
 async def test_a_watch_arrives_in_pieces_and_ends() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,7 +74,9 @@ class World:
             self.pods.pop(ordinal, None)
             self.state.pod_gone(f"s-{ordinal}", self.now)
         else:
-            self.pods[ordinal] = replace(PodFacts(f"s-{ordinal}", f"n{ordinal % len(NODES)}"), **POD_CHANGES[change])
+            self.pods[ordinal] = msgspec.structs.replace(
+                PodFacts(f"s-{ordinal}", f"n{ordinal % len(NODES)}"), **POD_CHANGES[change]
+            )
             self.state.observe_pod(self.pods[ordinal], self.now)
 
     def set_node(self, name: str, change: str) -> None:
@@ -81,7 +84,7 @@ class World:
             self.nodes.pop(name, None)
             self.state.node_gone(name, self.now)
         else:
-            self.nodes[name] = replace(NodeFacts(name, NODES[name]), **NODE_CHANGES[change])
+            self.nodes[name] = msgspec.structs.replace(NodeFacts(name, NODES[name]), **NODE_CHANGES[change])
             self.state.observe_node(self.nodes[name], self.now)
 
     def set_replicas(self, replicas: int, ours: bool) -> None:

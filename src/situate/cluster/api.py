@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -131,7 +130,7 @@ class ApiServer:
         # Custom resources have no messages: theirs is refused where the body is read.
         if resource.origin is not Origin.CUSTOM and _is_protobuf(request):
             body = accepted(protobuf.to_json(request.body))
-            request = replace(request, headers={**request.headers, "content-type": JSON}, body=body)
+            request = msgspec.structs.replace(request, headers={**request.headers, "content-type": JSON}, body=body)
         if wanted.subresource:
             return (yield from self._subresource(request, resource, wanted, now, identity))
         method = request.method

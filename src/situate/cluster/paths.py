@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Target:
+
+class Target(msgspec.Struct, frozen=True):
     """What a path names."""
 
     group: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -42,8 +41,7 @@ _PATCH_HEADERS: Final[Mapping[type, Mapping[str, str]]] = {
 Query: TypeAlias = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class Page(msgspec.Struct, Generic[T], frozen=True):
     """A part of a list, or all of it if `continue_` is empty."""
 
     items: list[T]

@@ -7,9 +7,11 @@ write is somebody else's, for two processes may have been given one name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from situate.objects.coordination import Lease
 from situate.objects.timestamps import micro_time
@@ -42,8 +44,7 @@ class ElectionTimes:
             raise ValueError(f"{self}: it must hold that 0 < retry_s < renew_deadline_s < lease_s")
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """The part of a Lease that elections are about."""
 
     resource_version: str
@@ -58,7 +59,10 @@ class Record:
 
     def same_claim(self, other: Record) -> bool:
         """Whether nobody has claimed or renewed in between: a changed label is no sign of life."""
-        return replace(self, resource_version="") == replace(other, resource_version="")
+        return self._claim() == other._claim()
+
+    def _claim(self) -> tuple[object, ...]:
+        return self.holder, self.lease_s, self.acquired, self.renewed, self.transitions
 
     @staticmethod
     def from_lease(lease: Lease) -> Record:

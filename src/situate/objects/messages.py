@@ -7,14 +7,14 @@ needs a socket to be tested. Sending is left to `situate.kube` and `situate.embe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+import msgspec
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One call of the API."""
 
     method: str
@@ -23,7 +23,7 @@ class Request:
     """Percent-decoded path without query, starting with a slash."""
     query: tuple[tuple[str, str], ...] = ()
     """Decoded parameters in the order in which they are sent."""
-    headers: Mapping[str, str] = field(default_factory=lambda: _NO_HEADERS)
+    headers: Mapping[str, str] = _NO_HEADERS
     """Names in lower case."""
     body: bytes = b""
 
@@ -35,11 +35,10 @@ class Request:
         return default
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """The whole answer to one call; a watch is answered by a stream instead."""
 
     status: int
     body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=lambda: _NO_HEADERS)
+    headers: Mapping[str, str] = _NO_HEADERS
     """Names in lower case."""

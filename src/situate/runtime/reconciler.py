@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
+import msgspec
 import structlog
 
 from situate.kube.errors import KubeError
@@ -33,8 +33,7 @@ class Verdict(Enum):
     UNEXPECTED = "unexpected"
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt(Generic[K]):
+class Attempt(msgspec.Struct, Generic[K], frozen=True):
     """One call of the function, for whoever observes."""
 
     key: K

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(slots=True, eq=False)
-class Due:
+class Due(msgspec.Struct, eq=False):
     """Something that happens at `when` seconds; things of equal time run in the order in which they were added."""
 
     when: float

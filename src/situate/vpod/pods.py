@@ -6,16 +6,16 @@ order. Counting what is on the pods is left to `state`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from situate.vpod.options import Options
 
 _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
-@dataclass(frozen=True, slots=True)
-class PodFacts:
+class PodFacts(msgspec.Struct, frozen=True):
     """What the scheduler needs to know of a pod. A pod that is not known does not exist."""
 
     name: str
@@ -32,8 +32,7 @@ class PodFacts:
     """Value of DRAINED_BY_ANNOTATION_KEY."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(msgspec.Struct, frozen=True):
     """What the scheduler needs to know of a node."""
 
     name: str
@@ -74,8 +73,7 @@ class Cause(StrEnum):
     DRAINING = "draining"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """A pod's class, with its cause; `until` is when a hold becomes a reject if nothing changes (None: never)."""
 
     pod_class: PodClass

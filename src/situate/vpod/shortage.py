@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from situate.vpod.limits import Limit
 from situate.vpod.pods import Cause
@@ -13,8 +14,7 @@ from situate.vpod.situation import Situation
 FULL = "full"
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
+class Shortage(msgspec.Struct, frozen=True):
     """`left` vreplicas have no place: how many of the pods would take one, and what is with the others."""
 
     left: int

@@ -7,8 +7,9 @@ Made anew for each decision; reads the state and never changes it. Which pods ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from heapq import merge
+
+import msgspec
 
 from situate.vpod.model import VPod, weight_of
 from situate.vpod.pods import PodClass
@@ -16,8 +17,7 @@ from situate.vpod.records import NO_PLACES, Entry, Places, Slot
 from situate.vpod.state import State
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True):
     """A vpod as the decision finds it."""
 
     state: State

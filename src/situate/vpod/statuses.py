@@ -6,15 +6,15 @@ Pure. Sending it, and what to do about a conflict, is left to the controller.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from situate.vpod.model import Placement
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What the condition says."""
 
     type: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
 
 from situate.cluster.effects import Effect, Identity, Reply
 from situate.cluster.resources import Resource
@@ -17,8 +18,7 @@ Steps: TypeAlias = Generator[Effect, Reply, T]
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
-@dataclass(slots=True)
-class Attributes:
+class Attributes(msgspec.Struct):
     """`object` is replaced by those who change it."""
 
     operation: Operation
@@ -38,5 +38,5 @@ class Attributes:
     dry_run: bool
     identity: Identity
     now: float
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = []
     """Shown to the client."""

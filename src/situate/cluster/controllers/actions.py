@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+import msgspec
+
 from situate.cluster.controllers.tables import Obj
 
 
@@ -97,8 +99,7 @@ Write: TypeAlias = Create | Patch | Finalize | Delete | Bind
 Action: TypeAlias = Write | Record
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What the API said to one action."""
 
     status: int
@@ -116,8 +117,7 @@ class Answer:
         return self.status < 400
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What one look at a key came to.
 
     Batches run one after the other and the actions of a batch together; the first refused action ends the row, and

@@ -8,10 +8,11 @@ left out, quantities and times rewritten canonically. Which values make sense is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, Final
+
+import msgspec
 
 from situate.cluster.field_errors import Refused, bad_request
 from situate.cluster.go_text import quote
@@ -32,8 +33,7 @@ class Strictness(Enum):
     STRICT = "Strict"
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(msgspec.Struct, frozen=True):
     """A decoded object and what its author should know."""
 
     object: dict[str, Any]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from situate.cluster.effects import Identity
 from situate.cluster.field_errors import FieldError
@@ -16,8 +18,7 @@ from situate.cluster.stored import Stored
 from situate.objects.messages import Request
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """One request to write."""
 
     request: Request
@@ -26,15 +27,14 @@ class Call:
     resource: Resource
     target: Target
     options: WriteOptions
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = []
 
     @property
     def name(self) -> str:
         return self.target.name
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """What a write came to: the object, and the HTTP status."""
 
     status: int

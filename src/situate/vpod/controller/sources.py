@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from situate.kube.events import reference
 from situate.objects.events import ObjectReference
@@ -13,8 +14,7 @@ from situate.vpod.controller.watched import WatchedSource
 from situate.vpod.model import Key, PlainVPod
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """An object of a source and where it was found."""
 
     source: WatchedSource

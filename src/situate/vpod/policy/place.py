@@ -7,8 +7,7 @@ caller's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from situate.vpod.policy.choose import Arithmetic, best_pod, feasible_pods
@@ -21,8 +20,7 @@ from situate.vpod.policy.view import View
 ROOM = PodFitsResources()
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What changes: `changes` maps ordinals to vreplicas added (or removed, as a positive number), none of them 0."""
 
     changes: dict[int, int]

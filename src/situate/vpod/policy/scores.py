@@ -11,6 +11,7 @@ import enum
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,8 +21,7 @@ from situate.vpod.policy.status import Code
 from situate.vpod.policy.view import UNKNOWN_DOMAIN, Bools, Domains, Ints, View
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(msgspec.Struct, frozen=True):
     """One entry a pod. Where `failed` is set there is no score, and `code` and `reason` say why."""
 
     value: Ints  # exact; minus the penalty where `counts_down`

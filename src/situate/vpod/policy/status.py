@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 
 class Code(enum.IntEnum):
@@ -18,8 +19,7 @@ class Code(enum.IntEnum):
     ERROR = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """One plugin's answer; reasons are empty on success."""
 
     code: Code = Code.SUCCESS

@@ -6,8 +6,7 @@ own copy, through ``add``, which keeps all counts in step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +16,7 @@ Bools = NDArray[np.bool_]
 UNKNOWN_DOMAIN = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Domains:
+class Domains(msgspec.Struct, frozen=True):
     """Nodes or zones. A domain without a pod of ours counts too: an empty zone is a place to spread to."""
 
     of_pod: Ints  # (pods,), index of the pod's domain, UNKNOWN_DOMAIN where the cluster does not know it
@@ -29,7 +27,7 @@ class Domains:
         return Domains(self.of_pod, self.own.copy(), self.in_spread.copy())
 
     def with_pod_in_first(self) -> Domains:
-        return replace(self, of_pod=np.append(self.of_pod, 0 if len(self.own) else UNKNOWN_DOMAIN))
+        return msgspec.structs.replace(self, of_pod=np.append(self.of_pod, 0 if len(self.own) else UNKNOWN_DOMAIN))
 
     def add(self, pod: int, vreplicas: int) -> None:
         domain = int(self.of_pod[pod])
@@ -38,8 +36,7 @@ class Domains:
             self.in_spread[domain] = self.own[domain] > 0
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """The pods in ascending order of ordinal. All arrays but the domains' have one entry a pod."""
 
     replicas: int  # spec.replicas, R of the reference
@@ -71,7 +68,7 @@ class View:
     def with_empty_pod(self, capacity: int) -> View:
         """One more pod behind all others, that holds nothing; where it will stand is a guess."""
         ordinal = int(self.ordinals[-1]) + 1 if len(self.ordinals) else 0
-        return replace(
+        return msgspec.structs.replace(
             self,
             ordinals=np.append(self.ordinals, ordinal),
             schedulable=np.append(self.schedulable, True),
