@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from situate.cluster.field_errors import FieldError, bad_request, forbidden, invalid, not_supported
 from situate.cluster.go_text import quote
@@ -15,6 +18,8 @@ from situate.objects.messages import Request
 
 _TRUE: Final = ("true", "1", "")
 _MAX_MANAGER: Final = 128
+
+Query: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +116,7 @@ def _watch_contradictions(options: ListOptions) -> list[FieldError]:
     return errors
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     """Parameters of a create, update or patch."""
 
     dry_run: bool
@@ -127,11 +131,14 @@ _PREFIX: Final = re.compile(r"[^/]*")
 
 def write_options(request: Request, kind: str) -> WriteOptions:
     """`kind` names the options in refusals: CreateOptions, UpdateOptions or PatchOptions."""
-    if not request.query:
-        return WriteOptions(False, default_manager(request.headers), Strictness.WARN, False)
-    query = first_values(request)
+    return _write_options(request.query, default_manager(request.headers), kind)
+
+
+@lru_cache(maxsize=1024)  # a client asks in few ways
+def _write_options(parameters: Query, user_agent: str, kind: str) -> WriteOptions:
+    query = _first_values(parameters)
     errors: list[FieldError] = []
-    given = [value for key, value in request.query if key == "dryRun" and value]
+    given = [value for key, value in parameters if key == "dryRun" and value]
     if any(value != "All" for value in given):
         errors.append(not_supported("dryRun", given, ("All",)))
     manager = query.get("fieldManager", "")
@@ -146,7 +153,7 @@ def write_options(request: Request, kind: str) -> WriteOptions:
         raise Declined(invalid_options(kind, errors))
     return WriteOptions(
         dry_run=bool(given),
-        manager=manager or default_manager(request.headers),
+        manager=manager or user_agent,
         strictness=Strictness(validation),
         force=_flag(query, "force"),
     )
@@ -212,7 +219,11 @@ def delete_options(request: Request, body: Mapping[str, Any] | None) -> DeleteOp
 
 def first_values(request: Request) -> dict[str, str]:
     """The first value of each parameter."""
+    return _first_values(request.query)
+
+
+def _first_values(parameters: Query) -> dict[str, str]:
     values: dict[str, str] = {}
-    for key, value in request.query:
+    for key, value in parameters:
         values.setdefault(key, value)
     return values

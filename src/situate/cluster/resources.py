@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any
 
 Converter = Callable[[dict[str, Any]], dict[str, Any]]
@@ -63,24 +64,20 @@ class Resource:
     to_stored: Converter | None = None
     definition: Mapping[str, Any] | None = field(default=None, compare=False)
     """The CustomResourceDefinition; None for built-in resources."""
+    api_version: str = field(init=False)
+    stored_api_version: str = field(init=False)
+    id: str = field(init=False)
+    """Plural and group, as upstream writes a GroupResource: `pods`, `deployments.apps`."""
+    table: str = field(init=False)
+    """The id of the resource whose objects these are."""
 
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def id(self) -> str:
-        """Plural and group, as upstream writes a GroupResource: `pods`, `deployments.apps`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    @property
-    def table(self) -> str:
-        """The id of the resource whose objects these are."""
-        return f"{self.plural}.{self.stored_group}" if self.stored_group else self.plural
-
-    @property
-    def stored_api_version(self) -> str:
-        return f"{self.stored_group}/{self.stored_version}" if self.stored_group else self.stored_version
+    def __post_init__(self) -> None:
+        # every request asks for these, so they are not put together each time
+        set_once = partial(object.__setattr__, self)
+        set_once("api_version", _joined(self.group, self.version))
+        set_once("stored_api_version", _joined(self.stored_group, self.stored_version))
+        set_once("id", f"{self.plural}.{self.group}" if self.group else self.plural)
+        set_once("table", f"{self.plural}.{self.stored_group}" if self.stored_group else self.plural)
 
     def subresource(self, name: str) -> Subresource | None:
         """The subresource of that name."""
@@ -88,6 +85,10 @@ class Resource:
             if sub.name == name:
                 return sub
         return None
+
+
+def _joined(group: str, version: str) -> str:
+    return f"{group}/{version}" if group else version
 
 
 class Catalog:

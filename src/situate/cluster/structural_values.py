@@ -38,8 +38,9 @@ def validate_value(value: Any, schema: _Raw, path: str, old: Any = MISSING) -> l
         return []
     if value is None and schema.get("nullable"):
         return []
-    errors = _type(value, schema, path)
-    errors += _combinations(value, schema, path)
+    errors = [] if _TYPES.get(type(value), "null") == schema.get("type") else _type(value, schema, path)
+    if not _COMBINATIONS.isdisjoint(schema):
+        errors += _combinations(value, schema, path)
     if isinstance(value, str):
         errors += _text(value, schema, path)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -52,6 +53,17 @@ def validate_value(value: Any, schema: _Raw, path: str, old: Any = MISSING) -> l
     if isinstance(value, dict):
         errors += _object(value, schema, path, old)
     return errors
+
+
+_TYPES: Final[Mapping[type, str]] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+}
+_COMBINATIONS: Final = frozenset({"anyOf", "oneOf", "allOf", "not"})
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -19,11 +19,18 @@ _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
+_CONCERNED: Final = frozenset({"pods", "nodes", "priorityclasses.scheduling.k8s.io"})
+
+
 class InTree:
     """The plugins over one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    def concern(self, resource: Resource, subresource: str) -> bool:
+        """Whether any plugin looks at such writes."""
+        return resource.table in _CONCERNED and not subresource
 
     def mutate(self, attributes: Attributes) -> None:
         """Changes the object in place."""

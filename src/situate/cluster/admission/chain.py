@@ -36,6 +36,10 @@ class Admission:
         """Whether any webhook or policy is configured at all."""
         return self._webhooks.configured or self._policies.configured
 
+    def concerns(self, resource: Resource, subresource: str) -> bool:
+        """Whether anybody could change or refuse such a write."""
+        return self.configured or self.built_in.concern(resource, subresource)
+
     def mutate(self, attributes: Attributes) -> Steps[None]:
         """Changes `attributes.object`. Raises `Declined`."""
         self.built_in.mutate(attributes)

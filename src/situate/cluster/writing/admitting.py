@@ -48,6 +48,8 @@ class Admitting:
         self, call: Call, operation: Operation, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None = None
     ) -> Steps[Obj]:
         """The object as admission leaves it, or with its shape as far as admission may change it. Raises `Declined`."""
+        if not self._admission.concerns(call.resource, subresource):
+            return obj
         attributes = _attributes(call, operation, subresource, obj, old, shape)
         yield from self._admission.mutate(attributes)
         changed = attributes.object
@@ -61,7 +63,8 @@ class Admitting:
         self, call: Call, operation: Operation, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None = None
     ) -> Steps[None]:
         """Raises `Declined` if a plugin, a policy or a webhook refuses the object."""
-        yield from self._admission.validate(_attributes(call, operation, subresource, obj, old, shape))
+        if self._admission.concerns(call.resource, subresource):
+            yield from self._admission.validate(_attributes(call, operation, subresource, obj, old, shape))
 
     def zone_labels(self, node_name: str) -> dict[str, str]:
         """What a pod is given that is bound to the node."""
