@@ -13,13 +13,14 @@ from typing import Any
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
 from situate.kube.patches import JsonPatch, MergePatch, Patch
+from situate.objects.unstructured import Unstructured
 from situate.runtime.actuator import Actuator
 from situate.vpod.controller.sources import Found
 from situate.vpod.controller.watched import BY_OWNER, CONSUMERS, Watched
 from situate.vpod.decide import Decision
 from situate.vpod.drain import Eviction
 from situate.vpod.evictor import eviction_patch, may_evict
-from situate.vpod.model import Key
+from situate.vpod.model import Key, Placements
 from situate.vpod.statuses import Verdict, condition_status, status_patch
 from situate.vpod.workers import CreateWorker, DeleteWorker, ResizeWorker, worker_changes, worker_of
 
@@ -39,6 +40,7 @@ class Writing:
         self._under_way: set[Key] = set()
         self._doubtful: set[Key] = set()  # of whom a write failed: what the server has is not what is known
         self._reworded: dict[Key, float] = {}
+        self._said: dict[Key, tuple[Unstructured, Placements, Verdict]] = {}  # what its object is known to say already
         self.held_back = False
         """Whether a shortage is still to be told in new numbers; whoever tries it again takes this back."""
 
@@ -49,12 +51,14 @@ class Writing:
         return key in self._doubtful
 
     def trust(self) -> None:
-        """Forgets what is in doubt: nobody will decide upon it any more."""
+        """Forgets what is in doubt, and what is known: nobody will decide upon it any more."""
         self._doubtful.clear()
+        self._said.clear()
 
     def forget(self, key: Key) -> None:
         """The vpod does not exist any more."""
         self._reworded.pop(key, None)
+        self._said.pop(key, None)
 
     async def look(self, key: Key, found: Found | None) -> None:
         """Reads a vpod whose last write failed, before anything else is decided for it.
@@ -82,9 +86,15 @@ class Writing:
             reason="Schedule" if decision.left else "",
             message=why_short,
         )
+        said = (found.object, decision.placements, verdict)
+        if self._said.get(decision.key) == said:
+            return
         path = settings.placements_path or ""
         patch = status_patch(found.object.content, path, decision.placements, verdict, self._wall())
-        if patch is None or (_rewords(patch, found, settings.condition) and not self._may_reword(decision.key, now)):
+        if patch is None:
+            self._said[decision.key] = said
+            return
+        if _rewords(patch, found, settings.condition) and not self._may_reword(decision.key, now):
             return
         self._under_way.add(decision.key)
         try:
