@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -31,8 +31,6 @@ EPOCH = 1_800_000_000.0
 """Unix seconds at virtual zero."""
 RESTART_S = 5.0
 """After a process has ended, until another one takes its place."""
-SOON_S = 0.001
-"""After a change, until the controllers of the cluster act upon it, and upon all that has changed meanwhile."""
 _BEGAN = datetime.fromtimestamp(EPOCH, UTC)
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 _MERGE = {"accept": "application/json", "content-type": "application/merge-patch+json"}
@@ -68,6 +66,9 @@ class Member(Generic[C]):
 
 class ClusterWorld(ABC, Generic[C]):
     """Everything of one history. Close it when done."""
+
+    soon_s: ClassVar[float] = 0.001
+    """After a change, until the controllers of the cluster act upon it, and upon all that has changed meanwhile."""
 
     def __init__(self, seed: int, machinery: MachinerySettings, later: Later | None = None) -> None:
         """`later`: as of `Cluster`, for histories in which webhooks are called."""
@@ -150,7 +151,7 @@ class ClusterWorld(ABC, Generic[C]):
         due = self.cluster.machinery.next_due()
         if due is None:
             return
-        when = max(self.now + SOON_S, due - EPOCH)
+        when = max(self.now + self.soon_s, due - EPOCH)
         if self._planned is not None:
             if self._planned.when <= when:
                 return

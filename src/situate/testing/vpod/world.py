@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from prometheus_client import CollectorRegistry
 
@@ -33,7 +33,7 @@ POLICY = "placing"
 TENANTS = ("red", "green", "blue")
 LEASE_NAMESPACE = NAMESPACE
 STABILIZATION_S = 20.0
-TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=4.0)
+TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=6.0)
 GROUPS_PATH = f"/apis/{INTERNAL_GROUP}/v1alpha1"
 
 _IDLE = frozenset({"deployment", "replicaset", "disruption", "namespace"})
@@ -53,6 +53,9 @@ VPodMember: TypeAlias = Member[VPodController]
 
 class VPodWorld(ClusterWorld[VPodController]):
     """Everything of one history. Close it when done."""
+
+    soon_s: ClassVar[float] = 0.015
+    """As a replacement by kube-controller-manager took. The fewer changes share a step, the more they cost."""
 
     def __init__(self, seed: int, settings: Settings) -> None:
         machinery = MachinerySettings(
