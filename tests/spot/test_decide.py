@@ -340,3 +340,24 @@ def test_when_to_look_again() -> None:
     assert decided(deployment(1, "od:1 spot:1")).requeue_after is None
     assert decided(deployment(2, "od:1 spot:1")).requeue_after == 5
     assert NODES["cordoned"].state is NodeState.CORDONED
+
+
+@pytest.mark.rule("spot:D17", "spot:B18")
+def test_who_is_on_its_way_keeps_its_place() -> None:
+    """The first StatefulSet's pod is still ending: its place on demand is not given to the second's."""
+
+    class OnePlace(Rooms):
+        taken = ""
+
+        def fits(self, pod: PodFacts, capacity: Capacity, *, without: Any = None, pools: Any = None) -> bool:
+            self.taken = self.taken or pod.uid
+            return self.taken == pod.uid
+
+    first, second = deployment(2, "od:1 bare:2", "first"), deployment(2, "od:1 bare:2", "second")
+    begun = decided(first, second, room=OnePlace())
+    (move,) = moves(begun)
+    assert move.owner == "uid-first"
+    going = [replace(each, terminating=each.uid == move.uid) for each in first[1]]
+    later = decided((first[0], going), second, state=begun.state, room=OnePlace(), now=NOW + 5)
+    assert moves(later) == []
+    assert later.reports["uid-second"].blocked is Blocked.NO_ON_DEMAND_ROOM

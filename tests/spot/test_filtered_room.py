@@ -123,3 +123,26 @@ def test_a_pod_that_no_node_holds_leaves_nothing_behind() -> None:
     asked = room([node("od", "on-demand")], [lost])
     assert asked.fits(pod_facts(lost), OD, without=pod_facts(lost))
     assert asked.moved(pod_facts(lost), "new", OD)[1] == "od"
+
+
+@pytest.mark.rule("spot:S24", "spot:D17")
+def test_a_pod_does_not_stand_in_its_own_way() -> None:
+    """One pod of a kind in each zone: the only one may go to its zone's on-demand node, where another one may not."""
+    zone = "topology.kubernetes.io/zone"
+    term = {"topologyKey": zone, "labelSelector": {"matchLabels": {"app": "web"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    nodes = [zoned(node("od", "on-demand"), "a"), zoned(node("spot", "spot"), "a"), zoned(node("far", "spot"), "b")]
+    alone = labelled(pod("a", node="spot", affinity=apart))
+    other = labelled(pod("b", node="far", affinity=apart))
+    asked = room(nodes, [alone, other])
+    assert asked.fits(pod_facts(alone), OD)
+    assert not asked.fits(pod_facts(other), OD)
+
+
+def zoned(of: Node, zone: str) -> Node:
+    labels = {**of.metadata.labels, "topology.kubernetes.io/zone": zone}
+    return msgspec.structs.replace(of, metadata=msgspec.structs.replace(of.metadata, labels=labels))
+
+
+def labelled(of: Pod) -> Pod:
+    return msgspec.structs.replace(of, metadata=msgspec.structs.replace(of.metadata, labels={"app": "web"}))

@@ -209,6 +209,7 @@ class _Run:
 
     def policy(self) -> Steps:
         """At most one move of a workload, those first that lack most."""
+        self._keep_places()
         for uid, workload in self.workloads.items():
             self.moves[uid] = misplaced(workload, self.nodes, self.situation.around.leaders)
             yield
@@ -225,6 +226,18 @@ class _Run:
                 if move is not None:
                     self._order(move)
             yield
+
+    def _keep_places(self) -> None:
+        """What is on its way finds its place before others are sent there (D17)."""
+        for uid in sorted(self.in_flight & self.workloads.keys()):
+            workload, moved = self.workloads[uid], self.memories[uid].moved
+            on_the_way = next((pod for pod in workload.pods if pod.uid == moved), None)
+            if on_the_way is None:
+                continue
+            others = [pod for pod in workload.live if pod.uid != moved]
+            lacks = on_demand_effective(others, self.nodes) < workload.target
+            if len(others) < workload.owner.replicas:
+                self.situation.room.fits(on_the_way, Capacity.ON_DEMAND if lacks else Capacity.SPOT)
 
     def _standing(self, uid: str) -> Standing:
         return Standing(self.memories[uid], uid in self.moving, uid in self.struck, self.wave, self._allowance())

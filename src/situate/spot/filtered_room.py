@@ -75,14 +75,28 @@ class FilteredRoom:
         if found is None:
             return False
         try:
-            info = self._cache.reader.read(unclassed(found, self._ours, self._tolerations))
-            snapshot = self._trial.snapshot
-            if without is not None:
-                snapshot = self._without(without, snapshot.branch())
-            feasible = find_feasible(self._profile, info, snapshot)
+            feasible = self._feasible(pod, self._read(found, None), self._trial.snapshot, without)
         except (BadPod, PluginFailed):
             return False
         return any(True for _ in self._chosen(feasible, capacity, pools))
+
+    def taken(
+        self, pod: PodFacts, uid: str, capacity: Capacity, pools: Collection[str] | None = None
+    ) -> tuple[FilteredRoom, str]:
+        """How it is with one more pod like this one, `uid`, on the first node that takes it; empty if none does."""
+        found = self._found(pod.uid)
+        if found is None:
+            return self, ""
+        try:
+            info = self._read(found, uid)
+            feasible = self._feasible(pod, info, self._trial.snapshot, None)
+        except (BadPod, PluginFailed):
+            return self, ""
+        first = next(self._chosen(feasible, capacity, pools), None)
+        if first is None:
+            return self, ""
+        after = self._trial.base.assume(info, first)
+        return self._after(after, {**self._trial.came, uid: (info.pod, info)}), after.name(first)
 
     def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[FilteredRoom, str]:
         """By the profile's scores among the nodes of that capacity, the first of the best."""
@@ -92,8 +106,7 @@ class FilteredRoom:
         if found is None:
             return self._after(left, came), ""
         try:
-            like = unclassed(found, self._ours, self._tolerations, uid)
-            info = self._cache.reader.read(like)
+            info = self._read(found, uid)
             feasible = find_feasible(self._profile, info, left)
             nodes = np.fromiter(self._chosen(feasible, capacity, None), np.intp)
             if not len(nodes):
@@ -101,7 +114,7 @@ class FilteredRoom:
             best = int(nodes[np.argmax(score(self._profile, info, feasible, nodes))])
         except (BadPod, PluginFailed):
             return self._after(left, came), ""
-        return self._after(left.assume(info, best), {**came, uid: (like, info)}), left.name(best)
+        return self._after(left.assume(info, best), {**came, uid: (info.pod, info)}), left.name(best)
 
     def _after(self, snapshot: Snapshot, came: Mapping[str, tuple[Pod, PodInfo]]) -> FilteredRoom:
         trial = _Trial(snapshot, came, own=True)
@@ -111,12 +124,25 @@ class FilteredRoom:
         came = self._trial.came.get(uid)
         return came[0] if came is not None else self._pod_of(uid)
 
+    def _read(self, pod: Pod, uid: str | None) -> PodInfo:
+        return self._cache.reader.read(unclassed(pod, self._ours, self._tolerations, uid))
+
+    def _feasible(self, pod: PodFacts, info: PodInfo, snapshot: Snapshot, without: PodFacts | None) -> Feasibility:
+        """A pod does not stand in its own way: rules between pods are asked as if it had gone."""
+        related = bool(info.template.has_terms or info.spread)
+        if related or without is not None:
+            snapshot = snapshot.branch()
+        for each in (pod if related else None, without):
+            if each is not None:
+                snapshot = self._without(each, snapshot)
+        return find_feasible(self._profile, info, snapshot)
+
     def _without(self, pod: PodFacts, snapshot: Snapshot) -> Snapshot:
-        came, known = self._trial.came.get(pod.uid), self._cache.pod(pod.uid)
+        came = self._trial.came.get(pod.uid)
         if came is not None:
             return snapshot.forget(came[1])
-        there = known is not None and known.node in snapshot.nodes.index
-        return snapshot.forget(known.info) if known is not None and there else snapshot
+        known = snapshot.placed.get(pod.uid)  # not of the cache: it may know more by now
+        return snapshot if known is None else snapshot.forget(known[0])
 
     def _chosen(self, found: Feasibility, capacity: Capacity, pools: Collection[str] | None) -> Iterator[int]:
         """Those of the nodes that would take it that are of this capacity and in the pools."""
@@ -144,6 +170,7 @@ def unclassed(
         scheduling_gates=(),
         affinity=_without(pod.spec.affinity, ours),
         tolerations=(*pod.spec.tolerations, *tolerations),
+        volumes=tuple(volume for volume in pod.spec.volumes if volume.ephemeral is None),  # a new pod gets new ones
     )
     metadata = msgspec.structs.replace(
         pod.metadata, uid=f"{pod.metadata.uid} moved" if uid is None else uid, deletion_timestamp=None

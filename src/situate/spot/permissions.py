@@ -9,11 +9,14 @@ from situate.objects.authorization import READ, Permission
 from situate.spot.names import CERTIFICATES, NAME, configuration_name
 
 
-def permissions(namespace: str, lease_namespace: str) -> tuple[Permission, ...]:
-    """`namespace`: where the process, its Secret and its Service are."""
+def permissions(namespace: str, lease_namespace: str, prices: str | None = None) -> tuple[Permission, ...]:
+    """`namespace`: where the process, its Secret and its Service are; `prices`: their ConfigMap, `namespace/name`."""
     certificates = "serving the webhook with certificates of its own"
     admission = "admissionregistration.k8s.io"
+    place, _, name = (prices or "").partition("/")
+    priced = (Permission("", "configmaps", ("get",), "reading prices", place, name),) if prices else ()
     return (
+        *priced,
         Permission("", "pods", READ, "counting the pods of each workload"),
         Permission("", "pods", ("patch",), "marking the pod that answers, releasing pods on notice, deletion costs"),
         Permission("", "pods", ("delete",), "ending pods of nodes that end, and released pods"),
@@ -25,6 +28,9 @@ def permissions(namespace: str, lease_namespace: str) -> tuple[Permission, ...]:
         Permission("", "services", READ, "knowing which pods may be released"),
         Permission("networking.k8s.io", "networkpolicies", READ, "knowing which pods may be released"),
         Permission("", "resourcequotas", READ, "knowing where a replacement may be made"),
+        Permission("", "persistentvolumeclaims", READ, "moving no pod away from its volume"),
+        Permission("", "persistentvolumes", READ, "moving no pod away from its volume"),
+        Permission("storage.k8s.io", "storageclasses", READ, "moving no pod away from its volume"),
         Permission("coordination.k8s.io", "leases", ("get",), "knowing which pod leads its workload"),
         Permission("apps", "deployments", READ, "knowing what a workload asks for"),
         Permission("apps", "replicasets", READ, "knowing whose a pod is"),

@@ -25,7 +25,8 @@ class Room(Protocol):
     ) -> bool:
         """Whether a pod like this one, free to choose, would be placed there now.
 
-        `without` is a pod that is thought away; `pools` are the only ones that are asked about, None for all.
+        `without` is a pod that is thought away; `pools` are the only ones that are asked about, None for all. A place
+        that was found for one pod may be kept for it and not be found for others.
         """
         ...
 

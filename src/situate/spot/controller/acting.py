@@ -26,6 +26,7 @@ from situate.spot.actions import BY_POLICY, Action, Delete, Evict, Move, Reason,
 from situate.spot.controller.again import Again
 from situate.spot.decide import Decision, Situation
 from situate.spot.model import PodFacts
+from situate.spot.observed import Cluster
 from situate.spot.owners import pod_facts
 from situate.spot.rechecks import barred, shortened, void
 
@@ -81,15 +82,20 @@ class Acting:
         actuator: Actuator,
         again: Again,
         departures: Departures,
+        cluster: Cluster,
         *,
         wall: Callable[[], float],
         done: Callable[[Attempt], None],
     ) -> None:
-        """`client`: one whose writes raise a `Retriable` when we do not lead. `wall`: seconds since the epoch."""
+        """`client`: one whose writes raise a `Retriable` when we do not lead.
+
+        `cluster`: the one that changes with the watches; `wall`: seconds since the epoch.
+        """
         self._client = client
         self._actuator = actuator
         self._again = again
         self._departures = departures
+        self._cluster = cluster
         self._wall = wall
         self._done = done
         self._pods: set[str] = set()
@@ -135,7 +141,7 @@ class Acting:
             if pod is None:
                 return Attempt(action, Outcome.VOID, "it is gone")
             facts = pod_facts(pod)
-            why = void(action, facts, situation.cluster.nodes)
+            why = void(action, facts, self._cluster.nodes)
             if why:
                 return Attempt(action, Outcome.VOID, why)
             if isinstance(action, Move):
@@ -158,7 +164,7 @@ class Acting:
         return barred(
             action,
             workload,
-            situation.cluster.nodes,
+            self._cluster.nodes,
             self._wall(),
             situation.limits,
             wave=decision.wave,

@@ -84,7 +84,7 @@ class Around:
     """Follows the server whether or not this process leads; `surroundings` is what a decision takes."""
 
     def __init__(self, client: Client, cluster: Cluster, rng: random.Random, clock: Callable[[], float]) -> None:
-        """`clock`: seconds of one that nobody sets."""
+        """`cluster`: the one that changes with the watches; `clock`: seconds of one that nobody sets."""
         self._client = client
         self._cluster = cluster
         self._clock = clock

@@ -62,6 +62,16 @@ class Cache:
         watched.stateful_sets.store.on_change(self._workload_of(KINDS["StatefulSet"]))
         watched.pods.store.on_change(self._pod)
 
+    def now(self) -> Cluster:
+        """`cluster` as it is at this moment; later changes do not show."""
+        return Cluster(
+            dict(self._owners),
+            dict(self._replica_sets),
+            self._by_owner.now(),
+            dict(self._nodes),
+            dict(self._namespaces),
+        )
+
     def reconfigure(self, table: Sequence[Signal], rules: Rules) -> None:
         """Takes other settings; everything that depends on them is read again."""
         self._table, self._rules = table, rules
@@ -201,6 +211,10 @@ class _PodsByOwner(Mapping[str, Sequence[PodFacts]]):
     def forget(self, replica_set: str) -> None:
         """It is gone; pods that it leaves behind are nobody's."""
         self._owner_of.pop(replica_set, None)
+
+    def now(self) -> dict[str, tuple[PodFacts, ...]]:
+        """All of it, at this moment."""
+        return {owner: self[owner] for owner in self}
 
     def __getitem__(self, owner: str) -> tuple[PodFacts, ...]:
         known = self._whole.get(owner)

@@ -31,11 +31,12 @@ from situate.runtime.outcomes import Retriable
 from situate.spot.admission import Admission, LiveRead, View
 from situate.spot.certificates import Generation
 from situate.spot.configuration import SpotSettings
-from situate.spot.controller.acting import Acting, Departures
+from situate.spot.controller.acting import Acting, Attempt, Departures
 from situate.spot.controller.again import Again
 from situate.spot.controller.around import Around
 from situate.spot.controller.cache import Cache
 from situate.spot.controller.live import LiveReads
+from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.controller.moving import Moving
 from situate.spot.controller.refusals import Refusals
 from situate.spot.controller.rooms import Rooms
@@ -112,6 +113,7 @@ class SpotController:
         self._observe_election = observe_election
         self._record = record
         self._metrics = metrics
+        self._moves = MoveMetrics(metrics.registry)
         self._wall = wall
         self._rng = rng
         self._token = token
@@ -134,14 +136,15 @@ class SpotController:
         self._admission: Admission | None = None  # until it is asked for: nodes change more often than pods come
         self.live_reads = LiveReads(client, table, settings.webhook.live_read)
         self.around = Around(client, self.cache.cluster, rng, _now)
-        self.rooms = Rooms(self.watched, table)
+        self.rooms = Rooms(self.watched, client, rng, table)
         self.moving = Moving(
-            self.cache.cluster,
+            self.cache.now,
             self.cache.memories,
             self.around,
             self.rooms,
             lambda: self.settings,
             wall=lambda: wall().timestamp(),
+            decided=lambda decision, situation: self._moves.observed(decision, situation, _now()),
         )
         self.watched.pods.store.on_change(lambda _, __: self.moving.wake())
         self._actuator = Actuator(self._may_write)
@@ -213,6 +216,7 @@ class SpotController:
         return (
             *self.watched.reflectors(),
             *self.around.reflectors(),
+            *self.rooms.storage,
             self._secrets,
             self._configurations,
             self._leases,
@@ -264,6 +268,7 @@ class SpotController:
             self._serving = False
             self._leadership = None
             self._metrics.lease_held.set(0)
+            self._moves.ended()
 
     async def _promote(self) -> None:
         await self.watched.wait_synced()
@@ -282,13 +287,19 @@ class SpotController:
     async def _move(self) -> None:
         """Pods are moved by what is decided, each of them looked at once more."""
         telling = Telling(self.cache.cluster, self._record)
+
+        def done(attempt: Attempt) -> None:
+            telling.attempted(attempt)
+            self._moves.attempted(attempt)
+
         acting = Acting(
             self._guarded,
             self._actuator,
             Again(self._client, self.cache.cluster, lambda: self.settings.table),
             Departures(self._leaving, self._staying),
+            self.cache.cluster,
             wall=lambda: self._wall().timestamp(),
-            done=telling.attempted,
+            done=done,
         )
         await self.moving.run(acting, telling)
 

@@ -1,13 +1,14 @@
 """Decides again and again while this process leads, and has carried out what was decided.
 
-Changes wake it, many at a time; time alone does as well, since pods that wait too long change nothing. What a decision
-remembers is handed to admission, which goes by it for the next pod.
+Changes wake it, many at a time; time alone does as well, since pods that wait too long change nothing. A decision is
+made in steps between which pods are admitted, on a cluster that does not change meanwhile. What it remembers is handed
+to admission, which goes by it for the next pod.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Final
 
@@ -18,7 +19,7 @@ from situate.spot.controller.acting import Acting
 from situate.spot.controller.around import Around
 from situate.spot.controller.rooms import Rooms
 from situate.spot.controller.telling import Telling
-from situate.spot.decide import Decision, Situation, State, decide
+from situate.spot.decide import Decision, Situation, State, deciding
 from situate.spot.observed import Cluster, Memory
 from situate.spot.prices import NO_PRICES, Prices
 
@@ -26,25 +27,32 @@ SOONEST_S: Final = 1.0
 """Between two decisions: changes come in droves."""
 LATEST_S: Final = 15.0
 """Without any change."""
+_STEPS: Final = 10
+"""Of a decision at a time: some milliseconds. Counted and not timed, so that a simulated run is the same each time."""
 _NOT_KNOWN_S: Final = 1.0
 
 
 class Moving:
-    """`decision` is the last one; `prices` may be set at any time."""
+    """`decision` is the last one."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Callable[[], Cluster],
         memories: MutableMapping[str, Memory],
         around: Around,
         rooms: Rooms,
         settings: Callable[[], SpotSettings],
         *,
         wall: Callable[[], float],
+        decided: Callable[[Decision, Situation], None],
     ) -> None:
-        """`memories`: those that admission goes by; they are kept current."""
+        """`cluster`: one that stays as it is now. `memories`: those that admission goes by; they are kept current.
+
+        `decided` is told of each decision.
+        """
         self.decision: Decision | None = None
-        self.prices: Prices = NO_PRICES
+        self._prices: Prices = NO_PRICES
+        self._decided_on = decided
         self._state = State()
         self._cluster = cluster
         self._memories = memories
@@ -60,6 +68,11 @@ class Moving:
         """Something has changed."""
         self._changed.set()
 
+    def reprice(self, prices: Prices) -> None:
+        """These hold from now on."""
+        self._prices = prices
+        self.wake()
+
     async def run(self, acting: Acting, telling: Telling) -> None:
         """A task of the leader. What was decided in an earlier term is forgotten, but for what admission goes by."""
         self._state = State()
@@ -70,37 +83,63 @@ class Moving:
                 self._changed.clear()
                 await self._around.look()
                 situation = self._situation()
-                decision = self.decision = self._decided(situation)
+                decision = self.decision = await self._decided(situation)
                 telling.decided(decision)
+                self._decided_on(decision, situation)
                 acting.begin(decision.actions, decision, situation, group)
                 await self._rest(decision.requeue_after)
 
     def _situation(self) -> Situation:
-        settings, cluster = self._settings(), self._cluster
+        settings, cluster = self._settings(), self._cluster()
         return Situation(
             cluster,
             self._rooms.room(cluster.nodes),
             settings.rules(),
             settings.limits(),
             self._around.surroundings(),
-            self.prices,
+            self._prices,
         )
 
-    def _decided(self, situation: Situation) -> Decision:
-        decision = decide(replace(self._state, memories=self._memories), situation, self._wall())
+    async def _decided(self, situation: Situation) -> Decision:
+        before = dict(self._memories)
+        steps = deciding(replace(self._state, memories=before), situation, self._wall())
+        while True:
+            try:
+                for _ in range(_STEPS):
+                    next(steps)
+            except StopIteration as end:
+                decision: Decision = end.value
+                break
+            await asyncio.sleep(0)
         self._state = decision.state
-        self._memories.clear()
-        self._memories.update(decision.state.memories)
+        self._remember(before, decision.state.memories)
         return decision
+
+    def _remember(self, before: Mapping[str, Memory], after: Mapping[str, Memory]) -> None:
+        """Workloads may have gone, and policies changed, while it was decided."""
+        for uid in before.keys() | after.keys():
+            known, decided = self._memories.get(uid), after.get(uid)
+            if known is None and uid in before:
+                continue
+            if decided is None:
+                self._memories.pop(uid, None)
+            elif known is None or known is before.get(uid):
+                self._memories[uid] = decided
+            else:
+                self._memories[uid] = replace(decided, policy=known.policy)
 
     async def _everything_known(self) -> None:
         """Nothing is moved before all is known that may forbid it."""
         told = ""
-        while (problem := self._around.not_known()) is not None:
+        while (problem := self._not_known()) is not None:
             if problem != told:
                 self._log.warning("nothing is moved yet", error=problem)
                 told = problem
             await asyncio.sleep(_NOT_KNOWN_S)
+
+    def _not_known(self) -> str | None:
+        storage = (each.not_ready() for each in self._rooms.storage)
+        return self._around.not_known() or next((problem for problem in storage if problem is not None), None)
 
     async def _rest(self, seconds: float | None) -> None:
         await asyncio.sleep(SOONEST_S)

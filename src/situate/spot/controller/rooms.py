@@ -1,12 +1,14 @@
 """Keeps the framework's picture of nodes and pods current, so that whether a pod fits is a matter of one look (3.7).
 
-The filters are kube-scheduler's by default. A pod that cannot be read counts with what it takes of its node.
+The filters are kube-scheduler's by default, those of volumes among them: a pod stays where its volume can be (S7). How
+many volumes a node takes is not looked at. A pod that cannot be read counts with what it takes of its node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -23,24 +25,36 @@ from situate.framework.configuration import (
 from situate.framework.pods import BadPod
 from situate.framework.profile import ALL_NODES, Profile
 from situate.framework.profiles import profiles_of
-from situate.objects.configuration import Namespace
+from situate.kube.client import Client
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
 from situate.objects.nodes import Node
 from situate.objects.pods import Affinity, Pod
-from situate.objects.resources import NAMESPACES
+from situate.objects.resources import (
+    NAMESPACES,
+    PERSISTENTVOLUMECLAIMS,
+    PERSISTENTVOLUMES,
+    STORAGECLASSES,
+    ResourceType,
+)
 from situate.plugins.registry import registry
+from situate.spot.claimed_room import ClaimedRoom
 from situate.spot.controller.watched import Watched
 from situate.spot.counting import Nodes
 from situate.spot.filtered_room import FilteredRoom
+from situate.spot.owners import pod_facts
 from situate.spot.signal_table import on_demand_requirement, pool_tolerations
 from situate.spot.signals import Signal
 
-_OF_VOLUMES: Final = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+_NOT_ASKED: Final = ("VolumeRestrictions", "NodeVolumeLimits")
+"""The first has a pod stand in its own way, the second goes by more objects than all the rest."""
+_STORAGE: Final[tuple[ResourceType[Any], ...]] = (PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, STORAGECLASSES)
 
 
 def filtering_profile() -> Profile:
-    """kube-scheduler's default filters, without those of volumes, which nobody here watches."""
+    """kube-scheduler's default filters, but for some of volumes."""
     shipped, _ = registry(())
-    without = tuple(DisabledPlugin(name) for name in _OF_VOLUMES if name in shipped.types)
+    without = tuple(DisabledPlugin(name) for name in _NOT_ASKED if name in shipped.types)
     profile = SchedulerProfile(plugins=Plugins(multi_point=PluginSet(disabled=without)))
     (made,), mistakes = profiles_of(
         KubeSchedulerConfiguration(percentage_of_nodes_to_score=ALL_NODES, profiles=(profile,)), shipped
@@ -52,26 +66,38 @@ def filtering_profile() -> Profile:
 class Rooms:
     """`room` is as of the moment at which it is asked for."""
 
-    def __init__(self, watched: Watched, table: Sequence[Signal]) -> None:
+    def __init__(self, watched: Watched, client: Client, rng: random.Random, table: Sequence[Signal]) -> None:
         self.table = table
+        self.storage: tuple[Reflector[Any], ...] = tuple(
+            Reflector(client, resource, Store(resource.group_resource), rng=rng) for resource in _STORAGE
+        )
+        """What else is watched to know it."""
         self._cache = FrameworkCache()
         self._catalogs = CatalogKeeper()
         self._profile = filtering_profile()
         self._pods: dict[str, Pod] = {}
+        self._waiting: dict[str, Pod] = {}
         self._log = structlog.get_logger()
-        watched.namespaces.store.on_change(self._namespace)
+        watched.namespaces.store.on_change(self._stored(NAMESPACES))
+        for resource, reflector in zip(_STORAGE, self.storage, strict=True):
+            reflector.store.on_change(self._stored(resource))
         watched.nodes.store.on_change(self._node)
         watched.pods.store.on_change(self._pod)
 
-    def room(self, nodes: Nodes) -> FilteredRoom:
-        """`nodes`: what they are, as the decision has it."""
+    def room(self, nodes: Nodes) -> ClaimedRoom:
+        """For one decision. `nodes`: what they are, as the decision has it."""
         if self._catalogs.stale:
             self._cache.set_catalog(self._catalogs.catalog())
         ours, tolerations = on_demand_requirement(self.table), pool_tolerations(self.table)
-        return FilteredRoom(self._cache, self._profile, nodes, self._pods.get, ours, tolerations)
+        room = FilteredRoom(self._cache, self._profile, nodes, self._pods.get, ours, tolerations)
+        waiting = [facts for pod in self._waiting.values() if (facts := pod_facts(pod)).live and not facts.gated]
+        return ClaimedRoom(room, nodes, waiting)
 
-    def _namespace(self, old: Namespace | None, new: Namespace | None) -> None:
-        self._catalogs.change(NAMESPACES, old, new)
+    def _stored(self, resource: ResourceType[Any]) -> Callable[[Any, Any], None]:
+        def changed(old: Any, new: Any) -> None:
+            self._catalogs.change(resource, old, new)
+
+        return changed
 
     def _node(self, old: Node | None, new: Node | None) -> None:
         if new is None:
@@ -94,10 +120,14 @@ class Rooms:
             return
         self._pods[new.metadata.uid] = new
         if new.spec.node_name:
+            self._waiting.pop(new.metadata.uid, None)
             self._place(new)
+        else:
+            self._waiting[new.metadata.uid] = new
 
     def _forget(self, pod: Pod) -> None:
         self._pods.pop(pod.metadata.uid, None)
+        self._waiting.pop(pod.metadata.uid, None)
         self._cache.remove_pod(pod.metadata.uid)
 
     def _place(self, pod: Pod) -> None:

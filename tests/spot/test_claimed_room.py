@@ -1,0 +1,50 @@
+"""No place is found twice in one decision."""
+
+from __future__ import annotations
+
+import pytest
+
+from situate.spot.claimed_room import ClaimedRoom
+from situate.spot.owners import pod_facts
+from situate.spot.signal_table import SIGNALS
+from situate.spot.signals import node_facts
+from tests.spot.builders import NOW, OD, SPOT
+from tests.spot.test_filtered_room import node, pod, room
+
+NODES = [node("od", "on-demand"), node("spot", "spot", cpu="4")]
+FACTS = {each.metadata.name: node_facts(each, SIGNALS, NOW) for each in NODES}
+A, B, C, D = (pod(name, node="spot") for name in "abcd")
+
+
+@pytest.mark.rule("spot:D17", "spot:B18", "spot:B26")
+def test_a_place_that_was_found_for_one_pod_is_not_found_for_another() -> None:
+    asked = ClaimedRoom(room(NODES, [A, B, C]), FACTS)
+    a, b, c = map(pod_facts, (A, B, C))
+    assert asked.fits(a, OD)
+    assert asked.fits(b, OD)
+    assert not asked.fits(c, OD), "both places are taken"
+    assert asked.fits(a, OD), "its own place stays its own"
+    assert not asked.fits(a, SPOT, pools={"elsewhere"})
+    assert asked.fits(c, OD, without=a) is False, "that would free a place on spot"
+
+
+@pytest.mark.rule("spot:B18", "spot:B19")
+def test_pods_that_wait_already_come_first() -> None:
+    waiting = [pod("w1"), pod("w2")]
+    on_demand = [pod_facts(each) for each in waiting]
+    asked = ClaimedRoom(room(NODES, [A, *waiting]), FACTS, on_demand)
+    assert asked.fits(pod_facts(A), OD), "pods without a class go to spot first"
+    full = ClaimedRoom(room(NODES, [A, B, C, D, *waiting]), FACTS, on_demand)
+    assert not full.fits(pod_facts(A), OD)
+    assert full.fits(on_demand[0], OD), "its place is kept"
+
+
+def test_thinking_a_pod_away_claims_nothing() -> None:
+    small = [node("od", "on-demand", cpu="1"), node("spot", "spot", cpu="4")]
+    held = pod("held", node="od")
+    asked = ClaimedRoom(
+        room(small, [held, A, B]), {each.metadata.name: node_facts(each, SIGNALS, NOW) for each in small}
+    )
+    assert asked.fits(pod_facts(A), OD, without=pod_facts(held))
+    assert asked.fits(pod_facts(B), OD, without=pod_facts(held))
+    assert not asked.fits(pod_facts(A), OD)
