@@ -123,7 +123,13 @@ class Chooser:
 
     def choose_at_once(self, pod: PodInfo, snapshot: Snapshot, tie: Tie) -> int | None:
         """The node of a pod that concerns no others, while nothing is nominated; None where `choose` knows more."""
-        known = None if self._classes is None else self._classes.of(pod, snapshot)
+        if self._classes is None:
+            return None
+        if tie is best:
+            node = self._classes.best_for_stranger(pod, snapshot)
+            if node is not None:
+                return node
+        known = self._classes.of(pod, snapshot)
         if known is None or not known.count:
             return None
         return known.best() if tie is best else tie(known.total)

@@ -17,10 +17,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from situate.framework.board import Board
 from situate.framework.crowding import Crowded
 from situate.framework.cycle import PluginFailed, call, check_scores
 from situate.framework.gauges import NO_SAY, Derived, Gauge, GaugedFilter, GaugedScore, Numbers
-from situate.framework.maxima import Maxima
+from situate.framework.maxima import LONG, Maxima
+from situate.framework.meters import Meter, MeteringPlugin
 from situate.framework.nodes import NodeTable
 from situate.framework.parts import Part, Parts
 from situate.framework.plugin import FilterPlugin, NeedsPlugin, PreScorePlugin, Reads, reads
@@ -40,8 +42,12 @@ _KEPT: Final = 2**27
 """Nodes of all classes together before all are learned afresh: 2 bytes each, and 1 where a mask is asked for."""
 _LEAST_KEPT: Final = 128
 """Classes that are kept however many nodes there are."""
-_LONG: Final = 2**15
-"""So many totals are cheaper to look for the highest in blocks than all at once."""
+_BOARDS: Final = 16
+"""At most."""
+_STALE: Final = 2**10
+"""Changes that a board does not know of whose members nobody seems to need."""
+_TRIES: Final = 8
+"""Nodes that may look better from above than they are before all are looked at exactly."""
 _SEEN: Final = 2**16
 """Templates that were met once, before those are forgotten."""
 
@@ -88,8 +94,12 @@ class PodClass:
 
     __slots__ = (
         "_feasible",
+        "_more",
         "_narrowed",
         "_passes",
+        "_unsettled",
+        "board",
+        "bounds",
         "count",
         "crowded",
         "extremes",
@@ -114,7 +124,7 @@ class PodClass:
         load_states: dict[str, Any],
     ) -> None:
         self.table: NodeTable = snapshot.nodes
-        self.lineage = snapshot.lineage
+        self.lineage: object = snapshot.lineage
         self.position = snapshot.log_position
         self.standing = standing
         self.filters = filters
@@ -131,6 +141,12 @@ class PodClass:
         """So many nodes are feasible."""
         self.maxima: Maxima | None = None
         """Of `total`, where it is long."""
+        self.bounds: Totals | None = None
+        """Where the board keeps what `maxima` needs."""
+        self.board: Board | None = None
+        """Who brings it up to date with others; then `position` says nothing."""
+        self._unsettled = self._more = False
+        """Whether the board has found other nodes feasible, and some that were not before."""
         self.crowded: Crowded | None = None
         """What was found when promises had to be heeded last."""
         self._passes: Mask | None = None
@@ -141,9 +157,9 @@ class PodClass:
         """The first node with the highest total."""
         if self.maxima is not None:
             return self.maxima.first(self.total)
-        if len(self.total) < _LONG:
+        if len(self.total) < LONG:
             return int(self.total.argmax())
-        self.maxima = Maxima(self.total)
+        self.maxima = Maxima(self.total, self.bounds)
         return self.maxima.first(self.total)
 
     @property
@@ -194,6 +210,18 @@ class PodClass:
                 decisive |= (raw == extremes[0]) | (raw == extremes[1])
         return decisive
 
+    def feasible_changed(self, by: int, *, more: bool) -> None:
+        """The board has found so many more nodes feasible, and with `more` some that were not before."""
+        self.count += by
+        self._unsettled = True
+        self._more |= more
+
+    def settled_by_board(self, pod: PodInfo) -> None:
+        """What `settle` does, if the board has found other nodes feasible since."""
+        if self._unsettled:
+            more, self._unsettled, self._more = self._more, False, False
+            self.settle(pod, more=more)
+
     def settle(self, pod: PodInfo, *, more: bool) -> None:
         """Which nodes are feasible has changed: what relates to the others may have. `more`: some were not before."""
         self._passes = self._feasible = None
@@ -212,6 +240,8 @@ class PodClass:
             self.total[nodes] += settled.take(nodes) - self.settled.take(nodes)
             self.settled = settled
             self.maxima = None
+            if self.board is not None:
+                self.board.resettled()
 
 
 class Classes:
@@ -234,6 +264,16 @@ class Classes:
         }
         self._fits = any(isinstance(plugin, NeedsPlugin) for plugin, _ in self._filters)
         """Whether feasible nodes have room for what a pod requests."""
+        loaded = (*(plugin for plugin, _ in self._filters), *(each.plugin for each, _ in self._scores))
+        self._metering: MeteringPlugin | None = None
+        if gauges and self._standings.dtype is np.int16:
+            self._metering = next((plugin for plugin in loaded if isinstance(plugin, MeteringPlugin)), None)
+        self._meters: dict[frozenset[str], Meter | None] = {}
+        """By the filters that are not concerned; of `_metered`."""
+        self._metered: NodeTable | None = None
+        self._boards: list[Board] = []
+        """Of snapshots of this lineage, on `_metered`."""
+        self._lineage: object = None
         self._known: dict[int, tuple[PodTemplate, PodClass]] = {}
         self._seen: dict[int, PodTemplate] = {}
 
@@ -243,8 +283,11 @@ class Classes:
         if found is not None:
             known = found[1]
             if known.table is snapshot.nodes and known.lineage is snapshot.lineage:
-                changed = snapshot.changed_since(known.position)
-                if changed is not None:
+                if known.board is not None:
+                    if known.board.catch_up(snapshot):
+                        known.settled_by_board(pod)
+                        return known
+                elif (changed := snapshot.changed_since(known.position)) is not None:
                     if changed:
                         self._catch_up(known, pod, snapshot, changed)
                     return known
@@ -253,19 +296,95 @@ class Classes:
         except PluginFailed:
             return None  # with fewer nodes to look at it may not even be asked
         if learned is not None:
-            self._keep(pod.template, learned, snapshot.count)
+            self._keep(pod.template, learned, snapshot)
         return learned
 
-    def _keep(self, template: PodTemplate, learned: PodClass, nodes: int) -> None:
+    def best_for_stranger(self, pod: PodInfo, snapshot: Snapshot) -> int | None:
+        """The first of the best nodes for a pod whose template is met for the first time; None if only `of` can tell.
+
+        Nothing is kept for the next one. The meter says of all nodes what they are worth at most, and of the best of
+        them exactly; one that is worth less is put in its place, and the next best is looked at.
+        """
+        template = pod.template
+        if self._metering is None or id(template) in self._seen or id(template) in self._known:
+            return None
+        standing = self._standings.of(pod, snapshot)
+        meter = None if standing is None else self._meter(standing, snapshot)
+        asked = None if meter is None else meter.asked(template)
+        if standing is None or meter is None or asked is None:
+            return None
+        self._see(template)
+        load, settled = snapshot.load, standing.settled
+        bounds = meter.bounds(snapshot.derived(meter.derived), asked, settled)
+        if not standing.holds(bounds, 0):
+            return None
+        if any(meter.total(load, row, asked) < 0 for each in standing.varied for row in each.witnesses()):
+            return None  # refused by a hair, so that others may be the lowest or the highest
+        for _ in range(_TRIES):
+            row = int(bounds.argmax())
+            bound = bounds.item(row)
+            total = meter.total(load, row, asked)
+            if total >= 0:
+                total += settled.item(row)
+            if bound < 0:
+                return None
+            if total == bound:
+                return row
+            bounds[row] = total
+        return None
+
+    def _meter(self, standing: Standing, snapshot: Snapshot) -> Meter | None:
+        """Of all that looks at amounts for pods with this standing."""
+        nodes = snapshot.nodes
+        if self._metered is not nodes:
+            self._metered = nodes
+            self._meters.clear()
+            self._boards.clear()
+        if standing.unfiltered not in self._meters:
+            filters = [plugin for plugin, _ in self._filters if plugin.name not in standing.unfiltered]
+            scores = [weighted for weighted, _ in self._scores]
+            found = None if self._metering is None else self._metering.meter(filters, scores, nodes)
+            self._meters[standing.unfiltered] = found
+        return self._meters[standing.unfiltered]
+
+    def _see(self, template: PodTemplate) -> None:
+        if len(self._seen) >= _SEEN:
+            self._seen.clear()
+        self._seen[id(template)] = template
+
+    def _keep(self, template: PodTemplate, learned: PodClass, snapshot: Snapshot) -> None:
         """A class is worth its room once a second pod of it has come."""
         if id(template) not in self._seen and id(template) not in self._known:
-            if len(self._seen) >= _SEEN:
-                self._seen.clear()
-            self._seen[id(template)] = template
+            self._see(template)
             return
-        if len(self._known) >= max(_LEAST_KEPT, _KEPT // max(nodes, 1)):
+        if len(self._known) >= max(_LEAST_KEPT, _KEPT // max(snapshot.count, 1)):
             self._known.clear()
+            self._boards.clear()
         self._known[id(template)] = (template, learned)
+        meter = self._meter(learned.standing, snapshot)
+        asked = None if meter is None else meter.asked(template)
+        if meter is not None and asked is not None:
+            board = self._board(meter, snapshot)
+            if board is not None:
+                board.join(learned, asked)
+
+    def _board(self, meter: Meter, snapshot: Snapshot) -> Board | None:
+        """One with room, whose members are up to date."""
+        if self._lineage is not snapshot.lineage:
+            self._lineage = snapshot.lineage
+            self._boards.clear()
+        for board in self._boards:
+            if board.meter is meter and not board.full:
+                board.catch_up(snapshot)
+                return board
+        if len(self._boards) < _BOARDS:
+            self._boards.append(Board(meter, snapshot.count))
+            return self._boards[-1]
+        oldest = min(self._boards, key=lambda board: board.position)
+        if oldest.meter is not meter or snapshot.log_position - oldest.position < _STALE:
+            return None
+        oldest.forget()
+        return oldest
 
     def _learn(self, pod: PodInfo, snapshot: Snapshot) -> PodClass | None:
         standing = self._standings.of(pod, snapshot)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from situate.framework.nodes import NodeTable
     from situate.framework.snapshot import Snapshot
 
-Numbers = NDArray[np.float64]
-"""(width, nodes): derived columns of some nodes."""
+Numbers = NDArray[np.floating[Any]]
+"""(width, nodes): derived columns of some nodes, in 64 bits or, where that is enough, 32."""
 
 _ONE_BY_ONE: Final = 8
 """So many rows are followed one by one in Python numbers: that is cheaper than what NumPy takes for each call."""

@@ -18,6 +18,8 @@ from situate.framework.verdict import Indices
 Totals = NDArray[np.signedinteger[Any]]
 
 BLOCK: Final = 1024
+LONG: Final = 2**15
+"""So many totals are cheaper to look for the highest in blocks than all at once."""
 
 
 class Maxima:
@@ -25,8 +27,9 @@ class Maxima:
 
     __slots__ = ("_bounds",)
 
-    def __init__(self, totals: Totals) -> None:
-        self._bounds: Totals = np.maximum.reduceat(totals, np.arange(0, len(totals), BLOCK))
+    def __init__(self, totals: Totals, bounds: Totals | None = None) -> None:
+        """`bounds`: where they are kept, one for each block, if others keep them up to date too."""
+        self._bounds: Totals = np.maximum.reduceat(totals, np.arange(0, len(totals), BLOCK), out=bounds)
 
     def changed(self, rows: Indices, totals: Totals) -> None:
         """These rows have these totals now, (rows,)."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.catalog import EMPTY, Catalog
-from situate.framework.gauges import Derived, DerivedColumns, Numbers
+from situate.framework.gauges import Derived, DerivedColumns, Load, Numbers
 from situate.framework.holdings import Holding, Holdings, Units
 from situate.framework.labels import Domains, Ids
 from situate.framework.live_terms import LiveTerms
@@ -216,6 +216,11 @@ class Snapshot:
         if ledger.alone or self._chosen is not None:
             return derived.of(self)
         return ledger.derived.get(derived, self, ledger, ledger.log_end, ledger.changed_since)
+
+    @property
+    def load(self) -> Load:
+        """What is on all the nodes, to be read only, at once."""
+        return self._version.now()
 
     def held(self, holding: Holding, width: int) -> Units:
         """(width, nodes): what the pods on each node hold of its first units; not to be written to."""

@@ -70,6 +70,10 @@ class Relative:
             self._high = int(where[0])
         return True
 
+    def witnesses(self) -> tuple[int, int]:
+        """A node with the lowest and one with the highest, feasible when `holds` was true last."""
+        return self.at_lowest.item(self._low), self.at_highest.item(self._high)
+
     def extremes(self, nodes: Indices) -> tuple[int, int] | None:
         among = self.raw.take(nodes)
         return (int(among.min()), int(among.max())) if len(among) else None

@@ -6,7 +6,7 @@ node would stand with the pod.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,16 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.gauges import NO_SAY, Gauge
+from situate.framework.meters import Meter
 from situate.framework.nodes import NodeTable
-from situate.framework.plugin import HIGHEST, PreScored, Reads, Scores
+from situate.framework.plugin import HIGHEST, FilterPlugin, PreScored, Reads, Scores
 from situate.framework.pods import PodInfo, PodTemplate
+from situate.framework.profile import Weighted
 from situate.framework.resources import CPU, MEMORY
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Mask
 from situate.objects.settings import Mistake
-from situate.plugins.node_resources_fit import ResourceWeight
+from situate.plugins.node_resources_fit import NodeResourcesFit, ResourceWeight
 from situate.plugins.resource_gauges import balanced_gauge, bounds_of, evenness_now
+from situate.plugins.resource_meter import CPU_AND_MEMORY, ResourceMeter
 from situate.plugins.resource_use import NATIVE, Asked, asked_by
 
 
@@ -80,6 +83,19 @@ class NodeResourcesBalancedAllocation:
             return NO_SAY
         bounds = nodes.plan((self.name, self._columns), lambda: bounds_of(nodes, self._columns))
         return balanced_gauge(self._evenness_now, bounds, one, other) if bounds.hold((one, other)) else None
+
+    def meter(self, filters: Sequence[FilterPlugin], scores: Sequence[Weighted], nodes: NodeTable) -> Meter | None:
+        """Together with NodeResourcesFit, if that compares the same two resources and nobody else has a say."""
+        if len(scores) != _PAIR or sorted(self._columns) != list(CPU_AND_MEMORY):
+            return None
+        own, other = sorted(scores, key=lambda each: each.plugin is not self)
+        fit = other.plugin
+        if own.plugin is not self or not isinstance(fit, NodeResourcesFit) or list(filters) != [fit]:
+            return None
+        if not fit.prefers_what_has_most_left(CPU_AND_MEMORY):
+            return None
+        meter = ResourceMeter(nodes, other.weight, own.weight)
+        return meter if meter.usable else None
 
     def score(self, state: Asked | None, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
         """75 where the pod changes nothing, up to 100 where it evens the node out, down to 50."""

@@ -201,6 +201,10 @@ class NodeResourcesFit:
             return None
         return least_allocated_gauge(self._room_left, bounds, asked, self._weights)
 
+    def prefers_what_has_most_left(self, columns: tuple[int, ...]) -> bool:
+        """Whether its score is LeastAllocated of exactly these resources, which weigh the same."""
+        return sorted(self._scored) == sorted(columns) and len(set(self._weights)) == 1
+
     def _shares_by_line(self, before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
         line = self._line
         assert line is not None

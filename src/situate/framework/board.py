@@ -1,0 +1,164 @@
+"""Totals of many classes, brought up to date together.
+
+Where pods of many kinds come in turn, each kind finds as many changed nodes as there are kinds when its turn comes. To
+look at one changed node for all kinds costs as many operations as to look at all these nodes for one kind, and it
+is done once: so that a pod costs the rescoring of one node. What is said of a node for all kinds a meter knows
+(`situate.framework.meters`).
+
+The classes' totals are the rows of one array, so that a node is a column of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from situate.framework.maxima import BLOCK, LONG
+from situate.framework.meters import NO_ROOM, Meter, Narrow, Readings
+from situate.framework.verdict import Indices, Mask
+
+if TYPE_CHECKING:
+    from situate.framework.classes import PodClass
+    from situate.framework.snapshot import Snapshot
+
+ROOM: Final = 128
+"""Classes of one board."""
+_SHARE: Final = 10
+"""With more than one in so many nodes changed, it is cheaper to learn anew about the classes that are asked for."""
+
+
+class Board:
+    """Of one meter, and so of one node table; mutable."""
+
+    def __init__(self, meter: Meter, nodes: int) -> None:
+        self.meter = meter
+        self.position = 0
+        """In the change log: up to there the members know what has changed."""
+        self._members: list[PodClass] = []
+        self._asked: list[Any] = []
+        # what nobody has written to takes no memory yet
+        self._totals: Narrow = np.empty((ROOM, nodes), np.int16)
+        self._bounds: Narrow | None = np.empty((ROOM, -(-nodes // BLOCK)), np.int16) if nodes >= LONG else None
+        """(classes, blocks): of their `Maxima`."""
+        self._refusing: Mask = np.zeros(nodes, np.bool_)
+        """(nodes,): where a member had a negative total when that was looked at last."""
+        self._readings: Readings | None = None
+        """None if there are other members since."""
+        self._settled: list[Narrow] | None = None
+        """The members' settled totals, each once; None if a member has others since."""
+        self._places: Indices | None = None
+        """Of each member's ones in `_settled`; None if all have the same."""
+
+    @property
+    def full(self) -> bool:
+        return len(self._members) == ROOM
+
+    def join(self, known: PodClass, asked: Any) -> None:
+        """The class is brought up to date here from now on. It must be so now, and the members as well."""
+        place = len(self._members)
+        self._totals[place] = known.total
+        known.total = self._totals[place]
+        known.board = self
+        known.bounds = None if self._bounds is None else self._bounds[place]
+        known.maxima = None
+        self._members.append(known)
+        self._asked.append(asked)
+        self._refusing |= known.total < 0
+        self.position = known.position
+        self._readings = self._settled = None
+
+    def catch_up(self, snapshot: Snapshot) -> bool:
+        """Whether the members know now what has changed; else they have been forgotten."""
+        if not self._members:
+            return True
+        changed = snapshot.changed_since(self.position)
+        if changed is None:
+            self.forget()
+            return False
+        if not changed:
+            return True
+        self.position += len(changed)
+        rows: list[int] = changed
+        if len(changed) > 1:
+            rows = sorted(set(changed))
+            if len(rows) * _SHARE > self._totals.shape[1]:
+                self.forget()
+                return False
+        if self._readings is None:
+            self._readings = self.meter.readings(self._asked)
+        now, passes = self._readings.at(snapshot.load, rows)
+        if len(rows) == 1:
+            self._write_one(rows[0], now[:, 0], None if passes is None else passes[:, 0])
+        else:
+            self._write(rows, now, passes)
+        return True
+
+    def resettled(self) -> None:
+        """A member has other settled totals."""
+        self._settled = None
+
+    def forget(self) -> None:
+        """Nobody is a member any more, and who was has to be learned anew."""
+        for member in self._members:
+            member.lineage = None
+        self._members.clear()
+        self._asked.clear()
+        self._refusing[:] = False
+        self._readings = self._settled = None
+
+    def _write_one(self, row: int, now: Narrow, passes: Mask | None) -> None:
+        """`_write` of one row, which it mostly is."""
+        settled = self._settled or self._arranged()
+        if self._places is None:
+            now += settled[0][row]
+        else:
+            now += np.array([each.item(row) for each in settled], np.int16).take(self._places)
+        column = self._totals[: len(now), row]
+        if passes is not None or self._refusing.item(row):
+            if passes is not None:
+                now[~passes] = NO_ROOM
+            self._tell(column.reshape(-1, 1), now.reshape(-1, 1))
+            self._refusing[row] = np.count_nonzero(now < 0)
+        column[:] = now
+        if self._bounds is not None:
+            self._raise(row, now)
+
+    def _write(self, rows: list[int], now: Narrow, passes: Mask | None) -> None:
+        settled = self._settled or self._arranged()
+        if self._places is None:
+            now += settled[0].take(rows)
+        else:
+            now += np.array([each.take(rows) for each in settled]).take(self._places, axis=0)
+        if passes is not None:
+            now[~passes] = NO_ROOM
+        totals = self._totals[: len(now)]
+        if passes is not None or self._refusing.take(rows).any():
+            self._tell(totals.take(rows, axis=1), now)
+            self._refusing[rows] = (now < 0).any(axis=0)
+        totals[:, rows] = now
+        if self._bounds is not None:
+            for place, row in enumerate(rows):
+                self._raise(row, now[:, place])
+
+    def _raise(self, row: int, now: Narrow) -> None:
+        assert self._bounds is not None
+        block = self._bounds[: len(now), row // BLOCK]
+        np.maximum(block, now, out=block)
+
+    def _tell(self, before: Narrow, now: Narrow) -> None:
+        """(members, rows): members for whom other nodes are feasible now hear of it."""
+        for place in np.flatnonzero(((before ^ now) < 0).any(axis=1)).tolist():
+            some = before[place] < 0, now[place] < 0
+            self._members[place].feasible_changed(
+                int(np.count_nonzero(some[0])) - int(np.count_nonzero(some[1])), more=bool((some[0] & ~some[1]).any())
+            )
+
+    def _arranged(self) -> list[Narrow]:
+        settled = {id(member.settled): member.settled for member in self._members}
+        self._settled = list(settled.values())
+        self._places = None
+        if len(settled) > 1:
+            place = {identity: place for place, identity in enumerate(settled)}
+            self._places = np.array([place[id(member.settled)] for member in self._members], dtype=np.intp)
+        return self._settled

@@ -1,0 +1,340 @@
+"""What NodeResourcesFit and NodeResourcesBalancedAllocation say of a node together (`situate.framework.meters`).
+
+As shipped, that is: LeastAllocated of cpu and memory, weighing the same, and how even a node is in these two. Four
+shares come into it, of each resource what would be left and what would be used. They are worked out as rows of one
+array, so that templates on a node, or nodes for a template, cost a handful of operations.
+
+*Exactly*, in 64 bits, for a few rows: `(room - used - asked) * 100 // room` is a subtraction and a division of whole
+numbers below 2^53, whose error is too small to cross an integer; the rest is the plugins' own arithmetic.
+
+*From above*, in 32 bits, for all rows: shares are columns that follow the pods, to which a pod adds its own. Together
+their roundings come to less than `_SLACK`, which the columns have on top; so what is cut off to a whole number is the
+plugins' score, or sometimes one more. Where a share of the pod is so large that its rounding is larger, the node has no
+room for it, and its score is none at all. Amounts that are compared are rounded alike on both sides, so that a node
+with enough room never seems too small.
+
+Nodes that lack one of the resources, or have more than floats can tell, and pods that ask for others, or for many times
+what some node has, are left to the plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.gauges import Derived, Load, Numbers
+from situate.framework.meters import NO_ROOM, Narrow
+from situate.framework.nodes import NodeTable
+from situate.framework.plugin import HIGHEST
+from situate.framework.pods import PodTemplate
+from situate.framework.snapshot import Snapshot
+from situate.framework.verdict import Indices, Mask
+from situate.plugins.resource_gauges import bounds_of
+
+Wide = NDArray[np.float64]
+Short = NDArray[np.float32]
+
+_CPU, _MEMORY = range(2)
+CPU_AND_MEMORY: Final = (_CPU, _MEMORY)
+"""Their columns."""
+_SLACK: Final = 2.0**-12
+_NEUTRAL: Final = 150
+"""Twice what NodeResourcesBalancedAllocation gives where a pod changes nothing."""
+_NOTHING: Final = -1e300
+"""What is asked for of a resource that is not compared."""
+_FULL: Final = float("-inf")
+"""Less than that: what is free where there is no place for a pod."""
+
+_FREE, _LEFT, _LEAN, _EVEN, _ROOM = slice(0, 2), slice(2, 4), 4, 5, slice(6, 8)
+_WIDTH: Final = 8
+"""Columns in 32 bits: what is free of both; the share that is left of both, in percent; a quarter of how many percent
+more of cpu is used than of memory; what evenness gives less that quarter; and a hundredth of the room of both, inverse.
+"""
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """Of cpu and memory."""
+
+    least: tuple[float, float]
+    """What has to be free."""
+    scored: tuple[int, int]
+    """With the defaults of containers that name no request."""
+    real: tuple[int, int]
+
+    @property
+    def heard(self) -> bool:
+        """Whether NodeResourcesBalancedAllocation has a say."""
+        return self.real != (0, 0)
+
+
+class ResourceMeter:
+    """On one table of nodes, with these weights of the two plugins."""
+
+    def __init__(self, nodes: NodeTable, fit: int, balanced: int) -> None:
+        self._nodes = nodes
+        self._bounds = nodes.plan(("ResourceMeter",), lambda: bounds_of(nodes, CPU_AND_MEMORY))
+        self._fit, self._balanced = fit, balanced
+        self.derived = Derived(("ResourceMeter",), _columns, _row)
+        self._same: tuple[float, float] | None = None
+        if self._bounds.same is not None:
+            self._same = self._bounds.same.item(_CPU, 0), self._bounds.same.item(_MEMORY, 0)
+        count = len(nodes)
+        self._shares = np.empty((2, count), np.float32)
+        self._asked_shares = np.empty((2, 0 if self._same else count), np.float32)
+        self._whole = np.empty((2, count), np.int16)
+        self._zeros = np.zeros((2, count), np.int16)
+        self._ones = np.ones(count, np.int16)
+        self._lean = np.empty(count, np.float32)
+        self._even = np.empty(count, np.int16)
+        self._refused = np.empty((2, count), np.bool_)
+
+    @property
+    def usable(self) -> bool:
+        """Whether numbers of these nodes are neither missing nor too large."""
+        return min(self._bounds.most) >= 0
+
+    def asked(self, template: PodTemplate) -> Asked | None:
+        """None if it asks for others, or too much."""
+        request = template.request
+        scored = request.scored_cpu, request.scored_memory
+        if not self._bounds.hold(scored):
+            return None
+        real = [0, 0]
+        for column, amount in template.columns:
+            if column > _MEMORY:
+                return None
+            real[column] = amount
+        cpu, memory = real
+        if not self._bounds.hold(real):
+            return None
+        return Asked((cpu or _NOTHING, memory or _NOTHING), scored, (cpu, memory))
+
+    def bounds(self, numbers: Numbers, asked: Asked, settled: Narrow) -> Narrow:
+        """(nodes,): see `Meter`."""
+        shares, whole, lean, even = self._shares, self._whole, self._lean, self._even
+        total: Narrow = whole[0]
+        if self._same is not None:
+            given = _percent(asked.scored, self._same)
+            np.subtract(numbers[_LEFT], np.array(given, np.float32).reshape(2, 1), out=shares)
+        else:
+            np.multiply(numbers[_ROOM], np.array(asked.scored, np.float32).reshape(2, 1), out=self._asked_shares)
+            np.subtract(numbers[_LEFT], self._asked_shares, out=shares)
+        np.copyto(whole, shares, casting="unsafe")
+        np.maximum(whole, self._zeros, out=whole)  # of two arrays: a third of the time of array and number
+        np.add(total, whole[1], out=total)
+        np.right_shift(total, self._ones, out=total)
+        if self._fit != 1:
+            total *= np.int16(self._fit)
+        if asked.heard:
+            self._lean_with(numbers, asked)
+            np.abs(lean, out=lean)
+            np.subtract(numbers[_EVEN], lean, out=lean)
+            np.copyto(even, lean, casting="unsafe")
+            if self._balanced != 1:
+                even *= np.int16(self._balanced)
+            np.add(total, even, out=total)
+        np.add(total, settled, out=total)
+        refused, memory = self._refused
+        free = numbers[_FREE]
+        np.less(free[_CPU], np.float32(max(asked.least[_CPU], _LOWEST)), out=refused)
+        np.less(free[_MEMORY], np.float32(max(asked.least[_MEMORY], _LOWEST)), out=memory)
+        np.bitwise_or(refused, memory, out=refused)
+        if np.count_nonzero(refused):
+            np.bitwise_or(total, np.negative(refused.view(np.int8), dtype=np.int16), out=total)  # -1 where it is true
+        return total
+
+    def _lean_with(self, numbers: Numbers, asked: Asked) -> None:
+        """How much more of cpu than of memory would be used, in `_lean`."""
+        if self._same is not None:
+            cpu, memory = _percent(asked.real, self._same)
+            np.add(numbers[_LEAN], np.float32((cpu - memory) / 4), out=self._lean)
+            return
+        given = self._asked_shares
+        quarters = np.array([(amount / 4,) for amount in asked.real], np.float32)
+        np.multiply(numbers[_ROOM], quarters, out=given)
+        np.add(numbers[_LEAN], given[_CPU], out=self._lean)
+        np.subtract(self._lean, given[_MEMORY], out=self._lean)
+
+    def total(self, load: Load, row: int, asked: Asked) -> int:
+        """See `Meter`."""
+        nodes = self._nodes
+        room, requested, scored = nodes.allocatable, load.requested, load.scored
+        cpu, memory = room.item(_CPU, row), room.item(_MEMORY, row)
+        cpu_used, memory_used = requested.item(_CPU, row), requested.item(_MEMORY, row)
+        if (
+            load.pod_count.item(row) >= nodes.allowed_pods.item(row)
+            or cpu - cpu_used < asked.least[_CPU]
+            or memory - memory_used < asked.least[_MEMORY]
+        ):
+            return NO_ROOM
+        left = (
+            max(cpu - scored.item(_CPU, row) - asked.scored[_CPU], 0) * HIGHEST // cpu
+            + max(memory - scored.item(_MEMORY, row) - asked.scored[_MEMORY], 0) * HIGHEST // memory
+        )
+        total = self._fit * (left >> 1)
+        if asked.heard:
+            cpu_used, memory_used = min(cpu_used, cpu), min(memory_used, memory)
+            even = _evenness((cpu_used + asked.real[_CPU]) / cpu, (memory_used + asked.real[_MEMORY]) / memory)
+            now = _evenness(cpu_used / cpu, memory_used / memory)
+            total += self._balanced * ((even - now + _NEUTRAL) >> 1)
+        return total
+
+    def readings(self, asked: Sequence[Asked]) -> ResourceReadings:
+        """See `Meter`."""
+        return ResourceReadings(self._nodes, self._fit, self._balanced, asked)
+
+
+class ResourceReadings:
+    """Of templates that ask for this, on any rows."""
+
+    def __init__(self, nodes: NodeTable, fit: int, balanced: int, asked: Sequence[Asked]) -> None:
+        self._nodes = nodes
+        self._fit, self._balanced = fit, balanced
+        count = len(asked)
+        self._least = np.array([each.least for each in asked]).T.reshape(2, count, 1)
+        self._most = max(each.least[_CPU] for each in asked), max(each.least[_MEMORY] for each in asked)
+        scored = np.array([each.scored for each in asked], np.float64).T
+        self._most_scored = (scored.max(axis=1) * HIGHEST).tolist()
+        real = np.array([each.real for each in asked], np.float64).T
+        self._asked = np.concatenate((scored * -HIGHEST, real)).reshape(4, count, 1)
+        self._heard = None
+        if not all(each.heard for each in asked):
+            self._heard = np.array([each.heard for each in asked], np.int16).reshape(count, 1)
+        self._one = _Scratch(count, 1)
+        self._of_node = np.empty(4)
+        self._room = np.empty(4)
+        self._now = np.empty(1, np.int16)
+
+    def at(self, load: Load, rows: Sequence[int] | Indices) -> tuple[Narrow, Mask | None]:
+        """See `Readings`."""
+        if len(rows) == 1:
+            return self._at_one(load, int(rows[0]))
+        return self._at_many(load, np.asarray(rows, dtype=np.intp))
+
+    def _at_one(self, load: Load, row: int) -> tuple[Narrow, Mask | None]:
+        """In Python numbers as far as they are about the node: a NumPy call costs more than a few of these."""
+        nodes, of_node, there = self._nodes, self._of_node, self._room
+        room, requested, scored = nodes.allocatable, load.requested, load.scored
+        cpu, memory = room.item(_CPU, row), room.item(_MEMORY, row)
+        cpu_used, memory_used = requested.item(_CPU, row), requested.item(_MEMORY, row)
+        cpu_left = max(cpu - scored.item(_CPU, row), -cpu) * HIGHEST
+        memory_left = max(memory - scored.item(_MEMORY, row), -memory) * HIGHEST
+        there[0] = there[2] = cpu
+        there[1] = there[3] = memory
+        of_node[0], of_node[1] = cpu_left, memory_left
+        of_node[2] = cpu_now = min(cpu_used, cpu)
+        of_node[3] = memory_now = min(memory_used, memory)
+        self._now[0] = _evenness(cpu_now / cpu, memory_now / memory) - _NEUTRAL
+        above = cpu_left >= self._most_scored[_CPU] and memory_left >= self._most_scored[_MEMORY]
+        total = self._totals(self._one, of_node.reshape(4, 1, 1), there.reshape(4, 1, 1), self._now, above=above)
+        places = nodes.allowed_pods.item(row) > load.pod_count.item(row)
+        cpu_free, memory_free = cpu - cpu_used, memory - memory_used
+        if places and cpu_free >= self._most[_CPU] and memory_free >= self._most[_MEMORY]:
+            return total, None
+        if not places:
+            return total, np.zeros(total.shape, np.bool_)
+        return total, (self._least[_CPU] <= cpu_free) & (self._least[_MEMORY] <= memory_free)
+
+    def _at_many(self, load: Load, rows: Indices) -> tuple[Narrow, Mask | None]:
+        nodes = self._nodes
+        room = nodes.allocatable[:2, rows]
+        used = load.requested[:2, rows]
+        of_node = np.empty((4, 1, len(rows)))
+        of_node[:2, 0] = np.maximum(room - load.scored[:, rows], -room) * HIGHEST
+        of_node[2:, 0] = np.minimum(used, room)
+        there = np.concatenate((room, room)).astype(np.float64).reshape(4, 1, len(rows))
+        shares = of_node[2:, 0] / there[2:, 0]
+        now = ((2.0 - np.abs(shares[0] - shares[1])) * (HIGHEST / 2)).astype(np.int16) - np.int16(_NEUTRAL)
+        scratch = _Scratch(len(self._asked[0]), len(rows))
+        total = self._totals(scratch, of_node, there, now, above=False)
+        free = room - used
+        passes: Mask = (self._least[_CPU] <= free[_CPU]) & (self._least[_MEMORY] <= free[_MEMORY])
+        passes &= nodes.allowed_pods[rows] > load.pod_count[rows]
+        return total, None if passes.all() else passes
+
+    def _totals(self, scratch: _Scratch, of_node: Wide, there: Wide, now: Narrow, *, above: bool) -> Narrow:
+        """`above`: whether nothing that is left falls below zero."""
+        shares, even, other, whole, evenness = scratch.parts
+        left: Narrow = whole[0]
+        np.add(self._asked, of_node, out=shares)
+        np.divide(shares, there, out=shares)
+        np.subtract(even, other, out=even)
+        np.abs(even, out=even)
+        np.subtract(scratch.twos, even, out=even)
+        np.multiply(even, scratch.halves, out=even)
+        np.copyto(whole, shares[:3], casting="unsafe")
+        if not above:
+            np.maximum(whole[:2], 0, out=whole[:2])
+        np.add(left, whole[1], out=left)
+        np.right_shift(left, scratch.ones, out=left)
+        np.subtract(evenness, now, out=evenness)
+        np.right_shift(evenness, scratch.ones, out=evenness)
+        if self._heard is not None:
+            np.multiply(evenness, self._heard, out=evenness)
+        if self._fit != 1:
+            left *= np.int16(self._fit)
+        if self._balanced != 1:
+            evenness *= np.int16(self._balanced)
+        np.add(left, evenness, out=left)
+        return left
+
+
+class _Scratch:
+    """Where numbers of so many templates on so many rows are worked out."""
+
+    __slots__ = ("halves", "ones", "parts", "twos")
+
+    def __init__(self, templates: int, rows: int) -> None:
+        shares = np.empty((4, templates, rows))
+        whole = np.empty((3, templates, rows), np.int16)
+        self.parts = shares, shares[2], shares[3], whole, whole[2]
+        self.twos = np.full((templates, rows), 2.0)
+        self.halves = np.full((templates, rows), HIGHEST / 2)
+        self.ones = np.ones((templates, rows), np.int16)
+
+
+def _columns(snapshot: Snapshot) -> Short:
+    numbers = np.empty((_WIDTH, snapshot.count), np.float32)
+    room = np.stack([snapshot.allocatable(column) for column in CPU_AND_MEMORY])
+    used = np.stack([snapshot.requested(column) for column in CPU_AND_MEMORY])
+    scored = np.stack([snapshot.scored_requested(column) for column in CPU_AND_MEMORY])
+    numbers[_FREE] = np.where(snapshot.pod_count < snapshot.allowed_pods, room - used, _FULL)
+    numbers[_LEFT] = np.maximum(room - scored, -room) * HIGHEST / room + _SLACK
+    cpu, memory = np.minimum(used, room) / room
+    numbers[_LEAN] = (cpu - memory) * (HIGHEST / 4)
+    now = ((2.0 - np.abs(cpu - memory)) * (HIGHEST / 2)).astype(np.int16)
+    numbers[_EVEN] = (HIGHEST + _NEUTRAL - now) / 2 + _SLACK
+    numbers[_ROOM] = HIGHEST / room
+    return numbers
+
+
+def _row(nodes: NodeTable, load: Load, row: int) -> tuple[float, ...]:
+    room, requested, scored = nodes.allocatable, load.requested, load.scored
+    cpu, memory = room.item(_CPU, row), room.item(_MEMORY, row)
+    cpu_used, memory_used = requested.item(_CPU, row), requested.item(_MEMORY, row)
+    full = load.pod_count.item(row) >= nodes.allowed_pods.item(row)
+    cpu_share, memory_share = min(cpu_used, cpu) / cpu, min(memory_used, memory) / memory
+    return (
+        _FULL if full else cpu - cpu_used,
+        _FULL if full else memory - memory_used,
+        max(cpu - scored.item(_CPU, row), -cpu) * HIGHEST / cpu + _SLACK,
+        max(memory - scored.item(_MEMORY, row), -memory) * HIGHEST / memory + _SLACK,
+        (cpu_share - memory_share) * (HIGHEST / 4),
+        (HIGHEST + _NEUTRAL - _evenness(cpu_share, memory_share)) / 2 + _SLACK,
+    )
+
+
+def _evenness(one: float, other: float) -> int:
+    """`trunc((1 - |difference| / 2) * 100)`, twice and halved, which is exact."""
+    return int((2.0 - abs(one - other)) * (HIGHEST / 2))
+
+
+def _percent(amounts: tuple[int, int], room: tuple[float, float]) -> tuple[float, float]:
+    return amounts[_CPU] * HIGHEST / room[_CPU], amounts[_MEMORY] * HIGHEST / room[_MEMORY]
+
+
+_LOWEST: Final = float(np.finfo(np.float32).min)

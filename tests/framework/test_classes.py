@@ -1,0 +1,70 @@
+"""Pods of a template that nobody has met yet: all nodes are looked at from above, and the best of them exactly."""
+
+from __future__ import annotations
+
+from situate.framework.decisions import Placed, PlacedRun
+from situate.framework.engine import Engine
+from situate.framework.shortcuts import NO_SHORTCUTS, Shortcuts
+from situate.objects.meta import ObjectMeta
+from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint
+from situate.objects.pods import (
+    Affinity,
+    Container,
+    NodeAffinity,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    PreferredSchedulingTerm,
+    ResourceRequirements,
+)
+from situate.objects.quantity import parse_quantity
+from tests.framework.test_choosing import profile
+
+
+def a_node(name: str, memory: int, disk: str = "", taints: int = 0) -> Node:
+    amounts = {"cpu": "1000m", "memory": str(memory), "pods": "10"}
+    return Node(
+        ObjectMeta(name=name, labels={"disk": disk}),
+        NodeSpec(taints=tuple(Taint(f"key-{number}", "", "PreferNoSchedule") for number in range(taints))),
+        NodeStatus(allocatable={each: parse_quantity(amount) for each, amount in amounts.items()}),
+    )
+
+
+def home(nodes: list[Node], memory: int, cpu: str, affinity: Affinity, shortcuts: Shortcuts) -> str:
+    """Where such a pod goes, the first of two that differ."""
+    engine = Engine([profile()], shortcuts=shortcuts)
+    for node in nodes:
+        engine.set_node(node, 0.0)
+    for name, asked in (("one", memory), ("other", 1)):
+        requests = {"cpu": parse_quantity(cpu), "memory": parse_quantity(str(asked))}
+        container = Container(resources=ResourceRequirements(requests=requests))
+        spec = PodSpec(scheduler_name="here", containers=(container,), affinity=affinity)
+        engine.set_pod(Pod(ObjectMeta(name=name, uid=name), spec), 0.0)
+    first = engine.schedule_run(0.0, 2)[0]
+    assert isinstance(first, Placed | PlacedRun)
+    return first.node if isinstance(first, Placed) else next(iter(first)).node
+
+
+def test_a_node_that_is_worse_by_a_hair_is_not_taken_for_as_good() -> None:
+    # what would be left of memory is 66.99997 % and 67 %, which makes a point
+    nodes = [a_node("a-hair-less", 99_999_900), a_node("whole", 100_000_000)]
+    for shortcuts in (NO_SHORTCUTS, Shortcuts()):
+        assert home(nodes, 33_000_000, "465m", Affinity(), shortcuts) == "whole"
+
+
+def test_what_a_node_that_is_too_small_by_a_hair_prefers_counts_for_nothing() -> None:
+    """Nodes are compared with the best disk that is feasible, and the best of all lacks a byte."""
+    wishes = [
+        PreferredSchedulingTerm(weight, NodeSelectorTerm((NodeSelectorRequirement("disk", "In", disks),)))
+        for weight, disks in ((50, ("good", "best")), (50, ("best",)))
+    ]
+    wish = Affinity(NodeAffinity(preferred=tuple(wishes)))
+    nodes = [
+        a_node("small", 2**30, "best"),
+        a_node("plain", 2**31, "none"),
+        a_node("better", 2**31, "good", taints=1),
+        a_node("tainted", 2**31, "none", taints=2),
+    ]
+    for shortcuts in (NO_SHORTCUTS, Shortcuts()):
+        assert home(nodes, 2**30 + 1, "100m", wish, shortcuts) == "better"
