@@ -206,6 +206,8 @@ class Acting:
             return Attempt(action, Outcome.VOID, "it is gone")
         except (Conflict, TooManyRequests) as problem:
             return Attempt(action, Outcome.REFUSED, str(problem))
+        except Retriable as problem:
+            return Attempt(action, Outcome.FAILED, str(problem))
         except UnreadableAnswer:
             return Attempt(action, Outcome.DONE)  # the server said yes
         except KubeError as problem:
