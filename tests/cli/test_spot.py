@@ -135,7 +135,6 @@ def test_without_a_file_and_a_product_nothing_is_printed() -> None:
     ("setting", "said"),
     [
         ({"strict": {}}, r"spot\.strict: found another value, allowed: its default; it would do nothing"),
-        ({"prices": {"discount": 0.5}}, r"spot\.prices: found another value"),
         ({"ownerKinds": ["Deployment", "Rollout"]}, r"spot\.ownerKinds\[1\]: found Rollout, allowed: Deployment or"),
         ({"signals": [{"source": "event", "key": "Preempted", "state": "doomed"}]}, r"spot\.signals\[0\]\.source"),
     ],
@@ -143,6 +142,28 @@ def test_without_a_file_and_a_product_nothing_is_printed() -> None:
 def test_what_is_not_there_yet_is_refused_by_name(tmp_path: Path, setting: dict[str, object], said: str) -> None:
     with pytest.raises(BadConfiguration, match=said):
         load(written(tmp_path, spot=setting))
+
+
+@pytest.mark.rule("spot:B47", "spot:B36")
+def test_a_configmap_with_prices_may_be_read_and_a_file_comes_along(tmp_path: Path) -> None:
+    file = written(tmp_path, spot={"prices": {"configMap": "shop/prices"}})
+    (rule,) = [
+        rule
+        for each in printed("spot", "-f", str(file))
+        for rule in each.get("rules", ())
+        if "configmaps" in rule["resources"]
+    ]
+    assert (rule["verbs"], rule["resourceNames"]) == (["get"], ["prices"])
+    (tmp_path / "prices.yaml").write_text("date: 2026-11-01\nprices: []\n")
+    file = written(tmp_path, spot={"prices": {"file": "prices.yaml"}})
+    assert of_kind(printed("-f", str(file)), "ConfigMap")["data"]["prices.yaml"].startswith("date")
+    alone = CliRunner().invoke(app, ["manifests", "spot", "-f", str(file)])
+    assert alone.exit_code == 2
+    assert "name that with spot.prices.configMap" in alone.stderr
+    (tmp_path / "prices.yaml").unlink()
+    missing = CliRunner().invoke(app, ["manifests", "-f", str(file)])
+    assert missing.exit_code == 2
+    assert "prices.yaml: cannot be read" in missing.stderr
 
 
 def test_running_without_anything_to_run_is_a_sentence() -> None:

@@ -111,14 +111,15 @@ def test_risk() -> None:
 
 @pytest.mark.rule("spot:B32", "spot:I2", "spot:I3")
 @pytest.mark.parametrize(
-    ("spec", "room", "want"),
+    ("spec", "fit", "want"),
     [
-        ("od:2 spot:8", True, Loss(10, 2, 0, 80, True)),
-        ("od:6 spot:4", True, Loss(10, 6, 0, 0, True)),
-        ("spot:3", True, Loss(3, 0, 80, 80, True)),
-        ("spot:3", False, Loss(3, 0, 155, 155, False)),
-        ("", True, Loss(0, 0, 0, 0, True)),
+        ("od:2 spot:8", 8, Loss(10, 2, 0, 80, 8)),
+        ("od:6 spot:4", 4, Loss(10, 6, 0, 0, 4)),
+        ("spot:3", 3, Loss(3, 0, 80, 80, 3)),
+        ("spot:3", 1, Loss(3, 0, 80, 155, 1)),
+        ("spot:3", 0, Loss(3, 0, 155, 155, 0)),
+        ("", 0, Loss(0, 0, 0, 0, 0)),
     ],
 )
-def test_if_all_spot_ended_now(spec: str, room: bool, want: Loss) -> None:
-    assert loss(workload(2, spec), NODES, Pace(), room=room) == want
+def test_if_all_spot_ended_now(spec: str, fit: int, want: Loss) -> None:
+    assert loss(workload(2, spec), NODES, Pace(), fit=fit) == want

@@ -29,10 +29,12 @@ def node(name: str, capacity: str, cpu: str = "2", **spec: Any) -> Node:
     return msgspec.convert(wire, Node, dec_hook=decode_quantity)
 
 
-def pod(name: str, cpu: str = "1", node: str = "", uid: str = "", **spec: Any) -> Pod:
+def pod(
+    name: str, cpu: str = "1", node: str = "", uid: str = "", labels: dict[str, str] | None = None, **spec: Any
+) -> Pod:
     container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
     wire = {
-        "metadata": {"name": name, "namespace": "shop", "uid": uid or f"uid-{name}"},
+        "metadata": {"name": name, "namespace": "shop", "uid": uid or f"uid-{name}", "labels": labels or {}},
         "spec": {"nodeName": node, "containers": [container], **spec},
         "status": {"phase": "Running" if node else "Pending"},
     }

@@ -129,7 +129,7 @@ def test_the_story_of_a_workload_and_its_pods() -> None:
     of = owner(4, annotations={KEY: "3"}, conflict="")
     given_ = [pod("a", "od", OD), pod("b", "od"), pod("c", "spot", SPOT), pod("d", "risky", SPOT)]
     ledger = Ledger.empty().with_reservation(Slot(UID, "r1"), Reservation("t", OD, NOW))
-    story = explain_workload(State(), situation(cluster(of, given_)), ledger, UID, NOW)
+    story = explain_workload(State(), situation(cluster(of, given_)), Always(), ledger, UID, NOW)
     assert story is not None
     assert story.report.phase is Phase.CONVERTING
     assert story.report.target.source == f"annotation {KEY} of the Deployment"
@@ -143,4 +143,4 @@ def test_the_story_of_a_workload_and_its_pods() -> None:
     assert (risky.turn, risky.effective, risky.node_state) == (1, SPOT, NodeState.AT_RISK)
     assert (left.turn, left.pod_class) == (None, SPOT)
     assert explain_pod(story, "nobody") is None
-    assert explain_workload(State(), situation(Cluster(nodes=NODES)), ledger, UID, NOW) is None
+    assert explain_workload(State(), situation(Cluster(nodes=NODES)), Always(), ledger, UID, NOW) is None

@@ -84,8 +84,8 @@ def _parser(folder: Path, assignments: Iterable[str]) -> Parse:
     return parse
 
 
-_WITHOUT_EFFECT = frozenset(("strict", "prices"))
-"""Fields of `SpotSettings` that only gates and costs go by, of which no part runs yet."""
+_WITHOUT_EFFECT = frozenset(("strict",))
+"""Fields of `SpotSettings` that only gates go by, which no part looks after yet."""
 _KINDS_WATCHED = ("Deployment", "StatefulSet")
 
 

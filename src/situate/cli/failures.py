@@ -37,6 +37,10 @@ class WrongInput(Exception):
     """What the person typed or wrote cannot be used; the text says what to do."""
 
 
+class NotAllowed(Exception):
+    """Something that is needed may not be read; the text is a sentence for each."""
+
+
 @contextmanager
 def mendable_failures() -> Iterator[None]:
     """Turns the failures that people can mend into a sentence and an exit code."""
@@ -44,7 +48,7 @@ def mendable_failures() -> Iterator[None]:
         yield
     except (BadConfiguration, WrongInput) as wrong:
         _end(str(wrong), ExitCode.WRONG_INPUT)
-    except KubeError as failed:
+    except (KubeError, NotAllowed) as failed:
         _end(str(failed), ExitCode.CLUSTER)
     except KeyboardInterrupt:
         _end("interrupted", ExitCode.INTERRUPTED)

@@ -100,6 +100,12 @@ def _alone(product: Product, file: Path | None, where: Installation) -> list[Obj
     """One product, whose settings are arguments of its process: nothing is printed besides what it needs."""
     given = assignments_of(file, str(product))
     configuration = without_file(given)
+    settings = spot_settings(configuration)
+    if settings is not None and settings.prices.file is not None:
+        raise WrongInput(
+            f"spot.prices.file {settings.prices.file}: arguments bring no file along; put it into a ConfigMap under "
+            "the key prices.yaml and name that with spot.prices.configMap, or print all with situate manifests -f"
+        )
     arguments = ["run"]
     for each in given:
         arguments += ["--set", each]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from situate.cli.configured import scheduler_settings, spot_settings, vpod_entries
+from situate.cli.failures import WrongInput
 from situate.objects.authorization import Permission
 from situate.runtime.configuration import Configuration
 from situate.spot.permissions import permissions as spot_permissions
@@ -28,14 +29,21 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
         # a shadow writes nothing that two of them could undo for each other, and stands for no election
         lease = None if setup.shadow or setup.election is None else setup.election.lease(leases)
         found.update(dict.fromkeys(scheduler_permissions(lease, shadow=setup.shadow, allots=setup.allots)))
-    if spot_settings(configuration) is not None:
-        found.update(dict.fromkeys(spot_permissions(namespace, leases)))
+    spot = spot_settings(configuration)
+    if spot is not None:
+        found.update(dict.fromkeys(spot_permissions(namespace, leases, spot.prices.config_map)))
     return tuple(found)
 
 
 def files_beside(configuration: Configuration, file: Path) -> dict[str, str]:
-    """The files that the configuration names, by their names."""
-    settings = scheduler_settings(configuration)
-    if settings is None or settings.configuration is None:
-        return {}
-    return {settings.configuration: (file.parent / settings.configuration).read_text(encoding="utf-8")}
+    """The files that the configuration names, by their names. Raises `WrongInput` where one cannot be read."""
+    scheduler, spot = scheduler_settings(configuration), spot_settings(configuration)
+    named = (scheduler.configuration if scheduler is not None else None, spot.prices.file if spot is not None else None)
+    return {name: _text(file.parent / name) for name in named if name is not None}
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise WrongInput(f"{file}: cannot be read: {problem}") from None

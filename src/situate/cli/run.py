@@ -233,13 +233,15 @@ class _Composition:
             return None
         # a web server and cryptography: what answers nobody is spared their import
         from situate.spot.controller.controller import Place, SpotController
+        from situate.spot.controller.pricing import Pricing
         from situate.spot.server.metrics import AdmissionMetrics
 
         runtime = self._configuration.runtime
         namespace = os.environ.get("SITUATE_NAMESPACE") or self._connection.namespace
+        client = self._client(runtime.client.qps, runtime.client.burst)
         controller = SpotController(
             settings,
-            self._client(runtime.client.qps, runtime.client.burst),
+            client,
             self._candidacy,
             Place(namespace, os.environ.get(POD_VARIABLE, "")),
             record=recorder.record,
@@ -253,6 +255,8 @@ class _Composition:
         self._health.add_readiness(controller.name, controller.not_ready)
         for reflector in controller.reflectors():
             self._metrics.add_reflector(reflector)
+        folder = _NO_FILE.parent if self._source is None else self._source.folder
+        self._manager.add(Pricing(client, lambda: controller.settings.prices, folder, controller.moving.reprice))
         self._manager.add(controller)
         return controller
 

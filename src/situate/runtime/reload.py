@@ -46,6 +46,11 @@ class ConfigurationFile:
         self.rejected: BadConfiguration | None = None
         """Why the present content is not in force; None when it is."""
 
+    @property
+    def folder(self) -> Path:
+        """What names of other files in it are relative to."""
+        return self._path.parent
+
     def load(self) -> Configuration:
         """Raises `BadConfiguration` with every mistake, also when the file cannot be read."""
         match self.poll():

@@ -43,6 +43,11 @@ class ClaimedRoom:
             return self._room.fits(pod, capacity, without=without, pools=pools)
         return self._claim(pod, capacity, pools)
 
+    def unclaimed(self) -> FilteredRoom:
+        """With the pods that wait in their places, for plans; to be asked for before anything is claimed."""
+        self._place_those_that_wait()
+        return self._room
+
     def _place_those_that_wait(self) -> None:
         waiting, self._waiting = self._waiting, []
         for pod in waiting:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from situate.spot.counting import effective
 from situate.spot.decide import Decision, Report, Situation, State, decide
-from situate.spot.evictions import Workload, misplaced
+from situate.spot.evictions import misplaced
+from situate.spot.headroom import displaced, wave_room
 from situate.spot.ledger import Ledger, Reservation
 from situate.spot.losses import Loss, Pace, loss
 from situate.spot.model import Capacity, NodeState, Owner, PodFacts
 from situate.spot.observed import NO_MEMORY, workload_of
+from situate.spot.room import Places
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,13 @@ class Story:
 def explain_workload(
     state: State,
     situation: Situation,
+    places: Places,
     ledger: Ledger,
     uid: str,
     now: float,
     pace: Pace = Pace(),  # noqa: B008  # frozen
 ) -> Story | None:
-    """The whole story; None for a workload that is not known. Nothing is remembered."""
+    """The whole story; None for a workload that is not known. Nothing is remembered. `places`: as for a plan."""
     owner = situation.cluster.owners.get(uid)
     if owner is None:
         return None
@@ -81,7 +84,7 @@ def explain_workload(
             for entry in ledger.unmatched(slot, workload.pods, now)
         ),
         owner.conflict,
-        loss(workload, nodes, pace, room=_room(workload, situation)),
+        loss(workload, nodes, pace, fit=wave_room(displaced([workload], nodes), places).fit),
         tuple(_sentences(decision, uid)),
     )
 
@@ -101,11 +104,6 @@ def _pod(pod: PodFacts, situation: Situation, order: list[str]) -> PodStory:
         node.why if node is not None else "",
         order.index(pod.uid) + 1 if pod.uid in order else None,
     )
-
-
-def _room(workload: Workload, situation: Situation) -> bool:
-    spot = [pod for pod in workload.live if effective(pod, situation.cluster.nodes) is Capacity.SPOT]
-    return not spot or situation.room.fits(spot[0], Capacity.ON_DEMAND)
 
 
 def _sentences(decision: Decision, uid: str) -> list[str]:

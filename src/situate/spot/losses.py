@@ -31,15 +31,21 @@ class Loss:
     """With none ready."""
     under_quorum_s: float
     """With half or fewer ready."""
-    room: bool
-    """Whether on-demand nodes have room for all that would go."""
+    fit: int
+    """Of the pods that would go, those that on-demand nodes have room for."""
 
 
-def loss(workload: Workload, nodes: Nodes, pace: Pace = Pace(), *, room: bool = True) -> Loss:  # frozen
-    """Of one workload."""
+def loss(workload: Workload, nodes: Nodes, pace: Pace = Pace(), *, fit: int | None = None) -> Loss:  # frozen
+    """Of one workload. `fit`: so many of the pods that would go find room on demand; None: all of them."""
     replicas = workload.owner.replicas
     stay = sum(pod.ready and bool(pod.node) and effective(pod, nodes) is Capacity.ON_DEMAND for pod in workload.live)
-    back = pace.detection_s + pace.start_s + (0.0 if room else pace.node_start_s)
-    outage = 0.0 if stay or not replicas else back
-    quorum = 0.0 if 2 * stay > replicas or not replicas else back
-    return Loss(replicas, stay, outage, quorum, room)
+    fit = replicas - stay if fit is None else fit
+    soon = pace.detection_s + pace.start_s
+
+    def until(needed: int) -> float:
+        """Seconds until so many are ready again; what finds no room waits for a new node."""
+        if stay >= needed or not replicas:
+            return 0.0
+        return soon if stay + fit >= needed else soon + pace.node_start_s
+
+    return Loss(replicas, stay, until(1), until(replicas // 2 + 1), fit)

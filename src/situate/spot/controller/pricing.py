@@ -29,14 +29,16 @@ _LARGEST: Final = 4 * 2**20
 
 
 class Pricing:
-    """`prices` are those that hold; `mistakes` what is wrong with what was found last."""
+    """A service. `prices` are those that hold; `mistakes` what is wrong with what was found last."""
+
+    name = "prices"
 
     def __init__(
         self,
         client: Client,
         settings: Callable[[], PriceSettings],
         folder: Path,
-        changed: Callable[[Prices], None] = lambda _: None,
+        changed: Callable[[Prices], None],
     ) -> None:
         """`folder`: what the name of a file is relative to. `changed` is told of prices that hold from now on."""
         self.prices = NO_PRICES

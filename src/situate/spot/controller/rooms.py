@@ -42,6 +42,7 @@ from situate.spot.claimed_room import ClaimedRoom
 from situate.spot.controller.watched import Watched
 from situate.spot.counting import Nodes
 from situate.spot.filtered_room import FilteredRoom
+from situate.spot.headroom import BALLOON
 from situate.spot.owners import pod_facts
 from situate.spot.signal_table import on_demand_requirement, pool_tolerations
 from situate.spot.signals import Signal
@@ -113,7 +114,7 @@ class Rooms:
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
             self._forget(old)
-        if new is None:
+        if new is None or BALLOON in new.metadata.labels:  # it gives way to whatever comes: it is room
             return
         if new.status.phase in ("Succeeded", "Failed"):
             self._forget(new)

@@ -35,6 +35,7 @@ class AdmissionMetrics:
             "When the certificate that is served ends, in seconds since the epoch",
             registry=registry,
         )
+        self.registry = registry
         self.stopwatch = stopwatch
         for outcome in OUTCOMES:
             self.seconds.labels(outcome)

@@ -1,0 +1,215 @@
+"""`situate spot explain`: why pods of a workload are where they are, who would be moved, what a wave would leave."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.spot.options import InstallationOption
+from situate.cli.spot.reading import Observed, Where, chosen_settings, observe
+from situate.cli.spot.reports import loss_data, workload_data
+from situate.cli.streams import complain, say
+from situate.objects.settings import did_you_mean
+from situate.spot.explain import PodStory, Story, explain_workload
+from situate.spot.ledger import Ledger
+from situate.spot.model import Owner, PodKey
+from situate.spot.observed import NO_MEMORY, workload_of
+from situate.spot.owners import read_decision
+
+_RESERVATIONS = (
+    "answers whose pods nobody has seen yet are known to the leader alone: situate_spot_reservations counts them"
+)
+_PODS = (
+    Column("pod"),
+    Column("class"),
+    Column("counts as"),
+    Column("node"),
+    Column("state"),
+    Column("ready"),
+    Column("turn", right=True),
+    Column("why", wide=True),
+)
+
+
+def explain(
+    name: Annotated[
+        str, typer.Argument(help="A workload or a pod: NAMESPACE/NAME, KIND/NAMESPACE/NAME, or NAME with -n.")
+    ],
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="The namespace of NAME.")] = None,
+    file: OptionalFileOption = None,
+    installation: InstallationOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say what a workload asks for and who says so, as what each pod counts, and what would stay if all spot ended.
+
+    TURN is a pod's place among those that would be moved. Exits with 1 if fewer pods are on demand than it asks for.
+    """
+    with mendable_failures():
+        kind, key = _named(name, namespace)
+        settings = chosen_settings(file, assignments)
+        observed = observe(settings, file, Where(kubeconfig, context, installation))
+        owner, chosen = _found(observed, kind, key)
+        with progress("counting"):
+            story = explain_workload(
+                observed.state, observed.situation, observed.places, Ledger.empty(), owner.uid, observed.now
+            )
+    assert story is not None
+    if output in (Format.JSON, Format.YAML):
+        print_data(_as_data(story, chosen, observed), output)
+    else:
+        for remark in observed.remarks:
+            complain(remark)
+        _print(story, chosen, observed, output)
+    if story.report.need > 0:
+        raise typer.Exit(ExitCode.NO)
+
+
+def _named(text: str, namespace: str | None) -> tuple[str, PodKey]:
+    """The kind, empty if it is not said, with namespace and name. Raises `WrongInput`."""
+    parts = text.split("/")
+    if namespace is not None and len(parts) <= 2:
+        return ("" if len(parts) == 1 else parts[0]), PodKey(namespace, parts[-1])
+    if len(parts) == 2 and all(parts):
+        return "", PodKey(*parts)
+    if len(parts) == 3 and all(parts):
+        return parts[0], PodKey(*parts[1:])
+    raise WrongInput(f"{text}: name it as NAMESPACE/NAME, or as NAME with -n NAMESPACE")
+
+
+def _found(observed: Observed, kind: str, key: PodKey) -> tuple[Owner, str]:
+    """The workload, and the uid of the pod if one was named; empty for a workload."""
+    cluster = observed.situation.cluster
+    wanted = kind.lower().removesuffix("s")
+    owners = [
+        owner
+        for owner in observed.owners
+        if (owner.namespace, owner.name) == key and wanted in ("", owner.kind.lower())
+    ]
+    if len(owners) > 1:
+        choices = " or ".join(f"{owner.kind.lower()}/{key}" for owner in owners)
+        raise WrongInput(f"{key}: there are several workloads of that name; say {choices}")
+    if owners:
+        return owners[0], ""
+    if wanted in ("", "pod"):
+        for uid, owner in cluster.owners.items():
+            for pod in cluster.pods.get(uid, ()):
+                if pod.key == key:
+                    return owner, pod.uid
+        bare = next((pod for pod in observed.pods.values() if _key(pod.metadata) == key), None)
+        if bare is not None:
+            raise WrongInput(f"pod {key}: no Deployment or StatefulSet controls it, so that it is left alone")
+    hint = did_you_mean(key.name, [owner.name for owner in observed.owners if owner.namespace == key.namespace])
+    raise WrongInput(
+        f"{key}: there is no such workload or pod{'; ' + hint if hint else ''}; `situate spot status` lists workloads"
+    )
+
+
+def _key(metadata: Any) -> PodKey:
+    return PodKey(metadata.namespace, metadata.name)
+
+
+def _print(story: Story, chosen: str, observed: Observed, form: Format) -> None:
+    report, owner = story.report, story.owner
+    target = report.target
+    say(
+        f"{owner} asks for {target.on_demand} of {target.replicas} pods on demand ({target.policy}: {target.source}); "
+        f"{report.on_demand} are, and it is {report.phase}"
+    )
+    say(f"it takes part: {report.source}" if str(report.phase) != "unmanaged" else f"it takes no part: {report.source}")
+    if report.asked != target.on_demand:
+        say(f"{target.on_demand - report.asked} of them are owed for want of room, {report.asked} are asked for now")
+    if story.conflict:
+        say(f"conflict: {story.conflict} of its template allows {owner.pinned or 'no'} nodes only")
+    if report.need:
+        less = f"{report.need} too few" if report.need > 0 else f"{-report.need} too many"
+        blocked = f"; nothing is moved now: {report.blocked}" if report.blocked is not None else ""
+        say(f"{less} on demand, {report.total} moves away{blocked}")
+    classes = ", ".join(f"{count} {name}" for name, count in sorted(story.classes.items()))
+    say(f"live pods by class: {classes or 'none'}")
+    pods = [each for each in story.pods if chosen in ("", each.pod.uid)]
+    if pods:
+        print_table(_PODS, [_row(each, observed) for each in pods], form)
+    for order in story.orders:
+        say(f"now: {order}")
+    ended = story.if_spot_ended
+    going = ended.replicas - ended.stay
+    room = "" if ended.fit >= going else f"; on-demand nodes have room for {ended.fit} of the other {going}"
+    say(
+        f"if all spot ended now: {ended.stay} of {ended.replicas} stay, {ended.outage_s:g} s outage, "
+        f"{ended.under_quorum_s:g} s under quorum{room}"
+    )
+    say(_RESERVATIONS)
+
+
+def _row(each: PodStory, observed: Observed) -> tuple[object, ...]:
+    pod = each.pod
+    return (
+        pod.key.name,
+        each.pod_class or "unclassified",
+        each.effective or "nothing",
+        pod.node or "-",
+        f"{each.node_state} ({each.node_why})"
+        if each.node_why
+        else each.node_state
+        if each.node_state is not None
+        else "-",
+        _ready(each),
+        each.turn or "-",
+        _why(each, observed),
+    )
+
+
+def _ready(each: PodStory) -> str:
+    pod = each.pod
+    if pod.released:
+        return "released"
+    if pod.terminating:
+        return "terminating"
+    if pod.finished:
+        return pod.phase.lower()
+    return "gated" if pod.gated else "yes" if pod.ready else "no"
+
+
+def _why(each: PodStory, observed: Observed) -> str:
+    """What admission noted."""
+    pod = observed.pods.get(each.pod.uid)
+    found = read_decision(pod.metadata.annotations) if pod is not None else {}
+    return str(found.get("why", "")) or "-"
+
+
+def _as_data(story: Story, chosen: str, observed: Observed) -> dict[str, Any]:
+    situation, owner = observed.situation, story.owner
+    memory = observed.state.memories.get(owner.uid, NO_MEMORY)
+    workload = workload_of(situation.cluster, owner, situation.rules, memory)
+    return {
+        **workload_data(owner, story.report, workload, observed),
+        "faults": [str(fault) for fault in story.report.target.faults],
+        "reservations": None,
+        "ifAllSpotEnded": loss_data(story.if_spot_ended),
+        "orders": list(story.orders),
+        "pods": [_pod_data(each, observed) for each in story.pods if chosen in ("", each.pod.uid)],
+        "remarks": [*observed.remarks, _RESERVATIONS],
+    }
+
+
+def _pod_data(each: PodStory, observed: Observed) -> dict[str, Any]:
+    pod = observed.pods.get(each.pod.uid)
+    return {
+        "name": each.pod.key.name,
+        "class": str(each.pod_class) if each.pod_class is not None else None,
+        "countsAs": str(each.effective) if each.effective is not None else None,
+        "node": each.pod.node,
+        "nodeState": str(each.node_state) if each.node_state is not None else None,
+        "nodeWhy": each.node_why,
+        "state": _ready(each),
+        "turn": each.turn,
+        "decision": read_decision(pod.metadata.annotations) if pod is not None else {},
+    }

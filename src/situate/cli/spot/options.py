@@ -1,0 +1,12 @@
+"""The options that the verbs of `situate spot` share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+InstallationOption = Annotated[str, typer.Option("--installation", help="The namespace that situate itself runs in.")]
+NamespaceOption = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Only workloads of this namespace; default: of all.")
+]

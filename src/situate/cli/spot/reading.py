@@ -1,0 +1,184 @@
+"""What spot would see of a cluster now, read once. Nothing is ever written.
+
+The objects go through the same stores, cache and picture of rooms as in the controller, so that they mean the same
+here. What only the leader remembers (reservations, cool-downs, notices without a time) is not in the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from situate.cli.configured import load, spot_settings, without_file
+from situate.cli.failures import NotAllowed, WrongInput
+from situate.cli.progress import progress
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.errors import Forbidden, KubeError, NotFound
+from situate.kube.reflector import Reflector
+from situate.objects.coordination import Lease
+from situate.objects.pods import Pod
+from situate.objects.resources import LEASES
+from situate.objects.settings import Mistake
+from situate.runtime.logs import configure_logging
+from situate.spot.configuration import SpotSettings
+from situate.spot.controller.around import Around
+from situate.spot.controller.cache import Cache
+from situate.spot.controller.pricing import Pricing
+from situate.spot.controller.rooms import Rooms
+from situate.spot.controller.watched import Watched
+from situate.spot.decide import Situation, State
+from situate.spot.filtered_room import FilteredRoom
+from situate.spot.interruptions import History, from_text
+from situate.spot.model import Owner
+from situate.spot.names import INTERRUPTIONS, NAME
+
+_NEEDED: Final = frozenset(("pods", "nodes", "deployments.apps", "replicasets.apps", "statefulsets.apps"))
+"""Without these no workload can be counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which cluster, and which installation in it."""
+
+    kubeconfig: Path | None
+    context: str | None
+    installation: str
+    """Its namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything, as of one moment."""
+
+    settings: SpotSettings
+    situation: Situation
+    """For one decision: places that are asked for in it are taken."""
+    places: FilteredRoom
+    """For anything else."""
+    state: State
+    now: float
+    pods: dict[str, Pod]
+    """By uid."""
+    lease: Lease | None
+    """Of the installation; None where there is none, or none that may be read."""
+    history: History
+    price_mistakes: Sequence[Mistake]
+    remarks: tuple[str, ...]
+    """What could not be read, and what follows from that; a sentence each."""
+
+    @property
+    def owners(self) -> list[Owner]:
+        """By namespace, name and kind."""
+        return sorted(self.situation.cluster.owners.values(), key=lambda each: (each.namespace, each.name, each.kind))
+
+
+def chosen_settings(file: Path | None, assignments: Iterable[str] | None) -> SpotSettings:
+    """Of the file with the assignments of `--set`; the defaults where there is none."""
+    given = tuple(assignments or ())
+    configuration = without_file(given) if file is None else load(file, given)
+    settings = spot_settings(configuration)
+    if settings is None and file is not None:
+        raise WrongInput(f"{file}: there is no spot section; add `spot: {{}}` with what differs from the defaults")
+    return settings or SpotSettings()
+
+
+def observe(settings: SpotSettings, file: Path | None, where: Where) -> Observed:
+    """What a cluster shows now. Raises `KubeError` or `NotAllowed`."""
+    configure_logging("warning")  # what cannot be read on the way is told on standard error
+    with progress("reading the cluster"):
+        return asyncio.run(_observe(settings, Path() if file is None else file.parent, where))
+
+
+async def _observe(settings: SpotSettings, folder: Path, where: Where) -> Observed:
+    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+    try:
+        return await _observed(settings, folder, where.installation, client)
+    finally:
+        await client.close()
+
+
+async def _observed(settings: SpotSettings, folder: Path, installation: str, client: Client) -> Observed:
+    rng, remarks = random.Random(), _Remarks()
+    watched = Watched.of(client, rng)
+    cache = Cache(watched, settings.table, settings.rules(), wall=time.time)
+    around = Around(client, cache.cluster, rng, time.monotonic)
+    rooms = Rooms(watched, client, rng, settings.table)
+    for reflector in (*watched.reflectors(), *around.reflectors(), *rooms.storage):
+        await _fill(client, reflector, remarks)
+    remarks.require()
+    await around.look()
+    pricing = Pricing(client, lambda: settings.prices, folder, lambda _: None)
+    await pricing.look()
+    lease = await _lease(client, installation, remarks)
+    cluster = cache.cluster
+    situation = Situation(
+        cluster,
+        rooms.room(cluster.nodes),
+        settings.rules(),
+        settings.limits(),
+        around.surroundings(),
+        pricing.prices,
+    )
+    written = lease.metadata.annotations.get(INTERRUPTIONS, "") if lease is not None else ""
+    return Observed(
+        settings,
+        situation,
+        rooms.room(cluster.nodes).unclaimed(),
+        State(dict(cache.memories)),
+        time.time(),
+        {pod.metadata.uid: pod for pod in watched.pods.store.list()},
+        lease,
+        from_text(written),
+        pricing.mistakes,
+        tuple(remarks.said),
+    )
+
+
+class _Remarks:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.fatal: list[str] = []
+
+    def require(self) -> None:
+        if self.fatal:
+            raise NotAllowed("\n".join(self.fatal))
+
+
+async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks) -> None:
+    """The store as a first listing would fill it."""
+    scope = reflector.scope
+    resource = scope.resource.group_resource
+    try:
+        page = await client.list_all(
+            scope.resource, scope.namespace, label_selector=scope.label_selector, field_selector=scope.field_selector
+        )
+    except Forbidden as problem:
+        needed = resource in _NEEDED
+        said = f"{resource} may not be listed{', and nothing can be counted without' if needed else ''}: {problem}"
+        (remarks.fatal if needed else remarks.said).append(said)
+        return
+    except NotFound as problem:
+        remarks.said.append(f"{resource} are not known to this cluster, and count as none: {problem}")
+        return
+    for malformed in page.malformed:
+        remarks.said.append(f"left out: {malformed}")
+    for each in page.items:
+        reflector.store.put(each)
+
+
+async def _lease(client: Client, installation: str, remarks: _Remarks) -> Lease | None:
+    try:
+        return await client.get(LEASES, NAME, installation)
+    except NotFound:
+        remarks.said.append(
+            f"nothing is installed in namespace {installation}: there is no Lease {NAME}; this is what would be"
+        )
+    except KubeError as problem:
+        remarks.said.append(f"who leads cannot be told: {problem}")
+    return None

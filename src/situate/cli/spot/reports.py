@@ -1,0 +1,201 @@
+"""What is told of workloads, nodes, money and room, as data that every form of output is made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+from situate.cli.spot.reading import Observed
+from situate.objects.timestamps import rfc3339
+from situate.spot.costs import CostReport, cost_report
+from situate.spot.decide import Notice, Report
+from situate.spot.evictions import Workload
+from situate.spot.headroom import WaveRoom
+from situate.spot.interruptions import History
+from situate.spot.losses import Loss
+from situate.spot.model import Capacity, NodeFacts, Owner
+from situate.spot.observed import NO_MEMORY, workload_of
+from situate.spot.pools import pods_by_pool
+
+ASSUMED: Final = "no prices are known: spot is taken to cost {part:.0%} less than on demand"
+_OLD_DAYS: Final = 90
+"""Prices that are older are said to be."""
+
+
+def workloads(observed: Observed) -> list[Workload]:
+    """As they are to be now, also those that take no part."""
+    cluster, rules, memories = observed.situation.cluster, observed.situation.rules, observed.state.memories
+    return [workload_of(cluster, owner, rules, memories.get(owner.uid, NO_MEMORY)) for owner in observed.owners]
+
+
+def workload_data(owner: Owner, report: Report, workload: Workload, observed: Observed) -> dict[str, Any]:
+    placements = report.placements
+    classes = Counter(str(pod.pod_class) if pod.pod_class else "unclassified" for pod in workload.live)
+    return {
+        "kind": owner.kind,
+        "namespace": owner.namespace,
+        "name": owner.name,
+        "phase": str(report.phase),
+        "replicas": owner.replicas,
+        "target": report.target.on_demand,
+        "askedNow": report.asked,
+        "onDemand": report.on_demand,
+        "spot": placements.get(Capacity.SPOT, 0),
+        "unknown": placements.get(Capacity.UNKNOWN, 0),
+        "ending": placements.get(None, 0),
+        "ready": sum(pod.ready for pod in workload.live),
+        "need": report.need,
+        "moves": report.total,
+        "blocked": str(report.blocked) if report.blocked is not None else "",
+        "waiting": report.waiting,
+        "policy": str(report.target.policy),
+        "policySource": report.target.source,
+        "partSource": report.source,
+        "classes": dict(sorted(classes.items())),
+        "pools": dict(sorted(pods_by_pool(workload.live, observed.situation.cluster.nodes).items())),
+        "gated": sum(pod.gated for pod in workload.live),
+        "conflict": owner.conflict,
+    }
+
+
+def node_data(node: NodeFacts, pods: int, now: float) -> dict[str, Any]:
+    return {
+        "node": node.name,
+        "capacity": str(node.capacity),
+        "state": str(node.state),
+        "why": node.why,
+        "deadline": None if node.deadline is None else moment(node.deadline),
+        "secondsLeft": None if node.deadline is None else round(node.deadline - now),
+        "cordoned": node.cordoned,
+        "pool": node.pool,
+        "pods": pods,
+    }
+
+
+def notices_data(notices: Iterable[Notice], observed: Observed, namespace: str | None = None) -> list[dict[str, str]]:
+    """Those about workloads of the namespace; None: of all."""
+    owners = observed.situation.cluster.owners
+    about = [(owners[notice.owner], notice) for notice in notices if notice.owner in owners]
+    return [
+        {"object": str(owner), "reason": notice.reason, "message": notice.message}
+        for owner, notice in about
+        if namespace in (None, owner.namespace)
+    ]
+
+
+def cost_of(observed: Observed, chosen: Iterable[Workload]) -> CostReport:
+    """How often all spot nodes are expected to end together is what was recorded: waves that took all of them."""
+    history = observed.history
+    whole = sum(wave.share >= 1 for wave in history.waves)
+    months = max(history.months(observed.now), 1.0)
+    return cost_report(chosen, observed.situation.cluster.nodes, observed.situation.prices, whole / months)
+
+
+def cost_data(report: CostReport, observed: Observed) -> dict[str, Any]:
+    prices = observed.situation.prices
+    return {
+        "saving": round(report.saving, 4),
+        "achievable": round(report.achievable, 4),
+        "nodesPerHour": report.nodes_per_hour,
+        "nodesOnDemandPerHour": report.nodes_on_demand_per_hour,
+        "currency": report.currency,
+        "pricesOf": report.date,
+        "assumedDiscount": None if report.date else prices.default_discount,
+        "unpricedInstanceTypes": list(report.unpriced),
+        "priceMistakes": [str(mistake) for mistake in observed.price_mistakes],
+        "workloads": [
+            {
+                "object": str(line.owner),
+                "share": round(line.share, 4),
+                "shareAtTarget": round(line.share_at_target, 4),
+                "discount": round(line.discount, 4),
+                "discountIsAssumed": not line.priced,
+                "outageSecondsPerMonth": round(line.outage_s_per_month, 1),
+                "oneMoreOnDemandPerMonth": line.one_more,
+            }
+            for line in report.workloads
+        ],
+    }
+
+
+def cost_lines(report: CostReport, observed: Observed) -> list[str]:
+    """Sentences for people; each figure says what it rests on."""
+    prices = observed.situation.prices
+    assumed = "" if report.date else f"; {ASSUMED.format(part=prices.default_discount)}"
+    lines = [f"saving: {report.saving:.0%} of all on demand, {report.achievable:.0%} achievable{assumed}"]
+    if report.nodes_per_hour is not None and report.nodes_on_demand_per_hour is not None:
+        lines.append(
+            f"nodes: {report.nodes_per_hour:.2f} {report.currency} an hour, all on demand "
+            f"{report.nodes_on_demand_per_hour:.2f}; prices of {report.date}{_age(report.date, observed.now)}"
+        )
+    if report.date and report.unpriced:
+        lines.append(
+            f"without a price: {', '.join(report.unpriced)}; "
+            f"{prices.default_discount:.0%} less for spot is assumed there"
+        )
+    return lines + [f"price at fault: {mistake}" for mistake in observed.price_mistakes]
+
+
+def _age(text: str, now: float) -> str:
+    try:
+        days = (datetime.fromtimestamp(now, UTC).date() - date.fromisoformat(text)).days
+    except ValueError:
+        return ""
+    return f", {days} days old" if days > _OLD_DAYS else ""
+
+
+def room_data(room: WaveRoom, history: History, nodes: int, now: float) -> dict[str, Any]:
+    share = history.ended_share_per_month(nodes, now)
+    return {
+        "largestWave": history.largest,
+        "wavesRecorded": len(history.waves),
+        "recordedSince": None if history.since is None else moment(history.since),
+        "spotNodesEndedPerMonth": None if share is None else round(share, 4),
+        "displaced": room.displaced,
+        "fit": room.fit,
+        "missing": room.missing,
+        "missingFor": dict(room.missing_for),
+    }
+
+
+def room_line(room: WaveRoom, history: History) -> str:
+    """Whether on-demand nodes could take what a wave would displace."""
+    wave = "if all spot nodes ended" if history.largest is None else f"in a wave of {history.largest} spot nodes"
+    if not room.displaced:
+        return f"{wave}: no pod would need a place"
+    if not room.missing:
+        return f"{wave}: on-demand nodes have room for all {room.displaced} pods"
+    return (
+        f"{wave}: on-demand nodes have room for {room.fit} of {room.displaced} pods, {room.missing} would wait; "
+        "situate spot plan --balloons prints pods that keep the room"
+    )
+
+
+def loss_data(loss: Loss) -> dict[str, Any]:
+    return {
+        "stay": loss.stay,
+        "of": loss.replicas,
+        "outageSeconds": loss.outage_s,
+        "secondsUnderQuorum": loss.under_quorum_s,
+        "fitOnDemand": loss.fit,
+    }
+
+
+def recorded_wave(history: History) -> str:
+    """What the leader has recorded of spot nodes that ended."""
+    if history.since is None:
+        return "interruptions: none recorded; the leader writes them on its Lease"
+    since = f"since {moment(history.since)}"
+    if not history.waves:
+        return f"interruptions: none {since}"
+    worst = max(history.waves, key=lambda wave: wave.share)
+    return (
+        f"interruptions {since}: {len(history.waves)}, at most {history.largest} nodes at once, "
+        f"the worst took {worst.nodes} of {worst.of} spot nodes, the last began {moment(history.waves[-1].began)}"
+    )
+
+
+def moment(at: float) -> str:
+    return rfc3339(datetime.fromtimestamp(int(at), UTC))

@@ -1,0 +1,165 @@
+"""`situate spot status`: workloads with their floors, nodes that are not as they should be, money and room."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from situate.cli.failures import mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.spot.options import InstallationOption, NamespaceOption
+from situate.cli.spot.reading import Observed, Where, chosen_settings, observe
+from situate.cli.spot.reports import (
+    cost_data,
+    cost_lines,
+    cost_of,
+    node_data,
+    notices_data,
+    recorded_wave,
+    room_data,
+    room_line,
+    workload_data,
+    workloads,
+)
+from situate.cli.streams import complain, say
+from situate.spot.decide import Phase, decide
+from situate.spot.headroom import displaced, wave_room
+from situate.spot.model import Capacity, NodeState
+
+_WORKLOADS = (
+    Column("workload"),
+    Column("phase"),
+    Column("replicas", right=True),
+    Column("target", right=True),
+    Column("on demand", right=True),
+    Column("spot", right=True),
+    Column("elsewhere", right=True),
+    Column("ready", right=True),
+    Column("moves", right=True),
+    Column("cost", right=True),
+    Column("blocked"),
+    Column("policy", wide=True),
+    Column("said by", wide=True),
+)
+_NODES = (
+    Column("node"),
+    Column("capacity"),
+    Column("state"),
+    Column("pods", right=True),
+    Column("left", right=True),
+    Column("why"),
+    Column("pool", wide=True),
+)
+
+
+def status(
+    file: OptionalFileOption = None,
+    namespace: NamespaceOption = None,
+    installation: InstallationOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show each workload with its target and where its pods are, nodes that end, the cost, and room for a wave.
+
+    Workloads that take no part, and nodes that are as they should be, are shown with -o wide.
+    """
+    with mendable_failures():
+        settings = chosen_settings(file, assignments)
+        observed = observe(settings, file, Where(kubeconfig, context, installation))
+        with progress("counting"):
+            told, lines = _as_data(observed, namespace)
+    if output in (Format.JSON, Format.YAML):
+        print_data(told, output)
+        return
+    for remark in observed.remarks:
+        complain(remark)
+    _print(told, lines, output)
+
+
+def _as_data(observed: Observed, namespace: str | None) -> tuple[dict[str, Any], list[str]]:
+    """For programs; and sentences about money and room for people."""
+    situation = observed.situation
+    decision = decide(observed.state, situation, observed.now)
+    every = workloads(observed)
+    managed = [each for each in every if decision.reports[each.owner.uid].phase is not Phase.UNMANAGED]
+    cost = cost_of(observed, managed)
+    room = wave_room(displaced(managed, situation.cluster.nodes, observed.history.largest), observed.places)
+    on_node = Counter(pod.node for each in every for pod in each.live if pod.node)
+    nodes = sorted(situation.cluster.nodes.values(), key=lambda node: (-node.state, node.name))
+    spot_nodes = sum(node.capacity is Capacity.SPOT for node in nodes)
+    lease = observed.lease
+    told = {
+        "leader": lease.spec.holder_identity if lease is not None else "",
+        "readOnly": observed.settings.read_only,
+        "wave": decision.wave,
+        "workloads": [
+            workload_data(each.owner, decision.reports[each.owner.uid], each, observed)
+            for each in every
+            if namespace in (None, each.owner.namespace)
+        ],
+        "nodes": [node_data(node, on_node[node.name], observed.now) for node in nodes],
+        "notices": notices_data(decision.notices, observed, namespace),
+        "cost": cost_data(cost, observed),
+        "headroom": room_data(room, observed.history, spot_nodes, observed.now),
+        "remarks": list(observed.remarks),
+    }
+    return told, [*cost_lines(cost, observed), room_line(room, observed.history), recorded_wave(observed.history)]
+
+
+def _print(told: dict[str, Any], lines: list[str], form: Format) -> None:
+    listed = told["workloads"]
+    part = [each for each in listed if each["phase"] != Phase.UNMANAGED]
+    held = sum(each["need"] <= 0 for each in part)
+    led = f"led by {told['leader']}" if told["leader"] else "nobody leads"
+    read_only = "; read only: nothing is moved" if told["readOnly"] else ""
+    say(f"{held} of {len(part)} workloads have as many pods on demand as they ask for; {led}{read_only}")
+    if told["wave"]:
+        say("a wave is running: nodes are ending, and policy moves nothing")
+    shown = listed if form is Format.WIDE else part
+    if shown:
+        shares = {line["object"]: line["share"] for line in told["cost"]["workloads"]}
+        print_table(_WORKLOADS, [_row(each, shares) for each in shown], form)
+    nodes = told["nodes"] if form is Format.WIDE else [each for each in told["nodes"] if _remarkable(each)]
+    if nodes:
+        say()
+        print_table(_NODES, [_node_row(each) for each in nodes], form)
+    counts = Counter(each["capacity"] for each in told["nodes"])
+    say()
+    say("nodes: " + ", ".join(f"{counts[str(capacity)]} {capacity}" for capacity in Capacity))
+    for line in lines:
+        say(line)
+    for notice in told["notices"]:
+        say(f"{notice['object']}: {notice['reason']}: {notice['message']}")
+
+
+def _row(each: dict[str, Any], shares: dict[str, float]) -> tuple[object, ...]:
+    name = f"{each['kind']} {each['namespace']}/{each['name']}"
+    return (
+        name,
+        each["phase"],
+        each["replicas"],
+        each["target"],
+        each["onDemand"],
+        each["spot"],
+        each["unknown"] + each["ending"],
+        each["ready"],
+        each["moves"],
+        f"{shares[name]:.0%}" if name in shares else "-",
+        each["blocked"] or "-",
+        each["policy"],
+        each["policySource"] if each["phase"] != Phase.UNMANAGED else each["partSource"],
+    )
+
+
+def _remarkable(node: dict[str, Any]) -> bool:
+    return bool(node["state"] != str(NodeState.OK) or node["capacity"] == Capacity.UNKNOWN)
+
+
+def _node_row(node: dict[str, Any]) -> tuple[object, ...]:
+    left = "-" if node["secondsLeft"] is None else f"{node['secondsLeft']} s"
+    why = node["why"] or ("no label says what it is" if node["capacity"] == Capacity.UNKNOWN else "-")
+    return node["node"], node["capacity"], node["state"], node["pods"], left, why, node["pool"] or "-"

@@ -1,0 +1,153 @@
+"""`situate spot ungate`: lets pods go that wait unclassified behind the gate of strict mode (P9).
+
+For when nobody leads, and before an uninstallation: a gate that nobody takes away keeps its pod waiting for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.spot.options import NamespaceOption
+from situate.cli.streams import complain, say
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
+from situate.kube.patches import JsonPatch
+from situate.objects.pods import Pod
+from situate.objects.resources import PODS
+from situate.spot.gating import released
+from situate.spot.model import GATE
+
+_AT_ONCE: Final = 16
+_TRIES: Final = 3
+"""A pod may change between reading and writing."""
+_COLUMNS: Final = (Column("pod"), Column("result"), Column("why"))
+
+
+class Result(StrEnum):
+    LET_GO = "let go"
+    WOULD_BE = "would be let go"
+    GONE = "gone"
+    """Deleted meanwhile, or somebody else was quicker."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Ungated:
+    """What became of one pod."""
+
+    pod: str
+    result: Result
+    why: str = ""
+
+
+def ungate(
+    namespace: NamespaceOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which pods would be let go.")] = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Let every pod go that waits behind the gate of spot, without a class: schedulers place them where they like.
+
+    A process that leads classes such pods within a second; this is for when none does. Exits with 1 if a pod is left.
+    """
+    with mendable_failures(), progress("letting pods go"):
+        found = asyncio.run(_ungate(namespace, kubeconfig, context, dry_run=dry_run))
+    counts = Counter(each.result for each in found)
+    if output in (Format.JSON, Format.YAML):
+        pods = [{"pod": each.pod, "result": str(each.result), "why": each.why} for each in found]
+        print_data({"dryRun": dry_run, **{_key(one): counts[one] for one in Result}, "pods": pods}, output)
+    else:
+        _print(found, counts, output)
+    if counts[Result.FAILED]:
+        raise typer.Exit(ExitCode.NO)
+
+
+def _key(result: Result) -> str:
+    head, *rest = result.split()
+    return head + "".join(map(str.capitalize, rest))
+
+
+def _print(found: Sequence[Ungated], counts: Counter[Result], form: Format) -> None:
+    if not found:
+        say("no pod waits behind the gate of spot")
+        return
+    said = ", ".join(f"{counts[each]} {each}" for each in Result if counts[each])
+    say(f"{len(found)} pods wait behind the gate of spot: {said}")
+    rows = [(each.pod, each.result, each.why or "-") for each in found]
+    if form is Format.WIDE:
+        print_table(_COLUMNS, rows, form)
+        return
+    for each in found:
+        if each.result is Result.FAILED:
+            complain(f"pod {each.pod} is left as it is: {each.why}")
+
+
+async def _ungate(
+    namespace: str | None, kubeconfig: Path | None, context: str | None, *, dry_run: bool
+) -> list[Ungated]:
+    client = connect(find_connection(kubeconfig, context), random.Random())
+    try:
+        page = await client.list_all(PODS, namespace, field_selector="status.phase=Pending")
+        waiting = [pod for pod in page.items if _gated(pod)]
+        waiting.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+        if dry_run:
+            return [Ungated(_name(pod), Result.WOULD_BE) for pod in waiting]
+        lane = asyncio.Semaphore(_AT_ONCE)
+        return list(await asyncio.gather(*(_let_go(client, pod, lane) for pod in waiting)))
+    finally:
+        await client.close()
+
+
+async def _let_go(client: Client, pod: Pod, lane: asyncio.Semaphore) -> Ungated:
+    """What the API has refused is read anew: gates may be fewer by now, or the pod another one."""
+    namespace, name = pod.metadata.namespace, pod.metadata.name
+    present, why = pod, ""
+    async with lane:
+        for _ in range(_TRIES):
+            try:
+                await client.patch(PODS, name, JsonPatch(released(_as_json(present))), namespace)
+                return Ungated(_name(pod), Result.LET_GO)
+            except NotFound:
+                return Ungated(_name(pod), Result.GONE)
+            except (Forbidden, Unauthorized) as problem:
+                return Ungated(_name(pod), Result.FAILED, str(problem))
+            except KubeError as problem:
+                why = str(problem)
+            try:
+                present = await client.get(PODS, name, namespace)
+            except NotFound:
+                return Ungated(_name(pod), Result.GONE)
+            except KubeError as problem:
+                return Ungated(_name(pod), Result.FAILED, str(problem))
+            if present.metadata.uid != pod.metadata.uid or not _gated(present):
+                return Ungated(_name(pod), Result.GONE)
+    return Ungated(_name(pod), Result.FAILED, why)
+
+
+def _gated(pod: Pod) -> bool:
+    return any(gate.name == GATE for gate in pod.spec.scheduling_gates)
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _as_json(pod: Pod) -> dict[str, Any]:
+    """What taking a gate away looks at."""
+    gates = [{"name": gate.name} for gate in pod.spec.scheduling_gates]
+    return {"metadata": {"uid": pod.metadata.uid}, "spec": {"schedulingGates": gates}}

@@ -1,0 +1,375 @@
+"""`situate spot status|explain|plan|ungate` for a cluster that lives: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from situate.cli.main import app
+from situate.spot.interruptions import History, Wave, to_text
+from situate.spot.model import GATE, ON_DEMAND
+from situate.spot.names import INTERRUPTIONS, NAME
+from tests.cli.processes import KUBECTL, call, process
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.xdist_group("cli-spot")  # one server for all of them
+
+BALLOON_PARTS = ("PriorityClass", "Deployment")
+PODS = 11
+"""Of the shop."""
+
+
+class Playground:
+    """The server, kubectl and `situate spot` for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+
+    def kubectl(self, *arguments: str, given: str = "") -> str:
+        done = call(self.folder, str(KUBECTL), "--kubeconfig", str(self.kubeconfig), *arguments, given=given)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        self.kubectl("apply", "-f", "-", given=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        result = CliRunner().invoke(app, ["spot", *arguments, "--kubeconfig", str(self.kubeconfig)])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stdout, result.stderr
+
+    def data(self, *arguments: str, code: int = 0) -> Any:
+        """What is printed as JSON; YAML says the same."""
+        ended, printed, told = self.run(*arguments, "-o", "json")
+        assert ended == code, told
+        return json.loads(printed)
+
+    def ready(self) -> int:
+        pods = json.loads(self.kubectl("get", "pods", "-n", "shop", "-o", "json"))["items"]
+        return sum(
+            any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ()))
+            for pod in pods
+        )
+
+
+@pytest.fixture(scope="module")
+def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    """Eleven pods on two spot nodes, then an on-demand node with room for four of them."""
+    made = Playground(tmp_path_factory.mktemp("spot"))
+    server = process(made.folder, "server", "embedded", "--port", "0", "--write-kubeconfig", str(made.kubeconfig))
+    server.start()
+    try:
+        eventually("the server answers", made.kubeconfig.exists)
+        made.apply(
+            *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("shop", "situate")),
+            a_node("spot-1", "spot"),
+            a_node("spot-2", "spot", instance_type="c5"),
+            a_workload("Deployment", "web", 6, {ON_DEMAND: "4"}),
+            a_workload("StatefulSet", "db", 3),
+            a_workload("Deployment", "api", 2, {ON_DEMAND: "many", "spotalis.io/min-on-demand": "1"}),
+        )
+        eventually("the shop is open", made.ready, lambda count: count == PODS)
+        made.apply(a_node("od-1", "on-demand", cpu="2"))
+        yield made
+    finally:
+        server.stop()
+
+
+def a_node(name: str, capacity: str, cpu: str = "4", instance_type: str = "m5") -> dict[str, Any]:
+    amounts = {"cpu": cpu, "memory": "16Gi", "pods": "20"}
+    labels = {
+        "node.kubernetes.io/capacity": capacity,
+        "node.kubernetes.io/instance-type": instance_type,
+        "topology.kubernetes.io/zone": "a",
+    }
+    status = {"capacity": amounts, "allocatable": amounts}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def a_workload(kind: str, name: str, replicas: int, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    labels = {"app": name}
+    container = {"name": "c", "image": "example.com/c:1", "resources": {"requests": {"cpu": "500m"}}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    of_set = {"serviceName": name, "podManagementPolicy": "Parallel"} if kind == "StatefulSet" else {}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "shop", "annotations": annotations or {}},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, **of_set},
+    }
+
+
+@pytest.mark.rule("spot:B29", "spot:B47", "spot:B24")
+def test_status_shows_floors_nodes_money_and_room(playground: Playground) -> None:
+    found = playground.data("status")
+    shown = {each["name"]: each for each in found["workloads"]}
+    assert {name: (each["target"], each["onDemand"], each["spot"]) for name, each in shown.items()} == {
+        "api": (0, 0, 2),
+        "db": (2, 0, 3),
+        "web": (4, 0, 6),
+    }
+    assert shown["web"]["policySource"] == f"annotation {ON_DEMAND} of the Deployment"
+    assert [(each["node"], each["capacity"], each["pods"]) for each in found["nodes"]] == [
+        ("od-1", "on-demand", 0),
+        ("spot-1", "spot", 6),
+        ("spot-2", "spot", 5),
+    ]
+    cost = found["cost"]
+    assert (cost["saving"], cost["achievable"]) == (0.7, pytest.approx(0.7 * 5 / 11, abs=1e-4))
+    assert (cost["assumedDiscount"], cost["pricesOf"], cost["nodesPerHour"]) == (0.7, "", None)
+    assert all(line["discountIsAssumed"] for line in cost["workloads"])
+    room = found["headroom"]
+    assert (room["displaced"], room["fit"], room["missing"]) == (11, 4, 7)
+
+
+def test_status_for_people(playground: Playground) -> None:
+    code, told, remarks = playground.run("status")
+    assert code == 0
+    lines = told.splitlines()
+    assert lines[0] == "1 of 3 workloads have as many pods on demand as they ask for; nobody leads"
+    assert lines[1].split()[:4] == ["WORKLOAD", "PHASE", "REPLICAS", "TARGET"]
+    assert "no prices are known: spot is taken to cost 70% less than on demand" in told
+    assert "on-demand nodes have room for 4 of 11 pods, 7 would wait" in told
+    assert "InvalidPolicy" in told
+    assert "nothing is installed in namespace situate" in remarks
+    _, wide, _ = playground.run("status", "-o", "wide", "-n", "shop")
+    assert "SAID BY" in wide
+    assert "m5/a" in wide
+    assert playground.data("status", "-n", "elsewhere")["workloads"] == []
+
+
+@pytest.mark.rule("spot:B32", "spot:S30")
+def test_explain_tells_who_says_what_and_what_would_stay(playground: Playground) -> None:
+    found = playground.data("explain", "shop/web", code=1)
+    assert (found["target"], found["need"], found["moves"]) == (4, 4, 4)
+    assert found["ifAllSpotEnded"] == {
+        "stay": 0,
+        "of": 6,
+        "outageSeconds": 80.0,
+        "secondsUnderQuorum": 80.0,
+        "fitOnDemand": 4,
+    }
+    assert sorted(each["turn"] or 9 for each in found["pods"]) == [1, 2, 3, 4, 9, 9]
+    assert {each["countsAs"] for each in found["pods"]} == {"spot"}
+    one = playground.data("explain", "db-1", "-n", "shop", code=1)
+    assert [each["name"] for each in one["pods"]] == ["db-1"]
+    at_fault = playground.data("explain", "deployment/shop/api")
+    assert at_fault["faults"][0].startswith(f'Deployment shop/api: {ON_DEMAND}: found "many", allowed: a number')
+    code, told, _ = playground.run("explain", "shop/web")
+    assert code == 1
+    ended = "0 of 6 stay, 80 s outage, 80 s under quorum; on-demand nodes have room for 4 of the other 6"
+    assert f"if all spot ended now: {ended}" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("web",), "web: name it as NAMESPACE/NAME"),
+        (("shop/wep",), 'shop/wep: there is no such workload or pod; did you mean web?'),
+        (("statefulset/shop/web",), "shop/web: there is no such workload or pod"),
+    ],
+)
+def test_what_is_not_there_is_a_sentence(playground: Playground, arguments: tuple[str, ...], said: str) -> None:
+    code, told, error = playground.run("explain", *arguments)
+    assert (code, told) == (2, "")
+    assert said in error
+
+
+@pytest.mark.rule("spot:B31")
+def test_plan_lists_the_moves_that_there_is_room_for_and_what_stays_short(playground: Playground) -> None:
+    found = playground.data("plan", code=1)
+    assert [(each["workload"], each["reason"], each["to"]) for each in found["moves"]] == [
+        ("Deployment shop/web", "repair", "od-1"),
+        ("StatefulSet shop/db", "repair", "od-1"),
+        ("Deployment shop/web", "repair", "od-1"),
+        ("StatefulSet shop/db", "repair", "od-1"),
+    ]
+    assert found["restarts"] == {"Deployment shop/web": 2, "StatefulSet shop/db": 2}
+    assert found["blocked"] == {"Deployment shop/web": "NoOnDemandRoom"}
+    assert (found["costShareBefore"], found["assumedDiscount"]) == (pytest.approx(0.3), 0.7)
+    assert playground.data("plan", "-n", "elsewhere", code=1)["moves"] == []
+    grown = playground.data("plan", "--set", "spot.autoscaling=true")
+    assert len(grown["moves"]) == 6
+    assert "a new on-demand node" in {each["to"] for each in grown["moves"]}
+    nobody = playground.data("plan", "--set", "spot.mode=disabled")
+    assert (nobody["moves"], nobody["blocked"]) == ([], {})
+
+
+@pytest.mark.rule("spot:B43", "spot:S18")
+def test_plan_compares_with_other_means_and_names_keys_that_nobody_reads(playground: Playground) -> None:
+    code, told, _ = playground.run("plan", "--compare", "-o", "wide")
+    assert code == 1
+    rows = [line.split() for line in told.splitlines() if "shop/db" in line and "spread constraints" in line]
+    assert rows[0][4:7] == ["2", "3", "1"]
+    assert "Deployment shop/api carries spotalis.io/min-on-demand, which are not read" in told
+    read = playground.data("plan", "--set", "spot.importKeys=true", code=1)
+    assert read["unreadKeys"] == []
+    comparison = {(each["workload"], each["name"]): each["on_demand"] for each in read["comparison"]}
+    assert comparison["Deployment shop/web", "situate"] == 4
+
+
+@pytest.mark.rule("spot:B24")
+def test_balloons_hold_the_room_that_is_missing(playground: Playground) -> None:
+    code, told, _ = playground.run("plan", "--balloons")
+    assert code == 0
+    objects = list(yaml.safe_load_all(told))
+    assert [each["kind"] for each in objects] == list(BALLOON_PARTS)
+    assert objects[0]["value"] == -10
+    assert objects[1]["spec"]["replicas"] == 7
+    (container,) = objects[1]["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["requests"] == {"cpu": "500m"}
+    playground.kubectl("apply", "--dry-run=server", "-f", "-", given=told)
+
+
+@pytest.mark.rule("spot:B47", "spot:B29")
+def test_prices_of_a_file_or_a_configmap_and_what_is_wrong_with_them(playground: Playground, tmp_path: Path) -> None:
+    prices = [
+        {"instanceType": "m5", "onDemand": 0.10, "spot": 0.04},
+        {"instanceType": "c5", "onDemand": 0.20, "spot": -1},
+    ]
+    (tmp_path / "prices.yaml").write_text(yaml.safe_dump({"date": "2026-11-01", "currency": "EUR", "prices": prices}))
+    document = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", "spot": {"prices": {"file": "prices.yaml"}}}
+    file = tmp_path / "situate.yaml"
+    file.write_text(yaml.safe_dump(document))
+    cost = playground.data("status", "-f", str(file))["cost"]
+    assert (cost["pricesOf"], cost["currency"], cost["assumedDiscount"]) == ("2026-11-01", "EUR", None)
+    assert cost["nodesPerHour"] == pytest.approx(0.14)
+    assert cost["nodesOnDemandPerHour"] == pytest.approx(0.20)
+    assert cost["unpricedInstanceTypes"] == ["c5"]
+    (mistake,) = cost["priceMistakes"]
+    assert mistake.startswith("prices.yaml.prices[1].spot: found -1")
+    _, told, _ = playground.run("status", "-f", str(file))
+    assert "nodes: 0.14 EUR an hour, all on demand 0.20; prices of 2026-11-01" in told
+    metadata = {"name": "prices", "namespace": "shop"}
+    text = (tmp_path / "prices.yaml").read_text()
+    playground.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"prices.yaml": text}})
+    from_map = playground.data("status", "--set", "spot.prices.configMap=shop/prices")["cost"]
+    assert from_map["nodesPerHour"] == cost["nodesPerHour"]
+    missing = playground.data("status", "--set", "spot.prices.configMap=shop/nothing")["cost"]
+    assert missing["assumedDiscount"] == 0.7
+    assert "ConfigMap shop/nothing" in missing["priceMistakes"][0]
+
+
+@pytest.mark.rule("spot:B44", "spot:B24", "spot:S31")
+def test_what_the_leader_has_recorded_is_the_advisers_ground(playground: Playground) -> None:
+    recorded = History(1_700_000_000.0, (Wave(1_750_000_000.0, 1_750_000_060.0, 1, 2, {"m5/a": 1}),))
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": NAME, "namespace": "situate"},
+    }
+    lease["metadata"]["annotations"] = {INTERRUPTIONS: to_text(recorded)}  # type: ignore[index]
+    playground.apply({**lease, "spec": {"holderIdentity": "situate-spot-1_x"}})
+    try:
+        found = playground.data("plan", code=1)
+        advised = {each["workload"]: (each["asked"], each["on_demand"]) for each in found["advice"]}
+        assert advised == {"Deployment shop/web": (4, 0), "StatefulSet shop/db": (2, 1), "Deployment shop/api": (0, 0)}
+        assert (found["headroom"]["largestWave"], found["headroom"]["displaced"]) == (1, 6)
+        _, told, _ = playground.run("status")
+        assert "led by situate-spot-1_x" in told
+        assert "the worst took 1 of 2 spot nodes" in told
+    finally:
+        playground.kubectl("delete", "lease", NAME, "-n", "situate")
+
+
+@pytest.mark.rule("spot:P9", "spot:P7")
+def test_ungate_lets_pods_go_and_takes_no_other_gate_away(playground: Playground) -> None:
+    assert playground.run("ungate")[1] == "no pod waits behind the gate of spot\n"
+    for name, gates in (("alone", [GATE]), ("held", ["example.com/other", GATE])):
+        spec = {"containers": [{"name": "c", "image": "x"}], "schedulingGates": [{"name": gate} for gate in gates]}
+        metadata = {"name": name, "namespace": "situate"}
+        playground.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    try:
+        would = playground.data("ungate", "--dry-run")
+        assert [(each["pod"], each["result"]) for each in would["pods"]] == [
+            ("situate/alone", "would be let go"),
+            ("situate/held", "would be let go"),
+        ]
+        assert playground.data("ungate", "-n", "shop")["pods"] == []
+        done = playground.data("ungate")
+        assert (done["letGo"], done["failed"]) == (2, 0)
+        pods = json.loads(playground.kubectl("get", "pods", "-n", "situate", "-o", "json"))["items"]
+        left = {each["metadata"]["name"]: each["spec"].get("schedulingGates", []) for each in pods}
+        assert left == {"alone": [], "held": [{"name": "example.com/other"}]}
+        assert playground.data("ungate")["pods"] == []
+    finally:
+        playground.kubectl("delete", "pods", "alone", "held", "-n", "situate", "--now")
+
+
+def test_the_examples_of_its_help_work(playground: Playground) -> None:
+    told = CliRunner().invoke(app, ["spot", "-h"]).stdout
+    examples = [line.split()[2:] for line in told.splitlines() if line.startswith("  situate spot ")]
+    assert {example[0] for example in examples} == {"status", "explain", "plan", "ungate"}
+    for example in examples:
+        if "-f" not in example:
+            assert playground.run(*example)[0] in (0, 1)
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    """Knows who asks, and allows nothing."""
+
+    def do_GET(self) -> None:
+        resource = self.path.partition("?")[0].rpartition("/")[2]
+        message = f'{resource} is forbidden: User "eve" cannot list resource "{resource}" in API group ""'
+        body = json.dumps({"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}).encode()
+        self.send_response(403)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_each_missing_permission_is_a_sentence(tmp_path: Path) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Refusing)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        made = Playground(tmp_path)
+        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+        document = {
+            "current-context": "c",
+            "clusters": [cluster],
+            "contexts": [context],
+            "users": [{"name": "u", "user": {}}],
+        }
+        made.kubeconfig.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **document}))
+        for verb in (("status",), ("plan",), ("explain", "shop/web")):
+            code, told, error = made.run(*verb)
+            assert (code, told) == (3, "")
+            needed = [line for line in error.splitlines() if "nothing can be counted without" in line]
+            assert [line.split()[1] for line in needed] == [
+                "pods",
+                "replicasets.apps",
+                "deployments.apps",
+                "statefulsets.apps",
+                "nodes",
+            ]
+            assert all("grant the permission" in line for line in needed)
+        code, told, error = made.run("ungate")
+        assert (code, told) == (3, "")
+        assert "cannot list pods" in error
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_file_without_the_section_is_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "situate.yaml"
+    file.write_text("apiVersion: situate.dev/v1alpha1\nkind: Situate\nscheduler: {}\n")
+    result = CliRunner().invoke(app, ["spot", "status", "-f", str(file)])
+    assert result.exit_code == 2
+    assert "there is no spot section" in result.stderr

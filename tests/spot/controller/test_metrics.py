@@ -1,0 +1,100 @@
+"""What a scrape shows (B34)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from situate.spot.actions import Evict, Reason, SetCost
+from situate.spot.controller.acting import Attempt, Outcome
+from situate.spot.controller.metrics import MOST_WORKLOADS, MoveMetrics
+from situate.spot.decide import Situation, State, decide
+from situate.spot.model import PodKey
+from tests.spot.builders import NOW, OD, SPOT, cluster, owner, pod, pods
+from tests.spot.test_plan import Always
+
+KEY = "spot.situate.dev/on-demand"
+
+
+def observed(made: MoveMetrics, target: int, spec: str, at: float = NOW) -> Situation:
+    known = cluster(owner(5, annotations={KEY: str(target)}), pods(spec))
+    situation = Situation(known, Always())
+    made.observed(decide(State(), situation, at), situation, at)
+    return situation
+
+
+def shown(registry: CollectorRegistry) -> dict[str, float]:
+    """Series by name and labels, without help."""
+    lines = generate_latest(registry).decode().splitlines()
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+
+
+@pytest.mark.rule("spot:B34")
+def test_what_is_shown_of_workloads_is_that_of_the_last_decision() -> None:
+    registry = CollectorRegistry()
+    made = MoveMetrics(registry)
+    assert not any("target" in name for name in shown(registry)), "a standby shows nothing"
+    observed(made, 3, "od:1 spot:2 bare:2")
+    labels = 'kind="Deployment",name="web",namespace="shop"'
+    found = shown(registry)
+    assert found[f"situate_spot_target{{{labels}}}"] == 3
+    assert found[f"situate_spot_od_effective{{{labels}}}"] == 1
+    by_class = {name: found[f'situate_spot_pods{{class="{name}",{labels}}}'] for name in ("on-demand", "spot")}
+    assert by_class == {"on-demand": 1, "spot": 2}
+    assert found[f'situate_spot_pods{{class="unclassified",{labels}}}'] == 2
+    assert found["situate_spot_wave_active"] == 0
+    assert found["situate_spot_saving_ratio"] == pytest.approx(0.7 * 2 / 5)
+    assert found["situate_spot_saving_achievable_ratio"] == pytest.approx(0.7 * 2 / 5)
+    made.ended()
+    assert not any("od_effective" in name for name in shown(registry))
+
+
+@pytest.mark.rule("spot:B34")
+def test_what_lacks_adds_up_over_time_and_each_pod_without_a_class_counts_once() -> None:
+    registry = CollectorRegistry()
+    made = MoveMetrics(registry)
+    observed(made, 3, "od:1 spot:2 bare:2")
+    observed(made, 3, "od:1 spot:2 bare:2", NOW + 10)
+    observed(made, 1, "od:1 spot:4", NOW + 15)
+    observed(made, 1, "od:1 spot:4", NOW + 40)
+    assert shown(registry)["situate_spot_deficit_seconds_total"] == 2 * 15
+    assert shown(registry)["situate_spot_unclassified_total"] == 2
+    made.ended()
+    observed(made, 3, "spot:5", NOW + 900)
+    assert shown(registry)["situate_spot_deficit_seconds_total"] == 30, "time without leading does not count"
+    observed(made, 3, "spot:5", NOW + 9000)
+    assert shown(registry)["situate_spot_deficit_seconds_total"] == 30 + 3 * 60
+
+
+@pytest.mark.rule("spot:B34")
+def test_moves_count_by_reason_and_what_was_not_carried_out_by_its_outcome() -> None:
+    registry = CollectorRegistry()
+    made = MoveMetrics(registry)
+    assert shown(registry)['situate_spot_evictions_total{reason="repair"}'] == 0
+    move = Evict(PodKey("shop", "a"), "uid-a", "uid-web", Reason.REPAIR)
+    made.attempted(Attempt(move, Outcome.DONE))
+    made.attempted(Attempt(replace(move, reason=Reason.TO_SPOT), Outcome.DONE))
+    made.attempted(Attempt(move, Outcome.REFUSED))
+    made.attempted(Attempt(SetCost(move.pod, move.uid, move.owner, 90), Outcome.DONE))
+    found = shown(registry)
+    assert found['situate_spot_evictions_total{reason="repair"}'] == 1
+    assert found['situate_spot_evictions_total{reason="to-spot"}'] == 1
+    assert found["situate_spot_repairs_total"] == 1
+    assert found['situate_spot_moves_refused_total{outcome="refused"}'] == 1
+
+
+@pytest.mark.rule("spot:B34")
+def test_the_number_of_series_is_bounded() -> None:
+    registry = CollectorRegistry()
+    made = MoveMetrics(registry)
+    count = MOST_WORKLOADS + 3
+    owners = {f"uid-{n}": owner(2, name=f"w{n:05}", uid=f"uid-{n}", annotations={KEY: "1"}) for n in range(count)}
+    given = {uid: (pod(f"{uid}-a", "od", OD), pod(f"{uid}-b", "spot", SPOT)) for uid in owners}
+    situation = Situation(replace(cluster(owner(), []), owners=owners, pods=given), Always())
+    made.observed(decide(State(), situation, NOW), situation, NOW)
+    found = shown(registry)
+    targets = {name: value for name, value in found.items() if name.startswith("situate_spot_target")}
+    assert len(targets) == MOST_WORKLOADS + 1
+    assert targets['situate_spot_target{kind="",name="others",namespace=""}'] == 3

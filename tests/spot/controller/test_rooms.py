@@ -1,0 +1,47 @@
+"""The picture that moves are decided on: what is room, and what is not."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from situate.kube.connect import connect
+from situate.kube.connection import Connection
+from situate.spot.controller.rooms import Rooms
+from situate.spot.controller.watched import Watched
+from situate.spot.headroom import BALLOON
+from situate.spot.owners import pod_facts
+from situate.spot.signal_table import SIGNALS
+from situate.spot.signals import node_facts
+from tests.spot.builders import NOW, OD
+from tests.spot.test_filtered_room import node, pod
+
+
+async def rooms_of(*pods: Any) -> tuple[Rooms, dict[str, Any]]:
+    """One on-demand node with room for two, and these pods."""
+    client = connect(Connection("http://127.0.0.1:1", "the test"), random.Random(1))
+    watched = Watched.of(client, random.Random(1))
+    rooms = Rooms(watched, client, random.Random(1), SIGNALS)
+    here = node("od", "on-demand")
+    watched.nodes.store.put(here)
+    for each in pods:
+        watched.pods.store.put(each)
+    await client.close()
+    return rooms, {"od": node_facts(here, SIGNALS, NOW)}
+
+
+@pytest.mark.rule("spot:B24")
+async def test_pods_that_only_hold_room_are_room() -> None:
+    asked = pod("asked", cpu="2", node="elsewhere")
+    for labels, free in (({}, False), ({BALLOON: "true"}, True)):
+        rooms, nodes = await rooms_of(asked, pod("there", node="od", labels=labels))
+        assert rooms.room(nodes).fits(pod_facts(asked), OD) is free
+
+
+@pytest.mark.rule("spot:B31")
+async def test_a_plan_begins_with_those_that_wait_in_their_places() -> None:
+    asked = pod("asked", cpu="2", node="elsewhere")
+    rooms, nodes = await rooms_of(asked, pod("waits"))
+    assert not rooms.room(nodes).unclaimed().fits(pod_facts(asked), OD)
