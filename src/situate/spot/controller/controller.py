@@ -38,6 +38,7 @@ from situate.spot.controller.cache import Cache
 from situate.spot.controller.live import LiveReads
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.controller.moving import Moving
+from situate.spot.controller.recording import Recording
 from situate.spot.controller.refusals import Refusals
 from situate.spot.controller.rooms import Rooms
 from situate.spot.controller.standing import Standing
@@ -184,6 +185,12 @@ class SpotController:
             lease_namespace=candidacy.namespace,
         )
         self._standing.on_change(self._look_at_lease)
+        self._recording = Recording(
+            self.cache.cluster.nodes,
+            self._leases.store,
+            candidacy.namespace,
+            wall=lambda: wall().timestamp(),
+        )
         self.elector = self._new_elector()
         self._log = structlog.get_logger().bind(controller=self.name)
 
@@ -254,6 +261,7 @@ class SpotController:
                     group.create_task(self._refusals.run(self._change_ledger), name="refused pods"),
                     group.create_task(self._sweep(), name="ledger"),
                     group.create_task(self._move(), name="moves"),
+                    group.create_task(self._recording.run(self._guarded), name="interruptions"),
                 ]
                 self._serving = True
                 asking = await self._standing.wait_asked(self._nudge, self._stopping.is_set)
@@ -390,6 +398,7 @@ class SpotController:
     def _nodes_changed(self) -> None:
         self._forget_admission()
         self.moving.wake()
+        self._recording.wake()
 
     def _policy_at_fault(self, owner: Owner, faults: Sequence[Fault]) -> None:
         """P11: told on the workload, while the last value that could be read stays in force."""
