@@ -21,7 +21,7 @@ from situate.spot.admission import (
     View,
     admit,
 )
-from situate.spot.ledger import Ledger, Slot
+from situate.spot.ledger import ARRIVED_S, Ledger, Reservation, Slot
 from situate.spot.model import PodFacts
 from situate.spot.observed import Cluster, Memory
 from situate.spot.owners import KINDS, Controller, ReplicaSetFacts
@@ -47,6 +47,12 @@ def ask(
     return found
 
 
+def seen_live(given: View, began: float | None = None) -> View:
+    """A live read that shows what the watch shows."""
+    of = given.cluster
+    return replace(given, live=LiveRead(of.owners[UID], of.replica_sets[SET], tuple(of.pods[UID]), began))
+
+
 @pytest.mark.rule("spot:S20", "spot:P17", "spot:P27", "spot:S2", "spot:D3")
 def test_a_pod_is_classed_and_reserved_in_one_step() -> None:
     answer, ledger = ask(view("od:1 spot:3"))
@@ -58,7 +64,7 @@ def test_a_pod_is_classed_and_reserved_in_one_step() -> None:
     decision = json.loads(after["metadata"]["annotations"]["spot.situate.dev/decision"])
     assert decision == {"token": "t", "owner": UID, "rev": "r1", "class": "on-demand", "target": 2, "od": 1,
                         "why": "below-target", "epoch": 0}  # fmt: skip
-    second, ledger = ask(view("od:1 spot:3"), ledger=ledger, token="u")
+    second, ledger = ask(seen_live(view("od:1 spot:3")), ledger=ledger, token="u")
     assert (second.pod_class, second.on_demand) == (SPOT, 2)
     assert len(ledger.reservations[SLOT]) == 2, "a spot answer is kept for the slot rule"
     assert ledger.open_on_demand(SLOT, (), NOW) == 1
@@ -120,7 +126,7 @@ def test_other_kinds_of_workloads_take_part_when_they_are_configured() -> None:
 @pytest.mark.rule("spot:P19", "spot:D4", "spot:B5")
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 3))
 def test_a_dry_run_is_the_next_answer_and_leaves_no_trace(on_demand: int, spot: int, reserved: int) -> None:
-    given_, ledger = view(f"od:{on_demand} spot:{spot}", replicas=20), Ledger.empty()
+    given_, ledger = seen_live(view(f"od:{on_demand} spot:{spot}", replicas=20)), Ledger.empty()
     for number in range(reserved):
         _, ledger = ask(given_, ledger=ledger, token=f"t{number}")
     tried, after = ask(given_, ledger=ledger, token="next", dry_run=True)
@@ -185,6 +191,27 @@ def test_a_stale_count_is_read_anew_with_the_present_target() -> None:
     assert (answer.pod_class, answer.target, answer.on_demand) == (OD, 5, 4)
     doubt, _ = ask(replace(stale, live=UNREADABLE))
     assert (doubt.pod_class, doubt.why) == (OD, "in-doubt")
+
+
+@pytest.mark.rule("spot:B2", "spot:P20", "spot:P19", "spot:P5", "spot:K1", "spot:K3")
+def test_a_pod_that_is_spot_only_thanks_to_a_promise_waits_until_a_read_can_tell_whether_it_is_kept() -> None:
+    given_, ledger = view("od:1 spot:1"), Ledger.empty()
+    for at in (NOW - 2, NOW - ARRIVED_S):
+        ledger = ledger.with_reservation(SLOT, Reservation(f"t{at}", OD, at, replica_set=SET))
+    request = PodRequest("shop", created_by())
+    needed = admit(request, given_, ledger, NOW - ARRIVED_S, "u")
+    assert isinstance(needed, NeedsRead)
+    assert needed.not_before == NOW, "when the youngest had time to come"
+
+    answer, after = ask(seen_live(given_, NOW), ledger=ledger, token="u")
+    assert (answer.pod_class, answer.on_demand) == (OD, 1), "neither came"
+    assert [entry.token for entry in after.reservations[SLOT]] == ["u"]
+    early, after = ask(seen_live(given_, NOW - 0.1), ledger=ledger, token="u")
+    assert (early.pod_class, early.on_demand) == (SPOT, 2), "the younger one may be on its way"
+    tried, after = ask(seen_live(given_, NOW), ledger=ledger, dry_run=True)
+    assert (tried.pod_class, after) == (OD, ledger), "a dry run leaves what it found"
+    failed, _ = ask(replace(given_, live=UNREADABLE), ledger=ledger)
+    assert failed.pod_class is OD, "in doubt"
 
 
 @pytest.mark.rule("spot:P25", "spot:P27", "spot:B8", "spot:S7")

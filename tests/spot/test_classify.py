@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from situate.spot.classify import Classified, Demand, ReplicaSetView, StaleView, Why, classify
-from situate.spot.ledger import Ledger, Reservation, Slot
+from situate.spot.ledger import ARRIVED_S, Ledger, Reservation, Slot
 from tests.spot.builders import NODES, NOW, OD, SET, SPOT, UID, owner, pod, pods
 
 SLOT = Slot(UID, "r1")
@@ -86,6 +86,22 @@ def test_after_a_live_read_fewer_answers_count_than_slots_are_left() -> None:
         ledger = ledger.with_reservation(SLOT, Reservation(f"t{number}", OD, NOW, replica_set=SET))
     live = Demand(owner(3), 2, "r1", pods("spot:1"), view(3, live=True))
     assert classify(live, NODES, ledger, NOW) == Classified(OD, Why.BELOW_TARGET, 1), "one of them never came"
+
+
+@pytest.mark.rule("spot:B2", "spot:P20", "spot:K1")
+def test_only_a_class_that_rests_on_promises_is_doubted() -> None:
+    ledger = Ledger.empty()
+    for number, pod_class in enumerate((OD, SPOT, OD)):
+        ledger = ledger.with_reservation(SLOT, Reservation(f"t{number}", pod_class, NOW + number, replica_set=SET))
+
+    def asked_of(target: int, spec: str, entries: Ledger = ledger) -> object:
+        return classify(Demand(owner(9), target, "r1", pods(spec), view(9)), NODES, entries, NOW + 2)
+
+    assert asked_of(3, "od:1") == StaleView(NOW + 2 + ARRIVED_S), "one is there, two are promised"
+    assert asked_of(4, "od:1") == Classified(OD, Why.BELOW_TARGET, 3), "on demand with all of them"
+    assert asked_of(1, "od:1") == Classified(SPOT, Why.TARGET_MET, 1), "spot without any"
+    others = Ledger.empty().with_reservation(SLOT, Reservation("t", OD, NOW, replica_set="another"))
+    assert asked_of(1, "", others) == Classified(SPOT, Why.TARGET_MET, 1), "nothing is known of another ReplicaSet"
 
 
 @pytest.mark.rule("spot:P5", "spot:P20")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.spot.ledger import Ledger, Reservation, Slot, missing
+from situate.spot.ledger import ARRIVED_S, Ledger, Reservation, Slot, missing
 from tests.spot.builders import NODES, NOW, OD, SPOT, UID, pod, pods
 
 SLOT = Slot(UID, "r1")
@@ -92,6 +92,16 @@ def test_a_refused_create_ends_as_many_entries_as_pods_are_missing() -> None:
     assert held.after_live_read(SLOT, "rs", live, missing=0) == held
     assert held.after_live_read(SLOT, "another", live, missing=3) == held
     assert held.after_live_read(SLOT, "rs", live, missing=9).reservations[SLOT][0].token == "t1"
+
+
+@pytest.mark.rule("spot:P20", "spot:D2", "spot:B2")
+def test_a_live_read_ends_what_had_time_to_come_and_did_not() -> None:
+    held = reserved("t1", "t2").with_reservation(SLOT, Reservation("t3", OD, NOW + 1, "", "rs"))
+    live = [pod("a", token="t1")]
+    began = NOW + ARRIVED_S
+    assert [entry.token for entry in held.after_looking(SLOT, "rs", live, began).reservations[SLOT]] == ["t1", "t3"]
+    assert held.after_looking(SLOT, "rs", live, began - 0.01) == held
+    assert held.after_looking(SLOT, "another", live, began) == held
 
 
 @pytest.mark.rule("spot:P22")

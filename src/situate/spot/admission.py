@@ -8,6 +8,7 @@ on demand. Reading reviews is left to `reviews`, leading and answering to the se
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -78,6 +79,8 @@ class LiveRead:
     """None for pods that the workload controls itself."""
     pods: tuple[PodFacts, ...] = ()
     """Of the ReplicaSet, or of the workload where there is none between."""
+    began: float | None = None
+    """When, by the clock of the ledger; None: at the very time of the answer."""
 
 
 UNREADABLE: Final = LiveRead()
@@ -89,6 +92,8 @@ class NeedsRead:
 
     namespace: str
     controller: Controller
+    not_before: float = -math.inf
+    """By the clock of the ledger: earlier the read tells nothing new, and the watch may come to show what is missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +221,17 @@ def _classed(
         warning = f"{owner}: {own.field} allows neither on-demand nor spot nodes; the pod is left as it is"
         return Answer("unplaceable", warnings=(warning,), owner=owner.uid, target=target.on_demand), ledger
     demand = _demand(request, chain, memory, max(0, target.on_demand - memory.debt), view.live)
+    before = ledger
+    if view.live is not None and view.live.replica_set is not None:
+        began = now if view.live.began is None else view.live.began
+        ledger = ledger.after_looking(demand.slot, chain.controller.uid, view.live.pods, began)
     earlier = _decided_before(request.pod, demand, ledger, now)
     if earlier is not None:
         found = earlier.classified
     else:
         classified = classify(demand, view.cluster.nodes, ledger, now)
         if isinstance(classified, StaleView):
-            return NeedsRead(request.namespace, chain.controller)
+            return NeedsRead(request.namespace, chain.controller, classified.not_before)
         found = classified
     wanted = found.pod_class
     pod_class = own.capacity or wanted
@@ -241,7 +250,7 @@ def _classed(
     )
     operations = _tried(request.pod, pod_class, placing, marks, owner, touch_affinity=pod_class is wanted)
     if operations is None:
-        return Answer("our patch would not apply; the pod is left as it is", owner=owner.uid), ledger
+        return Answer("our patch would not apply; the pod is left as it is", owner=owner.uid), before
     answer = Answer(
         str(why),
         pod_class,
@@ -252,7 +261,7 @@ def _classed(
         found.on_demand,
     )
     if request.dry_run or owner.stateful:
-        return answer, ledger
+        return answer, before
     entry = Reservation(token, pod_class, now, request.name, chain.controller.uid)
     return answer, ledger.with_reservation(demand.slot, entry)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from situate.spot.counting import Nodes, counted, on_demand_effective
-from situate.spot.ledger import Ledger, Slot, missing
+from situate.spot.ledger import ARRIVED_S, Ledger, Reservation, Slot, missing
 from situate.spot.model import Capacity, Owner, PodFacts
 
 
@@ -42,7 +42,7 @@ class ReplicaSetView:
     uid: str
     replicas: int
     live: bool = False
-    """Whether this is a live read, with the pods of the same read."""
+    """Whether this was read live, with the pods of the same read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,12 @@ class Classified:
     """Pods on demand that were counted, with those that are promised."""
 
 
+@dataclass(frozen=True, slots=True)
 class StaleView:
-    """The view cannot be right: the ReplicaSet and its pods have to be read live, then it is asked again (P20)."""
+    """The view cannot be relied on: the ReplicaSet and its pods have to be read live, then it is asked again (P20)."""
 
-
-STALE_VIEW = StaleView()
+    not_before: float
+    """The read shows nothing new before then; until then the watch may show what is missed."""
 
 
 def classify(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> Classified | StaleView:
@@ -95,11 +96,18 @@ def classify(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> Classi
     most: int | None = None
     if demand.replica_set is not None:
         slots, unmatched = _slots(demand, demand.replica_set, ledger, now)
-        if slots <= 0 or unmatched >= slots:
-            if demand.unreadable:
+        crowded = slots <= 0 or len(unmatched) >= slots
+        promises = _relied_on(demand, demand.replica_set, unmatched, nodes, ledger, now)
+        if demand.unreadable:
+            if crowded:
                 return Classified(Capacity.ON_DEMAND, Why.IN_DOUBT, on_demand_effective(counted(pods), nodes))
-            if not demand.replica_set.live:
-                return STALE_VIEW
+            ledger = ledger.without(demand.slot, [each for each in promises if now - each.decided_at >= ARRIVED_S])
+        elif not demand.replica_set.live:
+            if promises:
+                return StaleView(max(each.decided_at for each in promises) + ARRIVED_S)
+            if crowded:
+                return StaleView(now)
+        elif crowded:
             most = max(0, slots - 1)
     lacking = missing(ledger, demand.slot, demand.target, pods, nodes, now, most)
     have = demand.target - lacking
@@ -110,15 +118,34 @@ def classify(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> Classi
     return Classified(Capacity.ON_DEMAND, Why.BELOW_TARGET, have)
 
 
-def _slots(demand: Demand, replica_set: ReplicaSetView, ledger: Ledger, now: float) -> tuple[int, int]:
-    """Pods that the ReplicaSet still lacks, and answers for it whose pods have not been seen."""
+def _slots(demand: Demand, replica_set: ReplicaSetView, ledger: Ledger, now: float) -> tuple[int, list[Reservation]]:
+    """How many pods the ReplicaSet still lacks, and the answers for it whose pods have not been seen."""
     own = [pod for pod in demand.pods if pod.controller == replica_set.uid]
     unmatched = [
         entry
         for entry in ledger.unmatched(demand.slot, demand.of_revision(), now)
         if entry.replica_set in ("", replica_set.uid)
     ]
-    return replica_set.replicas - sum(pod.active for pod in own), len(unmatched)
+    return replica_set.replicas - sum(pod.active for pod in own), unmatched
+
+
+def _relied_on(
+    demand: Demand,
+    replica_set: ReplicaSetView,
+    unmatched: Sequence[Reservation],
+    nodes: Nodes,
+    ledger: Ledger,
+    now: float,
+) -> list[Reservation]:
+    """The ReplicaSet's promises, if the next pod is spot with them and on demand without; none otherwise."""
+    promises = [
+        entry for entry in unmatched if entry.replica_set == replica_set.uid and entry.pod_class is Capacity.ON_DEMAND
+    ]
+
+    def lacking(known: Ledger) -> int:
+        return missing(known, demand.slot, demand.target, demand.of_revision(), nodes, now)
+
+    return promises if promises and not lacking(ledger) and lacking(ledger.without(demand.slot, promises)) else []
 
 
 def _everywhere(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> int:

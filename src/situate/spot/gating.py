@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from situate.objects.label_selectors import NOTHING
-from situate.spot.admission import Answer, LiveRead, NeedsRead, PodRequest, View, admit
+from situate.spot.admission import Answer, NeedsRead, PodRequest, View, admit
 from situate.spot.constraints import Json, mapping
 from situate.spot.ledger import Ledger
 from situate.spot.model import GATE, Capacity, PodFacts
@@ -39,7 +39,7 @@ def place(pod: Json, view: View, sent: Mapping[str, Capacity], now: float, token
         cluster = replace(cluster, pods=ChainMap({owner.uid: others}, cluster.pods))  # type: ignore[arg-type]  # read only
     live = view.live
     if live is not None and live.replica_set is not None:
-        live = LiveRead(live.owner, live.replica_set, tuple(_others(live.pods, uid, sent)))
+        live = replace(live, pods=tuple(_others(live.pods, uid, sent)))
     open_view = replace(view, cluster=cluster, settings=replace(view.settings, strict=NOTHING), live=live)
     answered = admit(PodRequest(namespace, pod, dry_run=True), open_view, Ledger.empty(), now, token)
     if isinstance(answered, NeedsRead):

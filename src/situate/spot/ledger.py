@@ -18,6 +18,9 @@ _T = TypeVar("_T")
 
 RESERVATION_S: Final = 30.0
 RELEASE_S: Final = 15.0
+ARRIVED_S: Final = 0.5
+"""After its answer a pod is in the store by then, or was refused (K3). Where another webhook takes longer, one pod too
+many is on demand."""
 
 
 class Slot(NamedTuple):
@@ -142,6 +145,20 @@ class Ledger:
         ]
         ended = set(left[: max(0, missing)])
         return self.without(slot, ended)
+
+    def after_looking(self, slot: Slot, replica_set: str, pods: Collection[PodFacts], began: float) -> Ledger:
+        """Ends the entries of the ReplicaSet that had time to arrive when a live read began, and that it does not show.
+
+        `pods` are those of the read. Their creates were refused, or the pods are gone again.
+        """
+        gone = [
+            entry
+            for entry in self.reservations.get(slot, ())
+            if entry.replica_set == replica_set
+            and began - entry.decided_at >= ARRIVED_S
+            and not any(entry.fulfilled_by(pod) for pod in pods)
+        ]
+        return self.without(slot, gone) if gone else self
 
     def count(self, slot: Slot) -> int:
         """Entries that are kept of the slot, whatever their class."""

@@ -10,8 +10,8 @@ import pytest
 
 from situate.objects.events import CoreEvent, ObjectReference
 from situate.spot.admission import UNREADABLE, LiveRead, NeedsRead
-from situate.spot.controller.refusals import ARRIVED_S, Refusals, without_refused
-from situate.spot.ledger import Ledger, Reservation, Slot
+from situate.spot.controller.refusals import Refusals, without_refused
+from situate.spot.ledger import ARRIVED_S, Ledger, Reservation, Slot
 from situate.spot.model import Capacity, PodFacts, PodKey
 from situate.spot.owners import Controller, ReplicaSetFacts
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -92,9 +93,10 @@ class LiveReads:
 
     async def _all(self, namespace: str, controller: Controller) -> LiveRead:
         """The controller is read first: pods that it makes meanwhile are then counted as too many, never as missing."""
+        began = asyncio.get_running_loop().time()
         try:
             if controller.kind in WORKLOADS:
-                return await self._direct(namespace, controller)
+                return replace(await self._direct(namespace, controller), began=began)
             found = await self._client.get(REPLICASETS, controller.name, namespace)
         except NotFound:
             return LiveRead()
@@ -102,7 +104,7 @@ class LiveReads:
         if facts.uid != controller.uid:
             return LiveRead()
         pods = await self._pods(namespace, found.spec.selector, facts.uid)
-        return LiveRead(await self._owner(facts), facts, pods)
+        return LiveRead(await self._owner(facts), facts, pods, began)
 
     async def _direct(self, namespace: str, controller: Controller) -> LiveRead:
         """A workload that controls its pods itself."""

@@ -10,15 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
 
 from situate.objects.events import CoreEvent
 from situate.spot.admission import UNREADABLE, LiveRead, NeedsRead
-from situate.spot.ledger import Ledger, Slot
+from situate.spot.ledger import ARRIVED_S, Ledger, Slot
 from situate.spot.owners import Controller
-
-ARRIVED_S: Final = 0.5
-"""After its answer a pod is in the store, unless other webhooks are slow: then one pod too many is on demand."""
 
 
 @dataclass(frozen=True, slots=True)

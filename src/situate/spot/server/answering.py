@@ -6,6 +6,7 @@ before the answer leaves: at no moment do two processes answer (I11).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,11 @@ from situate.spot.reviews import NoReview, Passed, Question, read_review, reply
 from situate.spot.server.metrics import AdmissionMetrics
 
 NOT_LEADING: Final = "this replica does not answer now; the pod is admitted as failurePolicy says"
+
+_SHORTEST_PAUSE_S: Final = 0.001
+_FIRST_PAUSE_S: Final = 0.005
+_LONGEST_PAUSE_S: Final = 0.04
+"""Between two looks at the watch: it shows a pod within milliseconds as a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +102,34 @@ class Answering:
 
     async def _decided(self, request: PodRequest) -> Answer:
         token = self._token()
-        found = admit(request, self._view(None), self.ledger, self._clock(), token)
+
+        def decide(live: LiveRead | None) -> tuple[Answer, Ledger] | NeedsRead:
+            # with the ledger of now: others are answered meanwhile
+            return admit(request, self._view(live), self.ledger, self._clock(), token)
+
+        found = decide(None)
+        if isinstance(found, NeedsRead):
+            found = await self._awaited(found, decide)
         if isinstance(found, NeedsRead):
             live = await self._read(found)
             self._metrics.live_reads.labels("unreadable" if live is UNREADABLE else "read").inc()
-            # the ledger of now: others were answered meanwhile
-            found = admit(request, self._view(live), self.ledger, self._clock(), token)
+            found = decide(live)
         if isinstance(found, NeedsRead):
             return Answer(f"{found.controller.kind} {found.controller.name} cannot be read")
         answer, self.ledger = found
         return answer
+
+    async def _awaited(
+        self, needed: NeedsRead, decide: Callable[[LiveRead | None], tuple[Answer, Ledger] | NeedsRead]
+    ) -> tuple[Answer, Ledger] | NeedsRead:
+        """What the watch shows by the time that a read would tell; what is answered to others does not prolong it."""
+        found: tuple[Answer, Ledger] | NeedsRead = needed
+        pause_s = _FIRST_PAUSE_S
+        while isinstance(found, NeedsRead) and (rest_s := needed.not_before - self._clock()) > 0:
+            await asyncio.sleep(max(_SHORTEST_PAUSE_S, min(pause_s, rest_s)))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            found = decide(None)
+        return found
 
 
 def _refused() -> Reply:
