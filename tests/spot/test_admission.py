@@ -39,15 +39,22 @@ def view(spec: str = "", replicas: int = 9, live: LiveRead | None = None, **more
 
 
 def ask(
-    given: View, body: Any = None, ledger: Ledger | None = None, token: str = "t", namespace: str = "shop", **more: Any
+    given: View,
+    body: Any = None,
+    ledger: Ledger | None = None,
+    token: str = "t",
+    namespace: str = "shop",
+    asked_at: float = NOW - 1,
+    **more: Any,
 ) -> tuple[Answer, Ledger]:
+    """`asked_at`: before what others are promised now, as pods of one batch are."""
     request = PodRequest(namespace, created_by() if body is None else body, **more)
-    found = admit(request, given, ledger or Ledger.empty(), NOW, token)
+    found = admit(request, given, ledger or Ledger.empty(), NOW, token, asked_at)
     assert not isinstance(found, NeedsRead), found
     return found
 
 
-def seen_live(given: View, began: float | None = None) -> View:
+def seen_live(given: View, began: float) -> View:
     """A live read that shows what the watch shows."""
     of = given.cluster
     return replace(given, live=LiveRead(of.owners[UID], of.replica_sets[SET], tuple(of.pods[UID]), began))
@@ -64,7 +71,7 @@ def test_a_pod_is_classed_and_reserved_in_one_step() -> None:
     decision = json.loads(after["metadata"]["annotations"]["spot.situate.dev/decision"])
     assert decision == {"token": "t", "owner": UID, "rev": "r1", "class": "on-demand", "target": 2, "od": 1,
                         "why": "below-target", "epoch": 0}  # fmt: skip
-    second, ledger = ask(seen_live(view("od:1 spot:3")), ledger=ledger, token="u")
+    second, ledger = ask(view("od:1 spot:3"), ledger=ledger, token="u")
     assert (second.pod_class, second.on_demand) == (SPOT, 2)
     assert len(ledger.reservations[SLOT]) == 2, "a spot answer is kept for the slot rule"
     assert ledger.open_on_demand(SLOT, (), NOW) == 1
@@ -126,7 +133,7 @@ def test_other_kinds_of_workloads_take_part_when_they_are_configured() -> None:
 @pytest.mark.rule("spot:P19", "spot:D4", "spot:B5")
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 3))
 def test_a_dry_run_is_the_next_answer_and_leaves_no_trace(on_demand: int, spot: int, reserved: int) -> None:
-    given_, ledger = seen_live(view(f"od:{on_demand} spot:{spot}", replicas=20)), Ledger.empty()
+    given_, ledger = view(f"od:{on_demand} spot:{spot}", replicas=20), Ledger.empty()
     for number in range(reserved):
         _, ledger = ask(given_, ledger=ledger, token=f"t{number}")
     tried, after = ask(given_, ledger=ledger, token="next", dry_run=True)
@@ -203,14 +210,17 @@ def test_a_pod_that_is_spot_only_thanks_to_a_promise_waits_until_a_read_can_tell
     assert isinstance(needed, NeedsRead)
     assert needed.not_before == NOW, "when the youngest had time to come"
 
-    answer, after = ask(seen_live(given_, NOW), ledger=ledger, token="u")
+    answer, after = ask(seen_live(given_, NOW), ledger=ledger, token="u", asked_at=NOW)
     assert (answer.pod_class, answer.on_demand) == (OD, 1), "neither came"
     assert [entry.token for entry in after.reservations[SLOT]] == ["u"]
-    early, after = ask(seen_live(given_, NOW - 0.1), ledger=ledger, token="u")
-    assert (early.pod_class, early.on_demand) == (SPOT, 2), "the younger one may be on its way"
-    tried, after = ask(seen_live(given_, NOW), ledger=ledger, dry_run=True)
+    early = admit(request, seen_live(given_, NOW - 0.1), ledger, NOW, "u", NOW)
+    assert early == needed, "the younger one may still be on its way"
+    mate, after = ask(seen_live(given_, NOW - 0.1), ledger=ledger, asked_at=NOW - 1.5)
+    assert (mate.pod_class, mate.on_demand) == (SPOT, 2), "it is of the same batch"
+    assert len(after.reservations[SLOT]) == 2, "the elder one is over"
+    tried, after = ask(seen_live(given_, NOW), ledger=ledger, dry_run=True, asked_at=NOW)
     assert (tried.pod_class, after) == (OD, ledger), "a dry run leaves what it found"
-    failed, _ = ask(replace(given_, live=UNREADABLE), ledger=ledger)
+    failed, _ = ask(replace(given_, live=UNREADABLE), ledger=ledger, asked_at=NOW)
     assert failed.pod_class is OD, "in doubt"
 
 

@@ -45,9 +45,12 @@ def test_the_defaults_are_those_of_the_reference() -> None:
             id="too short a life",
         ),
         pytest.param({"webhook": {"address": ":70000"}}, "spot.webhook.address", "at most 65535", id="no such port"),
-        pytest.param({"webhook": {"timeout": "1.5s"}}, "spot.webhook.timeout", "whole seconds", id="half a second"),
+        pytest.param({"webhook": {"timeout": "2.5s"}}, "spot.webhook.timeout", "whole seconds", id="half a second"),
         pytest.param(
-            {"webhook": {"liveRead": "2s"}}, "spot.webhook.liveRead", "less than timeout", id="too slow a read"
+            {"webhook": {"liveRead": "500ms"}},
+            "spot.webhook.liveRead",
+            "half of what timeout (2s)",
+            id="too slow a read",
         ),
         pytest.param({"policies": [{"policy": "101%"}]}, "spot.policies[0].policy", "a policy", id="a bad policy"),
         pytest.param({"ownerKinds": []}, "spot.ownerKinds", "at least one", id="nothing to look after"),

@@ -79,8 +79,8 @@ class LiveRead:
     """None for pods that the workload controls itself."""
     pods: tuple[PodFacts, ...] = ()
     """Of the ReplicaSet, or of the workload where there is none between."""
-    began: float | None = None
-    """When, by the clock of the ledger; None: at the very time of the answer."""
+    began: float = math.inf
+    """When, by the clock of the ledger; infinite where no pod can have been on its way."""
 
 
 UNREADABLE: Final = LiveRead()
@@ -93,7 +93,7 @@ class NeedsRead:
     namespace: str
     controller: Controller
     not_before: float = -math.inf
-    """By the clock of the ledger: earlier the read tells nothing new, and the watch may come to show what is missed."""
+    """By the clock of the ledger: an earlier read, or the watch, tells only if everything that is missed has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +125,12 @@ class View:
     """What a read has shown that `admit` asked for."""
 
 
-def admit(request: PodRequest, view: View, ledger: Ledger, now: float, token: str) -> tuple[Answer, Ledger] | NeedsRead:
+def admit(
+    request: PodRequest, view: View, ledger: Ledger, now: float, token: str, asked_at: float = math.inf
+) -> tuple[Answer, Ledger] | NeedsRead:
     """The answer and the ledger after it; the same ledger for dry runs and for pods that are not ours.
 
-    `token` is new and of this call alone.
+    `token` is new and of this pod alone. `asked_at`: when it came first, by the clock of the ledger; infinite: now.
     """
     settings = view.settings
     metadata = mapping(request.pod.get("metadata"))
@@ -147,7 +149,7 @@ def admit(request: PodRequest, view: View, ledger: Ledger, now: float, token: st
         return Answer(f"disabled by the {taking_part.source}", owner=owner.uid), ledger
     if settings.strict.matches(view.cluster.namespace(request.namespace).labels):
         return _gated(request.pod, owner), ledger
-    return _classed(request, chain, view, ledger, now, token)
+    return _classed(request, chain, view, ledger, now, token, asked_at)
 
 
 def _excluded(request: PodRequest, settings: Admission) -> str:
@@ -211,7 +213,7 @@ def _gated(pod: Json, owner: Owner) -> Answer:
 
 
 def _classed(
-    request: PodRequest, chain: _Chain, view: View, ledger: Ledger, now: float, token: str
+    request: PodRequest, chain: _Chain, view: View, ledger: Ledger, now: float, token: str, asked_at: float
 ) -> tuple[Answer, Ledger] | NeedsRead:
     owner, settings = chain.owner, view.settings
     memory = view.memories.get(owner.uid, NO_MEMORY)
@@ -221,10 +223,10 @@ def _classed(
         warning = f"{owner}: {own.field} allows neither on-demand nor spot nodes; the pod is left as it is"
         return Answer("unplaceable", warnings=(warning,), owner=owner.uid, target=target.on_demand), ledger
     demand = _demand(request, chain, memory, max(0, target.on_demand - memory.debt), view.live)
+    demand = replace(demand, asked_at=asked_at)
     before = ledger
     if view.live is not None and view.live.replica_set is not None:
-        began = now if view.live.began is None else view.live.began
-        ledger = ledger.after_looking(demand.slot, chain.controller.uid, view.live.pods, began)
+        ledger = ledger.after_looking(demand.slot, chain.controller.uid, view.live.pods, view.live.began)
     earlier = _decided_before(request.pod, demand, ledger, now)
     if earlier is not None:
         found = earlier.classified

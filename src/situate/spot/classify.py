@@ -3,10 +3,16 @@
 A Deployment's pod is on demand while its revision has fewer on-demand pods, seen or promised, than the target; a
 StatefulSet's by its ordinal, which needs no count. Terminating pods count nowhere, so a scale-up, a replacement and a
 rollout are one case.
+
+A promise is broken if the create is refused after our answer (K3), which nobody tells at once. A ReplicaSet creates the
+next batch when the one before is done with (K1): while one of its pods waits for our answer, whatever was promised
+before it came is kept or broken. So a pod that would be spot only thanks to such promises waits until their pods are
+seen, or until the youngest is so old that a live read shows its pod or it never comes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -62,6 +68,8 @@ class Demand:
     """Whether the revision is in that state."""
     unreadable: bool = False
     """Whether a live read was needed and failed."""
+    asked_at: float = math.inf
+    """When the new pod came: promises that were made later are of its own batch."""
 
     @property
     def slot(self) -> Slot:
@@ -97,18 +105,18 @@ def classify(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> Classi
     if demand.replica_set is not None:
         slots, unmatched = _slots(demand, demand.replica_set, ledger, now)
         crowded = slots <= 0 or len(unmatched) >= slots
-        promises = _relied_on(demand, demand.replica_set, unmatched, nodes, ledger, now)
-        if demand.unreadable:
-            if crowded:
-                return Classified(Capacity.ON_DEMAND, Why.IN_DOUBT, on_demand_effective(counted(pods), nodes))
-            ledger = ledger.without(demand.slot, [each for each in promises if now - each.decided_at >= ARRIVED_S])
-        elif not demand.replica_set.live:
-            if promises:
-                return StaleView(max(each.decided_at for each in promises) + ARRIVED_S)
-            if crowded:
-                return StaleView(now)
-        elif crowded:
+        if crowded and demand.unreadable:
+            return Classified(Capacity.ON_DEMAND, Why.IN_DOUBT, on_demand_effective(counted(pods), nodes))
+        if crowded and demand.replica_set.live:
             most = max(0, slots - 1)
+        promises = _relied_on(demand, unmatched, nodes, ledger, now, most)
+        settled_at = max((each.decided_at for each in promises), default=-math.inf) + ARRIVED_S
+        if promises and demand.unreadable and settled_at <= now:
+            ledger = ledger.without(demand.slot, promises)
+        elif promises:
+            return StaleView(settled_at)
+        elif crowded and not demand.replica_set.live:
+            return StaleView(now)
     lacking = missing(ledger, demand.slot, demand.target, pods, nodes, now, most)
     have = demand.target - lacking
     if not lacking:
@@ -130,20 +138,17 @@ def _slots(demand: Demand, replica_set: ReplicaSetView, ledger: Ledger, now: flo
 
 
 def _relied_on(
-    demand: Demand,
-    replica_set: ReplicaSetView,
-    unmatched: Sequence[Reservation],
-    nodes: Nodes,
-    ledger: Ledger,
-    now: float,
+    demand: Demand, unmatched: Sequence[Reservation], nodes: Nodes, ledger: Ledger, now: float, most: int | None
 ) -> list[Reservation]:
-    """The ReplicaSet's promises, if the next pod is spot with them and on demand without; none otherwise."""
+    """Earlier promises to the ReplicaSet, if the next pod is spot with them and on demand without; none otherwise."""
     promises = [
-        entry for entry in unmatched if entry.replica_set == replica_set.uid and entry.pod_class is Capacity.ON_DEMAND
+        entry
+        for entry in unmatched
+        if entry.replica_set and entry.pod_class is Capacity.ON_DEMAND and entry.decided_at <= demand.asked_at
     ]
 
     def lacking(known: Ledger) -> int:
-        return missing(known, demand.slot, demand.target, demand.of_revision(), nodes, now)
+        return missing(known, demand.slot, demand.target, demand.of_revision(), nodes, now, most)
 
     return promises if promises and not lacking(ledger) and lacking(ledger.without(demand.slot, promises)) else []
 

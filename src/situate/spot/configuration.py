@@ -15,6 +15,7 @@ from situate.objects.label_selectors import EVERYTHING, NOTHING, BadSelector, Se
 from situate.objects.selectors import LabelSelector
 from situate.objects.settings import ALLOWED, FORM, Duration, Mistake, PositiveDuration, shown
 from situate.spot.admission import Admission
+from situate.spot.ledger import ARRIVED_S
 from situate.spot.limits import Limits
 from situate.spot.model import CAPACITY_LABEL
 from situate.spot.owners import DEFAULT_KINDS, KINDS
@@ -147,9 +148,10 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     """Of the one that leads; decided at the start."""
     certificate_life: Annotated[float, msgspec.Meta(ge=SHORTEST_LIFE_S, extra={FORM: "duration"})] = LIFE_S
     """Of each generation; the next is made at two thirds."""
-    timeout: Annotated[float, msgspec.Meta(ge=1, le=30, extra={FORM: "duration"})] = 2.0
+    timeout: Annotated[float, msgspec.Meta(ge=2, le=30, extra={FORM: "duration"})] = 2.0
     """Whole seconds that API servers wait; it stands in the manifest."""
     live_read: PositiveDuration = 0.3
+    """Longest time of one; an answer may need two."""
     reservation: PositiveDuration = 30.0
     release: PositiveDuration = 15.0
 
@@ -158,9 +160,11 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
             yield Mistake("address", shown(self.address), "a port of at most 65535")
         if self.timeout != int(self.timeout):
             yield Mistake("timeout", format_duration(self.timeout), "whole seconds")
-        if self.live_read >= self.timeout:
-            allowed = f"less than timeout ({format_duration(self.timeout)})"
-            yield Mistake("liveRead", format_duration(self.live_read), allowed)
+        if 2 * self.live_read >= self.timeout - ARRIVED_S:
+            waited, timeout = format_duration(ARRIVED_S), format_duration(self.timeout)
+            allowed = f"less than half of what timeout ({timeout}) leaves beside {waited}"
+            hint = "an answer may wait that long for pods that were promised, and read twice"
+            yield Mistake("liveRead", format_duration(self.live_read), allowed, hint)
 
 
 class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

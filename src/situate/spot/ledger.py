@@ -18,9 +18,9 @@ _T = TypeVar("_T")
 
 RESERVATION_S: Final = 30.0
 RELEASE_S: Final = 15.0
-ARRIVED_S: Final = 0.5
-"""After its answer a pod is in the store by then, or was refused (K3). Where another webhook takes longer, one pod too
-many is on demand."""
+ARRIVED_S: Final = 1.0
+"""So long after its answer a pod is in the store, or was refused (K3). Where another webhook takes longer, one pod too
+many is on demand. Less than API servers wait for an answer."""
 
 
 class Slot(NamedTuple):
@@ -155,7 +155,7 @@ class Ledger:
             entry
             for entry in self.reservations.get(slot, ())
             if entry.replica_set == replica_set
-            and began - entry.decided_at >= ARRIVED_S
+            and entry.decided_at + ARRIVED_S <= began
             and not any(entry.fulfilled_by(pod) for pod in pods)
         ]
         return self.without(slot, gone) if gone else self

@@ -7,6 +7,7 @@ before the answer leaves: at no moment do two processes answer (I11).
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -20,10 +21,10 @@ from situate.spot.server.metrics import AdmissionMetrics
 
 NOT_LEADING: Final = "this replica does not answer now; the pod is admitted as failurePolicy says"
 
-_SHORTEST_PAUSE_S: Final = 0.001
-_FIRST_PAUSE_S: Final = 0.005
-_LONGEST_PAUSE_S: Final = 0.04
-"""Between two looks at the watch: it shows a pod within milliseconds as a rule."""
+_ROUNDING_S: Final = 0.001
+"""A sleep may end that much too early."""
+_LOOKS_S: Final = (0.005, 0.01, 0.02, 0.04)
+"""Pauses between looks at the watch, which shows a pod within milliseconds as a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,35 +102,33 @@ class Answering:
         return Reply(200, reply(question, answer.operations, answer.warnings)), outcome
 
     async def _decided(self, request: PodRequest) -> Answer:
-        token = self._token()
+        """Waits for the watch, for a read, and if need be for the time when a read tells everything; never longer."""
+        token, asked_at = self._token(), self._clock()
 
         def decide(live: LiveRead | None) -> tuple[Answer, Ledger] | NeedsRead:
             # with the ledger of now: others are answered meanwhile
-            return admit(request, self._view(live), self.ledger, self._clock(), token)
+            return admit(request, self._view(live), self.ledger, self._clock(), token, asked_at)
 
         found = decide(None)
+        for pause_s in _LOOKS_S:
+            if not isinstance(found, NeedsRead) or found.not_before <= self._clock():
+                break
+            await asyncio.sleep(pause_s)
+            found = decide(None)
         if isinstance(found, NeedsRead):
-            found = await self._awaited(found, decide)
-        if isinstance(found, NeedsRead):
-            live = await self._read(found)
-            self._metrics.live_reads.labels("unreadable" if live is UNREADABLE else "read").inc()
-            found = decide(live)
+            found = decide(await self._looked(found))
+        if isinstance(found, NeedsRead) and found.not_before > -math.inf:
+            await asyncio.sleep(max(0.0, found.not_before - self._clock()) + _ROUNDING_S)
+            found = decide(await self._looked(found))
         if isinstance(found, NeedsRead):
             return Answer(f"{found.controller.kind} {found.controller.name} cannot be read")
         answer, self.ledger = found
         return answer
 
-    async def _awaited(
-        self, needed: NeedsRead, decide: Callable[[LiveRead | None], tuple[Answer, Ledger] | NeedsRead]
-    ) -> tuple[Answer, Ledger] | NeedsRead:
-        """What the watch shows by the time that a read would tell; what is answered to others does not prolong it."""
-        found: tuple[Answer, Ledger] | NeedsRead = needed
-        pause_s = _FIRST_PAUSE_S
-        while isinstance(found, NeedsRead) and (rest_s := needed.not_before - self._clock()) > 0:
-            await asyncio.sleep(max(_SHORTEST_PAUSE_S, min(pause_s, rest_s)))
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            found = decide(None)
-        return found
+    async def _looked(self, needed: NeedsRead) -> LiveRead:
+        live = await self._read(needed)
+        self._metrics.live_reads.labels("unreadable" if live is UNREADABLE else "read").inc()
+        return live
 
 
 def _refused() -> Reply:
