@@ -48,7 +48,7 @@ def test_in_a_rollout_the_surplus_goes_to_spot_until_an_old_pod_has_left() -> No
     assert relief is not None
     assert relief.moves == (Delete(waiting().key, "uid-want", UID, Reason.SURGE),)
     assert (relief.memory.surge_revision, relief.memory.yielding) == ("r1", "uid-old-0")
-    assert surge_relief(rolling, NODES, NOW, relief.memory, LIMITS) is None, "once"
+    assert surge_relief(rolling, NODES, NOW, relief.memory, LIMITS) == relief, "its deletion was refused"
     assert remembered(rolling, relief.memory) == relief.memory
     left = replace(rolling, pods=[replace(old[0], terminating=True), old[1]])
     assert remembered(left, relief.memory) == Memory()

@@ -47,17 +47,22 @@ def remembered(workload: Workload, memory: Memory) -> Memory:
 
 
 def surge_relief(workload: Workload, nodes: Nodes, now: float, memory: Memory, limits: Limits) -> Relief | None:
-    """B17: a rollout's new on-demand pod waits while the old ones hold the floor; None where that is not so."""
+    """B17: a rollout's new on-demand pod waits while the old ones hold the floor; None where that is not so.
+
+    While that is remembered already, a pod that still waits has outlived its deletion.
+    """
     owner = workload.owner
-    if owner.stateful or not owner.rolling or memory.surge_revision:
+    if owner.stateful or not owner.rolling:
         return None
     waiting = [pod for pod in in_want(workload, now, limits.pend_s) if pod.revision == owner.revision]
     bound = [pod for pod in workload.live if pod.node]
     old = [pod for pod in bound if pod.revision != owner.revision and effective(pod, nodes) is Capacity.ON_DEMAND]
     if not waiting or not old or on_demand_effective(bound, nodes) < workload.target:
         return None
-    yielding = removal_order(old, workload.live, now)[0]
     move = Delete(waiting[0].key, waiting[0].uid, owner.uid, Reason.SURGE)
+    if memory.surge_revision:
+        return Relief((move,), memory)
+    yielding = removal_order(old, workload.live, now)[0]
     return Relief((move,), replace(memory, surge_revision=owner.revision, yielding=yielding.uid))
 
 

@@ -7,7 +7,7 @@ old pod serves on. Anybody can finish it from what stands on the pod. Draining n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -59,13 +59,24 @@ class Surroundings:
     """Namespaces that take no more pods."""
     leaders: frozenset[str] = frozenset()
     """Uids of pods that lead their workload (B45)."""
+    _by_namespace: Mapping[str, Sequence[Guard]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by_namespace: dict[str, list[Guard]] = {}
+        for guard in self.guards:
+            by_namespace.setdefault(guard.namespace, []).append(guard)
+        object.__setattr__(self, "_by_namespace", by_namespace)
+
+    def guards_of(self, namespace: str) -> Sequence[Guard]:
+        """Those of pods there."""
+        return self._by_namespace.get(namespace, ())
 
     def disruptions_allowed(self, pods: Iterable[PodFacts]) -> int | None:
-        """The least that the budgets of these pods allow; None without a budget."""
+        """The least that the budgets of these pods, which are of one namespace, allow; None without a budget."""
         listed = list(pods)
         allowed = [
             guard.disruptions_allowed
-            for guard in self.guards
+            for guard in self.guards_of(listed[0].key.namespace if listed else "")
             if guard.disruptions_allowed is not None and any(guard.selects(pod) for pod in listed)
         ]
         return min(allowed, default=None)
@@ -145,7 +156,7 @@ def release_refused(
         return f"its replacement takes {limits.start_s:g} s to start, and {deadline - now:.0f} s are left"
     if pod.key.namespace in around.full_quotas:
         return f"the quota of namespace {pod.key.namespace} is full"
-    for guard in around.guards:
+    for guard in around.guards_of(pod.key.namespace):
         if guard.selects(pod) and (guard.disruptions_allowed is not None or guard.selects_by(owner.revision_label)):
             return f"{guard.kind} {guard.namespace}/{guard.name} selects it"
     return ""

@@ -164,6 +164,21 @@ async def test_a_refusal_ends_the_attempt(status: int, reason: str, outcome: Out
     assert rig.acting.under_way == 0
 
 
+@pytest.mark.rule("spot:F7", "spot:P30")
+@pytest.mark.looptime
+async def test_a_budget_that_forbids_for_ever_is_not_asked_all_the_time_and_a_deletion_does_not_ask() -> None:
+    rig = Rig()
+    rig.server.judge = lambda request: Fault(status=429, reason="TooManyRequests") if request.method == "POST" else None
+    rig.nodes["spot"] = NodeFacts("spot", Capacity.SPOT, NodeState.DOOMED, deadline=NOW + 60)
+    evict = rig.evict(reason=Reason.EVACUATE)
+    for _ in range(21):
+        await rig.carry_out(evict)
+        await asyncio.sleep(1.0)
+    assert len(rig.writes()) == 3
+    delete = Delete(evict.pod, evict.uid, evict.owner, Reason.EVACUATE)
+    assert (await rig.carry_out(delete))[-1].outcome is Outcome.DONE
+
+
 @pytest.mark.rule("spot:F2", "spot:F6")
 @pytest.mark.looptime
 @pytest.mark.parametrize(
@@ -267,7 +282,7 @@ async def test_a_pod_that_waits_is_deleted_as_it_was_seen_and_with_its_own_grace
 
     rig.server.judge = bound_meanwhile
     (attempt,) = await rig.carry_out(order)
-    assert attempt.outcome is Outcome.REFUSED
+    assert attempt.outcome is Outcome.VOID
     (request,) = rig.writes()
     options = json.loads(request.body)
     assert options["preconditions"] == {
@@ -275,6 +290,22 @@ async def test_a_pod_that_waits_is_deleted_as_it_was_seen_and_with_its_own_grace
         "resourceVersion": pod["metadata"]["resourceVersion"],
     }
     assert "gracePeriodSeconds" not in options
+
+
+@pytest.mark.rule("spot:B17", "spot:F6")
+@pytest.mark.looptime
+async def test_a_pod_that_waits_and_has_only_been_told_something_meanwhile_goes() -> None:
+    rig = Rig()
+    rig.put_pod("new", ready="False", spec={}, status={"phase": "Pending"})
+
+    def told_meanwhile(request: Request) -> None:
+        if request.method == "DELETE" and len(rig.writes()) == 1:
+            rig.put_pod("new", ready="False", spec={}, status={"phase": "Pending", "message": "no room"})
+
+    rig.server.judge = told_meanwhile
+    order = Delete(PodKey("shop", "new"), rig.uid_of("new"), rig.uid, Reason.SURGE)
+    assert [each.outcome for each in await rig.carry_out(order)] == [Outcome.DONE]
+    assert len(rig.writes()) == 2
 
 
 @pytest.mark.rule("spot:B20", "spot:I6")

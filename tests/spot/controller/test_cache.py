@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,10 +16,10 @@ from situate.objects.resources import NAMESPACES, NODES, PODS, ResourceType
 from situate.spot.controller.cache import Cache
 from situate.spot.controller.slim import DEPLOYMENTS, REPLICASETS, STATEFULSETS
 from situate.spot.controller.watched import Watched
-from situate.spot.model import CLASS, DECISION, ON_DEMAND, Capacity, NodeState, Owner
+from situate.spot.model import CLASS, DECISION, ON_DEMAND, Capacity, NodeState
 from situate.spot.policies import Count
 from situate.spot.signal_table import SIGNALS
-from situate.spot.targets import Fault, Rules
+from situate.spot.targets import Rules
 from tests.kube.hostile_server import HostileServer
 
 NOW = 1_900_000_000.0
@@ -32,14 +31,8 @@ class Rig:
     def __init__(self) -> None:
         self.watched = Watched.of(Client(HostileServer()), random.Random(1))
         self.now = NOW
-        self.faults: list[tuple[str, str]] = []
         self.node_changes = 0
-        self.cache = Cache(
-            self.watched, SIGNALS, Rules(), wall=lambda: self.now, faulty=self.faulty, nodes_changed=self.node_changed
-        )
-
-    def faulty(self, owner: Owner, faults: Sequence[Fault]) -> None:
-        self.faults.append((owner.name, faults[0].field))
+        self.cache = Cache(self.watched, SIGNALS, Rules(), wall=lambda: self.now, nodes_changed=self.node_changed)
 
     def node_changed(self) -> None:
         self.node_changes += 1
@@ -153,7 +146,6 @@ def test_the_last_policy_that_could_be_read_is_remembered_until_the_workload_goe
     assert rig.cache.memories["d"].policy == Count(3)
     rig.put(with_policy("many"))
     assert rig.cache.memories["d"].policy == Count(3)
-    assert rig.faults == [("web", ON_DEMAND)]
     rig.remove(DEPLOYMENT)
     assert not rig.cache.memories
 
@@ -165,7 +157,6 @@ def test_a_namespace_says_what_its_workloads_leave_open() -> None:
     rig.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "annotations": {ON_DEMAND: "2"}}})
     assert rig.cache.memories["d"].policy == Count(2)
     rig.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "annotations": {ON_DEMAND: "-2"}}})
-    assert rig.faults == [("web", ON_DEMAND)]
     assert rig.cache.memories["d"].policy == Count(2)
 
 

@@ -34,8 +34,10 @@ _MOVES: Final = 32
 """At once, for a wave leaves little time; limits on what policy asks for are the decision's."""
 _MARKS: Final = 4
 _LOOKS: Final = 3
-"""How often is asked what has become of a pod when no answer came."""
+"""How often a pod is looked at: when no answer came, or when it changes under our eyes."""
 _LOOK_AGAIN_S: Final = 1.0
+REFUSED_S: Final = 10.0
+"""A pod that was refused is left alone for so long: a budget that forbids its eviction does so for a while."""
 
 
 class Outcome(StrEnum):
@@ -100,6 +102,8 @@ class Acting:
         self._done = done
         self._pods: set[str] = set()
         self._owners: set[str] = set()
+        self._refused: dict[str, float] = {}
+        """Until when pods are left alone, by uid; the first to end comes first."""
         self._moves = asyncio.Semaphore(_MOVES)
         self._marks = asyncio.Semaphore(_MARKS)
         self._log = structlog.get_logger()
@@ -107,10 +111,15 @@ class Acting:
     def begin(
         self, actions: Iterable[Action], decision: Decision, situation: Situation, group: asyncio.TaskGroup
     ) -> None:
-        """Starts what is not under way; each is a task of the group."""
+        """Starts what is not under way and was not refused just now; each is a task of the group."""
+        now = asyncio.get_running_loop().time()
+        while self._refused and next(iter(self._refused.values())) <= now:
+            del self._refused[next(iter(self._refused))]
         for action in actions:
             policy = _by_policy(action)
             if action.uid in self._pods or (policy and action.owner in self._owners):
+                continue
+            if isinstance(action, Evict) and action.uid in self._refused:
                 continue
             self._pods.add(action.uid)
             if policy:
@@ -132,10 +141,21 @@ class Acting:
             self._pods.discard(action.uid)
             if _by_policy(action):
                 self._owners.discard(action.owner)
+        if attempt.outcome is Outcome.REFUSED:
+            self._refused[action.uid] = asyncio.get_running_loop().time() + REFUSED_S
         self._tell(attempt)
         self._done(attempt)
 
     async def _attempt(self, action: Action, decision: Decision, situation: Situation) -> Attempt:
+        """A pod that has changed between the look and the write is looked at again, where that matters."""
+        attempt = await self._once(action, decision, situation)
+        for _ in range(_LOOKS - 1):
+            if not (attempt.outcome is Outcome.REFUSED and _waits(action)):
+                break
+            attempt = await self._once(action, decision, situation)
+        return attempt
+
+    async def _once(self, action: Action, decision: Decision, situation: Situation) -> Attempt:
         try:
             pod = await self._again.pod(*action.pod)
             if pod is None:
@@ -189,8 +209,7 @@ class Acting:
                 return self._client.evict(pod)
             case Delete():
                 # a pod that waits may find a node at this moment; then it is not the one that was to go
-                waits = action.reason in (Reason.SURGE, Reason.DEGRADE)
-                version = pod.metadata.resource_version if waits else ""
+                version = pod.metadata.resource_version if _waits(action) else ""
                 return self._client.delete(PODS, name, namespace, uid=action.uid, resource_version=version)
             case Release() | SetCost():
                 return self._client.patch(PODS, name, MergePatch(action.patch), namespace)
@@ -259,6 +278,11 @@ def _done(action: Action, pod: Pod) -> bool:
             return len(shortened(pod, action)) == 1
         case _:
             return False
+
+
+def _waits(action: Action) -> bool:
+    """Whether the pod is to go only while it has no node."""
+    return isinstance(action, Delete) and action.reason in (Reason.SURGE, Reason.DEGRADE)
 
 
 def _by_policy(action: Action) -> bool:

@@ -19,10 +19,7 @@ from situate.spot.model import NodeFacts, Owner, PodFacts, PodKey
 from situate.spot.observed import NO_MEMORY, Cluster, Memory, target_of
 from situate.spot.owners import KINDS, OwnerKind, ReplicaSetFacts, owner_facts, pod_facts, replica_set_facts
 from situate.spot.signals import Signal, node_facts
-from situate.spot.targets import Fault, Namespace, Rules
-
-Faulty = Callable[[Owner, Sequence[Fault]], None]
-"""Told of a workload whose policy cannot be read, whenever the workload or its namespace changes."""
+from situate.spot.targets import Namespace, Rules
 
 
 class Cache:
@@ -35,14 +32,12 @@ class Cache:
         rules: Rules,
         *,
         wall: Callable[[], float],
-        faulty: Faulty = lambda _, __: None,
         nodes_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """`wall`: seconds since the epoch; `nodes_changed`: called when a node means something else than before."""
         self._table = table
         self._rules = rules
         self._wall = wall
-        self._faulty = faulty
         self._nodes_changed = nodes_changed
         self._watched = watched
         self._pods: dict[PodKey, PodFacts] = {}
@@ -136,9 +131,7 @@ class Cache:
         """The last policy that could be read stays in force while one cannot (P11)."""
         memory = self.memories.get(owner.uid, NO_MEMORY)
         found = target_of(self.cluster, owner, self._rules, memory)
-        if found.faults:
-            self._faulty(owner, found.faults)
-        elif found.policy != memory.policy:
+        if not found.faults and found.policy != memory.policy:
             self.memories[owner.uid] = replace(memory, policy=found.policy)
 
     def _node(self, old: Node | None, new: Node | None) -> None:

@@ -17,7 +17,6 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.election import Candidacy, ElectionNews, Elector, Leadership
 from situate.kube.errors import KubeError
-from situate.kube.events import WARNING
 from situate.kube.lease_record import LeaseName
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store
@@ -35,6 +34,7 @@ from situate.spot.controller.acting import Acting, Attempt, Departures
 from situate.spot.controller.again import Again
 from situate.spot.controller.around import Around
 from situate.spot.controller.cache import Cache
+from situate.spot.controller.conditions import Conditions
 from situate.spot.controller.live import LiveReads
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.controller.moving import Moving
@@ -42,17 +42,16 @@ from situate.spot.controller.recording import Recording
 from situate.spot.controller.refusals import Refusals
 from situate.spot.controller.rooms import Rooms
 from situate.spot.controller.standing import Standing
-from situate.spot.controller.telling import Record, Telling, about
+from situate.spot.controller.telling import Record, Telling
 from situate.spot.controller.watched import Watched
 from situate.spot.ledger import Ledger, Slot
-from situate.spot.model import Owner, PodFacts
+from situate.spot.model import PodFacts
 from situate.spot.names import CERTIFICATES, NAME, configuration_name
 from situate.spot.server.answering import Answering
 from situate.spot.server.issuing import host_names
 from situate.spot.server.listener import Answers, Door, Listener
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.server.upkeep import WEBHOOK_CONFIGURATIONS, Upkeep
-from situate.spot.targets import Fault
 from situate.spot.waves import avoided
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -131,7 +130,6 @@ class SpotController:
             table,
             settings.rules(),
             wall=lambda: wall().timestamp(),
-            faulty=self._policy_at_fault,
             nodes_changed=self._nodes_changed,
         )
         self._admission: Admission | None = None  # until it is asked for: nodes change more often than pods come
@@ -309,7 +307,8 @@ class SpotController:
             wall=lambda: self._wall().timestamp(),
             done=done,
         )
-        await self.moving.run(acting, telling)
+        conditions = Conditions(self._guarded, self._actuator, self.watched.pods.store, self.cache.cluster, self._wall)
+        await self.moving.run(acting, telling, conditions)
 
     def _leaving(self, pod: PodFacts, owner: str) -> None:
         slot, nodes = Slot(owner, pod.revision), self.cache.cluster.nodes
@@ -399,12 +398,6 @@ class SpotController:
         self._forget_admission()
         self.moving.wake()
         self._recording.wake()
-
-    def _policy_at_fault(self, owner: Owner, faults: Sequence[Fault]) -> None:
-        """P11: told on the workload, while the last value that could be read stays in force."""
-        if not self._may_answer():
-            return
-        self._record(about(owner), WARNING, "InvalidPolicy", "; ".join(map(str, faults)))
 
 
 def _named(

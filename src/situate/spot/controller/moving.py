@@ -17,6 +17,7 @@ import structlog
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.acting import Acting
 from situate.spot.controller.around import Around
+from situate.spot.controller.conditions import Conditions
 from situate.spot.controller.rooms import Rooms
 from situate.spot.controller.telling import Telling
 from situate.spot.decide import Decision, Situation, State, deciding
@@ -73,7 +74,7 @@ class Moving:
         self._prices = prices
         self.wake()
 
-    async def run(self, acting: Acting, telling: Telling) -> None:
+    async def run(self, acting: Acting, telling: Telling, conditions: Conditions) -> None:
         """A task of the leader. What was decided in an earlier term is forgotten, but for what admission goes by."""
         self._state = State()
         self.decision = None
@@ -87,6 +88,7 @@ class Moving:
                 telling.decided(decision)
                 self._decided_on(decision, situation)
                 acting.begin(decision.actions, decision, situation, group)
+                group.create_task(conditions.write(decision), name="conditions of pods")
                 await self._rest(decision.requeue_after)
 
     def _situation(self) -> Situation:

@@ -1,6 +1,7 @@
-"""Tells people what was moved, and what was not and why: Events on workloads, a condition on pods that wait (B11, B18).
+"""Tells people what was moved, and what was not and why: as Events on workloads (B8, B11, B14).
 
-A notice is told when it begins, not as often as it is decided; nothing is ever written on a workload.
+A notice is told when it begins, not as often as it is decided; nothing is ever written on a workload. What stands on
+pods is left to `conditions`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable
 
 from situate.kube.events import NORMAL, WARNING
 from situate.objects.events import ObjectReference
-from situate.spot.actions import Delete, Evict, Move, Release
+from situate.spot.actions import Delete, Evict, Move, Reason, Release
 from situate.spot.controller.acting import Attempt, Outcome
 from situate.spot.decide import Decision, Notice
 from situate.spot.model import Owner
@@ -28,15 +29,22 @@ class Telling:
     def __init__(self, cluster: Cluster, record: Record) -> None:
         self._cluster = cluster
         self._record = record
-        self._told: dict[tuple[str, str], Notice] = {}
+        self._told: dict[Notice, None] = {}
+        self._would: frozenset[tuple[str, Reason]] = frozenset()
 
     def decided(self, decision: Decision) -> None:
-        """Tells what was not so before."""
-        current = {(notice.owner, notice.reason): notice for notice in decision.notices}
-        for key, notice in current.items():
-            if key not in self._told:
+        """Tells what was not so before, and in read-only mode what would be done (B14)."""
+        current = dict.fromkeys(decision.notices)
+        for notice in current:
+            if notice not in self._told:
                 self._about(notice.owner, WARNING, notice.reason, notice.message)
         self._told = current
+        would = [action for action in decision.would if isinstance(action, Move)]
+        for action in would:
+            if (action.uid, action.reason) not in self._would:
+                message = f"pod {action.pod.name} would be {_DONE[type(action)].lower()}: {action.reason}"
+                self._about(action.owner, NORMAL, "ReadOnly", message)
+        self._would = frozenset((action.uid, action.reason) for action in would)
 
     def attempted(self, attempt: Attempt) -> None:
         """Tells of pods that were moved, and of moves that were refused."""
