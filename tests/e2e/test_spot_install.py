@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -93,7 +94,9 @@ def test_pods_that_a_quota_refuses_keep_no_place(installed: Installed) -> None:
     for most in ("9", "30"):
         cluster.apply({**quota, "spec": {"hard": {"pods": most}}})
         pods = installed.wait_pods("web", min(20, int(most)))
-    assert abs(classes(pods)["on-demand"] - 8) <= 1, "more than one repair would be needed"
+    found = classes(pods)
+    assert found.keys() <= {"on-demand", "spot"}, f"the webhook was asked about each: {found}"
+    assert 8 <= found["on-demand"] <= 9, f"one too few breaks the floor, one too many is repaired: {found}"
     installed.check()
 
 
@@ -154,9 +157,9 @@ def test_what_was_installed_is_gone_after_its_deletion_and_pods_go_on(installed:
     installed.deploy(deployment("web", 4, "2"))
     before = {each["metadata"]["uid"] for each in installed.wait_pods("web", 4)}
     process.stop(timeout_s=30)
-    cluster.kubectl("delete", "--wait=true", "--timeout=100s", "-f", "-", given=installed.objects)
-    assert cluster.get(f"/api/v1/namespaces/{installed.space}") is None
-    assert cluster.get(f"{WEBHOOKS}/{configuration_name(installed.space)}") is None
+    cluster.kubectl("delete", "--wait=false", "-f", "-", given=installed.objects)
+    for path in (f"/api/v1/namespaces/{installed.space}", f"{WEBHOOKS}/{configuration_name(installed.space)}"):
+        eventually(f"{path} is gone", partial(cluster.get, path), lambda found: found is None)
     assert {each["metadata"]["uid"] for each in installed.pods_of("web")} == before
 
 
