@@ -8,6 +8,7 @@ from typing import Any
 
 from situate.cli.demo import objects
 from situate.cli.demo.scene import DemoPod, DemoSource, DemoTask, Scene
+from situate.cli.demo.spot_cast import SpotCast
 from situate.cli.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
@@ -42,14 +43,16 @@ class Cast:
         kill: Callable[[str], Awaitable[None]],
         explain: Callable[[str, str], Awaitable[Mapping[str, Any]]],
         show: Callable[[Scene], None],
+        spot: SpotCast,
     ) -> None:
         """`kill` ends the scheduler of that identity with SIGKILL, `explain` says why a pod of a namespace goes where
-        it goes, `show` is told of every scene."""
+        it goes, `show` is told of every scene; `spot` plays the chapters on spot."""
         self._client = client
         self._lease = lease
         self._explain = explain
         self._show = show
         self.kill = kill
+        self.spot = spot
 
     async def set_the_stage(self) -> None:
         """Creates what the story needs; what exists already is used."""
@@ -63,6 +66,7 @@ class Cast:
 
     async def clear_the_stage(self) -> None:
         """Removes what `set_the_stage` and the story created, but for the definitions, which others may use."""
+        await self.spot.clear()
         for resource, names in ((NAMESPACES, (objects.TENANT, objects.SYSTEM)), (NODES, objects.NODES)):
             for name in names:
                 try:
@@ -115,7 +119,7 @@ class Cast:
             pods=tuple(sorted((_pod(pod, nodes) for pod in pods), key=lambda pod: pod.ordinal)),
             sources=tuple(sorted((_source(group.content) for group in groups), key=lambda source: source.name)),
             tasks=tuple(_task(pod) for pod in tasks),
-            nodes=tuple(sorted(nodes)),
+            nodes=tuple(name for name in objects.NODES if name in nodes),
             leader=await self._leader(),
             capacity=objects.CAPACITY,
         )

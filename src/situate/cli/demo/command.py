@@ -18,11 +18,14 @@ from rich.console import Console
 from rich.live import Live
 
 from situate.cli.demo.cast import Cast
+from situate.cli.demo.chapters import Chapter, Unfulfilled
 from situate.cli.demo.objects import CONFIGURATION
 from situate.cli.demo.picture import picture
 from situate.cli.demo.scene import Scene
+from situate.cli.demo.spot_cast import SpotCast
+from situate.cli.demo.spot_scene import SpotScene
 from situate.cli.demo.stage import DidNotStart, Stage, hint, stage
-from situate.cli.demo.story import STORY, Chapter, Unfulfilled
+from situate.cli.demo.story import STORY
 from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.streams import complain, say
 from situate.kube.connect import connect, find_connection
@@ -45,8 +48,8 @@ def demo(
 ) -> None:
     """Play a story on an embedded cluster: sources are placed, scaled, drained, moved back after a loss; pods as well.
 
-    It needs no Kubernetes. The API server and two schedulers run as processes of their own; the story acts through
-    the API, and goes on until Ctrl-C.
+    At its end all spot nodes of a Deployment end. It needs no Kubernetes. The API server and the schedulers run as
+    processes of their own; the story acts through the API, and goes on until Ctrl-C.
     """
     with mendable_failures(), tempfile.TemporaryDirectory(prefix="situate-demo-") as folder:
         try:
@@ -69,10 +72,12 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
         say("starting an API server and two schedulers; Ctrl-C ends everything")
     try:
         async with stage(folder, kubeconfig) as built:
-            client = connect(find_connection(built.kubeconfig), random.Random(), qps=None)
+            connection = find_connection(built.kubeconfig)
+            client = connect(connection, random.Random(), qps=None)
             try:
                 with _teller(hint(built.kubeconfig), quiet=once) as teller:
-                    cast = Cast(client, _lease(), built.kill, built.explain, teller.show)
+                    spot = SpotCast(client, connection.server, built.start_spot, teller.show)
+                    cast = Cast(client, _lease(), built.kill, built.explain, teller.show, spot)
                     try:
                         await cast.set_the_stage()
                         await built.start_schedulers()
@@ -115,7 +120,7 @@ class _Teller:
         self.done: list[str] = []
         """The outcomes of the chapters so far."""
         self._chapter: Chapter | None = None
-        self._scene: Scene | None = None
+        self._scene: Scene | SpotScene | None = None
 
     def begin(self, chapter: Chapter) -> None:
         self._chapter = chapter
@@ -127,7 +132,7 @@ class _Teller:
             say(outcome)
         self._draw()
 
-    def show(self, scene: Scene) -> None:
+    def show(self, scene: Scene | SpotScene) -> None:
         self._scene = scene
         self._draw()
 

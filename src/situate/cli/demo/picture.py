@@ -9,7 +9,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from situate.cli.demo import spot_picture
 from situate.cli.demo.scene import DemoPod, DemoSource, Scene
+from situate.cli.demo.spot_scene import SpotScene
 
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 _FULL, _FREE = "■", "·"
@@ -18,17 +20,30 @@ _SHOWN = 3
 _STATE_STYLES = {"Running": "green", "Pending": "yellow", "Terminating": "red", "node lost": "bold red"}
 
 
-def picture(scene: Scene | None, title: str, caption: str, done: Sequence[str], hints: Sequence[str]) -> RenderableType:
-    """The whole screen: chapters that are over, the one that plays, the pods, the sources, how to join in."""
+def picture(
+    scene: Scene | SpotScene | None, title: str, caption: str, done: Sequence[str], hints: Sequence[str]
+) -> RenderableType:
+    """The whole screen: chapters that are over, the one that plays, what there is to be seen, how to join in."""
     past = [Text.assemble(("✓ ", "green"), outcome) for outcome in done]
     present = Text.assemble((title, "bold"), "  ", caption)
     parts: list[RenderableType] = [*past, present, Text()]
     if scene is not None:
-        colours = _colours(scene.sources)
-        parts += [_tasks(scene), Text()] if scene.tasks else []
-        parts += [_pods(scene, colours), Text(), _sources(scene, colours), Text(f"leader: {scene.leader or 'nobody'}")]
+        parts += spot_picture.drawn(scene) if isinstance(scene, SpotScene) else _drawn(scene)
     parts += [Text(hint, style="dim") for hint in hints]
     return Panel(Group(*parts), title="situate", border_style="dim")
+
+
+def _drawn(scene: Scene) -> list[RenderableType]:
+    """The pods, the sources, who leads."""
+    colours = _colours(scene.sources)
+    parts: list[RenderableType] = [_tasks(scene), Text()] if scene.tasks else []
+    return [
+        *parts,
+        _pods(scene, colours),
+        Text(),
+        _sources(scene, colours),
+        Text(f"leader: {scene.leader or 'nobody'}"),
+    ]
 
 
 def _pods(scene: Scene, colours: dict[str, str]) -> Table:

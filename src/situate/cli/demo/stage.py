@@ -8,13 +8,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from situate.cli.demo.objects import CONFIGURATION
+from situate.cli.demo.objects import CONFIGURATION, SYSTEM
 from situate.cli.failures import ExitCode
 
 SCHEDULERS = ("scheduler-1", "scheduler-2")
@@ -35,10 +35,14 @@ class Stage:
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
 
     async def start(self, name: str, *arguments: str) -> None:
-        """Starts `situate ARGUMENTS`, its output in a log file of its own."""
+        """Starts `situate ARGUMENTS` as in the demo's namespace, its output in a log file of its own."""
         with self.log_of(name).open("ab") as log:
             self.processes[name] = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "situate", *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+                *(sys.executable, "-m", "situate", *arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "SITUATE_NAMESPACE": SYSTEM},
             )
 
     async def start_schedulers(self) -> None:
@@ -51,6 +55,16 @@ class Stage:
                 *("run", "-f", str(configuration), "--kubeconfig", str(self.kubeconfig)),
                 *("--set", f"leaderElection.identity={name}", "--set", "health.address=127.0.0.1:0"),
             )
+
+    async def start_spot(self, content: Mapping[str, Any]) -> None:
+        """Another process, which looks after spot alone."""
+        configuration = self.folder / "spot.yaml"
+        configuration.write_text(json.dumps(content))
+        await self.start(
+            "spot",
+            *("run", "-f", str(configuration), "--kubeconfig", str(self.kubeconfig)),
+            *("--set", "leaderElection.identity=spot", "--set", "health.address=127.0.0.1:0"),
+        )
 
     async def kill(self, name: str) -> None:
         """SIGKILL: no good-bye, the Lease stays as it is."""

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from situate.cli.demo.cast import Cast
+from situate.cli.demo.chapters import LOOK_S, Chapter, Unfulfilled
 from situate.cli.demo.objects import NODES, REPORT
 from situate.cli.demo.scene import Scene
+from situate.cli.demo.spot_story import SPOT_STORY
 
-_LOOK_S = 0.1
-"""Between two looks at the cluster."""
 _TASKS = 100
-
-
-class Unfulfilled(Exception):
-    """A chapter's outcome did not come about in time; the text says what was still missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chapter:
-    """One episode: what is done, and what must be seen afterwards."""
-
-    title: str
-    caption: str
-    play: Callable[[Cast], Awaitable[str]]
-    """Returns the outcome in a sentence."""
 
 
 async def until(cast: Cast, what: str, holds: Callable[[Scene], bool], within_s: float = 60.0) -> Scene:
@@ -42,7 +27,7 @@ async def until(cast: Cast, what: str, holds: Callable[[Scene], bool], within_s:
             return scene
         if clock() > deadline:
             raise Unfulfilled(f"after {within_s:g} s it is still not so that {what}: {_described(scene)}")
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(LOOK_S)
 
 
 async def sources_arrive(cast: Cast) -> str:
@@ -153,6 +138,7 @@ STORY = (
     Chapter(
         "The leader is killed", "The process that decides gets SIGKILL; another one stands by.", the_leader_is_killed
     ),
+    *SPOT_STORY,
 )
 
 

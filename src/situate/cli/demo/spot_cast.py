@@ -1,0 +1,169 @@
+"""The hands of the chapters on spot: nodes, a Deployment and a process that answers for it, all by the API alone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from situate.cli.demo import objects, spot_objects
+from situate.cli.demo.spot_scene import Replica, SpotNode, SpotScene
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, NotFound
+from situate.kube.patches import MergePatch
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import LEASES, NODES, PODS, SECRETS, ResourceType, unstructured
+from situate.spot.model import CLASS, RELEASED, TEMPLATE_HASH
+from situate.spot.names import configuration_name
+
+_DEPLOYMENTS = unstructured("apps", "v1", "Deployment", "deployments")
+_WEBHOOKS = unstructured(
+    "admissionregistration.k8s.io",
+    "v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    namespaced=False,
+)
+_KINDS: Mapping[str, ResourceType[Any]] = {
+    "Secret": SECRETS,
+    "Lease": LEASES,
+    "MutatingWebhookConfiguration": _WEBHOOKS,
+}
+_MANAGER = "situate-demo"
+
+
+class SpotCast:
+    """Remembers what was seen, so that readiness can be drawn over time."""
+
+    def __init__(
+        self,
+        client: Client,
+        server: str,
+        start: Callable[[Mapping[str, Any]], Awaitable[None]],
+        show: Callable[[SpotScene], None],
+    ) -> None:
+        """`server`: address of the API server; `start` starts `situate run` with a configuration."""
+        self._client = client
+        self._server = server
+        self._start = start
+        self._show = show
+        self._scene: SpotScene | None = None
+        self._began = 0.0
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the API server can ask a webhook on this machine."""
+        return urlsplit(self._server).hostname in ("127.0.0.1", "localhost", "::1")
+
+    async def install(self) -> None:
+        """A process that leads and answers, and nodes of both kinds."""
+        port = _free_port()
+        for each in spot_objects.installation(port):
+            await self._make(_KINDS[each["kind"]], each, each["metadata"].get("namespace"))
+        await self.add_nodes(*spot_objects.ON_DEMAND_NODES, *spot_objects.SPOT_NODES)
+        await self._start(spot_objects.configuration(port))
+
+    async def trusted(self) -> bool:
+        """Whether API servers have been told whom to trust, which is the last thing before they ask."""
+        found = await self._client.get(_WEBHOOKS, configuration_name(objects.SYSTEM))
+        return "caBundle" in found.content["webhooks"][0]["clientConfig"]
+
+    async def add_nodes(self, *names: str) -> None:
+        for name in names:
+            await self._make(NODES, spot_objects.node(name), None)
+
+    async def deploy(self, name: str) -> None:
+        """Ten replicas, two of them on demand; what is seen from now on is of these."""
+        await self._make(_DEPLOYMENTS, spot_objects.deployment(name), objects.TENANT)
+        self._began = asyncio.get_running_loop().time()
+        self._scene = None
+
+    async def remove(self, name: str) -> None:
+        await self._client.delete(_DEPLOYMENTS, name, objects.TENANT)
+
+    async def taint_spot(self, taint: Mapping[str, str], what: str) -> None:
+        """All spot nodes at once."""
+        patch = MergePatch({"spec": {"taints": [dict(taint)]}})
+        nodes = spot_objects.SPOT_NODES
+        await asyncio.gather(*(self._client.patch(NODES, name, patch, field_manager=_MANAGER) for name in nodes))
+        self._mark(what)
+
+    async def end_spot(self, what: str) -> None:
+        """The machines are gone for good."""
+        for name in spot_objects.SPOT_NODES:
+            with suppress(NotFound):
+                await self._client.delete(NODES, name)
+        self._mark(what)
+
+    async def look(self, name: str) -> SpotScene:
+        """What can be seen of the workload now, and shows it."""
+        pods, nodes = await asyncio.gather(
+            self._client.list_all(PODS, objects.TENANT, label_selector=f"app={name}"), self._client.list_all(NODES)
+        )
+        ours = (*spot_objects.ON_DEMAND_NODES, *spot_objects.SPOT_NODES)
+        there = {node.metadata.name: node for node in nodes.items if node.metadata.name in ours}
+        scene = SpotScene(
+            name,
+            tuple(sorted((_replica(pod, there) for pod in pods.items), key=lambda each: each.name)),
+            tuple(_node(each, there) for each in ours),
+            asyncio.get_running_loop().time() - self._began,
+        )
+        self._scene = scene.after(self._scene)
+        self._show(self._scene)
+        return self._scene
+
+    async def clear(self) -> None:
+        """Removes what does not go with the demo's namespaces."""
+        names = (*spot_objects.ON_DEMAND_NODES, *spot_objects.SPOT_NODES)
+        for resource, listed in ((NODES, names), (_WEBHOOKS, (configuration_name(objects.SYSTEM),))):
+            for name in listed:
+                with suppress(NotFound):
+                    await self._client.delete(resource, name)
+
+    def _mark(self, what: str) -> None:
+        if self._scene is not None:
+            self._scene = self._scene.marked(what)
+
+    async def _make(self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None) -> None:
+        """What an earlier demo has left behind is made anew."""
+        name = content["metadata"]["name"]
+        try:
+            await self._client.create(resource, content, namespace, field_manager=_MANAGER)
+        except AlreadyExists:
+            patch = MergePatch({key: value for key, value in content.items() if key in ("spec", "webhooks")})
+            await self._client.patch(resource, name, patch, namespace, field_manager=_MANAGER)
+
+
+def _replica(pod: Pod, nodes: Mapping[str, Node]) -> Replica:
+    node = nodes.get(pod.spec.node_name)
+    runs = node is not None and _state(node) != "off"
+    return Replica(
+        pod.metadata.name,
+        pod.spec.node_name,
+        pod.metadata.labels.get(CLASS, ""),
+        pod.ready and pod.metadata.deletion_timestamp is None and runs,
+        pod.metadata.labels.get(TEMPLATE_HASH, "").startswith(RELEASED),
+    )
+
+
+def _node(name: str, there: Mapping[str, Node]) -> SpotNode:
+    capacity = "spot" if name in spot_objects.SPOT_NODES else "on-demand"
+    return SpotNode(name, capacity, _state(there[name]) if name in there else "gone")
+
+
+def _state(node: Node) -> str:
+    keys = {taint.key for taint in node.spec.taints}
+    if spot_objects.GONE["key"] in keys:
+        return "off"
+    return "ends" if spot_objects.ENDS["key"] in keys else "runs"
+
+
+def _free_port() -> int:
+    with socket.socket() as asking:
+        asking.bind(("127.0.0.1", 0))
+        port: int = asking.getsockname()[1]
+        return port

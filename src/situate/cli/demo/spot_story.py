@@ -1,0 +1,136 @@
+"""Two chapters on spot: all spot nodes end, once after a notice and once without. What counts is who still serves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from situate.cli.demo.cast import Cast
+from situate.cli.demo.chapters import LOOK_S, Chapter, Unfulfilled
+from situate.cli.demo.spot_cast import SpotCast
+from situate.cli.demo.spot_objects import ENDS, FLOOR, GONE, NOTICE_S, REPLICAS, SPOT_NODES
+from situate.cli.demo.spot_scene import SpotScene
+
+_LEFT_OUT = "left out: the API server is on another machine and could not ask a webhook here"
+_AFTER_S = 1.5
+_WARNED, _UNWARNED = "web", "api"
+
+
+async def until(
+    cast: SpotCast, name: str, what: str, holds: Callable[[SpotScene], bool], within_s: float = 60.0
+) -> SpotScene:
+    """The first scene of the workload in which `holds`; every look is shown, and counts.
+
+    Raises `Unfulfilled` after `within_s` seconds.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + within_s
+    while True:
+        scene = await cast.look(name)
+        if holds(scene):
+            return scene
+        if clock() > deadline:
+            raise Unfulfilled(f"after {within_s:g} s it is still not so that {what}: {_described(scene)}")
+        await asyncio.sleep(LOOK_S)
+
+
+async def nodes_end_after_a_notice(cast: Cast) -> str:
+    spot = cast.spot
+    if not spot.reachable:
+        return _LEFT_OUT
+    await spot.install()
+    await _trusted(spot)
+    settled = await _settled(spot, _WARNED)
+    leaving = settled.on_spot()
+    await spot.taint_spot(ENDS, f"notice: {NOTICE_S} s")
+    moved = await until(
+        spot,
+        _WARNED,
+        "all pods have left the spot nodes",
+        lambda scene: not scene.on_spot() and scene.ready == REPLICAS == len(scene.replicas),
+        within_s=NOTICE_S,
+    )
+    took_s = moved.at - settled.at
+    await until(spot, _WARNED, "the notice is over", lambda scene: scene.at - settled.at >= NOTICE_S)
+    await spot.end_spot("the nodes end")
+    after = await _a_while(spot, _WARNED)
+    least = after.least_since(settled.at)
+    if least < REPLICAS:
+        raise Unfulfilled(f"only {least} of {REPLICAS} pods served at one moment: {_described(after)}")
+    return (
+        f"{leaving} of {REPLICAS} pods left {len(SPOT_NODES)} spot nodes within {took_s:.1f} s of the notice, each "
+        f"when its replacement served; {least} of {REPLICAS} were ready at every look"
+    )
+
+
+async def nodes_end_without_a_notice(cast: Cast) -> str:
+    spot = cast.spot
+    if not spot.reachable:
+        return _LEFT_OUT
+    await spot.remove(_WARNED)
+    await spot.add_nodes(*SPOT_NODES)
+    settled = await _settled(spot, _UNWARNED)
+    lost = settled.on_spot()
+    await spot.taint_spot(GONE, "the nodes are off")
+    await until(spot, _UNWARNED, "the pods on spot nodes are lost", lambda scene: scene.ready < REPLICAS)
+    whole = await until(
+        spot,
+        _UNWARNED,
+        "all pods serve again",
+        lambda scene: scene.ready == REPLICAS == len(scene.replicas) and not scene.on_spot(),
+    )
+    after = await _a_while(spot, _UNWARNED)
+    least = after.least_since(settled.at)
+    if least < FLOOR:
+        raise Unfulfilled(f"only {least} pods served at one moment, and the floor is {FLOOR}: {_described(after)}")
+    return (
+        f"{lost} of {REPLICAS} pods were lost at once, the floor of {FLOOR} on demand served on; "
+        f"{REPLICAS} were ready again after {whole.at - settled.at:.1f} s"
+    )
+
+
+async def _a_while(spot: SpotCast, name: str) -> SpotScene:
+    """Goes on looking, so that what comes after is in the picture and counts as well."""
+    over = await spot.look(name)
+    return await until(spot, name, "a while has passed", lambda scene: scene.at - over.at >= _AFTER_S)
+
+
+async def _trusted(spot: SpotCast) -> None:
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + 60.0
+    while not await spot.trusted():
+        if clock() > deadline:
+            raise Unfulfilled("after 60 s API servers have not been told to trust the webhook; see spot.log")
+        await asyncio.sleep(LOOK_S)
+
+
+async def _settled(spot: SpotCast, name: str) -> SpotScene:
+    """The workload runs, with its floor on demand and the rest on spot."""
+    await spot.deploy(name)
+    return await until(
+        spot,
+        name,
+        f"{FLOOR} of {REPLICAS} pods are on demand and most of the others on spot nodes",
+        lambda scene: (
+            scene.ready == REPLICAS == len(scene.replicas) and REPLICAS // 2 <= scene.on_spot() <= REPLICAS - FLOOR
+        ),
+    )
+
+
+def _described(scene: SpotScene) -> str:
+    nodes = ", ".join(f"{node.name} ({node.state}) {len(scene.on(node.name))}" for node in scene.nodes)
+    return f"{scene.ready} of {len(scene.replicas)} pods serve; {nodes}; {len(scene.on(''))} wait"
+
+
+SPOT_STORY = (
+    Chapter(
+        "Spot nodes end after a notice",
+        f"Ten replicas, two on demand. All spot nodes get two minutes' notice, which are {NOTICE_S} s here.",
+        nodes_end_after_a_notice,
+    ),
+    Chapter(
+        "Spot nodes end without a notice",
+        "The same ten; the machines are off at once. Where only Node objects vanish, Kubernetes takes 40 s to see it.",
+        nodes_end_without_a_notice,
+    ),
+)
