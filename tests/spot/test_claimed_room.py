@@ -18,7 +18,7 @@ A, B, C, D = (pod(name, node="spot") for name in "abcd")
 
 @pytest.mark.rule("spot:D17", "spot:B18", "spot:B26")
 def test_a_place_that_was_found_for_one_pod_is_not_found_for_another() -> None:
-    asked = ClaimedRoom(room(NODES, [A, B, C]), FACTS)
+    asked = ClaimedRoom(lambda: room(NODES, [A, B, C]), FACTS)
     a, b, c = map(pod_facts, (A, B, C))
     assert asked.fits(a, OD)
     assert asked.fits(b, OD)
@@ -32,9 +32,9 @@ def test_a_place_that_was_found_for_one_pod_is_not_found_for_another() -> None:
 def test_pods_that_wait_already_come_first() -> None:
     waiting = [pod("w1"), pod("w2")]
     on_demand = [pod_facts(each) for each in waiting]
-    asked = ClaimedRoom(room(NODES, [A, *waiting]), FACTS, on_demand)
+    asked = ClaimedRoom(lambda: room(NODES, [A, *waiting]), FACTS, lambda: on_demand)
     assert asked.fits(pod_facts(A), OD), "pods without a class go to spot first"
-    full = ClaimedRoom(room(NODES, [A, B, C, D, *waiting]), FACTS, on_demand)
+    full = ClaimedRoom(lambda: room(NODES, [A, B, C, D, *waiting]), FACTS, lambda: on_demand)
     assert not full.fits(pod_facts(A), OD)
     assert full.fits(on_demand[0], OD), "its place is kept"
 
@@ -43,7 +43,7 @@ def test_thinking_a_pod_away_claims_nothing() -> None:
     small = [node("od", "on-demand", cpu="1"), node("spot", "spot", cpu="4")]
     held = pod("held", node="od")
     asked = ClaimedRoom(
-        room(small, [held, A, B]), {each.metadata.name: node_facts(each, SIGNALS, NOW) for each in small}
+        lambda: room(small, [held, A, B]), {each.metadata.name: node_facts(each, SIGNALS, NOW) for each in small}
     )
     assert asked.fits(pod_facts(A), OD, without=pod_facts(held))
     assert asked.fits(pod_facts(B), OD, without=pod_facts(held))

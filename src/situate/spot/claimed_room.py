@@ -5,7 +5,7 @@ Pods that wait for a node already come first: kube-scheduler will place them wha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from situate.spot.counting import Nodes
@@ -19,11 +19,14 @@ MOST_WAITING: Final = 200
 class ClaimedRoom:
     """Mutable, of one decision. A place is claimed by asking for it; asking again for the same pod gives the same."""
 
-    def __init__(self, room: FilteredRoom, nodes: Nodes, waiting: Sequence[PodFacts] = ()) -> None:
-        """`waiting`: pods without a node; those come first that have waited longest."""
-        self._room = room
+    def __init__(
+        self, room: Callable[[], FilteredRoom], nodes: Nodes, waiting: Callable[[], Iterable[PodFacts]] = tuple
+    ) -> None:
+        """`room` and `waiting`, pods without a node, are asked for with the first question: often there is none."""
+        self._begin = room
+        self._begun: FilteredRoom | None = None
         self._nodes = nodes
-        self._waiting = sorted(waiting, key=lambda pod: (pod.created, pod.key))[:MOST_WAITING]
+        self._waiting = waiting
         self._claims: dict[str, str] = {}
         """Names of nodes, by uid of the pod."""
 
@@ -36,33 +39,33 @@ class ClaimedRoom:
         pools: Collection[str] | None = None,
     ) -> bool:
         """With a pod thought away nothing is claimed: that is a question about what might be."""
-        self._place_those_that_wait()
+        room = self._room()
         if self._claimed(pod, capacity, pools):
             return True
         if without is not None:
-            return self._room.fits(pod, capacity, without=without, pools=pools)
-        return self._claim(pod, capacity, pools)
+            return room.fits(pod, capacity, without=without, pools=pools)
+        return self._claim(room, pod, capacity, pools)
 
     def unclaimed(self) -> FilteredRoom:
         """With the pods that wait in their places, for plans; to be asked for before anything is claimed."""
-        self._place_those_that_wait()
-        return self._room
+        return self._room()
 
-    def _place_those_that_wait(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for pod in waiting:
-            wanted = (
-                (Capacity.ON_DEMAND,) if pod.pod_class is Capacity.ON_DEMAND else (Capacity.SPOT, Capacity.ON_DEMAND)
-            )
-            any(self._claim(pod, capacity, None) for capacity in wanted)
+    def _room(self) -> FilteredRoom:
+        """As it is by now; at first those that wait are placed, the ones that have waited longest first."""
+        if self._begun is None:
+            self._begun = self._begin()
+            for pod in sorted(self._waiting(), key=lambda each: (each.created, each.key))[:MOST_WAITING]:
+                if pod.pod_class is Capacity.ON_DEMAND or not self._claim(self._begun, pod, Capacity.SPOT, None):
+                    self._claim(self._begun, pod, Capacity.ON_DEMAND, None)
+        return self._begun
 
     def _claimed(self, pod: PodFacts, capacity: Capacity, pools: Collection[str] | None) -> bool:
         node = self._nodes.get(self._claims.get(pod.uid, ""))
         return node is not None and node.capacity is capacity and (pools is None or node.pool in pools)
 
-    def _claim(self, pod: PodFacts, capacity: Capacity, pools: Collection[str] | None) -> bool:
+    def _claim(self, room: FilteredRoom, pod: PodFacts, capacity: Capacity, pools: Collection[str] | None) -> bool:
         uid = f"{pod.uid} claimed {capacity}"
-        self._room, node = self._room.taken(pod, uid, capacity, pools)
+        self._begun, node = room.taken(pod, uid, capacity, pools)
         if node:
             self._claims[pod.uid] = node
         return bool(node)

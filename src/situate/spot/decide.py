@@ -55,13 +55,13 @@ def deciding(state: State, situation: Situation, now: float) -> Generator[None, 
     yield from run.shortages()
     yield from run.policy()
     yield from run.marks()
-    reports = run.reports()
+    yield from run.tell()
     after = State(run.memories, pools, tuple(run.moved_at))
     actions = tuple(run.actions)
     return Decision(
         () if limits.read_only else actions,
-        replace(seen if limits.read_only else after, settled=run.settled(reports)),
-        reports,
+        replace(seen if limits.read_only else after, settled=run.settled()),
+        run.reports,
         tuple(run.notices),
         actions if limits.read_only else (),
         run.wave,
@@ -100,6 +100,7 @@ class _Run:
         self.waiting: dict[str, list[PodFacts]] = {}
         """On-demand pods that find no room, by workload."""
         self.wave = False
+        self.reports: dict[str, Report] = {}
         self.quiet: dict[str, Settled[Report]] = {}
         """Workloads of which nothing is different since the last decision, and nothing was to be done then."""
         self._before = state.settled
@@ -302,24 +303,39 @@ class _Run:
     def _note(self, owner: str, reason: str, message: str) -> None:
         self.notices.append(Notice(owner, reason, message))
 
-    def reports(self) -> dict[str, Report]:
-        found = {uid: settled.report for uid, settled in self.quiet.items()}
+    def tell(self) -> Steps:
+        """What is reported of each workload, and which of them need not be looked at again until something changes."""
+        self.reports = {uid: settled.report for uid, settled in self.quiet.items()}
+        busy = (
+            {notice.owner for notice in self.notices} | {action.owner for action in self.actions} | self.struck.keys()
+        )
         for uid, workload in {**self.workloads, **self.unmanaged}.items():
-            managed = uid in self.workloads
-            moves = self.moves.get(uid, Misplaced(0))
-            found[uid] = Report(
-                self._phase(workload, moves) if managed else Phase.UNMANAGED,
-                self.targets[uid],
-                workload.target,
-                on_demand_effective(workload.live, self.nodes),
-                by_placement(workload.pods, self.nodes),
-                moves.need,
-                moves.total,
-                self.blocked.get(uid),
-                len(self.waiting.get(uid, ())),
-                self.sources[uid],
-            )
-        return found
+            report = self.reports[uid] = self._report(uid, workload)
+            memory = self.memories.get(uid)
+            if uid not in busy and not report.need:
+                names = nodes_if_timeless(workload, self.nodes, memory)
+                if names is not None:
+                    namespace = self.situation.cluster.namespace(workload.owner.namespace)
+                    self.quiet[uid] = Settled(workload.owner, workload.pods, namespace, memory, names, report)
+            yield
+
+    def settled(self) -> AllSettled[Report]:
+        return AllSettled(self._basis(), dict(self.nodes), self.quiet)
+
+    def _report(self, uid: str, workload: Workload) -> Report:
+        moves = self.moves.get(uid, Misplaced(0))
+        return Report(
+            self._phase(workload, moves) if uid in self.workloads else Phase.UNMANAGED,
+            self.targets[uid],
+            workload.target,
+            on_demand_effective(workload.live, self.nodes),
+            by_placement(workload.pods, self.nodes),
+            moves.need,
+            moves.total,
+            self.blocked.get(uid),
+            len(self.waiting.get(uid, ())),
+            self.sources[uid],
+        )
 
     def _phase(self, workload: Workload, moves: Misplaced) -> Phase:
         if workload.owner.uid in self.struck and leaving(workload, self.nodes):
@@ -331,23 +347,6 @@ class _Run:
         if moves.need == 0 or self.blocked.get(workload.owner.uid) is Blocked.PINNED:
             return Phase.SETTLED
         return Phase.BLOCKED if self.blocked.get(workload.owner.uid) is not None else Phase.CONVERTING
-
-    def settled(self, reports: Mapping[str, Report]) -> AllSettled[Report]:
-        """What need not be looked at again until something of it changes."""
-        cluster = self.situation.cluster
-        busy = (
-            {notice.owner for notice in self.notices} | {action.owner for action in self.actions} | self.struck.keys()
-        )
-        found = dict(self.quiet)
-        for uid, workload in {**self.workloads, **self.unmanaged}.items():
-            if uid in busy or reports[uid].need:
-                continue
-            memory = self.memories.get(uid)
-            names = nodes_if_timeless(workload, self.nodes, memory)
-            if names is not None:
-                namespace = cluster.namespace(workload.owner.namespace)
-                found[uid] = Settled(workload.owner, workload.pods, namespace, memory, names, reports[uid])
-        return AllSettled(self._basis(), dict(self.nodes), found)
 
     def _basis(self) -> Any:
         """What a settled workload rests on besides its own."""

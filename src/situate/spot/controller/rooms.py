@@ -7,7 +7,7 @@ many volumes a node takes is not looked at. A pod that cannot be read counts wit
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +43,7 @@ from situate.spot.controller.watched import Watched
 from situate.spot.counting import Nodes
 from situate.spot.filtered_room import FilteredRoom
 from situate.spot.headroom import BALLOON
+from situate.spot.model import PodFacts
 from situate.spot.owners import pod_facts
 from situate.spot.signal_table import on_demand_requirement, pool_tolerations
 from situate.spot.signals import Signal
@@ -87,12 +88,19 @@ class Rooms:
 
     def room(self, nodes: Nodes) -> ClaimedRoom:
         """For one decision. `nodes`: what they are, as the decision has it."""
+        return ClaimedRoom(lambda: self._filtered(nodes), nodes, self._waiting_pods)
+
+    def _filtered(self, nodes: Nodes) -> FilteredRoom:
         if self._catalogs.stale:
             self._cache.set_catalog(self._catalogs.catalog())
         ours, tolerations = on_demand_requirement(self.table), pool_tolerations(self.table)
-        room = FilteredRoom(self._cache, self._profile, nodes, self._pods.get, ours, tolerations)
-        waiting = [facts for pod in self._waiting.values() if (facts := pod_facts(pod)).live and not facts.gated]
-        return ClaimedRoom(room, nodes, waiting)
+        return FilteredRoom(self._cache, self._profile, nodes, self._pods.get, ours, tolerations)
+
+    def _waiting_pods(self) -> Iterator[PodFacts]:
+        for pod in self._waiting.values():
+            facts = pod_facts(pod)
+            if facts.live and not facts.gated:
+                yield facts
 
     def _stored(self, resource: ResourceType[Any]) -> Callable[[Any, Any], None]:
         def changed(old: Any, new: Any) -> None:
