@@ -17,12 +17,13 @@ import pytest
 
 from situate.cluster.effects import Identity
 from situate.objects.messages import Request
+from situate.testing.playing import Totals
 from situate.testing.vpod.builders import placed, state, vpod
 from situate.testing.vpod.decisions import breach_of
 from situate.testing.vpod.history import CAPACITY, SOURCES, History, ResetReplicas, SetSource, Settings, generate
 from situate.testing.vpod.invariants import Breach, Watchdog, unused
 from situate.testing.vpod.run import perform, play, shortened
-from situate.testing.vpod.soak import Totals, missing, table
+from situate.testing.vpod.soak import PRODUCT
 from situate.testing.vpod.world import NAMESPACE, STATEFULSET, VPodWorld
 from situate.testing.world import EPOCH
 from situate.vpod.decide import decide
@@ -49,8 +50,8 @@ def test_invariants_hold_under_faults(first: int) -> None:
         if played.breach is not None:
             short = shortened(history, most_tries=60)
             pytest.fail(f"seed {seed}: {played.breach}\nshortened:\n{short.to_json().decode()}")
-    print(*table(happened), sep="\n")
-    never = missing(happened)
+    print(*PRODUCT.table(happened), sep="\n")
+    never = PRODUCT.missing(happened)
     assert not never, f"these never happened in seeds {first} to {first + BLOCK - 1}: {never}"
 
 
@@ -159,5 +160,5 @@ def test_totals_are_kept_for_a_commit(tmp_path: Path) -> None:
 
 
 def test_a_row_that_never_occurs_is_named() -> None:
-    assert "LoseZone" in missing(Counter({"KillLeader": 1}))
-    assert "KillLeader" not in missing(Counter({"KillLeader": 1}))
+    assert "LoseZone" in PRODUCT.missing(Counter({"KillLeader": 1}))
+    assert "KillLeader" not in PRODUCT.missing(Counter({"KillLeader": 1}))

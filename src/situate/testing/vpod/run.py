@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never
 
@@ -15,6 +14,7 @@ from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.sim.shrink import shrink
 from situate.testing.network import CALM, Weather
+from situate.testing.playing import Played
 from situate.testing.processes import ProcessState, Stuck
 from situate.testing.undisturbed import collector_at_rest, logs_off
 from situate.testing.vpod import history as steps
@@ -46,21 +46,6 @@ _STORMS = {
     "swapped": Weather(swap_events=0.5),
     "blind": Weather(lose_answer=0.3, event_delay_s=30.0),
 }
-
-
-@dataclass(slots=True)
-class Played:
-    """How a history went."""
-
-    breach: str | None = None
-    """The first invariant that did not hold, or what kept the end from being reached."""
-    at_step: int = 0
-    happened: Counter[str] = field(default_factory=Counter)
-    """How often each kind of step, of trouble on the network, and of Event occurred."""
-    writes: int = 0
-    virtual_s: float = 0.0
-    story: str = ""
-    """A digest of every write: equal for equal histories (S9)."""
 
 
 def play(history: History) -> Played:

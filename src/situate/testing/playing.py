@@ -1,0 +1,225 @@
+"""Histories of a product from the command line: one seed, a file, or seed after seed for as long as one likes.
+
+The product says what a history is and how it is played. Long runs use every core, go on where the last one ended, and
+keep totals for each commit; a breach is shortened and written to a file that can be replayed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Generic, Protocol, TypeVar
+
+import msgspec
+import typer
+
+from situate.testing import soaking
+from situate.testing.soaking import FOLDER, PROGRESS_S, present_commit
+
+_MINUTES = 10.0
+_ENOUGH = 100
+"""So many histories show everything that a product's faults name."""
+
+
+@dataclass(slots=True)
+class Played:
+    """How a history went."""
+
+    breach: str | None = None
+    """The first invariant that did not hold, or what kept the end from being reached."""
+    at_step: int = 0
+    happened: Counter[str] = field(default_factory=Counter)
+    """How often each kind of step, of trouble on the network, of action and of Event occurred."""
+    writes: int = 0
+    virtual_s: float = 0.0
+    story: str = ""
+    """A digest of all that was written: equal for equal histories."""
+    last: Sequence[str] = ()
+    """What was recorded before a breach, a line each, where the product records."""
+
+
+class Totals(soaking.Totals):
+    """What has been played of one commit."""
+
+    histories: int = 0
+    writes: int = 0
+    virtual_s: float = 0.0
+    happened: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def add(self, seed: int, played: Played) -> None:
+        """One more history that held."""
+        self.played(seed)
+        self.histories += 1
+        self.writes += played.writes
+        self.virtual_s += played.virtual_s
+        self.happened = dict(Counter(self.happened) + played.happened)
+
+
+class AnyHistory(Protocol):
+    """A replayable run."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def steps(self) -> Sequence[Any]: ...
+
+    def to_json(self) -> bytes: ...
+
+
+H = TypeVar("H", bound=AnyHistory)
+
+
+@dataclass(frozen=True, slots=True)
+class Product(Generic[H]):
+    """What is played. All functions are those of modules, for other processes call them."""
+
+    module: str
+    """Of the command line, as `python -m` takes it."""
+    generate: Callable[[int], H]
+    """The history of a seed."""
+    read: Callable[[bytes], H]
+    """From what `to_json` wrote; raises `msgspec.MsgspecError` for anything else."""
+    play: Callable[[H], Played]
+    play_seed: Callable[[int], Played]
+    shortened: Callable[[H], H]
+    """A shorter one that still fails."""
+    faults: Mapping[str, tuple[str, ...]]
+    """Rows of the product's fault table, and what has to have happened for each."""
+    totals: type[Totals] = Totals
+
+    def table(self, happened: Mapping[str, int]) -> list[str]:
+        """How often each row of the fault table occurred, a line each."""
+        return [
+            f"{row}: " + ", ".join(f"{name} {happened.get(name, 0)}" for name in names)
+            for row, names in self.faults.items()
+        ]
+
+    def missing(self, happened: Mapping[str, int]) -> list[str]:
+        """Names of the fault table that never occurred."""
+        return [name for names in self.faults.values() for name in names if not happened.get(name)]
+
+
+def command_line(product: Product[H]) -> typer.Typer:
+    """`play`, `replay` and `soak`."""
+    name = product.module.rpartition(".")[2]
+    app = typer.Typer(
+        add_completion=False, no_args_is_help=True, help=f"Histories of {name} under faults, on virtual time."
+    )
+
+    @app.command("play")
+    def play_one(seed: int) -> None:
+        """Play the history of one seed and say what happened in it."""
+        history = product.generate(seed)
+        _tell(product, f"seed {seed}", product.play(history), history)
+
+    @app.command()
+    def replay(file: Path) -> None:
+        """Play a history from a file that `soak` or `play` has written."""
+        try:
+            history = product.read(file.read_bytes())
+        except OSError as problem:
+            raise typer.BadParameter(f"{file}: {problem.strerror}") from None
+        except msgspec.MsgspecError as problem:
+            raise typer.BadParameter(f"{file} is no history: {problem}") from None
+        _tell(product, str(file), product.play(history), history)
+
+    @app.command()
+    def soak(
+        minutes: Annotated[
+            float | None, typer.Option(help="How long to go on; 10 unless --histories is given.")
+        ] = None,
+        histories: Annotated[int | None, typer.Option(min=1, help="Play the seeds below this number.")] = None,
+        from_seed: Annotated[
+            int | None, typer.Option("--from", help="First seed; else where the last run ended.")
+        ] = None,
+        jobs: Annotated[int, typer.Option(help="Histories at once.")] = os.cpu_count() or 1,
+    ) -> None:
+        """Play seed after seed; totals are kept per commit. Ends at the first history that does not hold."""
+        _soak(product, minutes, histories, from_seed, jobs)
+
+    return app
+
+
+def _soak(product: Product[H], minutes: float | None, histories: int | None, from_seed: int | None, jobs: int) -> None:
+    totals = product.totals.load(present_commit())
+    first = totals.next_seed if from_seed is None else from_seed
+    began = told = time.monotonic()
+    if minutes is None and histories is None:
+        minutes = _MINUTES
+    end = math.inf if minutes is None else began + 60.0 * minutes
+    beyond = math.inf if histories is None else histories
+    until = []
+    if minutes is not None:
+        until.append(f"for {minutes:g} minutes")
+    if histories is not None:
+        until.append(f"up to seed {histories - 1}")
+    typer.echo(
+        f"commit {totals.commit}: {totals.histories} histories so far; from seed {first} on, {' and '.join(until)}"
+    )
+    for seed, played in _played_in_order(
+        product.play_seed, first, jobs, lambda seed: seed < beyond and time.monotonic() < end
+    ):
+        if played.breach is not None:
+            _tell(product, f"seed {seed}", played, product.generate(seed))
+        totals.add(seed, played)
+        now = time.monotonic()
+        if now >= told + PROGRESS_S:
+            told = now
+            totals.save()
+            speed = (seed + 1 - first) / (now - began)
+            typer.echo(f"{now - began:6.0f} s  seed {seed}  {speed:.2f} histories a second  no breach")
+    totals.save()
+    hours = totals.virtual_s / 3600.0
+    typer.echo(f"{totals.histories} histories, {totals.writes} writes, {hours:.0f} virtual hours, no breach")
+    for line in product.table(totals.happened):
+        typer.echo(f"  {line}")
+    if (never := product.missing(totals.happened)) and totals.histories >= _ENOUGH:
+        typer.echo(f"never happened: {', '.join(never)}")
+        raise typer.Exit(1)
+
+
+def _played_in_order(
+    play_seed: Callable[[int], Played], first: int, jobs: int, go_on: Callable[[int], bool]
+) -> Iterator[tuple[int, Played]]:
+    """Seeds from `first` on with how they went, in order, on so many processes, until `go_on` says no to a seed."""
+    with ProcessPoolExecutor(jobs) as pool:
+        under_way: dict[int, Future[Played]] = {}
+        begun = told = first
+        try:
+            while go_on(begun) or under_way:
+                while go_on(begun) and len(under_way) < 4 * jobs:
+                    under_way[begun] = pool.submit(play_seed, begun)
+                    begun += 1
+                wait(under_way.values(), timeout=1.0, return_when=FIRST_COMPLETED)
+                while told in under_way and under_way[told].done():
+                    yield told, under_way.pop(told).result()
+                    told += 1
+        finally:
+            for future in under_way.values():
+                future.cancel()
+
+
+def _tell(product: Product[H], name: str, played: Played, history: H) -> None:
+    """How one history went; a breach is shortened, written to a file, and ends the command."""
+    if played.breach is None:
+        typer.echo(f"{name}: {played.writes} writes in {played.virtual_s:.0f} virtual seconds, no breach")
+        for line in product.table(played.happened):
+            typer.echo(f"  {line}")
+        return
+    typer.echo(f"{name}, step {played.at_step}: {played.breach}")
+    for line in played.last:
+        typer.echo(f"  {line}")
+    typer.echo("looking for a shorter history that fails")
+    short = product.shortened(history)
+    FOLDER.mkdir(exist_ok=True)
+    file = FOLDER / f"{product.totals.PREFIX}seed-{history.seed}.json"
+    file.write_bytes(short.to_json())
+    typer.echo(f"{len(short.steps)} steps: python -m {product.module} replay {file}")
+    raise typer.Exit(1)
