@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorde
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations soak soak-vpod soak-scheduler lock clean
+.PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations soak soak-vpod soak-spot soak-scheduler lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,10 +63,13 @@ control-plane: $(STAMP) ## build the real control plane for the tests, once (12 
 mutations: $(STAMP) ## take each safety guard out, on a copy: a test must notice
 	@$(BIN)/python -m tests.mutations $(ARGS)
 
-soak: soak-vpod soak-scheduler ## both of these for as long as ARGS="--minutes 60" says; each goes on where it ended
+soak: soak-vpod soak-spot soak-scheduler ## all of these for as long as ARGS="--minutes 60" says; each goes on where it ended
 
 soak-vpod: $(STAMP) ## histories of vpod under faults
 	@$(BIN)/python -m situate.testing.vpod soak $(ARGS)
+
+soak-spot: $(STAMP) ## histories of spot under faults
+	@$(BIN)/python -m situate.testing.spot soak $(ARGS)
 
 soak-scheduler: $(STAMP) ## 20,000 pods beside the real kube-scheduler
 	@$(BIN)/python -m tests.e2e.differential soak $(ARGS)

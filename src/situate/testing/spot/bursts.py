@@ -88,8 +88,9 @@ def burst(shape: Shape, seed: int) -> Burst:
 
 
 def _played(world: SpotWorld, shape: Shape, seed: int, delay: float, latency: float) -> Burst:
-    world.add_nodes("spot", "spot", _NODES)
-    world.add_nodes("od", "on-demand", _NODES)
+    for number in range(_NODES):
+        world.add_node(f"spot-{number}", "spot")
+        world.add_node(f"od-{number}", "on-demand")
     assert world.lead_to(), "nobody leads"
     world.let_pass(5.0)
     world.network.weather = Weather(event_delay_s=delay, event_jitter_s=0.0 if seed == 0 else LONGEST_DELAY_S - delay)

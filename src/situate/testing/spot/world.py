@@ -79,8 +79,9 @@ class SpotWorld(ClusterWorld[SpotController]):
         """Of the newest process in each of our own pods."""
         self.answers: list[Any] = []
         """Told of every answer to a review when it is given: who, and what."""
-        self.clocks: dict[str, float] = {}
-        """Seconds by which the clock of an own pod's machine is off."""
+        self.closed_until = 0.0
+        """No process begins before that."""
+        self._clocks: dict[str, float] = {}  # seconds by which the clock of an own pod's machine is off
         self.calls = WebhookCalls(
             self.timeline,
             Random(f"webhooks {seed}"),
@@ -101,6 +102,9 @@ class SpotWorld(ClusterWorld[SpotController]):
 
     def start_member(self) -> None:
         """A new process in the own pod that has none."""
+        if self.now < self.closed_until:
+            self.timeline.at(self.closed_until, self.start_member)
+            return
         taken = {member.controller.place.pod for member in self.members}
         pod = next(each for each in OWN_PODS if each not in taken)
         identity, wire = self.new_identity(pod)
@@ -132,14 +136,19 @@ class SpotWorld(ClusterWorld[SpotController]):
         """Until questions are answered."""
         return self.let_pass(seconds, stop=lambda: any(door.reachable for door in self._selected()))
 
-    def add_nodes(self, prefix: str, capacity: str, count: int, *, pods: int = 110, zones: int = 2) -> list[str]:
-        """Nodes PREFIX-0 …; an empty capacity leaves the label away."""
+    def set_clock(self, machine: int, seconds: float) -> None:
+        """The clock of the machine under an own pod is off by so much from now on."""
+        self._clocks[OWN_PODS[machine]] = seconds
+
+    @property
+    def clocks_agree(self) -> bool:
+        """Of our machines with the API server."""
+        return not any(self._clocks.values())
+
+    def add_node(self, name: str, capacity: str, *, pods: int = 110, zone: str = "zone-0") -> None:
+        """An empty capacity leaves the label away."""
         labels = {CAPACITY_LABEL: capacity} if capacity else {}
-        names = [f"{prefix}-{number}" for number in range(count)]
-        for number, name in enumerate(names):
-            zone = f"zone-{number % zones}"
-            self.make("/api/v1/nodes", node_object(name, pods=pods, zone=zone, labels=labels))
-        return names
+        self.make("/api/v1/nodes", node_object(name, pods=pods, zone=zone, labels=labels))
 
     def make(self, collection: str, content: dict[str, Any]) -> dict[str, Any]:
         """What must not be refused."""
@@ -188,7 +197,7 @@ class SpotWorld(ClusterWorld[SpotController]):
         return f"{identity}-{self._tokens}"
 
     def _wall_of(self, pod: str) -> datetime:
-        return self.wall() + timedelta(seconds=self.clocks.get(pod, 0.0))
+        return self.wall() + timedelta(seconds=self._clocks.get(pod, 0.0))
 
 
 def settings_of(**data: Any) -> SpotSettings:

@@ -1,0 +1,140 @@
+"""Plays histories: every step, the invariants after each, healing at the end, and the shrinking of a failure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from situate.sim.shrink import shrink
+from situate.spot.configuration import SpotSettings
+from situate.testing.network import CALM
+from situate.testing.playing import Played
+from situate.testing.processes import Stuck
+from situate.testing.spot.history import ON_DEMAND_NODES, SPOT_NODES, WORKLOADS, AnyStep, History, Settings
+from situate.testing.spot.invariants import PEND_S, Breach, Watchdog, unfinished
+from situate.testing.spot.performing import Performer
+from situate.testing.spot.recorder import Recorder
+from situate.testing.spot.webhooks import CLEAR
+from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
+from situate.testing.undisturbed import collector_at_rest, logs_off
+
+HEALING_S = 1200.0
+"""Once all is calm every workload stands as it should within this time."""
+QUIET_S = 120.0
+"""Afterwards no pod is touched for so long (I13)."""
+BEGIN_S = 40.0
+"""For the workloads that every history begins with to come up."""
+
+
+def play(history: History) -> Played:
+    """Runs a history from an empty cluster. Equal histories go equally."""
+    with collector_at_rest(), logs_off():
+        return _play(history)
+
+
+def _play(history: History) -> Played:
+    stage = Stage.of(history.seed, history.settings)
+    world, watchdog = stage.world, stage.watchdog
+    played = Played(happened=stage.happened)
+    stage.happened.update(history.settings.names())
+    try:
+        stage.begin()
+        for number, step in enumerate(history.steps):
+            played.at_step = number
+            stage.happened[type(step).__name__] += 1
+            stage.performer.perform(step)
+            world.let_pass(step.wait)
+            watchdog.check()
+        played.at_step = len(history.steps)
+        stage.heal()
+    except (Breach, Stuck) as breach:
+        played.breach = str(breach)
+        played.last = watchdog.last()
+    finally:
+        stage.happened.update(world.network.happened)
+        stage.happened.update({f"Event {reason}": number for reason, number in world.events.items()})
+        played.writes = watchdog.writes
+        played.virtual_s = world.now
+        played.story = watchdog.story()
+        world.close()
+    return played
+
+
+def shortened(history: History, *, most_tries: int = 200) -> History:
+    """A short history that still fails."""
+
+    def fails(candidate: Sequence[AnyStep]) -> bool:
+        return play(msgspec.structs.replace(history, steps=tuple(candidate))).breach is not None
+
+    return msgspec.structs.replace(history, steps=shrink(history.steps, fails, most_tries=most_tries))
+
+
+@dataclass(slots=True)
+class Stage:
+    """A world with its recorder, its watchdog, and what makes steps happen. Close the world when done."""
+
+    world: SpotWorld
+    recorder: Recorder
+    watchdog: Watchdog
+    performer: Performer
+    happened: Counter[str]
+
+    @classmethod
+    def of(cls, seed: int, settings: Settings) -> Stage:
+        happened: Counter[str] = Counter()
+        world = SpotWorld(seed, _settings(settings), machinery(events=settings.events))
+        kubelets = world.cluster.machinery.kubelets
+        recorder = Recorder(world.cluster.api.store, SHOP, lambda: world.now, kubelets.works)
+        watchdog = Watchdog(world, recorder, happened)
+        return cls(world, recorder, watchdog, Performer(world, watchdog, happened), happened)
+
+    def begin(self) -> None:
+        """Nodes, a leader, workloads."""
+        self.performer.add_nodes("on-demand", ON_DEMAND_NODES)
+        self.performer.add_nodes("spot", SPOT_NODES)
+        if not self.world.lead_to():
+            raise Breach("nobody answers after a minute of calm")
+        for plan in WORKLOADS:
+            self.performer.create(plan)
+        self.world.let_pass(BEGIN_S)
+        self.watchdog.check()
+
+    def heal(self) -> None:
+        """Ends every fault, waits until all stands as it should, and for silence after that."""
+        world, watchdog = self.world, self.watchdog
+        world.network.weather, world.calls.passage = CALM, CLEAR
+        world.network.down = False
+        world.network.leaving.clear()
+        self.performer.heal()
+        end = world.now + HEALING_S
+        while (missing := unfinished(watchdog)) is not None:
+            world.let_pass(5.0)
+            watchdog.check()
+            if world.now > end:
+                raise Breach(f"B28: {HEALING_S:g} s after the last fault: {missing}")
+        while world.now < end + HEALING_S:
+            before = watchdog.moves
+            world.let_pass(QUIET_S)
+            watchdog.check()
+            if (missing := unfinished(watchdog)) is not None:
+                raise Breach(f"B28: it was well and is not any more: {missing}")
+            if watchdog.moves == before:
+                return
+        raise Breach(f"I13: pods are still moved {2 * HEALING_S:g} s after the last fault")
+
+
+def _settings(chosen: Settings) -> SpotSettings:
+    """As shipped, but for patience."""
+    return settings_of(
+        evictions={"coolDown": "10s", "perHour": 1000, "stop": "120s"},
+        **{"return": {"every": "15s", "nodeAge": "30s", "calm": "60s", "flap": "30s", "distrust": "90s"}},
+        pendLimit=f"{PEND_S:g}s",
+        onDemandFull="degrade" if chosen.degrade else "wait",
+        degradeAfter="60s",
+        makeBeforeBreak=chosen.make_before_break,
+        start="6s",
+        webhook={"certificateLife": "120s"} if chosen.short_certificates else {},
+    )

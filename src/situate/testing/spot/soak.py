@@ -1,0 +1,21 @@
+"""Histories of spot as `situate.testing.playing` takes them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from situate.testing import playing
+from situate.testing.playing import Played, Product
+from situate.testing.spot.history import FAULTS, History, generate
+from situate.testing.spot.run import play, shortened
+
+
+class Totals(playing.Totals):
+    PREFIX: ClassVar[str] = "spot-"
+
+
+def play_seed(seed: int) -> Played:
+    return play(generate(seed))
+
+
+PRODUCT = Product("situate.testing.spot", generate, History.from_json, play, play_seed, shortened, FAULTS, Totals)

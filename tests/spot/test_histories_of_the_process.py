@@ -1,0 +1,67 @@
+"""The shipped controller and webhook under faults on virtual time: I1 to I15 after every step, write and answer.
+
+A failure prints a replayable history, shortened: `python -m situate.testing.spot replay FILE`. More seeds:
+`make soak-spot`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from situate.testing.spot.history import History, generate
+from situate.testing.spot.run import play, shortened
+from situate.testing.spot.soak import PRODUCT
+
+BLOCK = 8
+BLOCKS = 4
+"""Workers of xdist share them."""
+
+
+@pytest.mark.slow
+@pytest.mark.rule("spot:I1-I6", "spot:I10-I15", "spot:F1-F16", "spot:B28", "spot:P29")
+@pytest.mark.parametrize("first", range(0, BLOCKS * BLOCK, BLOCK))
+def test_invariants_hold_under_faults(first: int) -> None:
+    happened: Counter[str] = Counter()
+    for seed in range(first, first + BLOCK):
+        history = generate(seed)
+        played = play(history)
+        happened.update(played.happened)
+        if played.breach is not None:
+            short = shortened(history, most_tries=60)
+            last = "\n".join(played.last)
+            pytest.fail(f"seed {seed}: {played.breach}\n{last}\nshortened:\n{short.to_json().decode()}")
+    print(*PRODUCT.table(happened), sep="\n")
+
+
+_STORY = """
+from situate.testing.spot.history import generate
+from situate.testing.spot.run import play
+print(play(generate(3, 25)).story)
+"""
+
+
+@pytest.mark.rule("spot:I12")
+def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None:
+    stories = set()
+    for hashes in ("1", "2"):
+        ran = subprocess.run(
+            [sys.executable, "-c", _STORY],
+            env={**os.environ, "PYTHONHASHSEED": hashes},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        stories.add(ran.stdout)
+    stories.add(play(generate(3, 25)).story + "\n")
+    assert len(stories) == 1
+
+
+def test_a_history_can_be_written_down_and_read_again() -> None:
+    history = generate(5)
+    assert History.from_json(history.to_json()) == history
+    assert len({type(step) for step in history.steps}) >= 10
