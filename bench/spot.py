@@ -7,7 +7,11 @@
 its own; and again as whole workloads of fifty pods, each created as fast as its controller can. Times are the
 client's. The process has one core, load and API server the other. The keys: `admission_ms_p50`, `admission_ms_p99`,
 `rss_mib` (resident memory after the load), `ready_s` (from the start of the process until it is ready and its webhook
-answers, all pods listed; the middle of three starts). The last line is one JSON object.
+answers, all pods listed; the middle of three starts).
+
+Besides, on virtual time: `exact_bursts`, how many of B1's bursts end with the floor exactly while watches are up to 2 s
+behind, and `wave`, what one wave that takes all spot nodes costs each policy of the table in spot's reference. The last
+line is one JSON object.
 """
 
 from __future__ import annotations
@@ -19,10 +23,11 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
+from random import Random
 from statistics import median
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -37,9 +42,11 @@ from bench.machine import cpu_s, load, machine, pin, rss_mib
 from bench.processes import Server, measured, server
 from bench.spot_cluster import NODES
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
+from situate.sim.spot.baselines import BASELINES, expected
 from situate.spot.certificates import AUTHORITY, decoded
 from situate.spot.names import CERTIFICATES, NAME
 from situate.spot.server.issuing import host_names
+from situate.testing.spot.bursts import SHAPES, Shape, exact_bursts
 
 NAMESPACE: Final = "default"
 LOAD_CORE, OUR_CORE = 0, 1
@@ -55,10 +62,15 @@ class Size:
     starts: int
     rate: float
     """Reviews a second."""
+    shapes: Sequence[Shape]
+    tries: int
+    """Of each shape of burst."""
+    waves: int
+    """Runs for each policy."""
 
 
-FULL = Size(pods=20_000, workloads=80, starts=3, rate=200)
-QUICK = Size(pods=500, workloads=4, starts=1, rate=50)
+FULL = Size(pods=20_000, workloads=80, starts=3, rate=200, shapes=SHAPES, tries=20, waves=400)
+QUICK = Size(pods=500, workloads=4, starts=1, rate=50, shapes=SHAPES[:3], tries=2, waves=5)
 
 
 @dataclass(frozen=True)
@@ -195,6 +207,39 @@ def measure(size: Size, rate: float, folder: Path) -> dict[str, Any]:
     }
 
 
+def exactness(size: Size) -> tuple[int, int]:
+    """How many were exact, of how many."""
+    print(f"\n{'bursts, watches up to 2 s behind':<44}{'tried':>8}{'exact':>9}{'deficit':>9}{'surplus':>9}")
+    exact = tried = 0
+    for shape in size.shapes:
+        found = list(exact_bursts([shape], size.tries))
+        good = sum(each.exact for each in found)
+        lacking = max(each.deficit for each in found)
+        surplus = max(each.classes["on-demand"] - shape.floor for each in found)
+        title = f"{shape.replicas} replicas, on-demand: {shape.policy}"
+        print(f"{title:<44}{len(found):8}{good:9}{lacking:9}{max(0, surplus):9}", flush=True)
+        exact, tried = exact + good, tried + len(found)
+    return exact, tried
+
+
+def one_wave(size: Size) -> dict[str, dict[str, float]]:
+    """By policy; the figures of the reference beside ours."""
+    columns = ("cost", "outage s", "half s", "pod-s short", "least ready")
+    print(
+        f"\n{'all spot nodes end, R = 10; in brackets: as the reference has it':<64}"
+        + "".join(f"{c:>20}" for c in columns)
+    )
+    told = {}
+    for each in BASELINES:
+        found, _ = expected(each.case, Random, runs=size.waves)
+        ours, theirs = astuple(found), astuple(each.reference)
+        cells = (f"{mine:.2f} ({other:g})" for mine, other in zip(ours, theirs, strict=True))
+        print(f"{each.name:<64}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
+        figures = ("outage_s", "pod_s_short", "least_ready", "cost")
+        told[each.name] = {key: round(getattr(found, key), 2) for key in figures}
+    return told
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.spot", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="500 pods, 50 reviews a second")
@@ -204,12 +249,15 @@ def main(arguments: list[str]) -> None:
     print(f"{machine()}; load before: {load()}; load on core {LOAD_CORE}, situate on core {OUR_CORE}")
     with tempfile.TemporaryDirectory() as name:
         found = measure(size, chosen.rate or size.rate, Path(name))
+    exact = exactness(size)
+    wave = one_wave(size)
     print()
     for limit in LIMITS:
         value = found[limit.key]
         print(f"{limit.title:<44}{value:10,.2f} {limit.unit:<4} at most {limit.most:6,.0f} {limit.unit}")
+    print(f"{'bursts that end with the floor exactly':<44}{exact[0]:10} {'':<4} of {exact[1]:11}")
     print(f"load after: {load()}")
-    print(json.dumps(found))
+    print(json.dumps({**found, "exact_bursts": exact, "wave": wave}))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from situate.sim.spot.baselines import BASELINES
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -65,3 +67,8 @@ def test_spot() -> None:
     keys = {"admission_ms_p50", "admission_ms_p99", "rss_mib", "ready_s"}
     assert keys <= found.keys()
     assert all(found[key] > 0 for key in keys)
+    exact, tried = found["exact_bursts"]
+    assert exact == tried == 6
+    assert found["wave"].keys() == {each.name for each in BASELINES}
+    for figures in found["wave"].values():
+        assert figures.keys() == {"outage_s", "pod_s_short", "least_ready", "cost"}
