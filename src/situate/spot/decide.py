@@ -12,13 +12,14 @@ from typing import Any, TypeAlias
 
 from situate.spot.actions import Action, Evict, Move, Reason, SetCost
 from situate.spot.calm import calm_pools, next_calm, observed
-from situate.spot.counting import by_placement, effective, on_demand_effective
+from situate.spot.counting import by_placement, on_demand_effective
 from situate.spot.decisions import POLL_S, Decision, Notice, Phase, Report, Situation, State
 from situate.spot.evictions import Blocked, Misplaced, Workload, misplaced
 from situate.spot.model import Capacity, Owner, PodFacts
 from situate.spot.observed import NO_MEMORY, Memory, target_of
 from situate.spot.policy_moves import PolicyMoves, Standing
 from situate.spot.remembering import followed
+from situate.spot.reporting import leaders_on_spot, on_demand_zones, one_zone, phase_of
 from situate.spot.scale_down import cost_changes
 from situate.spot.settled import AllSettled, Settled, holds, nodes_if_timeless
 from situate.spot.shortage import degraded, in_want, repaid, room_made, surge_relief
@@ -105,7 +106,7 @@ class _Run:
         """Workloads of which nothing is different since the last decision, and nothing was to be done then."""
         self._before = state.settled
         self._changed = state.settled.changed(self.nodes)
-        self._zones = {node.zone for node in self.nodes.values() if node.capacity is Capacity.ON_DEMAND and node.zone}
+        self._zones = on_demand_zones(self.nodes)
         self._policy = PolicyMoves(situation, now, calm, self._note)
 
     def look(self) -> Steps:
@@ -266,6 +267,7 @@ class _Run:
 
     def marks(self) -> Steps:
         """Deletion costs that have changed, and shorter tolerations for pods that run with the defaults."""
+        leaders = self.situation.around.leaders
         for uid, workload in self.workloads.items():
             yielding = self.memories[uid].yielding
             if not workload.owner.template_cost:
@@ -273,32 +275,11 @@ class _Run:
                 changes = cost_changes(workload, self.nodes, self.now, (yielding,) if yielding else ())
                 self.actions += (SetCost(keys[pod], pod, uid, cost) for pod, cost in changes.items())
             self.actions += shorter_tolerations(workload, self.limits.eviction_s)
-            self._leader_on_spot(workload)
-            self._one_zone(workload)
+            for message in leaders_on_spot(workload, self.nodes, leaders) if leaders else ():
+                self._note(uid, "LeaderOnSpot", message)
+            if len(self._zones) > 1 and (message := one_zone(workload, self.nodes)):
+                self._note(uid, "OneZone", message)
             yield
-
-    def _one_zone(self, workload: Workload) -> None:
-        """A floor of several pods that one zone could take away (B41)."""
-        if len(self._zones) < 2:
-            return
-        held = [self.nodes[pod.node].zone for pod in workload.live if pod.node in self.nodes and self._holds_floor(pod)]
-        if len(held) > 1 and len(held) >= workload.target and len(set(held)) == 1 and held[0]:
-            message = (
-                f"all {len(held)} on-demand pods stand in the zone {held[0]}; spread them by constraints of its own"
-            )
-            self._note(workload.owner.uid, "OneZone", message)
-
-    def _holds_floor(self, pod: PodFacts) -> bool:
-        return effective(pod, self.nodes) is Capacity.ON_DEMAND
-
-    def _leader_on_spot(self, workload: Workload) -> None:
-        """A leader on spot beside a ready on-demand replica is reported; no failover is forced (B45)."""
-        leading = self.situation.around.leaders
-        for leader in (pod for pod in workload.live if pod.uid in leading) if leading else ():
-            others = [pod for pod in workload.live if pod.ready and pod.uid != leader.uid]
-            if on_demand_effective([leader], self.nodes) == 0 and on_demand_effective(others, self.nodes):
-                message = f"the leader {leader.key} stands on spot beside ready on-demand replicas"
-                self._note(workload.owner.uid, "LeaderOnSpot", message)
 
     def _note(self, owner: str, reason: str, message: str) -> None:
         self.notices.append(Notice(owner, reason, message))
@@ -323,30 +304,21 @@ class _Run:
         return AllSettled(self._basis(), dict(self.nodes), self.quiet)
 
     def _report(self, uid: str, workload: Workload) -> Report:
-        moves = self.moves.get(uid, Misplaced(0))
+        moves, blocked = self.moves.get(uid, Misplaced(0)), self.blocked.get(uid)
+        going = uid in self.struck and leaving(workload, self.nodes)
+        managed = uid in self.workloads
         return Report(
-            self._phase(workload, moves) if uid in self.workloads else Phase.UNMANAGED,
+            phase_of(workload, moves, blocked, leaving=going) if managed else Phase.UNMANAGED,
             self.targets[uid],
             workload.target,
             on_demand_effective(workload.live, self.nodes),
             by_placement(workload.pods, self.nodes),
             moves.need,
             moves.total,
-            self.blocked.get(uid),
+            blocked,
             len(self.waiting.get(uid, ())),
             self.sources[uid],
         )
-
-    def _phase(self, workload: Workload, moves: Misplaced) -> Phase:
-        if workload.owner.uid in self.struck and leaving(workload, self.nodes):
-            return Phase.WAVE
-        if workload.owner.rolling:
-            return Phase.ROLLOUT
-        if any(not pod.ready for pod in workload.live) or len(workload.live) < workload.owner.replicas:
-            return Phase.RECOVERING if moves.need == 0 else Phase.CONVERTING
-        if moves.need == 0 or self.blocked.get(workload.owner.uid) is Blocked.PINNED:
-            return Phase.SETTLED
-        return Phase.BLOCKED if self.blocked.get(workload.owner.uid) is not None else Phase.CONVERTING
 
     def _basis(self) -> Any:
         """What a settled workload rests on besides its own."""

@@ -1,0 +1,47 @@
+"""What is told of a workload: how it fares, and what about it is worth a word though nothing is moved (B41, B45)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from situate.spot.counting import Nodes, effective, on_demand_effective
+from situate.spot.decisions import Phase
+from situate.spot.evictions import Blocked, Misplaced, Workload
+from situate.spot.model import Capacity
+
+
+def phase_of(workload: Workload, moves: Misplaced, blocked: Blocked | None, *, leaving: bool) -> Phase:
+    """Of a workload that takes part. `leaving`: whether pods of it stand on nodes that end, or were released."""
+    if leaving:
+        return Phase.WAVE
+    if workload.owner.rolling:
+        return Phase.ROLLOUT
+    if any(not pod.ready for pod in workload.live) or len(workload.live) < workload.owner.replicas:
+        return Phase.RECOVERING if moves.need == 0 else Phase.CONVERTING
+    if moves.need == 0 or blocked is Blocked.PINNED:
+        return Phase.SETTLED
+    return Phase.BLOCKED if blocked is not None else Phase.CONVERTING
+
+
+def on_demand_zones(nodes: Nodes) -> frozenset[str]:
+    return frozenset(node.zone for node in nodes.values() if node.capacity is Capacity.ON_DEMAND and node.zone)
+
+
+def one_zone(workload: Workload, nodes: Nodes) -> str:
+    """A floor of several pods that one zone could take away, where there are others; empty if it is not so."""
+    held = [
+        nodes[pod.node].zone
+        for pod in workload.live
+        if pod.node in nodes and effective(pod, nodes) is Capacity.ON_DEMAND
+    ]
+    if len(held) < max(2, workload.target) or len(set(held)) > 1 or not held[0]:
+        return ""
+    return f"all {len(held)} on-demand pods stand in the zone {held[0]}; spread them by constraints of its own"
+
+
+def leaders_on_spot(workload: Workload, nodes: Nodes, leaders: Collection[str]) -> Iterator[str]:
+    """Leaders on spot beside a ready on-demand replica; no failover is forced."""
+    for leader in (pod for pod in workload.live if pod.uid in leaders):
+        others = [pod for pod in workload.live if pod.ready and pod.uid != leader.uid]
+        if on_demand_effective([leader], nodes) == 0 and on_demand_effective(others, nodes):
+            yield f"the leader {leader.key} stands on spot beside ready on-demand replicas"
