@@ -1,0 +1,92 @@
+"""The page on spot: its settings, metrics, Events, prices and figures are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from situate.spot import policies
+from situate.spot.comparison import compared, spread_on_demand
+from situate.spot.configuration import SpotSettings
+from situate.spot.controller.metrics import MoveMetrics
+from situate.spot.decide import Situation, State, decide
+from situate.spot.money import DEFAULT_DISCOUNT, cost_share
+from situate.spot.policies import parse_policy, target
+from situate.spot.prices import parse_prices
+from situate.spot.server.metrics import AdmissionMetrics
+from tests.spot.builders import NOW, cluster, owner, pods
+from tests.spot.test_plan import Always
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "spot.md").read_text(encoding="utf-8")
+
+
+def test_every_setting_is_in_its_table() -> None:
+    rows = [row.split("|")[1] for row in PAGE.splitlines() if row.startswith("| `")]
+    named = set(re.findall(r"`(\w+)`", " ".join(rows)))
+    assert {field.encode_name for field in msgspec.structs.fields(SpotSettings)} <= named
+
+
+def test_the_metrics_are_those_that_are_shown() -> None:
+    registry = CollectorRegistry()
+    AdmissionMetrics(registry)
+    moves = MoveMetrics(registry)
+    situation = Situation(cluster(owner(2), pods("od:1 spot:1")), Always())
+    moves.observed(decide(State(), situation, NOW), situation, NOW)
+    shown = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in registry.collect()
+        if family.name.startswith("situate_spot_")
+    }
+    assert set(re.findall(r"`(situate_spot_\w+)", PAGE)) <= shown
+
+
+def test_the_events_are_those_that_are_recorded() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "src" / "situate" / "spot").rglob("*.py"))
+    events = PAGE[PAGE.index("Events on the workload") :].partition("\n\n")[0]
+    for reason in re.findall(r"`(\w+)`", events):
+        assert f'"{reason}"' in code or f'"{reason.removeprefix("Pod")}"' in code, reason
+
+
+@pytest.mark.rule("spot:B47")
+def test_its_prices_can_be_read() -> None:
+    (block,) = re.findall(r"```yaml\n(date:.*?)```", PAGE, re.DOTALL)
+    prices, mistakes = parse_prices(block, "the page")
+    assert mistakes == ()
+    price = prices.price("m5.large", "us-east-1b")
+    assert price is not None
+    assert price.spot == 0.041
+
+
+@pytest.mark.rule("spot:B48")
+def test_the_chart_names_policies_and_their_cost() -> None:
+    chart = PAGE[PAGE.index("### Which policy") : PAGE.index("## What it does")]
+    for said in ("2", "30%", "base=2,weight=1:3", "all-on-demand", "all-spot", "majority"):
+        assert said in chart
+        parse_policy(said)
+    shares = {
+        "0.44": (parse_policy("2"), 10, False),
+        "0.58": (parse_policy("base=2,weight=1:3"), 10, False),
+        "0.77": (policies.Default(), 3, True),
+        "0.72": (policies.Default(), 5, True),
+        "0.30": (policies.Default(), 10, False),
+    }
+    for text, (policy, replicas, stateful) in shares.items():
+        found = cost_share(replicas, target(policy, replicas, stateful=stateful), DEFAULT_DISCOUNT)
+        assert f"{found:.2f}" == text
+        assert text in chart
+
+
+@pytest.mark.rule("spot:B48", "spot:S18", "spot:S34")
+def test_the_notes_slips_are_read_as_they_are_meant() -> None:
+    assert "maxSkew: 6" in PAGE
+    (_, spread, _) = compared(parse_policy("2"), 10, stateful=False)
+    assert "maxSkew 6" in spread.remark
+    assert "47 of 99" in PAGE
+    assert spread_on_demand(99, 6) == 47
+    assert policies.STRATEGIES["all-in-spot"] == policies.AllSpot()
+    assert target(policies.AllSpot(), 10, stateful=True) == 0
