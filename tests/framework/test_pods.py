@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from situate.framework.pods import PodTemplate
-from situate.objects.meta import ObjectMeta
+from situate.objects.meta import ObjectMeta, OwnerReference
 from situate.objects.pods import Container, Pod, PodSpec, Toleration
 from tests.framework.pods import READER
 
@@ -37,3 +37,22 @@ def test_what_a_plugin_reads_makes_another_template_of_another_kin(spec: dict[st
     usual, other = template("a"), template("b", **spec)
     assert other is not usual
     assert other.kin != usual.kin
+
+
+def peers(*owners: OwnerReference, priority: int = 0) -> object:
+    meta = ObjectMeta(name="a", namespace="default", uid="a", owner_references=owners)
+    return READER.read(Pod(meta, PodSpec(containers=(Container(),), priority=priority))).peers
+
+
+def test_pods_of_other_controllers_are_no_peers() -> None:
+    """Pods are spread by the selector of their controller, if nothing else says how."""
+    one, other = OwnerReference("ReplicaSet", "web", "1", "apps/v1", True), OwnerReference("Node", "n1", "2", "v1")
+    assert peers() is peers() is peers(other)
+    assert peers(one) is peers(one, other)
+    different = [
+        peers(),
+        peers(one),
+        peers(priority=1),
+        peers(OwnerReference("ReplicaSet", "db", "3", "apps/v1", True)),
+    ]
+    assert len(set(map(id, different))) == len(different)

@@ -36,7 +36,7 @@ def place_run(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapsho
     nodes = _candidates(known, count)
     if not len(nodes):
         return nodes
-    depth = max(1, min(count, 2 * (count // len(nodes)) + _SLACK, _ENTRIES // len(nodes)))
+    depth = max(1, min(count, 5 * count // (4 * len(nodes)) + _SLACK, _ENTRIES // len(nodes)))
     totals = _totals(classes, known, pod, snapshot, nodes, depth)
     reached = np.minimum.accumulate(totals, axis=1).ravel()
     order = np.argsort(-reached, kind="stable")[:count]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
+from enum import Enum
 from typing import Final
 
 import msgspec
@@ -27,12 +27,19 @@ _AMOUNTS: Final = 2**12
 
 
 class CachedPod(msgspec.Struct, frozen=True, gc=False):
-    """A pod and its node; made for every placement, and a dataclass would take five times as long."""
+    """A pod and its node."""
 
     info: PodInfo
     node: str
     assumed: bool
     """Whether it has not been confirmed yet."""
+
+
+class _InPlace(Enum):
+    """Of a pod of which nobody knows more than the snapshot does."""
+
+    ASSUMED = "assumed"
+    CONFIRMED = "confirmed"
 
 
 class Cache:
@@ -48,7 +55,8 @@ class Cache:
         self._amounts: dict[tuple[tuple[str, Quantity], ...], Mapping[str, Quantity]] = {}
         self._changed: set[str] = set()
         self._rebuild = False
-        self._pods: dict[str, CachedPod] = {}
+        self._pods: dict[str, CachedPod | _InPlace] = {}
+        """By uid. Pods that were placed here have no entry of their own: they are in the snapshot."""
         self._homeless: dict[str, dict[str, PodInfo]] = {}
         """By name of a node that is not known: the pods that are said to be on it."""
         self._snapshot = Snapshot(node_table(self.vocabulary, ()))
@@ -126,6 +134,8 @@ class Cache:
         if index is not None:
             homeless = self._snapshot.pods_on(index)
             for info in homeless:
+                if isinstance(known := self._pods.get(info.uid), _InPlace):
+                    self._pods[info.uid] = CachedPod(info, name, known is _InPlace.ASSUMED)
                 self._snapshot = self._snapshot.forget(info)
             self._homeless[name] = {info.uid: info for info in homeless}
         self._changed.discard(name)
@@ -134,7 +144,12 @@ class Cache:
     # Pods
 
     def pod(self, uid: str) -> CachedPod | None:
-        return self._pods.get(uid)
+        known = self._pods.get(uid)
+        if not isinstance(known, _InPlace):
+            return known
+        found = self._snapshot.placed.get(uid)
+        assert found is not None
+        return CachedPod(found[0], self._snapshot.nodes.names[found[1]], known is _InPlace.ASSUMED)
 
     def __len__(self) -> int:
         """So many pods are in place."""
@@ -142,30 +157,30 @@ class Cache:
 
     def assume(self, info: PodInfo, node: str) -> None:
         """Counts the pod on the node from now on; `ValueError` if it counts somewhere already."""
-        if info.uid in self._pods:
-            raise ValueError(f"pod {info} is in place already, on node {self._pods[info.uid].node}")
-        self._pods[info.uid] = CachedPod(info, node, assumed=True)
-        self._place(info, node)
+        self._must_be_new(info)
+        placed = self._place(info, node)
+        self._pods[info.uid] = _InPlace.ASSUMED if placed else CachedPod(info, node, assumed=True)
 
     def assume_equal(self, infos: Sequence[PodInfo], nodes: Indices) -> None:
         """Many pods of one template, one labels object, one priority and equal volumes, each on the node beside it."""
-        snapshot = self.snapshot()
-        names = snapshot.nodes.names
-        self._snapshot = snapshot.assume_equal(infos, nodes)
-        homes = map(names.__getitem__, nodes.tolist())
-        self._pods.update(zip([info.uid for info in infos], map(CachedPod, infos, homes, repeat(True)), strict=True))
+        self._snapshot = self.snapshot().assume_equal(infos, nodes)
+        self._pods.update(dict.fromkeys([info.uid for info in infos], _InPlace.ASSUMED))
 
     def assume_at(self, info: PodInfo, node: int) -> Snapshot:
         """`assume` on the node at this index of the newest snapshot; the newest one then."""
-        if info.uid in self._pods:
-            raise ValueError(f"pod {info} is in place already, on node {self._pods[info.uid].node}")
-        self._pods[info.uid] = CachedPod(info, self._snapshot.nodes.names[node], assumed=True)
+        self._must_be_new(info)
+        self._pods[info.uid] = _InPlace.ASSUMED
         self._snapshot = self._snapshot.assume(info, node)
         return self._snapshot
 
+    def _must_be_new(self, info: PodInfo) -> None:
+        if info.uid in self._pods:
+            known = self.pod(info.uid)
+            raise ValueError(f"pod {info} is in place already, on node {known.node if known else ''}")
+
     def forget(self, uid: str) -> CachedPod | None:
         """Its binding has failed; None if it is not assumed: a confirmed pod stays."""
-        known = self._pods.get(uid)
+        known = self.pod(uid)
         if known is None or not known.assumed:
             return None
         return self.remove_pod(uid)
@@ -173,12 +188,14 @@ class Cache:
     def confirm(self, uid: str) -> None:
         """The API server has accepted the binding."""
         known = self._pods.get(uid)
-        if known is not None:
+        if known is _InPlace.ASSUMED:
+            self._pods[uid] = _InPlace.CONFIRMED
+        elif isinstance(known, CachedPod):
             self._pods[uid] = CachedPod(known.info, known.node, assumed=False)
 
     def set_pod(self, info: PodInfo, node: str) -> CachedPod | None:
         """What the watch says of a pod in place; what was known of it before."""
-        known = self._pods.get(info.uid)
+        known = self.pod(info.uid)
         self._pods[info.uid] = CachedPod(info, node, assumed=False)
         if known is not None and known.node == node:
             if self._counts_alike(known.info, info):
@@ -193,8 +210,9 @@ class Cache:
 
     def remove_pod(self, uid: str) -> CachedPod | None:
         """The pod is gone, or has ended."""
-        known = self._pods.pop(uid, None)
+        known = self.pod(uid)
         if known is not None:
+            del self._pods[uid]
             self._displace(known)
         return known
 
@@ -231,12 +249,14 @@ class Cache:
     def catalog(self) -> Catalog:
         return self._snapshot.catalog
 
-    def _place(self, info: PodInfo, node: str) -> None:
+    def _place(self, info: PodInfo, node: str) -> bool:
+        """False if the node is not known."""
         index = self._snapshot.nodes.index.get(node)
         if index is None or node not in self._rows:
             self._homeless.setdefault(node, {})[info.uid] = info
-        else:
-            self._snapshot = self._snapshot.assume(info, index)
+            return False
+        self._snapshot = self._snapshot.assume(info, index)
+        return True
 
     def _displace(self, known: CachedPod) -> None:
         homeless = self._homeless.get(known.node)

@@ -332,12 +332,20 @@ class Engine:
         """
         name = run[0].info.template.scheduler_name
         last, equal = run[-1], 0
+        known: set[int] = set()  # by identity: peers are simple all or none, and the queue keeps them meanwhile
 
         def simple(_: WaitingPod, other: WaitingPod) -> bool:
             nonlocal last, equal
             equal = equal + 1 if self._batches and _equal(last, other) else 0
             last = other
-            return equal + 1 < least and other.info.template.scheduler_name == name and self._is_simple(other)
+            if equal + 1 >= least or other.info.template.scheduler_name != name:
+                return False
+            peers = id(other.info.peers)
+            if peers not in known:
+                if not self._is_simple(other):
+                    return False
+                known.add(peers)
+            return True
 
         run += self.queue.pop_like(run[0], most - len(run), simple)
         chooser, snapshot = self._choosers[name], self.cache.snapshot()
@@ -372,12 +380,15 @@ class Engine:
     def _is_simple(self, waiting: WaitingPod) -> bool:
         """Whether nothing but its class and what is on the nodes matters to the pod, and it holds up nobody."""
         info = waiting.info
-        if self.nominations or info.terminating or info.nominated:
+        if info.peers is None or self.nominations:
             return False
         name = info.template.scheduler_name
         reserves = self._reserves[name]
-        if reserves is None or any(concerned(info) for concerned in reserves):
+        if reserves is None:
             return False
+        for concerned in reserves:  # a generator takes as long as all the rest
+            if concerned(info):
+                return False
         if self._extenders and self._interested(info):
             return False
         snapshot = self.cache.snapshot()

@@ -70,8 +70,8 @@ class PlacedPods:
         self._node[slot] = node
         self._priority[slot] = info.priority
 
-    def extend(self, infos: Sequence[PodInfo], nodes: NDArray[np.integer[Any]]) -> None:
-        """Many at once; none of them may be here yet."""
+    def extend(self, infos: Sequence[PodInfo], nodes: NDArray[np.integer[Any]], priority: int | None = None) -> None:
+        """Many at once; none of them may be here yet. `priority`: of them all, if they have the same."""
         begin, end = len(self._infos), len(self._infos) + len(infos)
         self._grow(end)
         self._slot.update(zip([info.uid for info in infos], range(begin, end), strict=True))
@@ -79,7 +79,7 @@ class PlacedPods:
             raise ValueError("a pod is in place already")
         self._infos += infos
         self._node[begin:end] = nodes
-        self._priority[begin:end] = [info.priority for info in infos]
+        self._priority[begin:end] = [info.priority for info in infos] if priority is None else priority
 
     def replace(self, info: PodInfo) -> None:
         """The pod stays where it is, and has the same template and priority; `KeyError` if it is not here."""

@@ -144,7 +144,7 @@ class PodReader:
         self._numbers = count()
         self._kin: dict[tuple[Any, ...], int] = {}
         self._kin_numbers = count()
-        self._peers: dict[tuple[int, ...], object] = {}
+        self._peers: dict[tuple[object, ...], object] = {}
         self._by_parts: dict[tuple[Any, ...], tuple[tuple[Any, ...], PodTemplate]] = {}
         self._by_content: dict[bytes, PodTemplate] = {}
         self._labels: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
@@ -157,13 +157,15 @@ class PodReader:
         priority, template, spread = spec.priority or 0, self._template(pod), self._spread_of(pod, labels)
         peers = None
         if metadata.deletion_timestamp is None and not pod.status.nominated_node_name and not spec.node_name:
-            peers = self._peers_of(priority, template, labels, spread, spec.volumes)
+            owner = metadata.controller if metadata.owner_references else None
+            owned = None if owner is None else (owner.api_version, owner.kind, owner.name)  # pods are spread by it
+            peers = self._peers_of(priority, owned, template, labels, spread, spec.volumes)
         key = metadata.namespace, metadata.name
         return PodInfo(pod, key, metadata.uid, priority, template, labels, spread, spec.volumes, peers)
 
-    def _peers_of(self, priority: int, *parts: object) -> object:
+    def _peers_of(self, priority: int, owned: object, *parts: object) -> object:
         """The parts themselves: those of the first of them, whose identities they keep."""
-        identity = (priority, *map(id, parts))
+        identity = (priority, owned, *map(id, parts))
         known = self._peers.get(identity)
         if known is None:
             known = parts

@@ -506,7 +506,7 @@ class _Ledger:
             for info, row in zip(infos, rows.tolist(), strict=True):
                 self._apply_one(info, row, sign)
             return
-        self.placed.extend(infos, rows)
+        self.placed.extend(infos, rows, first.priority)
         counts = np.bincount(rows, minlength=len(self.pod_count))
         for column, amount in first.template.columns:
             if column >= len(self.requested):

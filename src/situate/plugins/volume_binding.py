@@ -90,7 +90,9 @@ class VolumeBinding:
 
     def reserves(self, pod: PodInfo) -> bool:
         """Whether the pod has claims."""
-        return any(volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in pod.volumes)
+        return bool(pod.volumes) and any(
+            volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in pod.volumes
+        )
 
     def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:
         """The volumes that the pod's claims get on the node, and the claims for which one is made there.

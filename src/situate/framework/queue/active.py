@@ -69,12 +69,13 @@ class ActiveQueue:
                 found.append(heapq.heappop(source)[2])
                 continue
             bound = self._least_beside(source)
+            active = Place.ACTIVE
             while source and len(found) < most:
                 entry = source[0]
                 pod = entry[2]
                 if bound is not None and entry[:2] >= bound:
                     break
-                if pod.place is Place.ACTIVE:
+                if pod.place is active:
                     if not alike(first, pod):
                         break
                     found.append(pod)

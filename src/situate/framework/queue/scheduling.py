@@ -56,12 +56,13 @@ class SchedulingQueue:
         self._told: dict[tuple[Subject, Change], tuple[str, ...]] = {}
         """By kind of event: the plugins that want to hear of it, and the one without a name."""
         self._pods: dict[str, WaitingPod] = {}
+        """Those being bound as well: a pod that finds its node stays where it is."""
+        self._being_bound = 0
         self._active = ActiveQueue()
         self._backing_off = BackoffQueue(settings.backoff)
         self._unschedulable: dict[str, WaitingPod] = {}
         self._by_rejector: dict[str, dict[str, WaitingPod]] = {}
         self._in_flight: dict[str, WaitingPod] = {}
-        self._binding: dict[str, WaitingPod] = {}
         self._events: list[ClusterEvent] = []
         self._events_before = 0
         self._activated: set[str] = set()
@@ -75,17 +76,17 @@ class SchedulingQueue:
 
     def add(self, info: PodInfo, now: float) -> None:
         """A pod that waits for a node; known ones are updated."""
-        known = self._pods.get(info.uid)
-        if known is not None:
+        if info.uid in self:
             self.update(info, (), now)
             return
+        self.bound(info.uid)  # whatever became of one with this uid, this one has no node
         pod = WaitingPod(info, now, now)
         self._pods[info.uid] = pod
         self._enqueue(pod, "UnschedulablePodAdd")
 
     def update(self, info: PodInfo, events: Sequence[ClusterEvent], now: float) -> None:
         """The pod has changed; `events` say in what respects that could matter."""
-        pod = self._pods.get(info.uid)
+        pod = self.get(info.uid)
         if pod is None:
             self.add(info, now)
             return
@@ -109,8 +110,9 @@ class SchedulingQueue:
     def delete(self, uid: str) -> None:
         """The pod is gone, or has its node; harmless when it is not here."""
         self._held.pop(uid, None)
-        pod = self._pods.pop(uid, None) or self._binding.pop(uid, None)
+        pod = self._pods.pop(uid, None)
         if pod is not None:
+            self._being_bound -= pod.place is Place.DONE
             self._take(pod)
             if self._in_flight.pop(uid, None) is not None:
                 self._forget_events()
@@ -155,27 +157,28 @@ class SchedulingQueue:
         """The pod has found its place: events from now on are no business of its cycle any more."""
         pod = self._in_flight.pop(uid, None)
         if pod is not None:
-            del self._pods[uid]
             pod.place = Place.DONE
-            self._binding[uid] = pod
+            self._being_bound += 1
             self._forget_events()
 
     def done_run(self, pods: Sequence[WaitingPod]) -> None:
         """`done` for each, whether it was in flight or not."""
         first = self._in_flight.pop(pods[0].info.uid, None)
-        waiting, binding, done = self._pods, self._binding, Place.DONE
+        done = Place.DONE
         for pod in pods:
-            uid = pod.info.uid
-            del waiting[uid]
             pod.place = done
-            if pod is not first:
-                pod.attempts += 1
-            binding[uid] = pod
+            pod.attempts += 1
+        if first is not None:
+            first.attempts -= 1  # it has been counted already
+        self._being_bound += len(pods)
         self._forget_events()
 
     def bound(self, uid: str) -> None:
         """The pod has its node for good."""
-        self._binding.pop(uid, None)
+        pod = self._pods.get(uid)
+        if pod is not None and pod.place is Place.DONE:
+            del self._pods[uid]
+            self._being_bound -= 1
 
     def put_back(
         self,
@@ -192,7 +195,7 @@ class SchedulingQueue:
         if pod.place is Place.GONE:
             return
         self._in_flight.pop(uid, None)
-        self._binding.pop(uid, None)
+        self.bound(uid)
         self._pods[uid] = pod
         pod.queued_at = now
         pod.backoff_until = None
@@ -280,13 +283,15 @@ class SchedulingQueue:
     # Views
 
     def get(self, uid: str) -> WaitingPod | None:
-        return self._pods.get(uid)
+        """None as well once it is being bound."""
+        pod = self._pods.get(uid)
+        return None if pod is None or pod.place is Place.DONE else pod
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._pods
+        return self.get(uid) is not None
 
     def __iter__(self) -> Iterator[WaitingPod]:
-        return iter(self._pods.values())
+        return (pod for pod in self._pods.values() if pod.place is not Place.DONE)
 
     @property
     def remembered_events(self) -> int:
@@ -303,7 +308,7 @@ class SchedulingQueue:
     @property
     def being_bound(self) -> int:
         """So many pods have their node, and no answer yet."""
-        return len(self._binding)
+        return self._being_bound
 
     def counts(self) -> dict[str, int]:
         """As `scheduler_pending_pods` has them."""
