@@ -361,3 +361,16 @@ def test_who_is_on_its_way_keeps_its_place() -> None:
     later = decided((first[0], going), second, state=begun.state, room=OnePlace(), now=NOW + 5)
     assert moves(later) == []
     assert later.reports["uid-second"].blocked is Blocked.NO_ON_DEMAND_ROOM
+
+
+@pytest.mark.rule("spot:B4", "spot:P2")
+def test_a_pod_that_slipped_through_lately_is_put_right_without_a_cool_down() -> None:
+    of, given = deployment(2, "od:1 bare:2")
+    young = [replace(each, created=NOW - 30, ready_since=NOW - 5) for each in given]
+    assert [each.reason for each in decided((of, young)).actions if isinstance(each, Evict)] == [Reason.REPAIR]
+    classed = [replace(each, pod_class=each.pod_class or SPOT, cost=100) for each in young]
+    assert decided((of, classed)).reports[of.uid].blocked is Blocked.COOL_DOWN
+    old = [replace(each, ready_since=NOW - 5) for each in given]
+    assert decided((of, old)).reports[of.uid].blocked is Blocked.COOL_DOWN, "what ran before us can wait"
+    patient = replace(of, min_ready_s=20.0)
+    assert decided((patient, young)).reports[of.uid].blocked is Blocked.COOL_DOWN

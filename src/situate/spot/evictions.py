@@ -10,9 +10,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
 from situate.spot.counting import Nodes, counted, effective, on_demand_effective
 from situate.spot.model import Capacity, NodeState, Owner, PodFacts
+
+LATELY_S: Final = 600.0
+"""A pod that is younger has hardly begun to serve."""
 
 
 class Blocked(StrEnum):
@@ -124,6 +128,15 @@ def gate(
     if disruptions_allowed is not None and disruptions_allowed < 1:
         return Blocked.PDB
     return None
+
+
+def patience(pod: PodFacts, now: float, cool_down_s: float) -> float:
+    """How long a workload has to have been steady before this pod of it is moved.
+
+    One that was admitted without us lately is put right as soon as all are ready: its service has hardly begun, and
+    nobody has planned with it (B4).
+    """
+    return 0.0 if pod.pod_class is None and now - pod.created < LATELY_S else cool_down_s
 
 
 def _to_on_demand(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from situate.spot.actions import Evict, Move, Reason, Release
 from situate.spot.decisions import Situation
-from situate.spot.evictions import Blocked, Misplaced, Workload, gate
+from situate.spot.evictions import Blocked, Misplaced, Workload, gate, patience
 from situate.spot.model import ALLOW_RESTART, Capacity, NodeState, PodFacts
 from situate.spot.money import break_even_hours
 from situate.spot.observed import Memory
@@ -45,7 +45,7 @@ class PolicyMoves:
         """The move, or why there is none; neither if nothing is wrong."""
         if not found.total:
             return None, self._cannot(workload, found)
-        why = self._gate(workload, standing)
+        why = self._gate(workload, standing, patience(found.victims[0], self.now, self.limits.cool_down_s))
         if why is not None:
             return None, why
         if found.need > 0:
@@ -54,7 +54,9 @@ class PolicyMoves:
 
     def at_risk(self, workload: Workload, standing: Standing) -> Release | None:
         """A pod whose node may be reclaimed soon moves make-before-break, under the same limits."""
-        if not any(self._risky(pod) for pod in workload.live) or self._gate(workload, standing) is not None:
+        if not any(self._risky(pod) for pod in workload.live):
+            return None
+        if self._gate(workload, standing, self.limits.cool_down_s) is not None:
             return None
         around = self.situation.around
         for pod in sorted(workload.live, key=lambda each: each.key):
@@ -77,7 +79,7 @@ class PolicyMoves:
             self._note(owner.uid, "PolicyConflict", message)
         return Blocked.PINNED
 
-    def _gate(self, workload: Workload, standing: Standing) -> Blocked | None:
+    def _gate(self, workload: Workload, standing: Standing, cool_down_s: float) -> Blocked | None:
         """All limits on what only policy asks for."""
         limits, memory = self.limits, standing.memory
         if standing.moving or memory.moved:
@@ -89,7 +91,7 @@ class PolicyMoves:
             self.now,
             wave=standing.wave or (standing.struck and leaving(workload, self.nodes)),
             disruptions_allowed=self.situation.around.disruptions_allowed(workload.live),
-            cool_down_s=limits.cool_down_s,
+            cool_down_s=cool_down_s,
         )
         if why is not None:
             return why

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 from situate.objects.pods import Pod
 from situate.spot.actions import BY_POLICY, Action, Delete, Evict, Reason, Release, SetCost, ShortenTolerations
 from situate.spot.counting import Nodes
-from situate.spot.evictions import Blocked, Workload, gate, misplaced
+from situate.spot.evictions import Blocked, Workload, gate, misplaced, patience
 from situate.spot.limits import Limits
 from situate.spot.model import PodFacts
 from situate.spot.patch import DEFAULT_EVICTION_S, Operation
@@ -58,12 +58,15 @@ def barred(
     makes_room = action.reason is Reason.MAKE_ROOM
     if action.reason not in BY_POLICY and not makes_room:
         return ""
+    pod = next((each for each in workload.pods if each.uid == action.uid), None)
+    if pod is None:
+        return "it is none of its pods by now"
     why = gate(
         workload,
         now,
         wave=wave,
         disruptions_allowed=disruptions_allowed,
-        cool_down_s=0.0 if makes_room else limits.cool_down_s,
+        cool_down_s=0.0 if makes_room else patience(pod, now, limits.cool_down_s),
     )
     if why is not None and not (makes_room and why is Blocked.PENDING):
         return str(why)

@@ -243,3 +243,19 @@ def test_another_leader_goes_on_where_the_first_one_was_killed() -> None:
         assert shop.least("web", 600) >= 5
         assert shop.placed("web") == {"od": 3, "spot": 3}
         assert shop.moves["evict 201"] == 3
+
+
+@pytest.mark.rule("spot:B4", "spot:P2", "spot:F4")
+def test_pods_that_came_while_nobody_answered_are_put_right_within_a_minute() -> None:
+    with scene() as shop:
+        shop.deploy("web", 2, "9")
+        shop.let_pass(100)
+        for member in tuple(shop.members):
+            shop.end(member)
+        shop.change(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 10}})
+        shop.let_pass(5)
+        assert len(shop.live("web")) == 10, "both are away, and pods start"
+        assert shop.let_pass(60, stop=lambda: shop.leader() is not None)
+        assert shop.placed("web")["od"] < 9
+        assert shop.least("web", 60) >= 9
+        assert shop.placed("web")["od"] == 9
