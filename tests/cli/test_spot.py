@@ -134,7 +134,7 @@ def test_without_a_file_and_a_product_nothing_is_printed() -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"strict": {}}, r"spot\.strict: found another value, allowed: its default; it would do nothing"),
+        ({"gateBy": "policy"}, r"spot\.gateBy: found policy, allowed: webhook, or strict besides"),
         ({"ownerKinds": ["Deployment", "Rollout"]}, r"spot\.ownerKinds\[1\]: found Rollout, allowed: Deployment or"),
         ({"signals": [{"source": "event", "key": "Preempted", "state": "doomed"}]}, r"spot\.signals\[0\]\.source"),
     ],
@@ -176,3 +176,15 @@ def test_a_mistake_on_the_command_line_is_traced_to_its_flag() -> None:
     with pytest.raises(BadConfiguration, match=r'spot\.mode: found "on".*it comes from flag --set spot') as wrong:
         without_file(["spot={mode: 'on'}"])
     assert wrong.value.source == "the command line"
+
+
+@pytest.mark.rule("spot:P7", "spot:P9", "spot:B35")
+def test_strict_mode_may_be_gated_by_a_policy_and_needs_two_replicas(tmp_path: Path) -> None:
+    kinds = [each["kind"] for each in printed("spot", "-f", str(written(tmp_path, spot={"strict": {}})))]
+    assert "MutatingAdmissionPolicy" not in kinds, "clusters before 1.36 know none"
+    file = written(tmp_path, spot={"strict": {"matchLabels": {"team": "shop"}}, "gateBy": "policy"})
+    policy = of_kind(printed("spot", "-f", str(file)), "MutatingAdmissionPolicy")
+    assert policy["spec"]["matchConstraints"]["namespaceSelector"]["matchLabels"] == {"team": "shop"}
+    alone = CliRunner().invoke(app, ["manifests", "spot", "-f", str(file), "--replicas", "1"])
+    assert alone.exit_code == 2
+    assert "run at least 2 replicas" in alone.stderr

@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from situate.cli.failures import WrongInput
 from situate.objects.settings import Mistake
 from situate.objects.yaml_text import load_yaml
@@ -46,9 +44,14 @@ def configuration_file(file: Path, assignments: Iterable[str] = ()) -> Configura
 
 def without_file(assignments: Iterable[str]) -> Configuration:
     """What `--set` and the environment say alone. Raises `BadConfiguration` with every mistake."""
-    configuration, mistakes = _parser(Path(), assignments)(f"apiVersion: {API_VERSION}\nkind: {KIND}\n")
+    return from_text(f"apiVersion: {API_VERSION}\nkind: {KIND}\n", "the command line", assignments)
+
+
+def from_text(text: str, source: str, assignments: Iterable[str] = ()) -> Configuration:
+    """What a text says that is no file of ours. Raises `BadConfiguration` with every mistake."""
+    configuration, mistakes = _parser(Path(), assignments)(text)
     if configuration is None:
-        raise BadConfiguration("the command line", mistakes)
+        raise BadConfiguration(source, mistakes)
     return configuration
 
 
@@ -84,8 +87,6 @@ def _parser(folder: Path, assignments: Iterable[str]) -> Parse:
     return parse
 
 
-_WITHOUT_EFFECT = frozenset(("strict",))
-"""Fields of `SpotSettings` that only gates go by, which no part looks after yet."""
 _KINDS_WATCHED = ("Deployment", "StatefulSet")
 
 
@@ -94,11 +95,7 @@ def _not_there_yet(configuration: Configuration) -> Iterator[Mistake]:
     settings = spot_settings(configuration)
     if settings is None:
         return
-    usual = SpotSettings()
     hint = "it would do nothing: the part of situate that goes by it is not there yet"
-    for field in msgspec.structs.fields(SpotSettings):
-        if field.name in _WITHOUT_EFFECT and getattr(settings, field.name) != getattr(usual, field.name):
-            yield Mistake(f"spot.{field.encode_name}", "another value", "its default", hint)
     for number, kind in enumerate(settings.owner_kinds):
         if kind not in _KINDS_WATCHED:
             yield Mistake(f"spot.ownerKinds[{number}]", kind, " or ".join(_KINDS_WATCHED), hint)

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
+from situate.cli.failures import WrongInput
 from situate.objects.pods import NodeSelectorRequirement
 from situate.spot.configuration import SpotSettings
 from situate.spot.names import CERTIFICATES, LEADS, NAME
 from situate.spot.signal_table import on_demand_requirement
-from situate.spot.webhook import webhook_configuration
+from situate.spot.webhook import gating_policy, webhook_configuration
 
 _PORT_NAME: Final = "webhook"
 POD_VARIABLE: Final = "SITUATE_POD"
@@ -49,13 +50,17 @@ def admission_objects(
             "ports": [{"name": "https", "port": 443, "targetPort": _PORT_NAME}],
         },
     }
-    yield webhook_configuration(namespace, int(settings.webhook.timeout), labels)
+    yield webhook_configuration(namespace, int(settings.webhook.timeout), labels, settings.kinds)
+    if settings.strict is not None and settings.gate_by == "policy":
+        yield from gating_policy(namespace, settings.strict, labels, settings.kinds)
 
 
 def deployment_with_webhook(deployment: Mapping[str, Any], settings: SpotSettings) -> dict[str, Any]:
-    """The Deployment as it has to be where its pods answer for the whole cluster."""
+    """The Deployment as it has to be where its pods answer for the whole cluster. Raises `WrongInput` (P9)."""
     changed: dict[str, Any] = deepcopy(dict(deployment))
     spec = changed["spec"]
+    if settings.strict is not None and spec["replicas"] < 2:
+        raise WrongInput("spot.strict with --replicas 1: without a leader no pod starts; run at least 2 replicas")
     spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]

@@ -18,7 +18,7 @@ from situate.spot.admission import Admission
 from situate.spot.ledger import ARRIVED_S
 from situate.spot.limits import Limits
 from situate.spot.model import CAPACITY_LABEL
-from situate.spot.owners import DEFAULT_KINDS, KINDS
+from situate.spot.owners import DEFAULT_KINDS, KINDS, OwnerKind
 from situate.spot.patch import Placing
 from situate.spot.policies import BadPolicy, parse_policy
 from situate.spot.signal_table import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
@@ -174,6 +174,9 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Of workloads that say nothing."""
     strict: LabelSelector | None = None
     """Namespaces in which pods wait behind a gate until they are classed; null: none, {}: all."""
+    gate_by: Literal["webhook", "policy"] = "webhook"
+    """Who sets that gate: our webhook, or a MutatingAdmissionPolicy besides (from Kubernetes 1.36 on), past which no
+    pod slips while nobody answers."""
     read_only: bool = False
     safe_deployments: bool = False
     import_keys: bool = False
@@ -202,6 +205,8 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def mistakes(self) -> Iterable[Mistake]:
         yield from _selector_mistakes({"strict": self.strict})
+        if self.gate_by == "policy" and self.strict is None:
+            yield Mistake("gateBy", "policy", "webhook, or strict besides", "without strict nothing is gated")
         if not self.owner_kinds:
             yield Mistake("ownerKinds", "[]", "at least one of " + ", ".join(KINDS), f"default: {DEFAULT_KINDS}")
         for number, signal in enumerate(self.signals):
@@ -213,6 +218,10 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def table(self) -> tuple[Signal, ...]:
         return (*self.signals, *SIGNALS)
+
+    @property
+    def kinds(self) -> tuple[OwnerKind, ...]:
+        return tuple(KINDS[kind] for kind in self.owner_kinds)
 
     def rules(self) -> Rules:
         return Rules(
@@ -239,7 +248,7 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             self.placing(avoided),
             self.rules(),
             self.table,
-            tuple(KINDS[kind] for kind in self.owner_kinds),
+            self.kinds,
             namespace,
             _selector(self.strict, NOTHING),
             epoch,

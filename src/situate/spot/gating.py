@@ -45,7 +45,7 @@ def place(pod: Json, view: View, sent: Mapping[str, Capacity], now: float, token
     if isinstance(answered, NeedsRead):
         return answered
     answer, _ = answered
-    return Placed(answer, (*_only(uid), *answer.operations, *_opened(pod)))
+    return Placed(answer, (*_only(pod), *answer.operations, *_opened(pod)))
 
 
 def waiting(pods: Iterable[PodFacts]) -> list[PodFacts]:
@@ -56,8 +56,7 @@ def waiting(pods: Iterable[PodFacts]) -> list[PodFacts]:
 
 def released(pod: Json) -> tuple[Operation, ...]:
     """Lets a pod go unclassed: what `situate spot ungate` and an uninstallation send."""
-    uid = str(mapping(pod.get("metadata")).get("uid", ""))
-    return (*_only(uid), *_opened(pod))
+    return (*_only(pod), *_opened(pod))
 
 
 def overdue(pods: Iterable[PodFacts], now: float, after_s: float = 15.0) -> list[PodFacts]:
@@ -73,9 +72,12 @@ def _others(pods: Sequence[PodFacts], uid: str, sent: Mapping[str, Capacity]) ->
         yield replace(pod, pod_class=sent[pod.uid]) if pod.pod_class is None and pod.uid in sent else pod
 
 
-def _only(uid: str) -> tuple[Operation, ...]:
-    """The patch is of no use to another pod of the same name."""
-    return ({"op": "test", "path": "/metadata/uid", "value": uid},)
+def _only(pod: Json) -> Iterable[Operation]:
+    """The patch is of no use to another pod of the same name, nor to this one after another change."""
+    metadata = mapping(pod.get("metadata"))
+    yield {"op": "test", "path": "/metadata/uid", "value": str(metadata.get("uid", ""))}
+    if version := metadata.get("resourceVersion"):
+        yield {"op": "test", "path": "/metadata/resourceVersion", "value": version}
 
 
 def _opened(pod: Json) -> tuple[Operation, ...]:

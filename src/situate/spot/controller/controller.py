@@ -35,6 +35,7 @@ from situate.spot.controller.again import Again
 from situate.spot.controller.around import Around
 from situate.spot.controller.cache import Cache
 from situate.spot.controller.conditions import Conditions
+from situate.spot.controller.gates import Gates
 from situate.spot.controller.live import LiveReads
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.controller.moving import Moving
@@ -60,7 +61,7 @@ _PROMOTION_RETRY_S: Final = 1.0
 _SWEEP_S: Final = 0.25
 _SWEPT: Final = 64
 """Slots of the ledger that are tidied at a time: a sweep must not hold up an answer."""
-_DRAIN_S: Final = 1.0
+_DRAIN_S: Final = 1.5
 """An orderly end waits so long for answers that are under way: less than API servers wait for them."""
 _YIELDED_RETRIES: Final = 3
 """Retry periods for which a pod that has given the Lease away leaves it to the one that asked."""
@@ -163,6 +164,15 @@ class SpotController:
             ledger=_empty_ledger(settings),
             metrics=metrics,
         )
+        self.gates = Gates(
+            self.watched.pods.store,
+            self._view,
+            self.live_reads.read,
+            record,
+            token=token,
+            wall=lambda: wall().timestamp(),
+            metrics=metrics,
+        )
         self.listener = door(settings.webhook.address, self.answering.answer)
         self._upkeep = Upkeep(
             self._guarded,
@@ -198,6 +208,7 @@ class SpotController:
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(each.run(), name=each.name) for each in self.reflectors()]
                 beside.append(group.create_task(self._ask_for_lease(), name="asking for the lease"))
+                beside.append(group.create_task(self.gates.alert(), name="gated pods"))
                 while not self._stopping.is_set():
                     self._yielded = False
                     await group.create_task(self.elector.run(), name=self.elector.name)
@@ -260,6 +271,7 @@ class SpotController:
                     group.create_task(self._sweep(), name="ledger"),
                     group.create_task(self._move(), name="moves"),
                     group.create_task(self._recording.run(self._guarded), name="interruptions"),
+                    group.create_task(self.gates.run(self._guarded, self._actuator), name="gates"),
                 ]
                 self._serving = True
                 asking = await self._standing.wait_asked(self._nudge, self._stopping.is_set)

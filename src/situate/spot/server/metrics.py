@@ -29,6 +29,18 @@ class AdmissionMetrics:
         self.reservations = Gauge(
             "situate_spot_reservations", "Answered pods that have not been seen yet", registry=registry
         )
+        self.gated = Gauge(
+            "situate_spot_gated_pods", "Pods that wait behind the gate of strict mode", registry=registry
+        )
+        self.gated_overdue = Gauge(
+            "situate_spot_gated_overdue_pods", "Of those, pods that have waited for 15 s or longer", registry=registry
+        )
+        self.placement_seconds = Histogram(
+            "situate_spot_placement_seconds",
+            "From hearing of a gated pod until it was let go",
+            registry=registry,
+            buckets=SECONDS,
+        )
         self.lease_held = Gauge("situate_spot_lease_held", "1 while this process answers", registry=registry)
         self.certificate_ends = Gauge(
             "situate_spot_certificate_end_seconds",
