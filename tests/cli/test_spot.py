@@ -166,6 +166,21 @@ def test_a_configmap_with_prices_may_be_read_and_a_file_comes_along(tmp_path: Pa
     assert "prices.yaml: cannot be read" in missing.stderr
 
 
+@pytest.mark.rule("spot:B47")
+def test_check_names_prices_that_are_missing_or_absurd(tmp_path: Path) -> None:
+    file = written(tmp_path, spot={"prices": {"file": "prices.yaml"}})
+    for text, code, said in (
+        (None, 1, "No such file"),
+        ("date: 2026-11-01\nprices: [{instanceType: m5, onDemand: 0}]\n", 1, "prices.yaml.prices[0].onDemand: found 0"),
+        ("date: 2026-11-01\nprices: [{instanceType: m5, onDemand: 0.1}]\n", 0, "prices prices.yaml"),
+    ):
+        if text is not None:
+            (tmp_path / "prices.yaml").write_text(text)
+        found = CliRunner().invoke(app, ["check", "-f", str(file), "--offline"])
+        assert found.exit_code == code, found.output
+        assert said in found.stdout
+
+
 def test_running_without_anything_to_run_is_a_sentence() -> None:
     result = CliRunner().invoke(app, ["run"])
     assert result.exit_code == 2

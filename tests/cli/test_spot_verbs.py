@@ -160,6 +160,7 @@ def test_explain_tells_who_says_what_and_what_would_stay(playground: Playground)
     }
     assert sorted(each["turn"] or 9 for each in found["pods"]) == [1, 2, 3, 4, 9, 9]
     assert {each["countsAs"] for each in found["pods"]} == {"spot"}
+    assert found["nextClass"] == "on-demand"
     one = playground.data("explain", "db-1", "-n", "shop", code=1)
     assert [each["name"] for each in one["pods"]] == ["db-1"]
     at_fault = playground.data("explain", "deployment/shop/api")
@@ -174,7 +175,7 @@ def test_explain_tells_who_says_what_and_what_would_stay(playground: Playground)
     ("arguments", "said"),
     [
         (("web",), "web: name it as NAMESPACE/NAME"),
-        (("shop/wep",), 'shop/wep: there is no such workload or pod; did you mean web?'),
+        (("shop/wep",), "shop/wep: there is no such workload or pod; did you mean web?"),
         (("statefulset/shop/web",), "shop/web: there is no such workload or pod"),
     ],
 )
@@ -303,6 +304,27 @@ def test_ungate_lets_pods_go_and_takes_no_other_gate_away(playground: Playground
         assert playground.data("ungate")["pods"] == []
     finally:
         playground.kubectl("delete", "pods", "alone", "held", "-n", "situate", "--now")
+
+
+@pytest.mark.rule("spot:B31")
+def test_without_a_file_the_settings_are_those_of_the_installation(playground: Playground, tmp_path: Path) -> None:
+    file = tmp_path / "situate.yaml"
+    header = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate"}
+    file.write_text(yaml.safe_dump({**header, "spot": {"readOnly": True, "autoscaling": True}}))
+    for product in (("spot",), ()):
+        printed = CliRunner().invoke(app, ["manifests", *product, "-f", str(file), "-n", "situate"])
+        wanted = [each for each in yaml.safe_load_all(printed.stdout) if each["kind"] in ("Deployment", "ConfigMap")]
+        for each in wanted:
+            each.get("spec", {})["replicas"] = 0
+        playground.apply(*wanted)
+        names = [f"{each['kind']}/{each['metadata']['name']}" for each in wanted]
+        try:
+            assert playground.data("status")["readOnly"] is True
+            assert len(playground.data("plan")["moves"]) == 6
+            assert playground.data("status", "--set", "spot.readOnly=false")["readOnly"] is False
+        finally:
+            playground.kubectl("delete", "-n", "situate", *names)
+    assert playground.data("status")["readOnly"] is False
 
 
 def test_the_examples_of_its_help_work(playground: Playground) -> None:

@@ -137,6 +137,7 @@ def test_the_story_of_a_workload_and_its_pods() -> None:
     assert [entry.token for entry in story.reservations] == ["t"]
     assert (story.if_spot_ended.stay, story.if_spot_ended.under_quorum_s) == (2, 80)
     assert "Evict shop/d" in story.orders
+    assert story.next_class is SPOT, "two are on demand, and one is promised"
     risky, left = explain_pod(story, "uid-d"), explain_pod(story, "uid-c")
     assert risky is not None
     assert left is not None

@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from situate.cli.configured import SECTIONS, load, vpod_entries
+from situate.cli.configured import SECTIONS, load, spot_settings, vpod_entries
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
@@ -28,6 +28,7 @@ from situate.objects.authorization import Permission, ResourceAttributes
 from situate.objects.messages import Request
 from situate.objects.resources import CONFIGMAPS, STATEFULSETS
 from situate.runtime.configuration import Configuration, as_plain, configuration_schema
+from situate.spot.prices import parse_prices
 from situate.vpod.configuration import StatefulSetSettings
 from situate.vpod.policy.configmap import parse_policy
 
@@ -70,7 +71,7 @@ def check(
         if show:
             print_data(as_plain(configuration), Format.JSON if output is Format.JSON else Format.YAML)
             return
-        findings = [Finding(f"configuration {file}", ok=True)]
+        findings = [Finding(f"configuration {file}", ok=True), *_prices(configuration, file)]
         if not offline:
             with progress("asking the cluster"):
                 findings += asyncio.run(_check_cluster(configuration, file, kubeconfig, context))
@@ -83,6 +84,21 @@ def check(
     if failed:
         sys.stderr.write(f"{failed} of {len(findings)} checks failed\n")
         raise typer.Exit(ExitCode.NO)
+
+
+def _prices(configuration: Configuration, file: Path) -> Iterator[Finding]:
+    """Of a file; those of a ConfigMap are named by the process, and by `situate spot status`."""
+    settings = spot_settings(configuration)
+    if settings is None or settings.prices.file is None:
+        return
+    name = settings.prices.file
+    try:
+        text = (file.parent / name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        yield Finding(f"prices {name}", ok=False, next_step=str(problem))
+        return
+    _, mistakes = parse_prices(text, name)
+    yield Finding(f"prices {name}", ok=not mistakes, next_step="; ".join(map(str, mistakes)))
 
 
 async def _check_cluster(

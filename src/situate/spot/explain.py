@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from situate.spot.classify import Classified, Demand, classify
 from situate.spot.counting import effective
 from situate.spot.decide import Decision, Report, Situation, State, decide
-from situate.spot.evictions import misplaced
+from situate.spot.evictions import Workload, misplaced
 from situate.spot.headroom import displaced, wave_room
 from situate.spot.ledger import Ledger, Reservation
 from situate.spot.losses import Loss, Pace, loss
@@ -46,6 +47,8 @@ class Story:
     """Answers whose pods have not been seen."""
     conflict: str
     """The field of the user's template that allows only one capacity, or none; empty if both are allowed."""
+    next_class: Capacity | None
+    """Of a pod that its present revision would get now; None where ordinals say it."""
     if_spot_ended: Loss
     orders: tuple[str, ...]
     """What is ordered for it now, a sentence each."""
@@ -84,6 +87,7 @@ def explain_workload(
             for entry in ledger.unmatched(slot, workload.pods, now)
         ),
         owner.conflict,
+        _next_class(workload, situation, ledger, now),
         loss(workload, nodes, pace, fit=wave_room(displaced([workload], nodes), places).fit),
         tuple(_sentences(decision, uid)),
     )
@@ -104,6 +108,16 @@ def _pod(pod: PodFacts, situation: Situation, order: list[str]) -> PodStory:
         node.why if node is not None else "",
         order.index(pod.uid) + 1 if pod.uid in order else None,
     )
+
+
+def _next_class(workload: Workload, situation: Situation, ledger: Ledger, now: float) -> Capacity | None:
+    owner = workload.owner
+    if owner.stateful:
+        return None
+    demand = Demand(owner, workload.target, owner.revision, workload.pods)
+    classified = classify(demand, situation.cluster.nodes, ledger, now)
+    assert isinstance(classified, Classified)  # without a ReplicaSet no view can be stale
+    return owner.pinned or classified.pod_class
 
 
 def _sentences(decision: Decision, uid: str) -> list[str]:

@@ -11,7 +11,7 @@ from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOpt
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.spot.options import InstallationOption
-from situate.cli.spot.reading import Observed, Where, chosen_settings, observe
+from situate.cli.spot.reading import Observed, Where, observe
 from situate.cli.spot.reports import loss_data, workload_data
 from situate.cli.streams import complain, say
 from situate.objects.settings import did_you_mean
@@ -54,8 +54,7 @@ def explain(
     """
     with mendable_failures():
         kind, key = _named(name, namespace)
-        settings = chosen_settings(file, assignments)
-        observed = observe(settings, file, Where(kubeconfig, context, installation))
+        observed = observe(file, assignments, Where(kubeconfig, context, installation))
         owner, chosen = _found(observed, kind, key)
         with progress("counting"):
             story = explain_workload(
@@ -133,7 +132,8 @@ def _print(story: Story, chosen: str, observed: Observed, form: Format) -> None:
         blocked = f"; nothing is moved now: {report.blocked}" if report.blocked is not None else ""
         say(f"{less} on demand, {report.total} moves away{blocked}")
     classes = ", ".join(f"{count} {name}" for name, count in sorted(story.classes.items()))
-    say(f"live pods by class: {classes or 'none'}")
+    coming = f"; the next one would be {story.next_class}" if story.next_class is not None else ""
+    say(f"live pods by class: {classes or 'none'}{coming}")
     pods = [each for each in story.pods if chosen in ("", each.pod.uid)]
     if pods:
         print_table(_PODS, [_row(each, observed) for each in pods], form)
@@ -193,6 +193,7 @@ def _as_data(story: Story, chosen: str, observed: Observed) -> dict[str, Any]:
         **workload_data(owner, story.report, workload, observed),
         "faults": [str(fault) for fault in story.report.target.faults],
         "reservations": None,
+        "nextClass": str(story.next_class) if story.next_class is not None else None,
         "ifAllSpotEnded": loss_data(story.if_spot_ended),
         "orders": list(story.orders),
         "pods": [_pod_data(each, observed) for each in story.pods if chosen in ("", each.pod.uid)],

@@ -14,7 +14,7 @@ from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOpt
 from situate.cli.output import Column, DataFormat, Format, OutputOption, print_data, print_objects, print_table
 from situate.cli.progress import progress
 from situate.cli.spot.options import InstallationOption, NamespaceOption
-from situate.cli.spot.reading import Observed, Where, chosen_settings, observe
+from situate.cli.spot.reading import Observed, Where, observe
 from situate.cli.spot.reports import ASSUMED, notices_data, recorded_wave, room_data, room_line, workloads
 from situate.cli.streams import complain, say
 from situate.objects.quantity import Quantity
@@ -79,8 +79,7 @@ def plan(
     time. Exits with 1 if a workload would stay short of what it asks for.
     """
     with mendable_failures():
-        settings = chosen_settings(file, assignments)
-        observed = observe(settings, file, Where(kubeconfig, context, installation))
+        observed = observe(file, assignments, Where(kubeconfig, context, installation))
         with progress("deciding"):
             found = planned(observed.state, observed.situation, observed.places, observed.now)
             managed = _managed(observed)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from situate.cli.configured import load, spot_settings, without_file
 from situate.cli.failures import NotAllowed, WrongInput
 from situate.cli.progress import progress
+from situate.cli.spot.installed import Unknown, installed_settings
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, KubeError, NotFound
@@ -78,33 +79,51 @@ class Observed:
         return sorted(self.situation.cluster.owners.values(), key=lambda each: (each.namespace, each.name, each.kind))
 
 
-def chosen_settings(file: Path | None, assignments: Iterable[str] | None) -> SpotSettings:
-    """Of the file with the assignments of `--set`; the defaults where there is none."""
+def observe(file: Path | None, assignments: Iterable[str] | None, where: Where) -> Observed:
+    """What a cluster shows now, by the settings of the file with those of `--set`.
+
+    Without a file by those of the installation, or the defaults where there is none. Raises `KubeError`, `WrongInput`,
+    `BadConfiguration` or `NotAllowed`.
+    """
     given = tuple(assignments or ())
-    configuration = without_file(given) if file is None else load(file, given)
-    settings = spot_settings(configuration)
+    settings = _of_file(file, given)
+    configure_logging("warning")  # what cannot be read on the way is told on standard error
+    with progress("reading the cluster"):
+        return asyncio.run(_observe(settings, file, given, where))
+
+
+def _of_file(file: Path | None, given: tuple[str, ...]) -> SpotSettings:
+    settings = spot_settings(without_file(given) if file is None else load(file, given))
     if settings is None and file is not None:
         raise WrongInput(f"{file}: there is no spot section; add `spot: {{}}` with what differs from the defaults")
     return settings or SpotSettings()
 
 
-def observe(settings: SpotSettings, file: Path | None, where: Where) -> Observed:
-    """What a cluster shows now. Raises `KubeError` or `NotAllowed`."""
-    configure_logging("warning")  # what cannot be read on the way is told on standard error
-    with progress("reading the cluster"):
-        return asyncio.run(_observe(settings, Path() if file is None else file.parent, where))
-
-
-async def _observe(settings: SpotSettings, folder: Path, where: Where) -> Observed:
+async def _observe(settings: SpotSettings, file: Path | None, given: tuple[str, ...], where: Where) -> Observed:
     client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+    remarks = _Remarks()
     try:
-        return await _observed(settings, folder, where.installation, client)
+        if file is None:
+            settings = await _of_installation(client, where.installation, given, remarks) or settings
+        return await _observed(settings, Path() if file is None else file.parent, where.installation, client, remarks)
     finally:
         await client.close()
 
 
-async def _observed(settings: SpotSettings, folder: Path, installation: str, client: Client) -> Observed:
-    rng, remarks = random.Random(), _Remarks()
+async def _of_installation(
+    client: Client, namespace: str, given: tuple[str, ...], remarks: _Remarks
+) -> SpotSettings | None:
+    try:
+        return await installed_settings(client, namespace, given)
+    except Unknown as problem:
+        remarks.said.append(f"the settings of the installation cannot be read, so the defaults are shown: {problem}")
+        return None
+
+
+async def _observed(
+    settings: SpotSettings, folder: Path, installation: str, client: Client, remarks: _Remarks
+) -> Observed:
+    rng = random.Random()
     watched = Watched.of(client, rng)
     cache = Cache(watched, settings.table, settings.rules(), wall=time.time)
     around = Around(client, cache.cluster, rng, time.monotonic)

@@ -10,7 +10,7 @@ from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOpt
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.spot.options import InstallationOption, NamespaceOption
-from situate.cli.spot.reading import Observed, Where, chosen_settings, observe
+from situate.cli.spot.reading import Observed, Where, observe
 from situate.cli.spot.reports import (
     cost_data,
     cost_lines,
@@ -68,8 +68,7 @@ def status(
     Workloads that take no part, and nodes that are as they should be, are shown with -o wide.
     """
     with mendable_failures():
-        settings = chosen_settings(file, assignments)
-        observed = observe(settings, file, Where(kubeconfig, context, installation))
+        observed = observe(file, assignments, Where(kubeconfig, context, installation))
         with progress("counting"):
             told, lines = _as_data(observed, namespace)
     if output in (Format.JSON, Format.YAML):

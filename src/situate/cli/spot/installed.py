@@ -1,0 +1,61 @@
+"""The settings of an installation, as its Deployment starts it: what is shown without a file goes by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from situate.cli.configured import from_text, spot_settings, without_file
+from situate.cli.manifests import ACCOUNT
+from situate.kube.client import Client
+from situate.kube.errors import Forbidden, NotFound
+from situate.objects.resources import CONFIGMAPS, unstructured
+from situate.runtime.configuration import BadConfiguration
+from situate.spot.configuration import SpotSettings
+from situate.spot.names import NAME
+
+_DEPLOYMENTS: Final = unstructured("apps", "v1", "Deployment", "deployments")
+_FILE: Final = "situate.yaml"
+"""Key of the ConfigMap that is mounted."""
+
+
+class Unknown(Exception):
+    """The settings cannot be had; the text says why."""
+
+
+async def installed_settings(client: Client, namespace: str, assignments: Iterable[str]) -> SpotSettings | None:
+    """With the assignments of `--set` on top; None where nothing is installed. Raises `Unknown`."""
+    given = tuple(assignments)
+    for name in (NAME, ACCOUNT):  # alone, or with other products
+        try:
+            found = await client.get(_DEPLOYMENTS, name, namespace)
+        except NotFound:
+            continue
+        except Forbidden as problem:
+            raise Unknown(str(problem)) from None
+        try:
+            settings = await _settings(client, namespace, name, found.content, given)
+        except (BadConfiguration, Forbidden, NotFound) as problem:
+            raise Unknown(f"Deployment {namespace}/{name}: {problem}") from None
+        if settings is not None:
+            return settings
+    return None
+
+
+async def _settings(
+    client: Client, namespace: str, name: str, deployment: dict[str, Any], given: Sequence[str]
+) -> SpotSettings | None:
+    arguments = _arguments(deployment)
+    own = [value for flag, value in pairwise(arguments) if flag == "--set"]
+    if "-f" not in arguments:
+        return spot_settings(without_file((*own, *given)))
+    config_map = await client.get(CONFIGMAPS, name, namespace)
+    text = config_map.data.get(_FILE, "")
+    return spot_settings(from_text(text, f"ConfigMap {namespace}/{name}", (*own, *given)))
+
+
+def _arguments(deployment: dict[str, Any]) -> list[str]:
+    """Of the first container."""
+    containers = deployment.get("spec", {}).get("template", {}).get("spec", {}).get("containers") or [{}]
+    return [str(each) for each in containers[0].get("args") or ()]
