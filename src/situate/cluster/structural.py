@@ -41,6 +41,8 @@ __all__ = [
 
 _Object = dict[str, Any]
 _MAX_INT32: Final = 2**31 - 1
+_NOTHING: Final[Mapping[str, Any]] = {}
+_SCALARS: Final = frozenset({str, int, bool, type(None)})
 _ANYTHING: Final[Mapping[str, Any]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -60,6 +62,8 @@ class Resource:
     """JSON paths that field selectors may name, such as `.spec.color`."""
     extended: bool
     """Whether the schema says anywhere what only `validate_extensions` looks at."""
+    defaults: Mapping[int, Mapping[str, Any]]
+    """By the `id` of each part of `raw` that has any: the values of its properties that are left out."""
 
     def check(
         self, obj: _Object, strictness: Strictness = Strictness.WARN, raw: bytes | None = None
@@ -81,7 +85,7 @@ class Resource:
 
     def default(self, obj: _Object) -> None:
         """Fills in defaults in place; nulls where null is not allowed count as absent."""
-        _default(obj, self.raw)
+        _default(obj, self.raw, self.defaults)
 
     def validate(self, obj: _Object, old: _Object | None = None) -> list[FieldError]:
         """A new object, or one that replaces `old`."""
@@ -156,6 +160,7 @@ def compile_version(definition: Mapping[str, Any], version: str) -> Resource:
         columns=tuple(found.get("additionalPrinterColumns", ())),
         selectable_fields=tuple(each["jsonPath"] for each in found.get("selectableFields", ())),
         extended=is_extended(raw),
+        defaults=_defaults_of(raw),
     )
 
 
@@ -209,6 +214,8 @@ def _pruned(value: Any, schema: Mapping[str, Any], path: str, unknown: list[str]
             below = _ANYTHING
         if below is None:
             unknown.append(f"{path}{name}")
+        elif type(item) in _SCALARS:
+            kept[name] = item
         else:
             kept[name] = _pruned(item, below, f"{path}{name}.", unknown)
     return kept
@@ -218,22 +225,37 @@ def _open(schema: Mapping[str, Any]) -> bool:
     return bool(schema.get("x-kubernetes-preserve-unknown-fields"))
 
 
-def _default(value: Any, schema: Mapping[str, Any]) -> None:
+def _defaults_of(schema: Any) -> dict[int, Mapping[str, Any]]:
+    """The defaults of a schema and of all parts of it that values are held to."""
+    if not isinstance(schema, dict):
+        return {}
+    properties = schema.get("properties", _NOTHING)
+    own = {name: below["default"] for name, below in properties.items() if "default" in below}
+    found: dict[int, Mapping[str, Any]] = {id(schema): own} if own else {}
+    for below in (*properties.values(), schema.get("additionalProperties"), schema.get("items")):
+        found |= _defaults_of(below)
+    return found
+
+
+def _default(value: Any, schema: Mapping[str, Any], defaults: Mapping[int, Mapping[str, Any]]) -> None:
     if isinstance(value, list):
         items = schema.get("items")
         if isinstance(items, dict):
             for item in value:
-                _default(item, items)
+                _default(item, items, defaults)
         return
     if not isinstance(value, dict):
         return
-    properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
-    for name, below in properties.items():
-        if value.get(name) is None and name in value and not below.get("nullable"):
+    properties, additional = schema.get("properties", _NOTHING), schema.get("additionalProperties")
+    for name in [name for name, item in value.items() if item is None]:
+        if name in properties and not properties[name].get("nullable"):
             del value[name]
-        if name not in value and "default" in below:
-            value[name] = deepcopy(below["default"])
+    for name, default in defaults.get(id(schema), _NOTHING).items():
+        if name not in value:
+            value[name] = deepcopy(default)
     for name, item in value.items():
+        if type(item) in _SCALARS:
+            continue
         below = properties.get(name, additional)
         if isinstance(below, dict):
-            _default(item, below)
+            _default(item, below, defaults)

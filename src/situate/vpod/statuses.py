@@ -94,7 +94,7 @@ def _condition(verdict: Verdict, status: str, before: Mapping[str, Any], now: da
 
 def _at(content: object, path: list[str]) -> Any:
     for name in path:
-        if not isinstance(content, Mapping):
+        if type(content) is not dict and not isinstance(content, Mapping):  # the common case needs no abstract class
             return None
         content = content.get(name)
     return content

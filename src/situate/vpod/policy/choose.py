@@ -46,6 +46,11 @@ def filter_reasons(view: View, filters: Iterable[Filter]) -> list[str]:
     return reasons
 
 
+def refusal_of(view: View, pod: int, filters: Iterable[Filter]) -> str:
+    """Why the pod at this index may not take one more, as `filter_reasons` tells of all; empty if it may."""
+    return next((plugin.reason for plugin in filters if not plugin.passes(view)[pod]), "")
+
+
 def weighted_sums(
     view: View, candidates: Bools, policy: CompiledPolicy, arithmetic: Arithmetic
 ) -> tuple[NDArray[np.int64] | NDArray[np.uint64], Status]:

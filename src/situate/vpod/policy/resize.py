@@ -15,7 +15,7 @@ import numpy as np
 from situate.vpod.model import UNKNOWN_ZONE, pod_name
 from situate.vpod.options import Rescale
 from situate.vpod.pods import PodClass
-from situate.vpod.policy.choose import Arithmetic, feasible_pods, filter_reasons, weighted_sums
+from situate.vpod.policy.choose import Arithmetic, feasible_pods, filter_reasons, refusal_of, weighted_sums
 from situate.vpod.policy.filters import FULL
 from situate.vpod.policy.place import ROOM, most_that_fit, placed, removed
 from situate.vpod.policy.registry import CompiledPolicy, compiled
@@ -77,7 +77,7 @@ def refusal(situation: Situation, own: Places) -> str:
         if counts:
             return ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
     wider = view.with_empty_pod(situation.state.options.capacity)
-    reason = filter_reasons(wider, (ROOM, *policy.filters))[-1]
+    reason = refusal_of(wider, -1, (ROOM, *policy.filters))
     return f"nor would a new one: {reason}" if reason and reason != FULL else ""
 
 
