@@ -118,16 +118,20 @@ class Chooser:
                 return choice
         return self._choose_plainly(pod, snapshot, nominations, tie)
 
-    def concerns_others(self, pod: PodInfo, snapshot: Snapshot) -> bool:
-        """Whether more than the pod's class may have a say, or there are no classes."""
-        if self._classes is None or pod.pod.spec.node_name:
-            return True
-        return self._beyond(pod).concern(pod, snapshot)
+    def compares_all(self, pod: PodInfo) -> bool:
+        """Whether what is known of its class says where the pod goes, unless none will do."""
+        return self._classes is not None and not pod.pod.spec.node_name
 
     def choose_at_once(self, pod: PodInfo, snapshot: Snapshot, tie: Tie) -> int | None:
-        """The node of a pod that concerns no others, while nothing is nominated; None where `choose` knows more."""
+        """The node of a pod for which all nodes are compared, while nothing is nominated; None where `choose` knows
+        more.
+        """
         if self._classes is None:
             return None
+        beyond = self._beyond(pod)
+        if beyond.concern(pod, snapshot):
+            choice = self._choose_beside_others(self._classes, beyond, pod, snapshot, {}, tie)
+            return None if choice is None else choice.index
         if tie is best:
             node = self._classes.best_for_stranger(pod, snapshot)
             if node is not None:
@@ -197,14 +201,26 @@ class Chooser:
         """None where only the plain path can tell more: nothing is feasible, or a plugin rejects the pod as a whole."""
         beyond = self._beyond(pod)
         concern = beyond.concern(pod, snapshot)
-        if not (nominations or concern):
-            known = classes.of(pod, snapshot)
-            if known is None:
-                return None
-            if not known.count:
-                return None
-            index = known.best() if tie is best else tie(known.total)
-            return Choice(index, snapshot.count, known.count)
+        if nominations or concern:
+            return self._choose_beside_others(classes, beyond, pod, snapshot, nominations, tie, concern=concern)
+        known = classes.of(pod, snapshot)
+        if known is None or not known.count:
+            return None
+        index = known.best() if tie is best else tie(known.total)
+        return Choice(index, snapshot.count, known.count)
+
+    def _choose_beside_others(
+        self,
+        classes: Classes,
+        beyond: _Beyond,
+        pod: PodInfo,
+        snapshot: Snapshot,
+        nominations: Nominations,
+        tie: Tie,
+        *,
+        concern: bool = True,
+    ) -> Choice | None:
+        """The same where other pods matter: `concern` says whether those that are in place do."""
         prepared = cycle.prepare(beyond.pre_filters, pod, snapshot) if concern else beyond.unconcerned
         if not prepared.status.ok:
             return None

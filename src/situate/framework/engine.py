@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -301,7 +302,8 @@ class Engine:
             return [] if decision is None else [decision]
         run = [first, *self.queue.pop_like(first, most - 1, _equal)] if self._batches else [first]
         least = _RUN + self.cache.snapshot().count // _NODES_PER_POD
-        if self._stretches and len(run) < least and self._is_simple(first):
+        simple = self._stretches and self._is_simple(first)
+        if simple and len(run) < least:
             return self._place_stretch(run, min(most, _STRETCH), least, now)
         decisions: list[Decision | PlacedRun | Asked] = []
         at = 0
@@ -313,6 +315,15 @@ class Engine:
                 at += len(placed.pods)
                 continue
             together = False  # what keeps one from it keeps the equal ones behind it from it as well
+            placed = self._place_in_turn(run, at) if simple else None
+            if placed is not None:
+                decisions.append(placed)
+                at += len(placed.pods)
+                if self._wishes:
+                    self.queue.put_first(run[at:])
+                    return decisions
+                continue
+            simple = False  # this one finds no node, and so it is with those behind it
             if at:
                 self.queue.take_off(run[at])
             decision = self._settle(run[at], now)
@@ -348,37 +359,47 @@ class Engine:
             return True
 
         run += self.queue.pop_like(run[0], most - len(run), simple)
-        chooser, snapshot = self._choosers[name], self.cache.snapshot()
+        placed = self._place_in_turn(run, 0)
+        decisions: list[Decision | PlacedRun | Asked] = [] if placed is None else [placed]
+        rest = run if placed is None else run[len(placed.pods) :]
+        if not rest or (placed is not None and self._wishes):
+            self.queue.put_first(rest)
+            return decisions
+        self.queue.put_first(rest[1:])
+        if placed is not None:
+            self.queue.take_off(rest[0])
+        decision = self._settle(rest[0], now)
+        if decision is not None:
+            decisions.append(decision)
+        return decisions
+
+    def _place_in_turn(self, run: Sequence[WaitingPod], begin: int) -> PlacedRun | None:
+        """Simple pods of one profile from `begin` on, one after the other, as long as each finds a node.
+
+        Ends early where plugins want something, which is heeded before the next pod's turn comes. None where the first
+        finds no node, or plugins fail: its own cycle will say so.
+        """
+        chooser, snapshot = self._choosers[run[begin].info.template.scheduler_name], self.cache.snapshot()
         nodes: list[int] = []
-        unplaced = None
-        for waiting in run:
+        for waiting in islice(run, begin, None):
             try:
                 node = chooser.choose_at_once(waiting.info, snapshot, self._tie)
             except Exception:
-                node = None  # its own cycle will say so
+                break
             if node is None:
-                unplaced = waiting
                 break
             snapshot = self.cache.assume_at(waiting.info, node)
             nodes.append(node)
             if self._wishes:
-                break  # they are heeded before the next pod's turn comes
-        decisions: list[Decision | PlacedRun | Asked] = []
-        placed = run[: len(nodes)]
-        self.queue.put_first(run[len(nodes) + (unplaced is not None) :])
-        if placed:
-            self.queue.done_run(placed)
-            decisions.append(PlacedRun(placed, np.array(nodes, dtype=np.intp), snapshot.nodes.names))
-        if unplaced is not None:
-            if placed:
-                self.queue.take_off(unplaced)
-            decision = self._settle(unplaced, now)
-            if decision is not None:
-                decisions.append(decision)
-        return decisions
+                break
+        if not nodes:
+            return None
+        placed = run[begin : begin + len(nodes)]
+        self.queue.done_run(placed)
+        return PlacedRun(placed, np.array(nodes, dtype=np.intp), snapshot.nodes.names)
 
     def _is_simple(self, waiting: WaitingPod) -> bool:
-        """Whether nothing but its class and what is on the nodes matters to the pod, and it holds up nobody."""
+        """Whether the pod needs no more than a node, which its class and other pods decide, and it holds up nobody."""
         info = waiting.info
         if info.peers is None or self.nominations:
             return False
@@ -391,8 +412,7 @@ class Engine:
                 return False
         if self._extenders and self._interested(info):
             return False
-        snapshot = self.cache.snapshot()
-        return bool(snapshot.count) and not self._choosers[name].concerns_others(info, snapshot)
+        return bool(self.cache.snapshot().count) and self._choosers[name].compares_all(info)
 
     def _may_run(self, waiting: WaitingPod) -> bool:
         profile = self.profiles[waiting.info.pod.spec.scheduler_name]
