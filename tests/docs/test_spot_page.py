@@ -42,7 +42,7 @@ def test_the_metrics_are_those_that_are_shown() -> None:
         for family in registry.collect()
         if family.name.startswith("situate_spot_")
     }
-    assert set(re.findall(r"`(situate_spot_\w+)", PAGE)) <= shown
+    assert set(re.findall(r"`(situate_spot_\w+)", PAGE)) == shown
 
 
 def test_the_events_are_those_that_are_recorded() -> None:
