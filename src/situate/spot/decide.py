@@ -21,6 +21,7 @@ from situate.spot.policy_moves import PolicyMoves, Standing
 from situate.spot.remembering import followed
 from situate.spot.reporting import leaders_on_spot, on_demand_zones, one_zone, phase_of
 from situate.spot.scale_down import cost_changes
+from situate.spot.set_back import come
 from situate.spot.settled import AllSettled, Settled, holds, nodes_if_timeless
 from situate.spot.shortage import degraded, in_want, repaid, room_made, surge_relief
 from situate.spot.targets import Target, participation
@@ -48,6 +49,7 @@ def deciding(state: State, situation: Situation, now: float) -> Generator[None, 
     What the situation holds must not change until the end.
     """
     limits, nodes = situation.limits, situation.cluster.nodes
+    state = come(state, limits, now)
     pools = observed(state.pools, nodes, now, limits)
     run = _Run(state, situation, now, calm_pools(pools, nodes, now, limits))
     yield from run.look()

@@ -1,0 +1,32 @@
+"""A clock that was set back leaves nothing waiting for times that are far away (F15)."""
+
+from __future__ import annotations
+
+import pytest
+
+from situate.spot.calm import PoolMemory, Pools
+from situate.spot.decisions import State
+from situate.spot.limits import Limits
+from situate.spot.observed import Memory
+from situate.spot.set_back import come
+
+NOW, AHEAD = 1_000.0, 100_000.0
+LIMITS = Limits(stop_s=300.0, distrust_s=600.0)
+
+
+@pytest.mark.rule("spot:F15")
+def test_what_lies_ahead_begins_now() -> None:
+    memory = Memory(moved="uid", moved_at=AHEAD, stopped_until=AHEAD, returned_at=AHEAD)
+    pool = PoolMemory(interrupted_at=AHEAD, flaps=(900.0, AHEAD), distrusted_until=AHEAD)
+    found = come(State({"web": memory}, Pools({"a": pool}, {"spot-1": "a"}), (900.0, AHEAD)), LIMITS, NOW)
+    assert found.memories == {"web": Memory(moved="uid", moved_at=NOW, stopped_until=NOW + 300.0, returned_at=NOW)}
+    assert found.pools == Pools({"a": PoolMemory(NOW, (900.0, NOW), NOW + 600.0)}, {"spot-1": "a"})
+    assert found.moved_at == (900.0, NOW)
+
+
+@pytest.mark.rule("spot:F15", "spot:I12")
+def test_what_is_over_or_lasts_as_long_as_it_may_stays() -> None:
+    memory = Memory(moved_at=NOW, stopped_until=NOW + 300.0, returned_at=None)
+    pools = Pools({"a": PoolMemory(990.0, (900.0,), NOW + 600.0)}, {})
+    state = State({"web": memory}, pools, (NOW,))
+    assert come(state, LIMITS, NOW) is state
