@@ -122,6 +122,24 @@ def test_three_failures_stop_a_workload_for_an_hour() -> None:
     assert len(moves(decided((of, given), state=state, now=now + 3600))) == 1
 
 
+@pytest.mark.rule("spot:B11", "spot:B39")
+def test_pods_that_nobody_classes_are_not_replaced_for_ever() -> None:
+    of, given = deployment(3, "bare:3")
+    state, evicted, told = State(), 0, []
+    for number in range(20):
+        now = NOW + 60.0 * number
+        found = decided((of, given), state=state, now=now)
+        told += [notice.message for notice in found.notices]
+        for move in moves(found):
+            evicted += 1
+            new = pod(f"new-{evicted}", "spot", None, created=int(now) + 1, ready_since=now + 20)
+            given = [*(each for each in given if each.uid != move.uid), new]
+        state = found.state
+    assert evicted == 3
+    assert ["brought a pod that nobody classed" in message for message in told] == [True]
+    assert found.reports["uid-web"].blocked is Blocked.STOPPED
+
+
 @pytest.mark.rule("spot:B13", "spot:P35")
 def test_the_budgets_of_the_cluster_hold_and_who_lacks_most_goes_first() -> None:
     many = [deployment(1, "spot:2", f"w{number}") for number in range(4)]

@@ -1,4 +1,4 @@
-"""What is remembered of a move: whether it went well, was refused, or left a pod without a node (B11, B26)."""
+"""What is remembered of a move: whether it went well, was refused, or left a pod without node or class (B11, B26)."""
 
 from __future__ import annotations
 
@@ -34,21 +34,24 @@ def followed(workload: Workload, memory: Memory, limits: Limits, now: float) -> 
         return Followed(replace(memory, moved="") if refused else memory)
     whole = len(live) == workload.owner.replicas and all(pod.ready for pod in live)
     if whole and not any(pod.terminating or (pod.released and pod.active) for pod in workload.pods):
+        if any(pod.pod_class is None and pod.created >= int(memory.moved_at) for pod in live):
+            # times of objects are whole seconds
+            return _failed(memory, limits, now, "brought a pod that nobody classed")
         wait = 0.0 if memory.returned_at == memory.moved_at else memory.return_wait_s
         return Followed(replace(memory, moved="", failures=0, return_wait_s=wait))
     pending = [pod for pod in live if not pod.node and pod.created >= memory.moved_at]
     if not any(now - pod.created >= limits.pend_s for pod in pending):
         return Followed(memory)
-    return _failed(memory, limits, now)
+    return _failed(memory, limits, now, "left a pod without a node")
 
 
-def _failed(memory: Memory, limits: Limits, now: float) -> Followed:
-    """A replacement waits for a node for too long."""
+def _failed(memory: Memory, limits: Limits, now: float, how: str) -> Followed:
+    """A replacement waits for a node for too long, or came while nobody answered and stands wrong again."""
     wait = memory.return_wait_s
     if memory.returned_at == memory.moved_at:
         wait = min(limits.longest_wait_s, 2 * max(wait, limits.return_every_s))
     memory = replace(memory, moved="", failures=memory.failures + 1, return_wait_s=wait)
     if memory.failures < limits.failures:
         return Followed(memory)
-    message = f"{memory.failures} moves in a row left a pod without a node; none follow for {limits.stop_s:g} s"
+    message = f"{memory.failures} moves in a row {how}; none follow for {limits.stop_s:g} s"
     return Followed(replace(memory, failures=0, stopped_until=now + limits.stop_s), message)
