@@ -17,6 +17,7 @@ from situate.testing.spot.history import ON_DEMAND_NODES, SPOT_NODES, WORKLOADS,
 from situate.testing.spot.invariants import PEND_S, Breach, Watchdog, unfinished
 from situate.testing.spot.performing import Performer
 from situate.testing.spot.recorder import Recorder
+from situate.testing.spot.reviewing import Reviewing
 from situate.testing.spot.webhooks import CLEAR
 from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
 from situate.testing.undisturbed import collector_at_rest, logs_off
@@ -89,6 +90,7 @@ class Stage:
         kubelets = world.cluster.machinery.kubelets
         recorder = Recorder(world.cluster.api.store, SHOP, lambda: world.now, kubelets.works)
         watchdog = Watchdog(world, recorder, happened)
+        world.calls.heard.append(Reviewing(recorder.nodes.values, watchdog.breach, happened).heard)
         return cls(world, recorder, watchdog, Performer(world, watchdog, happened), happened)
 
     def begin(self) -> None:

@@ -65,6 +65,8 @@ class WebhookCalls:
         self.passage = CLEAR
         self.third: dict[str, Third] = {}
         """Webhooks of others, by URL."""
+        self.heard: list[Callable[[bytes, WebhookReply], None]] = []
+        """Told of every review of ours and what was given back, whether or not it arrives."""
         self._timeline = timeline
         self._rng = rng
         self._happened = happened
@@ -146,6 +148,8 @@ class WebhookCalls:
             return
 
         def back(reply: WebhookReply) -> None:
+            for listener in self.heard:
+                listener(call.body, reply)
             if door.draining or not reply.status:
                 self._kept[server] = None
             if not self._chance("review's answer lost", self.passage.lose_answer):
