@@ -80,15 +80,17 @@ def deletion_costs(workload: Workload, nodes: Nodes, now: float, yielding: Colle
     new = [pod for pod in on_demand if pod.revision == owner.revision]
     old = [pod for pod in on_demand if pod.revision != owner.revision]
     serving = sum(pod.ready for pod in new)
-    for pod in removal_order(old, live, now)[:serving]:
-        costs[pod.uid] = YIELDING_COST
+    if old and serving:
+        for pod in removal_order(old, live, now)[:serving]:
+            costs[pod.uid] = YIELDING_COST
     for pod in old:
         if pod.uid in yielding:
             costs[pod.uid] = YIELDING_COST
     surplus = max(0, len(new) - workload.target)
-    ranked = removal_order(new, live, now)
-    for pod in sorted(ranked, key=lambda pod: pod.pod_class is Capacity.ON_DEMAND)[:surplus]:
-        costs[pod.uid] = SURPLUS_COST
+    if surplus:
+        ranked = removal_order(new, live, now) if surplus < len(new) else new  # where all go, no order matters
+        for pod in sorted(ranked, key=lambda pod: pod.pod_class is Capacity.ON_DEMAND)[:surplus]:
+            costs[pod.uid] = SURPLUS_COST
     return costs
 
 
