@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
+from situate.cli import simulate_spot
 from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
@@ -16,6 +17,8 @@ from situate.cli.streams import say
 from situate.objects.settings import Mistake, did_you_mean
 from situate.objects.yaml_text import load_yaml
 from situate.runtime.configuration import BadConfiguration
+from situate.sim.spot.baselines import RUNS
+from situate.sim.spot.settings import Plan, parse_plan
 from situate.sim.vpod.picture import picture
 from situate.sim.vpod.report import Report, time_text
 from situate.sim.vpod.scenario import Scenario, Variant, parse_scenario
@@ -42,24 +45,55 @@ _COLUMNS = (  # what is not wide fits a terminal of 80 columns
 )
 
 
+_Parsed = TypeVar("_Parsed")
+
+
 def simulate(
-    scenario: Annotated[Path, typer.Argument(help="The scenario; see examples/vpod-day.yaml.", show_default=False)],
+    scenario: Annotated[
+        Path,
+        typer.Argument(
+            help="A file, see examples/vpod-day.yaml and examples/spot-wave.yaml; or a wave of spot nodes by its name: "
+            + ", ".join(simulate_spot.BUILT_IN)
+            + ".",
+            show_default=False,
+        ),
+    ],
     variant: Annotated[
-        list[str] | None, typer.Option("--variant", help="Only this variant; may be given several times.")
+        list[str] | None,
+        typer.Option("--variant", help="Only this variant, or policy of spot; may be given several times."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw demand, pods and shortage into this SVG.")] = None,
+    runs: Annotated[int | None, typer.Option("--runs", min=1, max=100_000, help="Of each policy of spot.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of spot; equal seeds give equal results.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw what was wanted and what ran, over time, into this SVG.")
+    ] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Play a scenario for each variant and show what it costs, moves and lacks. Needs no cluster.
+    """Play a scenario for each variant or policy and show what it costs, moves and lacks. Needs no cluster.
 
-    Columns: used: part of the pods' capacity that was taken. peak: most pods at once. moves: vreplicas that lost their
+    vpod: used: part of the pods' capacity that was taken. peak: most pods at once. moves: vreplicas that lost their
     place. ran: part of the demand that ran. longest: the longest that one source lacked something. skew: most minus
     fewest vreplicas of a source on a pod, on average. With -o wide also zone share: part of a source in its fullest
     zone. scaled: scale-ups/scale-downs. short: vreplica-time that did not run; without place: the part of it that was
     not even placed.
+
+    spot: cost: of all pods on demand. outage, half: seconds in which no pod of a workload served, or half of them at
+    most. short: seconds, as often as pods were missing. least ready: when fewest served. restarts: pods that ended
+    otherwise than by scaling or a rollout. All are means over the runs; -o wide and -o json tell how they vary.
     """
     with mendable_failures():
-        parsed = read_scenario(scenario)
+        if str(scenario) in simulate_spot.BUILT_IN and not scenario.exists():
+            _simulate_spot(str(scenario), None, variant or [], runs, seed, plot, output)
+            return
+        data = _document(scenario)
+        if isinstance(data, Mapping) and "spot" in data:
+            plan = _parsed(scenario, data, parse_plan)
+            _simulate_spot(scenario.name, plan, variant or [], runs, seed, plot, output)
+            return
+        for name, value in (("--runs", runs), ("--seed", seed)):
+            if value is not None:
+                raise WrongInput(f"{name} {value}: only for scenarios with a spot section, which {scenario} has not")
+        parsed = _parsed(scenario, data, parse_scenario)
         reports = _played(parsed, _chosen(parsed, variant or []))
         if plot is not None:
             _write(plot, picture(parsed, reports))
@@ -73,21 +107,56 @@ def simulate(
         say(f"drawn: {plot}")
 
 
-def read_scenario(file: Path) -> Scenario:
-    """Raises `BadConfiguration` with every mistake, `WrongInput` if the file cannot be read."""
+def _simulate_spot(
+    name: str,
+    plan: Plan | None,
+    policies: Sequence[str],
+    runs: int | None,
+    seed: int | None,
+    plot: Path | None,
+    output: Format,
+) -> None:
+    """`plan`: what a file says; without one the built-in scenario of that name."""
+    if plan is None and name == simulate_spot.BASELINE:
+        if policies or plot is not None:
+            option = "--variant" if policies else "--plot"
+            raise WrongInput(f"{option}: {name} is one table of eleven waves; leave the option out")
+        simulate_spot.baselines(RUNS if runs is None else runs, 1 if seed is None else seed, output)
+        return
+    chosen = simulate_spot.chosen(plan or simulate_spot.built_in(name), policies, runs, seed)
+    reports = simulate_spot.played(chosen)
+    if plot is not None:
+        _write(plot, simulate_spot.drawn(chosen, reports))
+    simulate_spot.show(chosen, reports, output)
+    if plot is not None and output not in (Format.JSON, Format.YAML):
+        say(f"drawn: {plot}")
+
+
+def _document(file: Path) -> object:
+    """Raises `BadConfiguration` if it is no YAML, `WrongInput` if the file cannot be read."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise WrongInput(f"{file}: no such file; examples/vpod-day.yaml is a scenario to begin with") from None
+        names = ", ".join(simulate_spot.BUILT_IN)
+        hint = did_you_mean(str(file), simulate_spot.BUILT_IN)
+        raise WrongInput(
+            f"{file}: no such file; examples/vpod-day.yaml and examples/spot-wave.yaml are scenarios to begin with, "
+            f"and without a file there are {names}{'; ' + hint if hint else ''}"
+        ) from None
     except (OSError, UnicodeDecodeError) as problem:
         raise WrongInput(f"{file} cannot be read: {problem}") from None
     data, mistakes = load_yaml(text)
-    scenario = None
-    if not mistakes:
-        scenario, mistakes = parse_scenario(data)
-    if scenario is None:
+    if mistakes:
+        raise BadConfiguration(str(file), mistakes)
+    return data
+
+
+def _parsed(file: Path, data: object, parse: Callable[[object], tuple[_Parsed | None, tuple[Mistake, ...]]]) -> _Parsed:
+    """Raises `BadConfiguration` with every mistake."""
+    found, mistakes = parse(data)
+    if found is None:
         raise BadConfiguration(str(file), mistakes or (Mistake("", "", "a scenario"),))
-    return scenario
+    return found
 
 
 def _chosen(scenario: Scenario, names: Sequence[str]) -> Sequence[Variant]:

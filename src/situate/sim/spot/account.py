@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -56,6 +56,10 @@ class Played:
     endings: dict[Cause, int]
     ready: tuple[int, ...]
     """Pods of all workloads that served, at the times asked for."""
+    on_demand: tuple[int, ...]
+    """Pods that ran on demand then."""
+    least_ready: int
+    """Pods of all workloads that served, when they were fewest."""
 
     @property
     def restarts(self) -> int:
@@ -92,8 +96,8 @@ class Account:
         self._paid = self._full_price = 0.0
         self._replicas = 0
         self._serving = 0
-        self._times: list[float] = [now]
-        self._ready: list[int] = [0]
+        self._history: list[tuple[float, int, int]] = [(now, 0, 0)]
+        """Since when so many pods served, and ran on demand."""
         self._endings: Counter[Cause] = Counter()
 
     def fork(self, now: float) -> Account:
@@ -103,7 +107,7 @@ class Account:
         twin._running = self._running.copy()
         twin._kept = self._kept
         twin._replicas, twin._serving = self._replicas, self._serving
-        twin._ready = [self._serving]
+        twin._history = [(now, self._serving, self.on_demand)]
         return twin
 
     def resize(self, now: float, workload: str, change: int) -> None:
@@ -120,13 +124,13 @@ class Account:
         service.serving += change
         service.least = min(service.least, service.serving)
         self._serving += change
-        self._times.append(now)
-        self._ready.append(self._serving)
+        self._note(now)
 
     def run(self, now: float, capacity: Capacity, change: int) -> None:
         """So many more pods run, and are paid for."""
         self._pass_time(now)
         self._running[capacity] += change
+        self._note(now)
 
     def keep(self, now: float, places: int) -> None:
         """So many places on demand are paid for, used or not."""
@@ -140,6 +144,9 @@ class Account:
 
     def ended(self, cause: Cause) -> None:
         self._endings[cause] += 1
+
+    def _note(self, now: float) -> None:
+        self._history.append((now, self._serving, self.on_demand))
 
     def _pass_time(self, now: float) -> None:
         seconds = now - self._now
@@ -161,8 +168,13 @@ class Account:
             for name, each in self._services.items()
         }
         cost = self._paid / self._full_price if self._full_price else 0.0
-        return Played(outcomes, cost, dict(self._endings), tuple(self._at(samples)))
-
-    def _at(self, samples: Iterable[float]) -> Iterable[int]:
-        for sample in samples:
-            yield self._ready[bisect_right(self._times, self._began + sample) - 1]
+        times = [when for when, _, _ in self._history]
+        found = [self._history[bisect_right(times, self._began + sample) - 1] for sample in samples]
+        return Played(
+            outcomes,
+            cost,
+            dict(self._endings),
+            tuple(ready for _, ready, _ in found),
+            tuple(on_demand for _, _, on_demand in found),
+            min(ready for _, ready, _ in self._history),
+        )

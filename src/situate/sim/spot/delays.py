@@ -69,10 +69,10 @@ class Delays:
     these are the 0.3 s by which the reference's sums exceed its starts alone."""
     react_s: float = 0.5
     """From a change until those who act on it have acted: our controller, and whoever drains nodes with a notice."""
-    stop_s: float = 1.5
+    stop_s: float = 1.0
     """A deleted pod serves for so long: until it is out of the endpoints. In the reference's announced waves pods serve
     until 2 s before their node ends; ours are deleted 5 s before it at the latest (`waves.MARGIN_S`)."""
-    end_s: float = 1.5
+    end_s: float = 1.0
     """From its deletion until a pod is gone and its place is free."""
 
 

@@ -35,7 +35,7 @@ from situate.spot.patch import Operation
 from situate.spot.targets import Rules
 from situate.spot.waves import avoided
 
-_QUIET_POLL_S: Final = 30.0
+_QUIET_POLL_S: Final = 60.0
 _FOR_WAVES: Final = frozenset((Reason.EVACUATE, Reason.DEAD_NODE, Reason.REPLACED, Reason.ORPHANED))
 
 
@@ -142,10 +142,10 @@ class Ours:
             return
         match action:
             case SetCost(cost=cost):
-                self.world.update(pod, cost=cost)
+                self.world.mark(pod, cost=cost)
             case ShortenTolerations(keys=keys, seconds=seconds):
                 shorter = tuple((key, seconds if key in keys else was) for key, was in pod.facts.evicting)
-                self.world.update(pod, evicting=shorter)
+                self.world.mark(pod, evicting=shorter)
             case Evict() | Delete() | Release():
                 if action.reason in _FOR_WAVES and not self.reacts:
                     return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from situate.sim.spot.delays import BASELINE, Delays
 from situate.spot.money import DEFAULT_DISCOUNT
@@ -20,9 +20,7 @@ class Wave:
     at_s: float
     """When the notice comes; without one, when they end."""
     share: float = 1.0
-    """Of the spot nodes that there are then."""
-    skip: float = 0.0
-    """This share of them, the oldest, is passed over first."""
+    """Of the spot nodes that there are then, the oldest."""
     notice_s: float | None = NOTICE_S
     """None: they end without a word."""
     silent: bool = False
@@ -77,7 +75,7 @@ class Scenario:
     grown_slots: int = 1
     """Pods of an on-demand node that comes because pods wait."""
     spot_places: float = 1.5
-    """Places on spot nodes for each pod at the beginning."""
+    """Places on spot nodes for each pod at the beginning, 1 or more."""
     grace_s: float = 0.0
     """Of the pods. Ours are told to end so long, and 5 s, before their node does."""
     discount: float = DEFAULT_DISCOUNT
@@ -85,30 +83,25 @@ class Scenario:
     """Whether a run ends once every pod serves on a node that stays; what it costs is then of no use."""
     delays: Delays = field(default=BASELINE)
 
-    def __post_init__(self) -> None:
-        assert self.spot_places >= 1, "pods that find no room on spot at the beginning would compare something else"
-
 
 _HOUR: Final = 3600.0
-_FULL: Final = Wave(60.0, back_after_s=1200.0)
+_APPS: Final = (App("web"), App("db", "StatefulSet", 3, None))
+_WAVE: Final = Wave(60.0, back_after_s=1200.0)
+
+
+def _named(name: str, duration_s: float, *events: Event, **more: Any) -> Scenario:
+    return Scenario(name, duration_s, events, _APPS, grace_s=30.0, delays=replace(BASELINE, end_s=5.0), **more)
+
 
 SCENARIOS: Final[Sequence[Scenario]] = (
-    Scenario("steady", _HOUR),
-    Scenario("full-wave", 2 * _HOUR, (_FULL,)),
-    Scenario("half-wave", 2 * _HOUR, (replace(_FULL, share=0.5),)),
-    Scenario(
-        "rolling-waves",
-        2 * _HOUR,
-        tuple(Wave(60.0 + 600.0 * number, share=0.25, back_after_s=75.0) for number in range(6)),
-    ),
-    Scenario(
-        "flapping",
-        2 * _HOUR,
-        tuple(Wave(60.0 + 360.0 * number, notice_s=None, back_after_s=180.0) for number in range(8)),
-    ),
-    Scenario("wave-in-rollout", _HOUR, (RollOut(60.0), Wave(90.0, back_after_s=1200.0))),
-    Scenario("wave-at-peak", _HOUR, (Scale(60.0, 2.0), Wave(600.0, back_after_s=1200.0)), spot_places=3.0),
-    Scenario("no-notice", _HOUR, (replace(_FULL, notice_s=None),)),
-    Scenario("on-demand-full", _HOUR, (_FULL,), room=False, autoscaling=False),
+    _named("steady", _HOUR),
+    _named("full-wave", 2 * _HOUR, _WAVE),
+    _named("half-wave", 2 * _HOUR, replace(_WAVE, share=0.5)),
+    _named("rolling-waves", 2 * _HOUR, *(Wave(60.0 + 600 * each, 0.25, back_after_s=75.0) for each in range(6))),
+    _named("flapping", 2 * _HOUR, *(Wave(60.0 + 360 * each, notice_s=None, back_after_s=180.0) for each in range(8))),
+    _named("wave-in-rollout", _HOUR, RollOut(60.0), replace(_WAVE, at_s=90.0)),
+    _named("wave-at-peak", _HOUR, Scale(60.0, 2.0), replace(_WAVE, at_s=600.0), spot_places=3.0),
+    _named("no-notice", _HOUR, replace(_WAVE, notice_s=None)),
+    _named("on-demand-full", _HOUR, _WAVE, room=False, autoscaling=False),
 )
 BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}

@@ -181,8 +181,7 @@ class _Future:
         spot = [
             name for name, node in world.nodes.items() if node.kind.capacity is Capacity.SPOT and not node.facts.ending
         ]
-        first = round(wave.skip * len(spot))
-        struck = spot[first : first + math.ceil(wave.share * len(spot))]
+        struck = spot[: math.ceil(wave.share * len(spot))]
         if wave.notice_s is None:
             self._end(wave, struck)
             return

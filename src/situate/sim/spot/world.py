@@ -7,6 +7,7 @@ until that is noticed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -150,12 +151,12 @@ class World:
     @property
     def whole(self) -> bool:
         """Whether nothing is missing, nothing is under way, and no node is about to end."""
-        if self._binding is not None or any(node.facts.ending for node in self.nodes.values()):
+        wanted = sum(owner.replicas for owner in self.owners.values())
+        if len(self.pods) != wanted or self._binding is not None:
             return False
-        live = [pod for pod in self.pods.values() if pod.facts.live]
-        return len(live) == len(self.pods) == sum(owner.replicas for owner in self.owners.values()) and all(
-            pod.serving for pod in live
-        )
+        if any(node.facts.ending for node in self.nodes.values()):
+            return False
+        return all(pod.serving and pod.facts.live for pod in self.pods.values())
 
     # what the API shows
 
@@ -198,9 +199,13 @@ class World:
     def _seats(self) -> list[Seat]:
         return [node.seat for node in self.nodes.values()]
 
+    def mark(self, pod: SimPod, **changes: Any) -> None:
+        """Shows something of a pod that nobody goes by but whoever wrote it."""
+        self._show(pod, replace(pod.facts, **changes))
+
     def update(self, pod: SimPod, **changes: Any) -> None:
         """Shows something else of a pod."""
-        self._show(pod, replace(pod.facts, **changes))
+        self.mark(pod, **changes)
         self.on_change()
 
     def _show(self, pod: SimPod, facts: PodFacts) -> None:
@@ -307,16 +312,22 @@ class World:
 
     def _bind_all(self) -> None:
         self._binding = None
-        waiting = [pod for pod in self.pods.values() if pod.node is None and not pod.facts.gated]
-        left = []
-        for pod in waiting:
-            seats = self._seats()
-            index = self._scheduler.place(pod.shape, seats, _key(seats)) if seats else None
+        seats, left = self._seats(), []
+        key = _key(seats)
+        refused: set[int] = set()
+        for pod in [pod for pod in self.pods.values() if pod.node is None and not pod.facts.gated]:
+            shape = pod.shape
+            index = self._scheduler.place(shape, seats, key) if seats and shape.number not in refused else None
             if index is None:
+                refused.add(shape.number)
                 left.append(pod)
-            else:
-                self._bind(pod, self.nodes[seats[index].name])
-        self._grow(left)
+                continue
+            self._bind(pod, self.nodes[seats[index].name])
+            seats[index] = self.nodes[seats[index].name].seat
+            key = _key(seats)
+            refused.clear()
+        if left and self.grown is not None:
+            self._grow(self.grown, seats, Counter(pod.shape for pod in left))
 
     def _bind(self, pod: SimPod, node: SimNode) -> None:
         pod.node = node
@@ -335,14 +346,13 @@ class World:
         self.update(pod, ready=True, ready_since=self.now, phase="Running")
         self.on_pods(pod.owner)
 
-    def _grow(self, waiting: Sequence[SimPod]) -> None:
+    def _grow(self, kind: NodeKind, seats: Sequence[Seat], waiting: Mapping[Shape, int]) -> None:
         """Asks for on-demand nodes for pods that would fit there."""
-        if self.grown is None:
-            return
-        empty = (Seat.of("new", self.grown, False, ()),)
-        wanting = sum(self._scheduler.place(pod.shape, empty, _key(empty)) is not None for pod in waiting)
+        more = [*seats, Seat.of("new", kind, False, ())]
+        key = _key(more)
+        wanting = sum(count for shape, count in waiting.items() if self._scheduler.place(shape, more, key) is not None)
         while self._growing < wanting:
-            self._growing += self.grown.slots
+            self._growing += kind.slots
             self.timeline.after(self.delays.node_start.draw(self.chance), self._arrive)
 
     def _arrive(self) -> None:

@@ -1,0 +1,208 @@
+"""The keys of a scenario's file that has a `spot` section, and the scenario that they make.
+
+Times are seconds since the start. Reading the file is left to the command; what the policies mean is in `policies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import msgspec
+
+from situate.objects.settings import Duration, Mistake, ObjectName, PositiveDuration, did_you_mean, parse_section, shown
+from situate.sim.spot.delays import BASELINE, Around, Delays, Spread
+from situate.sim.spot.policies import BY_NAME, POLICIES, Policy
+from situate.sim.spot.scenarios import NOTICE_S, App, Event, RollOut, Scale, Scenario, Wave
+from situate.spot.money import DEFAULT_DISCOUNT
+from situate.spot.policies import BadPolicy, parse_policy
+
+MOST_PODS = 1_000
+RUNS = 20
+"""Where nobody says how many."""
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Places = Annotated[float, msgspec.Meta(ge=1, le=10)]
+Discount = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+Factor = Annotated[float, msgspec.Meta(ge=0, le=100)]
+Pods = Annotated[int, msgspec.Meta(ge=1, le=100)]
+Replicas = Annotated[int, msgspec.Meta(ge=0, le=MOST_PODS)]
+Runs = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Nodes, and how long things take on them."""
+
+    pods_per_node: Pods = 4
+    spot_places: Places = 1.5
+    """Places on spot nodes for each pod at the beginning."""
+    on_demand_room: bool = True
+    """Whether on-demand nodes have free places for all pods; else only for those that must be there."""
+    autoscaling: bool = True
+    """Whether on-demand nodes come when pods wait for them."""
+    pods_per_new_node: Pods = 1
+    """Of the nodes that come so."""
+    start_median: PositiveDuration = 25.0
+    """From being bound to a node until a pod serves."""
+    start_p95: PositiveDuration = 60.0
+    """Nineteen of twenty pods take no longer."""
+    node_start: PositiveDuration = 75.0
+    """From asking for a node until it takes pods, on average."""
+    node_start_deviation: Duration = 15.0
+    detection: Duration = 55.0
+    """From the end of a node that takes its Node object along until its pods are removed."""
+    silent: Duration = 45.0
+    """From the end of a node whose Node object stays until it is seen as unreachable."""
+    pod_stop: Duration = 5.0
+    """From being deleted until a pod is gone; it serves for the first 1 s of that."""
+    grace: Duration = 30.0
+    """The pods' terminationGracePeriodSeconds: so long, and 5 s, before a node ends released pods are deleted."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.start_p95 < self.start_median:
+            allowed = f"at least startMedian, which is {self.start_median:g} s"
+            yield Mistake("startP95", f"{self.start_p95:g}", allowed)
+
+    def delays(self) -> Delays:
+        return Delays(
+            start=Spread(self.start_median, self.start_p95),
+            node_start=Around(self.node_start, self.node_start_deviation),
+            detection_s=self.detection,
+            silent_s=self.silent,
+            stop_s=min(BASELINE.stop_s, self.pod_stop),
+            end_s=self.pod_stop,
+        )
+
+
+class SpotSection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is compared."""
+
+    policies: tuple[str, ...] = ()
+    """By name, in this order; empty: all of them."""
+    discount: Discount = DEFAULT_DISCOUNT
+    """Of spot against on demand."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        for number, name in enumerate(self.policies):
+            if name not in BY_NAME:
+                yield Mistake(
+                    f"policies[{number}]", shown(name), "one of " + ", ".join(BY_NAME), did_you_mean(name, BY_NAME)
+                )
+
+
+class WorkloadSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: ObjectName
+    kind: Literal["Deployment", "StatefulSet"] = "Deployment"
+    replicas: Replicas = 10
+    floor: str | None = None
+    """What the policies with a floor write into its annotation; null: nothing, so the default of its kind holds."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.floor is not None:
+            try:
+                parse_policy(self.floor)
+            except BadPolicy as problem:
+                yield Mistake("floor", shown(self.floor), "a policy", str(problem))
+
+
+class WaveSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Spot nodes end together."""
+
+    share: Share = 1.0
+    """Of the spot nodes that there are then, the oldest."""
+    notice: PositiveDuration | None = NOTICE_S
+    """null: they end without a word."""
+    silent: bool = False
+    """Whether their Node objects stay when the machines are gone."""
+    back_after: Duration | None = None
+    """After their end as many new spot nodes come; null: none do."""
+
+
+class EventSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One thing that happens at a time."""
+
+    at: Duration
+    wave: WaveSettings | None = None
+    scale: Factor | None = None
+    """Every Deployment to so many times what it has."""
+    roll_out: Literal[True] | None = None
+    """Every workload gets a new template."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        given = [name for name, value in self._things() if value is not None]
+        if len(given) != 1:
+            known = ", ".join(name for name, _ in self._things())
+            yield Mistake(given[1] if given else "at", shown(given) if given else "", f"one of {known}", "one an event")
+
+    def _things(self) -> Sequence[tuple[str, object]]:
+        return ("wave", self.wave), ("scale", self.scale), ("rollOut", self.roll_out)
+
+    def event(self) -> Event:
+        if self.wave is not None:
+            wave = self.wave
+            return Wave(self.at, wave.share, wave.notice, wave.silent, wave.back_after)
+        return Scale(self.at, self.scale) if self.scale is not None else RollOut(self.at)
+
+
+class SpotScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The file."""
+
+    api_version: Literal["situate.dev/v1alpha1"] = "situate.dev/v1alpha1"
+    kind: Literal["Scenario"] = "Scenario"
+    title: str = ""
+    duration: PositiveDuration
+    seed: int = 0
+    runs: Runs = RUNS
+    """Of each policy, each with other chances; the same for all policies."""
+    cluster: ClusterSettings = ClusterSettings()
+    spot: SpotSection
+    workloads: Annotated[tuple[WorkloadSettings, ...], msgspec.Meta(min_length=1)]
+    events: tuple[EventSettings, ...] = ()
+
+    def mistakes(self) -> Iterable[Mistake]:
+        names = [each.name for each in self.workloads]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            yield Mistake("workloads", shown(twice), "each name once")
+        pods = sum(each.replicas for each in self.workloads)
+        if pods > MOST_PODS or not pods:
+            yield Mistake("workloads", f"{pods} replicas", f"1 to {MOST_PODS:,} in all")
+        for number, event in enumerate(self.events):
+            if event.at > self.duration:
+                allowed = f"at most the duration, which is {self.duration:g} s"
+                yield Mistake(f"events[{number}].at", f"{event.at:g}", allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be played."""
+
+    title: str
+    scenario: Scenario
+    policies: Sequence[Policy]
+    runs: int = RUNS
+    seed: int = 0
+
+
+def parse_plan(data: object) -> tuple[Plan | None, tuple[Mistake, ...]]:
+    """The plan of a document, or None and every mistake in it."""
+    settings, mistakes = parse_section(data, SpotScenarioSettings)
+    if settings is None:
+        return None, mistakes
+    cluster = settings.cluster
+    scenario = Scenario(
+        settings.title or "spot",
+        settings.duration,
+        tuple(each.event() for each in settings.events),
+        tuple(App(each.name, each.kind, each.replicas, each.floor) for each in settings.workloads),
+        room=cluster.on_demand_room,
+        autoscaling=cluster.autoscaling,
+        slots=cluster.pods_per_node,
+        grown_slots=cluster.pods_per_new_node,
+        spot_places=cluster.spot_places,
+        grace_s=cluster.grace,
+        discount=settings.spot.discount,
+        delays=cluster.delays(),
+    )
+    policies = [BY_NAME[name] for name in settings.spot.policies] or list(POLICIES)
+    return Plan(scenario.name, scenario, policies, settings.runs, settings.seed), ()
