@@ -7,7 +7,10 @@ upstream's internal form, what all versions agree in is reported as a field of `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from situate.cluster.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
 from situate.cluster.structural_schemas import refers_to_scalar, validate_schema
@@ -114,6 +117,15 @@ def _approval(definition: _Map) -> list[FieldError]:
 
 
 def _spec(spec: _Map) -> list[FieldError]:
+    return [*_judged(msgspec.json.encode(spec))]
+
+
+@lru_cache(maxsize=64)  # one process of tests applies the same definitions to cluster after cluster
+def _judged(spec: bytes) -> tuple[FieldError, ...]:
+    return tuple(_spec_errors(msgspec.json.decode(spec)))
+
+
+def _spec_errors(spec: _Map) -> list[FieldError]:
     errors: list[FieldError] = []
     group, versions, names = spec.get("group", ""), spec.get("versions") or [], spec.get("names", {})
     if not group:
