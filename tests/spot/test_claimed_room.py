@@ -28,6 +28,17 @@ def test_a_place_that_was_found_for_one_pod_is_not_found_for_another() -> None:
     assert asked.fits(c, OD, without=a) is False, "that would free a place on spot"
 
 
+@pytest.mark.rule("spot:B26")
+def test_a_pod_may_claim_a_place_anywhere_and_then_one_in_a_calm_pool() -> None:
+    pools = [node("spot-1", "spot"), node("spot-2", "spot")]
+    facts = {each.metadata.name: node_facts(each, SIGNALS, NOW) for each in pools}
+    held = pod("held", node="spot-1")
+    asked = ClaimedRoom(lambda: room(pools, [held]), facts)
+    assert asked.fits(pod_facts(held), SPOT)
+    assert asked.fits(pod_facts(held), SPOT, pools={facts["spot-2"].pool})
+    assert asked.fits(pod_facts(held), SPOT, pools={facts["spot-2"].pool})
+
+
 @pytest.mark.rule("spot:B18", "spot:B19")
 def test_pods_that_wait_already_come_first() -> None:
     waiting = [pod("w1"), pod("w2")]

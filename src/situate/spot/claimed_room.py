@@ -29,6 +29,7 @@ class ClaimedRoom:
         self._waiting = waiting
         self._claims: dict[str, str] = {}
         """Names of nodes, by uid of the pod."""
+        self._asked = 0
 
     def fits(
         self,
@@ -64,7 +65,8 @@ class ClaimedRoom:
         return node is not None and node.capacity is capacity and (pools is None or node.pool in pools)
 
     def _claim(self, room: FilteredRoom, pod: PodFacts, capacity: Capacity, pools: Collection[str] | None) -> bool:
-        uid = f"{pod.uid} claimed {capacity}"
+        self._asked += 1  # the same pod may claim a place in any pool first, and then one in a calm pool
+        uid = f"{pod.uid} claim {self._asked}"
         self._begun, node = room.taken(pod, uid, capacity, pools)
         if node:
             self._claims[pod.uid] = node
