@@ -27,6 +27,8 @@ REPLICAS: Final = 50
 ON_DEMAND: Final = 15
 GROWING: Final = "growing"
 NODES: Final = 200
+_EVICTION_S: Final = 20
+"""As admission has it for spot pods on lost nodes."""
 _NUMBERS: Final = itertools.count()
 _TEMPLATE: Final[dict[str, Any]] = {
     "serviceAccountName": "default",
@@ -76,6 +78,8 @@ class _Filling:
             }
             capacity = (number // 2) % (NODES // 2) * 2 + (pod_class == "spot")
             spec = {**like["spec"], "nodeName": _node_name(capacity)}
+            if pod_class == "spot":
+                spec["tolerations"] = [{**each, "tolerationSeconds": _EVICTION_S} for each in spec["tolerations"]]
             path = f"/api/v1/namespaces/{namespace}/pods"
             self._write("POST", path, {"metadata": metadata, "spec": spec})
             body = {"metadata": {"name": metadata["name"]}, "status": like["status"]}
