@@ -6,7 +6,7 @@ of spot pools are added. Nodes that end, may end or take no pods are never room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,6 +17,7 @@ from situate.framework.cycle import Feasibility, PluginFailed, find_feasible, sc
 from situate.framework.pods import BadPod, PodInfo
 from situate.framework.profile import Profile
 from situate.framework.snapshot import Snapshot
+from situate.framework.verdict import Indices, Mask
 from situate.objects.pods import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration
 from situate.spot.counting import Nodes
 from situate.spot.model import Capacity, NodeState, PodFacts
@@ -31,6 +32,8 @@ class _Trial:
     """By uid: those that `moved` has placed."""
     own: bool = False
     """Whether the snapshot is nobody else's, so that going on from it costs nobody anything."""
+    usable: dict[tuple[Capacity, frozenset[str] | None], Mask] = field(default_factory=dict)
+    """What was found out of the nodes, which are the same for as long as the room is asked."""
 
     @property
     def base(self) -> Snapshot:
@@ -78,7 +81,7 @@ class FilteredRoom:
             feasible = self._feasible(pod, self._read(found, None), self._trial.snapshot, without)
         except (BadPod, PluginFailed):
             return False
-        return any(True for _ in self._chosen(feasible, capacity, pools))
+        return len(self._chosen(feasible, capacity, pools)) > 0
 
     def taken(
         self, pod: PodFacts, uid: str, capacity: Capacity, pools: Collection[str] | None = None
@@ -92,9 +95,10 @@ class FilteredRoom:
             feasible = self._feasible(pod, info, self._trial.snapshot, None)
         except (BadPod, PluginFailed):
             return self, ""
-        first = next(self._chosen(feasible, capacity, pools), None)
-        if first is None:
+        chosen = self._chosen(feasible, capacity, pools)
+        if not len(chosen):
             return self, ""
+        first = int(chosen[0])
         after = self._trial.base.assume(info, first)
         return self._after(after, {**self._trial.came, uid: (info.pod, info)}), after.name(first)
 
@@ -108,7 +112,7 @@ class FilteredRoom:
         try:
             info = self._read(found, uid)
             feasible = find_feasible(self._profile, info, left)
-            nodes = np.fromiter(self._chosen(feasible, capacity, None), np.intp)
+            nodes = self._chosen(feasible, capacity, None)
             if not len(nodes):
                 return self._after(left, came), ""
             best = int(nodes[np.argmax(score(self._profile, info, feasible, nodes))])
@@ -117,7 +121,7 @@ class FilteredRoom:
         return self._after(left.assume(info, best), {**came, uid: (info.pod, info)}), left.name(best)
 
     def _after(self, snapshot: Snapshot, came: Mapping[str, tuple[Pod, PodInfo]]) -> FilteredRoom:
-        trial = _Trial(snapshot, came, own=True)
+        trial = _Trial(snapshot, came, own=True, usable=self._trial.usable)
         return FilteredRoom(self._cache, self._profile, self._nodes, self._pod_of, self._ours, self._tolerations, trial)
 
     def _found(self, uid: str) -> Pod | None:
@@ -144,13 +148,20 @@ class FilteredRoom:
         known = snapshot.placed.get(pod.uid)  # not of the cache: it may know more by now
         return snapshot if known is None else snapshot.forget(known[0])
 
-    def _chosen(self, found: Feasibility, capacity: Capacity, pools: Collection[str] | None) -> Iterator[int]:
+    def _chosen(self, found: Feasibility, capacity: Capacity, pools: Collection[str] | None) -> Indices:
         """Those of the nodes that would take it that are of this capacity and in the pools."""
-        for index in map(int, np.flatnonzero(found.passes)):
-            if self._usable(found.snapshot.name(index), capacity, pools):
-                yield index
+        return np.flatnonzero(found.passes & self._usable(capacity, None if pools is None else frozenset(pools)))
 
-    def _usable(self, name: str, capacity: Capacity, pools: Collection[str] | None) -> bool:
+    def _usable(self, capacity: Capacity, pools: frozenset[str] | None) -> Mask:
+        """(nodes,): whether pods may be sent there."""
+        known = self._trial.usable.get((capacity, pools))
+        if known is None:
+            names = self._trial.snapshot.nodes.names
+            known = np.fromiter((self._takes(name, capacity, pools) for name in names), np.bool_, len(names))
+            self._trial.usable[capacity, pools] = known
+        return known
+
+    def _takes(self, name: str, capacity: Capacity, pools: frozenset[str] | None) -> bool:
         node = self._nodes.get(name)
         return (
             node is not None
