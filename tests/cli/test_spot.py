@@ -131,17 +131,30 @@ def test_without_a_file_and_a_product_nothing_is_printed() -> None:
     assert "name the configuration with -f, or a product: spot" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ({"gateBy": "policy"}, r"spot\.gateBy: found policy, allowed: webhook, or strict besides"),
-        ({"ownerKinds": ["Deployment", "Rollout"]}, r"spot\.ownerKinds\[1\]: found Rollout, allowed: Deployment or"),
-        ({"signals": [{"source": "event", "key": "Preempted", "state": "doomed"}]}, r"spot\.signals\[0\]\.source"),
-    ],
-)
-def test_what_is_not_there_yet_is_refused_by_name(tmp_path: Path, setting: dict[str, object], said: str) -> None:
-    with pytest.raises(BadConfiguration, match=said):
-        load(written(tmp_path, spot=setting))
+def test_a_policy_that_would_gate_nothing_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(BadConfiguration, match=r"spot\.gateBy: found policy, allowed: webhook, or strict besides"):
+        load(written(tmp_path, spot={"gateBy": "policy"}))
+
+
+@pytest.mark.rule("spot:B36", "spot:P34", "spot:B42", "spot:I6")
+def test_rights_for_further_kinds_and_for_labels_of_nodes_are_asked_for_only_where_they_are_used(
+    tmp_path: Path,
+) -> None:
+    def verbs(setting: dict[str, Any]) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for each in printed("spot", "-f", str(written(tmp_path, spot=setting))):
+            for rule in each.get("rules", ()):
+                for resource in rule["resources"]:
+                    found.setdefault(resource, set()).update(rule["verbs"])
+        return found
+
+    reading = {"get", "list", "watch"}
+    usual = verbs({})
+    assert usual["nodes"] == usual["deployments"] == usual["statefulsets"] == usual["replicasets"] == reading
+    assert not {"rollouts", "clonesets"} & usual.keys()
+    assert verbs({"labelNodes": True})["nodes"] == {*reading, "patch"}
+    further = verbs({"ownerKinds": ["Deployment", "Rollout", "CloneSet"]})
+    assert further["rollouts"] == further["clonesets"] == reading
 
 
 @pytest.mark.rule("spot:B47", "spot:B36")

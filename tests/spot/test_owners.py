@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
+from situate.objects.codec import decode
 from situate.objects.pods import Pod
 from situate.objects.quantity import decode_quantity
+from situate.spot.controller.slim import WORKLOADS, plain
 from situate.spot.model import Capacity, Owner
 from situate.spot.observed import Cluster
 from situate.spot.owners import (
@@ -165,3 +168,32 @@ def test_what_somebody_wrote_badly_counts_as_not_written(decision: str) -> None:
     found = read_pod(metadata={"labels": {"spot.situate.dev/class": "cheap"}, "annotations": annotations})
     assert (found.pod_class, found.deadline, found.cost) == (None, None, 0)
     assert found.token in ("", "5")
+
+
+@pytest.mark.rule("spot:B42")
+@pytest.mark.parametrize(
+    ("partition", "updated", "rolling"),
+    [(0, 4, True), (6, 4, False), ("60%", 4, False), ("55%", 4, False), ("50%", 4, True), ("x", 4, True)],
+)
+def test_a_cloneset_rolls_until_only_its_partition_is_old(partition: Any, updated: int, *, rolling: bool) -> None:
+    status = {"updatedReplicas": updated, "currentRevision": "a", "updateRevision": "b"}
+    made = {
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 10, "updateStrategy": {"type": "ReCreate", "partition": partition}},
+        "status": status,
+    }
+    found = owner_facts(made, KINDS["CloneSet"], SIGNALS)
+    assert (found.rolling, found.releasable, found.paused) == (rolling, False, False)
+    stopped = {**made, "spec": {"replicas": 10, "updateStrategy": {"paused": True}}}
+    assert owner_facts(stopped, KINDS["CloneSet"], SIGNALS).paused
+
+
+@pytest.mark.rule("spot:B42")
+def test_a_rollout_says_its_generation_as_text_and_lets_go_of_no_pod() -> None:
+    status = {"observedGeneration": "3", "currentPodHash": "h7", "replicas": 4, "updatedReplicas": 4}
+    made = {"metadata": {"name": "web", "generation": 3}, "spec": {"replicas": 4}, "status": status}
+    found = owner_facts(made, KINDS["Rollout"], SIGNALS)
+    assert (found.observed, found.revision, found.rolling, found.releasable) == (True, "h7", False, False)
+    assert plain(decode(WORKLOADS["Rollout"], json.dumps(made).encode()))["status"] == status
+    behind = {**made, "metadata": {"name": "web", "generation": 4}}
+    assert not owner_facts(behind, KINDS["Rollout"], SIGNALS).observed

@@ -80,28 +80,11 @@ def _parser(folder: Path, assignments: Iterable[str]) -> Parse:
         configuration, mistakes = parse_configuration(text, SECTIONS, (*from_environment, *from_flags))
         if configuration is not None:
             named_twice = _named_twice(vpod_entries(configuration))
-            mistakes = (*named_twice, *_wrong_profiles(configuration, folder), *_not_there_yet(configuration))
+            mistakes = (*named_twice, *_wrong_profiles(configuration, folder))
         mistakes = (*wrong_environment, *wrong_flags, *mistakes)
         return None if mistakes else configuration, mistakes
 
     return parse
-
-
-_KINDS_WATCHED = ("Deployment", "StatefulSet")
-
-
-def _not_there_yet(configuration: Configuration) -> Iterator[Mistake]:
-    """What is understood and would be ignored: a setting that does nothing is refused, not accepted."""
-    settings = spot_settings(configuration)
-    if settings is None:
-        return
-    hint = "it would do nothing: the part of situate that goes by it is not there yet"
-    for number, kind in enumerate(settings.owner_kinds):
-        if kind not in _KINDS_WATCHED:
-            yield Mistake(f"spot.ownerKinds[{number}]", kind, " or ".join(_KINDS_WATCHED), hint)
-    for number, signal in enumerate(settings.signals):
-        if signal.source == "event":
-            yield Mistake(f"spot.signals[{number}].source", "event", "label, taint, condition or field", hint)
 
 
 def _named_twice(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:

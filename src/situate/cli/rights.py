@@ -8,6 +8,7 @@ from situate.cli.configured import scheduler_settings, spot_settings, vpod_entri
 from situate.cli.failures import WrongInput
 from situate.objects.authorization import Permission
 from situate.runtime.configuration import Configuration
+from situate.spot.configuration import SpotSettings
 from situate.spot.permissions import permissions as spot_permissions
 from situate.vpod.permissions import permissions as vpod_permissions
 
@@ -31,8 +32,14 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
         found.update(dict.fromkeys(scheduler_permissions(lease, shadow=setup.shadow, allots=setup.allots)))
     spot = spot_settings(configuration)
     if spot is not None:
-        found.update(dict.fromkeys(spot_permissions(namespace, leases, spot.prices.config_map)))
+        found.update(dict.fromkeys(_of_spot(spot, namespace, leases)))
     return tuple(found)
+
+
+def _of_spot(settings: SpotSettings, namespace: str, leases: str) -> tuple[Permission, ...]:
+    return spot_permissions(
+        namespace, leases, settings.prices.config_map, settings.owner_kinds, normalise=settings.label_nodes
+    )
 
 
 def files_beside(configuration: Configuration, file: Path) -> dict[str, str]:

@@ -108,6 +108,8 @@ class Reflector(Generic[T]):
         self.counts = WatchCounts()
         self.problem: str | None = None
         """Why the store is not being kept current, in a sentence; None while it is."""
+        self.not_served = asyncio.Event()
+        """Set while the server says that it knows no such resource."""
         self.malformed: dict[str, Malformed] = {}
         """Objects that exist and cannot be read, by `namespace/name`; the store has their last readable state."""
         self._client = client
@@ -185,6 +187,8 @@ class Reflector(Generic[T]):
     def _count_failure(self, problem: Exception) -> Exception:
         self._failures += 1
         self._fruitless += 1
+        if isinstance(problem, NotFound):
+            self.not_served.set()
         if self._fruitless >= FRUITLESS_WATCHES:
             self._must_list = True
         if str(problem) != self.problem:
@@ -213,6 +217,7 @@ class Reflector(Generic[T]):
         self._failures = 0
         self._fruitless = 0
         self._refusals = 0
+        self.not_served.clear()
         if self.problem is not None:
             self.problem = None
             self._log.info("the watch goes on")

@@ -181,6 +181,9 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     safe_deployments: bool = False
     import_keys: bool = False
     owner_kinds: tuple[Literal["Deployment", "StatefulSet", "Rollout", "CloneSet"], ...] = ("Deployment", "StatefulSet")
+    """Kinds of workloads that take part; decided at the start."""
+    label_nodes: bool = False
+    """Whether nodes that say their capacity in their cloud's words get the label of ours as well."""
     policies: tuple[PolicySettings, ...] = ()
     signals: tuple[Signal, ...] = ()
     """Before the table that is known anyway."""

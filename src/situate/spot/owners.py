@@ -39,7 +39,10 @@ class OwnerKind:
     """How one kind of workload is read."""
 
     kind: str
+    plural: str
+    """Of its resource."""
     group: str = "apps"
+    version: str = "v1"
     through: str = ""
     """Kind of the controller between it and its pods, of group apps; empty if it controls them itself."""
     revision_label: str = TEMPLATE_HASH
@@ -49,10 +52,17 @@ class OwnerKind:
 KINDS: Final[Mapping[str, OwnerKind]] = {
     each.kind: each
     for each in (
-        OwnerKind("Deployment", through="ReplicaSet"),
-        OwnerKind("StatefulSet", revision_label="controller-revision-hash", stateful=True),
-        OwnerKind("Rollout", "argoproj.io", through="ReplicaSet", revision_label="rollouts-pod-template-hash"),
-        OwnerKind("CloneSet", "apps.kruise.io", revision_label="controller-revision-hash"),
+        OwnerKind("Deployment", "deployments", through="ReplicaSet"),
+        OwnerKind("StatefulSet", "statefulsets", revision_label="controller-revision-hash", stateful=True),
+        OwnerKind(
+            "Rollout",
+            "rollouts",
+            "argoproj.io",
+            "v1alpha1",
+            through="ReplicaSet",
+            revision_label="rollouts-pod-template-hash",
+        ),
+        OwnerKind("CloneSet", "clonesets", "apps.kruise.io", "v1alpha1", revision_label="controller-revision-hash"),
     )
 }
 DEFAULT_KINDS: Final = ("Deployment", "StatefulSet")
@@ -143,7 +153,7 @@ def owner_facts(obj: Json, kind: OwnerKind, table: Sequence[Signal], owned: Iter
         revision_label=kind.revision_label,
         observed=_integer(status.get("observedGeneration"), 0) >= _integer(metadata.get("generation"), 0),
         rolling=_rolling(kind, spec, status, replicas),
-        paused=spec.get("paused") is True,
+        paused=spec.get("paused") is True or mapping(spec.get("updateStrategy")).get("paused") is True,
         min_ready_s=float(_integer(spec.get("minReadySeconds"), 0)),
         annotations=known_annotations(mapping(metadata.get("annotations"))),
         labels=dict(mapping(metadata.get("labels"))),
@@ -151,7 +161,7 @@ def owner_facts(obj: Json, kind: OwnerKind, table: Sequence[Signal], owned: Iter
         tolerated=_tolerated(pod_spec),
         pinned=own.capacity,
         conflict=own.field,
-        releasable=bool(kind.through),
+        releasable=bool(kind.through) and kind.revision_label == TEMPLATE_HASH,
         placeable=own.placeable,
         template_cost=DELETION_COST in mapping(template_metadata.get("annotations")),
     )
@@ -170,9 +180,16 @@ def _rolling(kind: OwnerKind, spec: Json, status: Json, replicas: int) -> bool:
     if kind.through:
         return _integer(status.get("replicas"), 0) > updated
     strategy = mapping(spec.get("updateStrategy"))
-    partition = _integer(mapping(strategy.get("rollingUpdate")).get("partition"), 0)
+    partition = _partition(mapping(strategy.get("rollingUpdate")).get("partition", strategy.get("partition")), replicas)
     same = status.get("currentRevision") == status.get("updateRevision")
     return not same and strategy.get("type") != "OnDelete" and updated < max(0, replicas - partition)
+
+
+def _partition(value: object, replicas: int) -> int:
+    """Pods that stay old; a share of a CloneSet's is rounded up (kruise, clonesetutils.CalculatePartitionReplicas)."""
+    if isinstance(value, str) and value.endswith("%"):
+        return -(-replicas * _integer(value[:-1], 0) // 100)
+    return _integer(value, 0)
 
 
 def _tolerated(pod_spec: Json) -> frozenset[str]:

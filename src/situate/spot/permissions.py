@@ -1,22 +1,44 @@
 """What spot needs to be allowed: the one list behind the printed RBAC and the access check (B36, I6).
 
-Nothing here writes a workload or a node.
+Nothing here writes a workload, and a node only where its label is asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from situate.objects.authorization import READ, Permission
 from situate.spot.names import CERTIFICATES, NAME, configuration_name
+from situate.spot.owners import DEFAULT_KINDS, KINDS
 
 
-def permissions(namespace: str, lease_namespace: str, prices: str | None = None) -> tuple[Permission, ...]:
-    """`namespace`: where the process, its Secret and its Service are; `prices`: their ConfigMap, `namespace/name`."""
+def permissions(
+    namespace: str,
+    lease_namespace: str,
+    prices: str | None = None,
+    kinds: Sequence[str] = DEFAULT_KINDS,
+    *,
+    normalise: bool = False,
+) -> tuple[Permission, ...]:
+    """`namespace`: where the process, its Secret and its Service are; `prices`: their ConfigMap, `namespace/name`.
+
+    `kinds`: of workloads that take part; `normalise`: whether nodes get the capacity label (P34), the only write on
+    them.
+    """
     certificates = "serving the webhook with certificates of its own"
     admission = "admissionregistration.k8s.io"
     place, _, name = (prices or "").partition("/")
     priced = (Permission("", "configmaps", ("get",), "reading prices", place, name),) if prices else ()
+    further = tuple(
+        Permission(KINDS[kind].group, KINDS[kind].plural, READ, "knowing what a workload asks for")
+        for kind in kinds
+        if kind not in DEFAULT_KINDS
+    )
+    labels = (Permission("", "nodes", ("patch",), "labelling nodes with their capacity"),) if normalise else ()
     return (
         *priced,
+        *further,
+        *labels,
         Permission("", "pods", READ, "counting the pods of each workload"),
         Permission("", "pods", ("patch",), "marking the pod that answers, releasing pods on notice, deletion costs"),
         Permission("", "pods", ("delete",), "ending pods of nodes that end, and released pods"),

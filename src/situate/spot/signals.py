@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from situate.objects.events import CoreEvent
 from situate.objects.meta import Condition
 from situate.objects.nodes import Node
 from situate.objects.settings import Mistake, shown
@@ -88,6 +89,13 @@ class NodeEvent:
 
     reason: str
     at: float
+
+
+def occurrences(event: CoreEvent) -> Iterator[NodeEvent]:
+    """The first and the last time that an Event tells of; an Event outlives the node that it was about."""
+    last = event.series.last_observed_time if event.series is not None else None
+    moments = {event.first_timestamp, event.last_timestamp, event.event_time, last}
+    yield from (NodeEvent(event.reason, moment.timestamp()) for moment in moments if moment is not None)
 
 
 @dataclass(frozen=True, slots=True)

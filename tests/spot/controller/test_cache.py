@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from situate.kube.client import Client
 from situate.objects.codec import decode
-from situate.objects.resources import NAMESPACES, NODES, PODS, ResourceType
+from situate.objects.resources import CORE_EVENTS, NAMESPACES, NODES, PODS, ResourceType
 from situate.spot.controller.cache import Cache
 from situate.spot.controller.slim import DEPLOYMENTS, REPLICASETS, STATEFULSETS
 from situate.spot.controller.watched import Watched
 from situate.spot.model import CLASS, DECISION, ON_DEMAND, Capacity, NodeState
 from situate.spot.policies import Count
 from situate.spot.signal_table import SIGNALS
+from situate.spot.signals import Signal
 from situate.spot.targets import Rules
 from tests.kube.hostile_server import HostileServer
 
@@ -54,6 +55,7 @@ class Rig:
             "StatefulSet": (STATEFULSETS, watched.stateful_sets.store),
             "Node": (NODES, watched.nodes.store),
             "Namespace": (NAMESPACES, watched.namespaces.store),
+            "Event": (CORE_EVENTS, watched.node_events.store),
         }
         return known[kind]
 
@@ -202,3 +204,42 @@ def test_other_settings_are_taken_over_by_what_is_there() -> None:
 def node(labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
     labels = {"node.kubernetes.io/capacity": "spot"} if labels is None else labels
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}, "spec": spec}
+
+
+def event(name: str, reason: str, at: str, node: str = "n") -> dict[str, Any]:
+    about = {"apiVersion": "v1", "kind": "Node", "name": node}
+    return obj("Event", name, involvedObject=about, reason=reason, firstTimestamp=at, lastTimestamp=at, count=1)
+
+
+@pytest.mark.rule("spot:P33", "spot:F10")
+@pytest.mark.parametrize("event_first", [True, False])
+def test_an_event_about_a_node_is_a_signal_until_it_is_forgotten(*, event_first: bool) -> None:
+    rig = Rig()
+    node = obj("Node", "n", metadata={"namespace": "", "creationTimestamp": "2030-03-17T17:40:00Z"})
+    told = event("n.1", "SpotInterruption", "2030-03-17T17:46:40Z")
+    for each in (told, node) if event_first else (node, told):
+        rig.put(each)
+    rig.put(event("n.2", "NodeHasSufficientMemory", "2030-03-17T17:46:40Z"))
+    facts = rig.cache.cluster.nodes["n"]
+    assert (facts.state, facts.deadline, facts.why) == (NodeState.DOOMED, NOW + 120, "event SpotInterruption")
+    rig.remove(told)
+    assert rig.cache.cluster.nodes["n"].state is NodeState.OK
+
+
+@pytest.mark.rule("spot:P33")
+def test_an_event_about_an_earlier_node_of_that_name_means_nothing() -> None:
+    rig = Rig()
+    rig.put(event("n.1", "SpotInterruption", "2030-03-17T17:00:00Z"))
+    rig.put(obj("Node", "n", metadata={"namespace": "", "creationTimestamp": "2030-03-17T17:40:00Z"}))
+    assert rig.cache.cluster.nodes["n"].state is NodeState.OK
+
+
+@pytest.mark.rule("spot:P33", "spot:P35")
+def test_reasons_of_a_new_table_are_found_among_the_events_that_are_there() -> None:
+    rig = Rig()
+    rig.put(obj("Node", "n", metadata={"namespace": "", "creationTimestamp": "2030-03-17T17:40:00Z"}))
+    rig.put(event("n.1", "Preempted", "2030-03-17T17:46:40Z"))
+    assert rig.cache.cluster.nodes["n"].state is NodeState.OK
+    ours = Signal(source="event", key="Preempted", state="doomed", notice_seconds=30)
+    rig.cache.reconfigure((ours, *SIGNALS), Rules())
+    assert (rig.cache.cluster.nodes["n"].state, rig.cache.cluster.nodes["n"].deadline) == (NodeState.DOOMED, NOW + 30)

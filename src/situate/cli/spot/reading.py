@@ -124,7 +124,7 @@ async def _observed(
     settings: SpotSettings, folder: Path, installation: str, client: Client, remarks: _Remarks
 ) -> Observed:
     rng = random.Random()
-    watched = Watched.of(client, rng)
+    watched = Watched.of(client, rng, settings.owner_kinds)
     cache = Cache(watched, settings.table, settings.rules(), wall=time.time)
     around = Around(client, cache.cluster, rng, time.monotonic)
     rooms = Rooms(watched, client, rng, settings.table)

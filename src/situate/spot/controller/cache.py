@@ -11,14 +11,24 @@ from dataclasses import replace
 
 from situate.kube.reflector import Reflector
 from situate.objects.configuration import Namespace as NamespaceObject
+from situate.objects.events import CoreEvent
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.spot.controller.slim import SlimReplicaSet, Workload, plain
 from situate.spot.controller.watched import Watched
 from situate.spot.model import NodeFacts, Owner, PodFacts, PodKey
 from situate.spot.observed import NO_MEMORY, Cluster, Memory, target_of
-from situate.spot.owners import KINDS, OwnerKind, ReplicaSetFacts, owner_facts, pod_facts, replica_set_facts
-from situate.spot.signals import Signal, node_facts
+from situate.spot.owners import (
+    KINDS,
+    Controller,
+    OwnerKind,
+    ReplicaSetFacts,
+    kind_of,
+    owner_facts,
+    pod_facts,
+    replica_set_facts,
+)
+from situate.spot.signals import Signal, node_facts, occurrences
 from situate.spot.targets import Namespace, Rules
 
 
@@ -45,6 +55,7 @@ class Cache:
         self._owners: dict[str, Owner] = {}
         self._nodes: dict[str, NodeFacts] = {}
         self._noticed: dict[str, float] = {}  # nodes that end: when that was first seen
+        self._events: dict[str, dict[str, CoreEvent]] = {}  # that mean something, by node and by their own name
         self._namespaces: dict[str, Namespace] = {}
         self._sets_of: dict[str, set[str]] = defaultdict(set)  # uids of ReplicaSets, by uid of the workload
         self._by_owner = _PodsByOwner(self._sets_of)
@@ -52,9 +63,10 @@ class Cache:
         self.cluster = Cluster(self._owners, self._replica_sets, self._by_owner, self._nodes, self._namespaces)
         watched.namespaces.store.on_change(self._namespace)
         watched.nodes.store.on_change(self._node)
+        watched.node_events.store.on_change(self._node_event)
         watched.replica_sets.store.on_change(self._replica_set)
-        watched.deployments.store.on_change(self._workload_of(KINDS["Deployment"]))
-        watched.stateful_sets.store.on_change(self._workload_of(KINDS["StatefulSet"]))
+        for kind, reflector in watched.workloads.items():
+            reflector.store.on_change(self._workload_of(KINDS[kind]))
         watched.pods.store.on_change(self._pod)
 
     def now(self) -> Cluster:
@@ -70,6 +82,8 @@ class Cache:
     def reconfigure(self, table: Sequence[Signal], rules: Rules) -> None:
         """Takes other settings; everything that depends on them is read again."""
         self._table, self._rules = table, rules
+        for event in self._watched.node_events.store.list():
+            self._node_event(None, event)
         for node in self._watched.nodes.store.list():
             self._node(node, node)
         for kind, reflector in self._workload_kinds():
@@ -102,9 +116,17 @@ class Cache:
         if before is not None and after is None:
             self._by_owner.forget(before.uid)
         if after is not None and after.controller is not None:
-            deployment = self._watched.deployments.store.get(after.controller.name, after.namespace)
-            if deployment is not None and deployment.metadata.uid == after.controller.uid:
-                self._put_owner(deployment, KINDS["Deployment"])
+            self._read_again(after.controller, after.namespace)
+
+    def _read_again(self, controller: Controller, namespace: str) -> None:
+        """The workload of a ReplicaSet that has changed."""
+        kind = kind_of(controller, KINDS.values())
+        reflector = self._watched.workloads.get(kind.kind) if kind is not None else None
+        if kind is None or reflector is None:
+            return
+        workload = reflector.store.get(controller.name, namespace)
+        if workload is not None and workload.metadata.uid == controller.uid:
+            self._put_owner(workload, kind)
 
     def _forget_empty(self, owner: str) -> None:
         if not self._sets_of.get(owner, True):
@@ -142,7 +164,8 @@ class Cache:
             self._nodes_changed()
             return
         name, now = new.metadata.name, self._wall()
-        facts = node_facts(new, self._table, now, self._noticed.get(name))
+        told = [each for event in self._events.get(name, {}).values() for each in occurrences(event)]
+        facts = node_facts(new, self._table, now, self._noticed.get(name), told)
         if facts.ending:
             self._noticed.setdefault(name, now)
         else:
@@ -150,6 +173,24 @@ class Cache:
         if self._nodes.get(name) != facts:
             self._nodes[name] = facts
             self._nodes_changed()
+
+    def _node_event(self, old: CoreEvent | None, new: CoreEvent | None) -> None:
+        event = new or old
+        assert event is not None
+        name = event.involved_object.name
+        if not any(signal.source == "event" and signal.key == event.reason for signal in self._table):
+            return
+        of_node = self._events.setdefault(name, {})
+        key = f"{event.metadata.namespace}/{event.metadata.name}"
+        if new is not None:
+            of_node[key] = new
+        else:
+            of_node.pop(key, None)
+        if not of_node:
+            del self._events[name]
+        node = self._watched.nodes.store.get(name)
+        if node is not None:
+            self._node(node, node)
 
     def _namespace(self, old: NamespaceObject | None, new: NamespaceObject | None) -> None:
         if new is None:
@@ -168,8 +209,8 @@ class Cache:
                     self._remember_policy(owner)
 
     def _workload_kinds(self) -> Iterator[tuple[OwnerKind, Reflector[Workload]]]:
-        yield KINDS["Deployment"], self._watched.deployments
-        yield KINDS["StatefulSet"], self._watched.stateful_sets
+        for kind, reflector in self._watched.workloads.items():
+            yield KINDS[kind], reflector
 
 
 class _PodsByOwner(Mapping[str, Sequence[PodFacts]]):

@@ -36,6 +36,7 @@ from situate.spot.controller.around import Around
 from situate.spot.controller.cache import Cache
 from situate.spot.controller.conditions import Conditions
 from situate.spot.controller.gates import Gates
+from situate.spot.controller.labelling import Labelling
 from situate.spot.controller.live import LiveReads
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.controller.moving import Moving
@@ -124,7 +125,7 @@ class SpotController:
         self._serving = False
         self._nudge = asyncio.Event()
         self._guarded = client.guarded(self._may_write)
-        self.watched = Watched.of(client, rng)
+        self.watched = Watched.of(client, rng, settings.owner_kinds)
         table = settings.table
         self.cache = Cache(
             self.watched,
@@ -173,6 +174,7 @@ class SpotController:
             wall=lambda: wall().timestamp(),
             metrics=metrics,
         )
+        self._labelling = Labelling(self.watched.nodes.store, lambda: self.settings)
         self.listener = door(settings.webhook.address, self.answering.answer)
         self._upkeep = Upkeep(
             self._guarded,
@@ -256,6 +258,7 @@ class SpotController:
         self.rooms.table = table
         self._forget_admission()
         self.moving.wake()
+        self._labelling.wake()
 
     async def _lead(self, leadership: Leadership) -> None:
         """One term. Nothing is answered before what counts has been listed anew (P22)."""
@@ -272,6 +275,7 @@ class SpotController:
                     group.create_task(self._move(), name="moves"),
                     group.create_task(self._recording.run(self._guarded), name="interruptions"),
                     group.create_task(self.gates.run(self._guarded, self._actuator), name="gates"),
+                    group.create_task(self._labelling.run(self._guarded, self._actuator), name="labels of nodes"),
                 ]
                 self._serving = True
                 asking = await self._standing.wait_asked(self._nudge, self._stopping.is_set)
@@ -297,6 +301,11 @@ class SpotController:
             except KubeError as problem:
                 self._log.warning("pods cannot be counted yet", error=str(problem))
             await asyncio.sleep(_PROMOTION_RETRY_S)
+        for resource in self.watched.not_served():
+            self._log.warning(
+                "this cluster knows no such workloads; they count as none until their definition is installed",
+                resource=resource,
+            )
         self.answering.ledger = _empty_ledger(self.settings)
         self._forget_admission()
         self._metrics.lease_held.set(1)

@@ -14,6 +14,7 @@ from situate.objects.meta import NO_LABELS, ObjectMeta
 from situate.objects.model import Model
 from situate.objects.resources import ResourceType
 from situate.objects.selectors import LabelSelector
+from situate.spot.owners import KINDS
 
 
 class TemplateMetadata(Model, frozen=True):
@@ -44,6 +45,11 @@ class RollingUpdate(Model, frozen=True):
 class UpdateStrategy(Model, frozen=True):
     type: str = ""
     rolling_update: RollingUpdate | None = None
+    """Of StatefulSets."""
+    partition: int | str = 0
+    """Of CloneSets: pods that stay old, or a share of all, such as `20%`."""
+    paused: bool = False
+    """Of CloneSets."""
 
 
 class WorkloadSpec(Model, frozen=True):
@@ -53,21 +59,24 @@ class WorkloadSpec(Model, frozen=True):
     ordinals: Ordinals = Ordinals()
     """Of StatefulSets."""
     update_strategy: UpdateStrategy = UpdateStrategy()
-    """Of StatefulSets."""
+    """Of StatefulSets and CloneSets."""
     selector: LabelSelector = LabelSelector()
     template: Template = Template()
 
 
 class WorkloadStatus(Model, frozen=True):
-    observed_generation: int = 0
+    observed_generation: int | str = 0
+    """Text on Rollouts."""
     replicas: int = 0
     updated_replicas: int = 0
     current_revision: str = ""
     update_revision: str = ""
+    current_pod_hash: str = msgspec.field(default="", name="currentPodHash")
+    """Of Rollouts: their present revision."""
 
 
 class Workload(Model, frozen=True):
-    """A Deployment or a StatefulSet; a field that its kind does not have keeps its default."""
+    """A Deployment, a StatefulSet, a Rollout or a CloneSet; a field that its kind does not have keeps its default."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadSpec = WorkloadSpec()
@@ -84,11 +93,13 @@ class SlimReplicaSet(Model, frozen=True):
     spec: SetSpec = SetSpec()
 
 
-DEPLOYMENTS: Final = ResourceType("apps", "v1", "Deployment", "deployments", True, Workload)
-STATEFULSETS: Final = ResourceType("apps", "v1", "StatefulSet", "statefulsets", True, Workload)
 REPLICASETS: Final = ResourceType("apps", "v1", "ReplicaSet", "replicasets", True, SlimReplicaSet)
-WORKLOADS: Final[Mapping[str, ResourceType[Workload]]] = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFULSETS}
+WORKLOADS: Final[Mapping[str, ResourceType[Workload]]] = {
+    each.kind: ResourceType(each.group, each.version, each.kind, each.plural, True, Workload) for each in KINDS.values()
+}
 """By kind."""
+DEPLOYMENTS: Final = WORKLOADS["Deployment"]
+STATEFULSETS: Final = WORKLOADS["StatefulSet"]
 
 
 def plain(value: Model) -> dict[str, Any]:

@@ -66,6 +66,5 @@ class Telling:
 
 def about(owner: Owner) -> ObjectReference:
     """The workload as Events name it."""
-    group = KINDS[owner.kind].group
-    version = "v1alpha1" if owner.kind in ("Rollout", "CloneSet") else "v1"
-    return ObjectReference(f"{group}/{version}", owner.kind, owner.namespace, owner.name, owner.uid)
+    kind = KINDS[owner.kind]
+    return ObjectReference(f"{kind.group}/{kind.version}", owner.kind, owner.namespace, owner.name, owner.uid)
