@@ -120,7 +120,7 @@ def test_a_picture(small: Path, tmp_path: Path) -> None:
         pytest.param(('floor: "1"', "floor: many"), "workloads[0].floor", id="a floor that is no policy"),
         pytest.param(("wave: {notice: 2m}", "scale: 2, rollOut: true"), "one an event", id="two things at once"),
         pytest.param(("at: 1m", "at: 11m"), "events[0].at", id="an event after the end"),
-        pytest.param(("replicas: 4", "replicas: 0"), "1 to 1,000 in all", id="no pods at all"),
+        pytest.param(("replicas: 4", "replicas: 0"), "1 to 500 in all", id="no pods at all"),
         pytest.param(("runs: 3", "rums: 3"), "did you mean runs?", id="an unknown key"),
         pytest.param(("duration: 10m", ""), "duration: missing", id="a missing key"),
     ],

@@ -18,7 +18,7 @@ from situate.sim.spot.scenarios import NOTICE_S, App, Event, RollOut, Scale, Sce
 from situate.spot.money import DEFAULT_DISCOUNT
 from situate.spot.policies import BadPolicy, parse_policy
 
-MOST_PODS = 1_000
+MOST_PODS = 500
 RUNS = 20
 """Where nobody says how many."""
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from situate.sim.spot.delays import Around, Spread
+from situate.sim.spot.policies import POLICIES
+from situate.sim.spot.scenarios import App, RollOut, Scale, Wave
+from situate.sim.spot.settings import RUNS, parse_plan
+
+
+def document(**changed: Any) -> dict[str, Any]:
+    return {"duration": "1h", "spot": {}, "workloads": [{"name": "web"}]} | changed
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    plan, mistakes = parse_plan(document())
+    assert plan is not None, mistakes
+    assert (plan.runs, plan.seed, plan.title, list(plan.policies)) == (RUNS, 0, "spot", list(POLICIES))
+    scenario = plan.scenario
+    assert scenario.apps == (App("web", floor=None),)
+    assert (scenario.room, scenario.autoscaling, scenario.slots, scenario.grace_s) == (True, True, 4, 30.0)
+    assert scenario.delays.start == Spread(25.0, 60.0)
+    assert (scenario.delays.stop_s, scenario.delays.end_s) == (1.0, 5.0)
+
+
+def test_every_key_reaches_the_scenario() -> None:
+    cluster = {
+        "podsPerNode": 8,
+        "spotPlaces": 2,
+        "onDemandRoom": False,
+        "autoscaling": False,
+        "podsPerNewNode": 3,
+        "startMedian": "10s",
+        "startP95": "20s",
+        "nodeStart": "1m",
+        "nodeStartDeviation": "5s",
+        "detection": "50s",
+        "silent": "40s",
+        "podStop": "0.5s",
+        "grace": "10s",
+    }
+    events = [
+        {"at": "1m", "wave": {"share": 0.5, "notice": None, "silent": True, "backAfter": "5m"}},
+        {"at": "2m", "scale": 1.5},
+        {"at": "3m", "rollOut": True},
+    ]
+    plan, mistakes = parse_plan(
+        document(
+            title="mine",
+            seed=3,
+            runs=7,
+            cluster=cluster,
+            spot={"policies": ["floor-return", "all-spot"], "discount": 0.6},
+            workloads=[{"name": "db", "kind": "StatefulSet", "replicas": 5, "floor": "40%"}],
+            events=events,
+        )
+    )
+    assert plan is not None, mistakes
+    scenario, delays = plan.scenario, plan.scenario.delays
+    assert (plan.title, plan.seed, plan.runs) == ("mine", 3, 7)
+    assert [each.name for each in plan.policies] == ["floor-return", "all-spot"]
+    assert scenario.apps == (App("db", "StatefulSet", 5, "40%"),)
+    assert scenario.events == (Wave(60.0, 0.5, None, True, 300.0), Scale(120.0, 1.5), RollOut(180.0))
+    assert (scenario.slots, scenario.spot_places, scenario.grown_slots, scenario.discount) == (8, 2.0, 3, 0.6)
+    assert (scenario.room, scenario.autoscaling, scenario.grace_s) == (False, False, 10.0)
+    assert (delays.start, delays.node_start) == (Spread(10.0, 20.0), Around(60.0, 5.0))
+    assert (delays.detection_s, delays.silent_s, delays.stop_s, delays.end_s) == (50.0, 40.0, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        pytest.param({"workloads": []}, "workloads", id="no workload"),
+        pytest.param({"workloads": [{"name": "a"}, {"name": "a"}]}, 'workloads: found "a"', id="a name twice"),
+        pytest.param({"workloads": [{"name": "a", "replicas": 501}]}, "workloads[0].replicas", id="too many pods"),
+        pytest.param({"workloads": [{"name": "a", "kind": "Job"}]}, "workloads[0].kind", id="another kind"),
+        pytest.param({"cluster": {"startP95": "5s"}}, "cluster.startP95", id="p95 below the median"),
+        pytest.param({"cluster": {"spotPlaces": 0.5}}, "cluster.spotPlaces", id="too little spot"),
+        pytest.param({"spot": {"discount": 1.5}}, "spot.discount", id="a discount above 1"),
+        pytest.param({"events": [{"at": "1m"}]}, "events[0].at", id="an event without a thing"),
+        pytest.param({"events": [{"at": "1m", "wave": {"share": 0}}]}, "events[0].wave.share", id="a share of 0"),
+        pytest.param({"runs": 0}, "runs", id="no runs"),
+        pytest.param({"vpod": {}}, "vpod", id="both products"),
+    ],
+)
+def test_mistakes_name_their_place(changed: dict[str, Any], expected: str) -> None:
+    plan, mistakes = parse_plan(document(**changed))
+    assert plan is None
+    assert expected in "\n".join(map(str, mistakes))
