@@ -6,7 +6,7 @@ of spot pools are added. Nodes that end, may end or take no pods are never room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -28,8 +28,8 @@ class _Trial:
     """Where pods are by now."""
 
     snapshot: Snapshot
-    came: Mapping[str, tuple[Pod, PodInfo]] = field(default_factory=dict)
-    """By uid: those that `moved` has placed."""
+    came: dict[str, Pod] = field(default_factory=dict)
+    """By uid: those that were placed in any room that came of the same one; the snapshot says which are here."""
     own: bool = False
     """Whether the snapshot is nobody else's, so that going on from it costs nobody anything."""
     usable: dict[tuple[Capacity, frozenset[str] | None], Mask] = field(default_factory=dict)
@@ -100,33 +100,33 @@ class FilteredRoom:
             return self, ""
         first = int(chosen[0])
         after = self._trial.base.assume(info, first)
-        return self._after(after, {**self._trial.came, uid: (info.pod, info)}), after.name(first)
+        return self._after(after, info), after.name(first)
 
     def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[FilteredRoom, str]:
         """By the profile's scores among the nodes of that capacity, the first of the best."""
         left = self._without(pod, self._trial.base)
-        came = self._trial.came
         found = self._found(pod.uid)
         if found is None:
-            return self._after(left, came), ""
+            return self._after(left), ""
         try:
             info = self._read(found, uid)
             feasible = find_feasible(self._profile, info, left)
             nodes = self._chosen(feasible, capacity, None)
             if not len(nodes):
-                return self._after(left, came), ""
+                return self._after(left), ""
             best = int(nodes[np.argmax(score(self._profile, info, feasible, nodes))])
         except (BadPod, PluginFailed):
-            return self._after(left, came), ""
-        return self._after(left.assume(info, best), {**came, uid: (info.pod, info)}), left.name(best)
+            return self._after(left), ""
+        return self._after(left.assume(info, best), info), left.name(best)
 
-    def _after(self, snapshot: Snapshot, came: Mapping[str, tuple[Pod, PodInfo]]) -> FilteredRoom:
-        trial = _Trial(snapshot, came, own=True, usable=self._trial.usable)
+    def _after(self, snapshot: Snapshot, came: PodInfo | None = None) -> FilteredRoom:
+        if came is not None:
+            self._trial.came[came.uid] = came.pod
+        trial = _Trial(snapshot, self._trial.came, own=True, usable=self._trial.usable)
         return FilteredRoom(self._cache, self._profile, self._nodes, self._pod_of, self._ours, self._tolerations, trial)
 
     def _found(self, uid: str) -> Pod | None:
-        came = self._trial.came.get(uid)
-        return came[0] if came is not None else self._pod_of(uid)
+        return self._trial.came.get(uid) or self._pod_of(uid)
 
     def _read(self, pod: Pod, uid: str | None) -> PodInfo:
         return self._cache.reader.read(unclassed(pod, self._ours, self._tolerations, uid))
@@ -142,9 +142,6 @@ class FilteredRoom:
         return find_feasible(self._profile, info, snapshot)
 
     def _without(self, pod: PodFacts, snapshot: Snapshot) -> Snapshot:
-        came = self._trial.came.get(pod.uid)
-        if came is not None:
-            return snapshot.forget(came[1])
         known = snapshot.placed.get(pod.uid)  # not of the cache: it may know more by now
         return snapshot if known is None else snapshot.forget(known[0])
 
