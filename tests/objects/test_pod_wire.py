@@ -12,6 +12,10 @@ from situate.objects.quantity import decode_quantity
 from situate.objects.resources import PODS
 
 
+class _Event(msgspec.Struct):
+    object: msgspec.Raw
+
+
 def every_field(info: types.Type, name: str) -> Any:
     """Plain data with a value of its own in every field, so that two fields that change places are noticed."""
     match info:
@@ -52,6 +56,20 @@ def test_an_event_shows_the_same_pod_when_its_spec_came_before_and_when_it_did_n
         body = msgspec.json.encode(each)
         plain = msgspec.json.decode(body, type=Pod, dec_hook=decode_quantity)
         assert read([b'{"type":"MODIFIED","object":%b}' % body]) == [("MODIFIED", plain)]
+
+
+def test_pods_that_wait_share_spec_and_status() -> None:
+    line = b'{"type":"ADDED","object":{"metadata":{"name":"%b","uid":"%b"},"spec":{"priority":%b},"status":%b}}'
+    pending, failed = b'{"phase":"Pending","qosClass":"Burstable"}', b'{"phase":"Failed","qosClass":"Burstable"}'
+    kinds = ((b"a", b"7", pending), (b"b", b"7", pending), (b"c", b"7", failed), (b"d", b"8", pending))
+    lines = [line % (name, name, priority, status) for name, priority, status in kinds]
+    found = [change[1] for change in changes_decoder(PODS)(lines) if change is not None]
+    one, other, ended, urgent = found
+    assert one.spec is other.spec is ended.spec
+    assert one.status is other.status is urgent.status
+    assert (urgent.spec.priority, ended.status.phase, ended.status.qos_class) == (8, "Failed", "Burstable")
+    for each, body in zip(found, lines, strict=True):
+        assert each == msgspec.json.decode(msgspec.json.decode(body, type=_Event).object, type=Pod)
 
 
 @pytest.mark.parametrize("spec", ['{"priority":"x"}', "[]"])

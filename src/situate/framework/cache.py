@@ -6,24 +6,20 @@ right in the end: a pod confirmed elsewhere moves, one that is gone is taken out
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Final
 
 import msgspec
 
 from situate.framework.catalog import EMPTY, Catalog
 from situate.framework.nodes import NodeRow, Vocabulary, alternating, node_row, node_table
 from situate.framework.pods import PodInfo, PodReader
+from situate.framework.shared_parts import SharedParts
 from situate.framework.snapshot import Snapshot
 from situate.framework.storage import Promises, Reservation
 from situate.framework.verdict import Indices
 from situate.objects.nodes import Node
-from situate.objects.quantity import Quantity
-
-_AMOUNTS: Final = 2**12
-"""Sets of amounts of nodes that are remembered, to be shared."""
 
 
 class CachedPod(msgspec.Struct, frozen=True, gc=False):
@@ -52,7 +48,7 @@ class Cache:
         self._allotments = tuple(allotments)
         self._nodes: dict[str, Node] = {}
         self._rows: dict[str, NodeRow] = {}
-        self._amounts: dict[tuple[tuple[str, Quantity], ...], Mapping[str, Quantity]] = {}
+        self._shared = SharedParts()
         self._changed: set[str] = set()
         self._rebuild = False
         self._pods: dict[str, CachedPod | _InPlace] = {}
@@ -101,7 +97,7 @@ class Cache:
         name = node.metadata.name
         row = node_row(node, self.vocabulary)
         known = self._rows.get(name)
-        self._nodes[name] = self._with_shared_amounts(node)
+        self._nodes[name] = self._shared.of(node)
         if row == known:
             return
         self._rows[name] = row
@@ -109,21 +105,6 @@ class Cache:
             self._rebuild = True
         else:
             self._changed.add(name)
-
-    def _with_shared_amounts(self, node: Node) -> Node:
-        """The same node; most have the same amounts as many others, which are half of what a node takes."""
-        status = node.status
-        return msgspec.structs.replace(
-            node,
-            status=msgspec.structs.replace(
-                status, capacity=self._shared(status.capacity), allocatable=self._shared(status.allocatable)
-            ),
-        )
-
-    def _shared(self, amounts: Mapping[str, Quantity]) -> Mapping[str, Quantity]:
-        if len(self._amounts) >= _AMOUNTS:
-            self._amounts.clear()
-        return self._amounts.setdefault(tuple(amounts.items()), amounts)
 
     def remove_node(self, name: str) -> None:
         """Its pods count nowhere until they are deleted, or the node is back."""

@@ -132,6 +132,8 @@ class PodReader:
         self._times: dict[datetime | None, datetime | None] = {}
         self._containers = ContainerReader()
         self._specs: dict[str, tuple[msgspec.Raw, PodSpec]] = {}
+        self._fresh_statuses: dict[tuple[str | int, ...], PodStatus] = {}
+        self._equal_specs: dict[bytes, tuple[msgspec.Raw, PodSpec]] = {}
 
     def pod(self, wire: PodWire) -> Pod:
         """Raises `PartError` where a shared part does not decode."""
@@ -170,13 +172,20 @@ class PodReader:
         )
 
     def _changed_spec(self, uid: str, raw: msgspec.Raw) -> PodSpec:
-        spec = self._spec(_SPEC.decode(_NO_SPEC if raw is NOTHING else raw))
+        kept = bytes(raw)  # without the rest of the event
+        known = self._equal_specs.get(kept)
+        if known is None:
+            spec = self._spec(_SPEC.decode(_NO_SPEC if raw is NOTHING else raw))
+            if len(kept) > LONGEST:
+                return spec
+            known = msgspec.Raw(kept), spec
+            if len(self._equal_specs) >= LIMIT:
+                self._equal_specs.clear()
+            self._equal_specs[kept] = known
         if len(self._specs) >= _SPECS:
             self._specs.clear()
-        kept = bytes(raw)  # without the rest of the event
-        if len(kept) <= LONGEST:
-            self._specs[uid] = (msgspec.Raw(kept), spec)
-        return spec
+        self._specs[uid] = known
+        return known[1]
 
     def _metadata(self, wire: MetaWire) -> ObjectMeta:
         labels, annotations, owners = wire.labels, wire.annotations, wire.owner_references
@@ -234,6 +243,8 @@ class PodReader:
         init_containers: tuple[ContainerStatus, ...],
     ) -> PodStatus:
         started = wire.start_time
+        if not (conditions or containers or init_containers or started or wire.pod_ip):
+            return self._fresh(wire)
         return PodStatus(
             intern(wire.phase),
             intern(wire.reason),
@@ -249,6 +260,26 @@ class PodReader:
             intern(wire.resize),
             wire.observed_generation,
         )
+
+    def _fresh(self, wire: _AnyStatusWire) -> PodStatus:
+        """The status of a pod on which no kubelet has worked; of those that wait for a node all are equal."""
+        told = wire.phase, wire.reason, wire.message, wire.nominated_node_name, wire.host_ip, wire.qos_class
+        key = *told, wire.resize, wire.observed_generation
+        known = self._fresh_statuses.get(key)
+        if known is None:
+            if len(self._fresh_statuses) >= LIMIT:
+                self._fresh_statuses.clear()
+            known = self._fresh_statuses[key] = PodStatus(
+                intern(wire.phase),
+                intern(wire.reason),
+                wire.message,
+                nominated_node_name=intern(wire.nominated_node_name),
+                host_ip=intern(wire.host_ip),
+                qos_class=intern(wire.qos_class),
+                resize=intern(wire.resize),
+                observed_generation=wire.observed_generation,
+            )
+        return known
 
 
 def _deciding_volumes(wires: list[Volume]) -> tuple[Volume, ...]:
