@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from situate.cli.configured import load, spot_settings, without_file
 from situate.cli.main import app
 from situate.runtime.configuration import BadConfiguration
+from situate.spot.configuration import SpotSettings
 from situate.spot.names import LEADS
 from situate.spot.permissions import permissions
 
@@ -99,6 +100,33 @@ def test_the_rules_are_exactly_what_is_needed() -> None:
         (each.namespace, each.group, each.resource, each.verbs, (each.name,) if each.name else ())
         for each in permissions("placing", "placing")
     }
+
+
+@pytest.mark.rule("spot:S11", "spot:S12", "spot:S16", "spot:S17", "spot:S19", "spot:S32", "spot:I6", "spot:I7")
+def test_nothing_that_is_installed_touches_a_scheduler_a_workload_or_a_pool_of_nodes() -> None:
+    """Parts of one process: what answers, what watches and what moves; no scheduler, no copy of a workload."""
+    objects = printed("spot")
+    (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["args"][0] == "run"
+    assert {each["name"] for each in container["ports"]} == {"http", "webhook"}
+    assert "scheduler" not in yaml.safe_dump_all(objects).lower()
+    reading = {"get", "list", "watch"}
+    ours = {"", "apps", "coordination.k8s.io", "admissionregistration.k8s.io"}
+    for rule in (rule for each in objects for rule in each.get("rules", ())):
+        assert "pods/binding" not in rule["resources"]
+        if set(rule["apiGroups"]) & {"apps"} or not set(rule["apiGroups"]) <= ours:
+            assert set(rule["verbs"]) <= reading, rule
+        if "pods" in rule["resources"]:
+            assert "create" not in rule["verbs"], rule
+
+
+@pytest.mark.rule("spot:D10", "spot:P6")
+def test_no_certificate_stands_in_a_manifest_and_none_lives_for_years() -> None:
+    objects = printed("spot")
+    assert not {"data", "stringData"} & of_kind(objects, "Secret").keys(), "the leader makes its own"
+    assert "CERTIFICATE" not in yaml.safe_dump_all(objects)
+    assert "caBundle" not in yaml.safe_dump_all(objects)
+    assert SpotSettings().webhook.certificate_life <= 90 * 24 * 3600
 
 
 def test_settings_of_a_file_become_arguments(tmp_path: Path) -> None:

@@ -313,3 +313,81 @@ def test_any_object_gets_an_answer(spec: Any, labels: Any, annotations: Any) -> 
 
 def test_the_kinds_that_are_ours_by_default() -> None:
     assert [kind.kind for kind in Admission(view().settings.placing).kinds] == ["Deployment", "StatefulSet"]
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def wanting(*terms: dict[str, Any]) -> dict[str, Any]:
+    """A pod on which somebody has set required node affinity."""
+    return created_by(spec={"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}})
+
+
+def on(*capacities: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": CAPACITY, "operator": "In", "values": list(capacities)}]}
+
+
+@pytest.mark.rule("spot:F17", "spot:P25", "spot:P26", "spot:D8")
+@pytest.mark.parametrize(
+    ("body", "there", "pod_class", "warned"),
+    [
+        pytest.param(wanting(on("spot")), "", SPOT, True, id="another system says spot where the floor lacks one"),
+        pytest.param(wanting(on("spot")), "od:2", SPOT, False, id="it says spot, which is right"),
+        pytest.param(wanting(on("on-demand")), "od:2", OD, False, id="it says on demand, which then counts"),
+    ],
+)
+def test_what_another_system_has_decided_before_us_stays_and_counts(
+    body: dict[str, Any], there: str, pod_class: object, *, warned: bool
+) -> None:
+    answer, _ = ask(view(there), body)
+    after = applied(body, answer.operations)
+    (term,) = after["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert term == body["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"][0]
+    assert (answer.pod_class, bool(answer.warnings)) == (pod_class, warned)
+
+
+@pytest.mark.rule("spot:F17", "spot:P18", "spot:F5")
+def test_what_another_system_adds_after_us_is_told_where_nothing_fits_any_more_and_never_undone() -> None:
+    first, ledger = ask(view())
+    body = applied(created_by(), first.operations)
+    terms = body["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    terms[0]["matchExpressions"].append(on("spot")["matchExpressions"][0])
+    again, after = ask(view(), body, ledger, token="u")
+    assert (again.pod_class, again.operations, after) == (None, (), ledger)
+    assert "allows neither on-demand nor spot nodes" in again.warnings[0]
+    del terms[0]["matchExpressions"][-1]
+    terms.append(on("spot"))
+    ored, _ = ask(view(), body, ledger, token="u")
+    repaired = applied(body, ored.operations)["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert all(on("on-demand")["matchExpressions"][0] in term["matchExpressions"] for term in repaired)
+
+
+@pytest.mark.rule("spot:F17", "spot:P18", "spot:B3")
+def test_two_installations_of_ours_give_one_pod_one_class() -> None:
+    first, _ = ask(view("od:1"), token="theirs")
+    body = applied(created_by(), first.operations)
+    second, ledger = ask(view("od:2"), body, token="ours")
+    assert (second.pod_class, second.why, second.operations) == (OD, "reserved", ())
+    assert [entry.token for entry in ledger.reservations[SLOT]] == ["theirs"], "the pod carries that one"
+
+
+@pytest.mark.rule("spot:F17", "spot:P26", "spot:S24")
+def test_a_class_that_a_template_carries_decides_nothing_and_what_others_marked_stays() -> None:
+    theirs = {"spot.situate.dev/class": "spot", "example.com/lifecycle": "spot", "pod-template-hash": "r1"}
+    body = created_by(labels=theirs, annotations={"controller.kubernetes.io/pod-deletion-cost": "7"})
+    answer, _ = ask(view(), body)
+    metadata = applied(body, answer.operations)["metadata"]
+    assert answer.pod_class is OD
+    assert metadata["labels"] == {**theirs, "spot.situate.dev/class": "on-demand"}
+    assert metadata["annotations"]["controller.kubernetes.io/pod-deletion-cost"] == "7"
+
+
+@pytest.mark.rule("spot:S11", "spot:S12", "spot:S15", "spot:I7", "spot:S10")
+@pytest.mark.parametrize("there", ["", "od:2"])
+def test_which_scheduler_places_a_pod_and_how_it_spreads_is_left_alone(there: str) -> None:
+    spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
+    body = created_by(spec={"schedulerName": "theirs", "topologySpreadConstraints": spread, "priority": 3})
+    answer, _ = ask(view(there), body)
+    after = applied(body, answer.operations)["spec"]
+    assert after.keys() - body["spec"].keys() <= {"affinity", "tolerations"}
+    assert {key: after[key] for key in body["spec"]} == body["spec"]
