@@ -126,11 +126,12 @@ class _Run:
             yield
         self.memories = {uid: memory for uid, memory in self.memories.items() if uid in cluster.owners}
         self.in_flight = {uid for uid, memory in self.memories.items() if memory.moved}
-        self._who_is_struck()
+        yield from self._who_is_struck()
         self.wave = running((self.workloads[uid] for uid in self.struck if uid in self.workloads), self.nodes)
         for uid, workload in self.workloads.items():
             if any(not pod.node for pod in workload.live):
                 self.waiting[uid] = in_want(workload, self.now, self.limits.pend_s)
+            yield
 
     def _look_at(self, owner: Owner, pods: Sequence[PodFacts], memory: Memory) -> None:
         cluster, rules = self.situation.cluster, self.situation.rules
@@ -152,18 +153,20 @@ class _Run:
         owed = max(0, target.on_demand - after.memory.debt)
         self.workloads[owner.uid] = replace(workload, target=owed) if after.memory.debt else workload
 
-    def _who_is_struck(self) -> None:
+    def _who_is_struck(self) -> Steps:
         """Few workloads at a time have to do with a wave: all that follows from one is asked of these alone."""
         ending = {name for name, node in self.nodes.items() if node.ending}
         for uid, workload in {**self.workloads, **self.unmanaged}.items():
             if any(pod.released or pod.node in ending for pod in workload.pods):
                 self.struck[uid] = workload
+            yield
 
     def waves(self) -> Steps:
         """Pods on nodes that end, and released pods that have done their time; no limit holds here."""
         around = self.situation.around
         for workload in self.struck.values():
             self._act(endings(workload, self.nodes, self.now))
+            yield
         self._act(orphans(self.situation.cluster.pods, self.situation.cluster.owners))
         for workload in (each for uid, each in self.struck.items() if uid in self.workloads):
             self._act(evacuations(workload, self.nodes, self.now, around, self.limits, self._elsewhere))
@@ -268,15 +271,21 @@ class _Run:
             self.in_flight.add(uid)
 
     def marks(self) -> Steps:
-        """Deletion costs that have changed, and shorter tolerations for pods that run with the defaults."""
+        """Deletion costs that have changed, and shorter tolerations for pods that run with the defaults.
+
+        Not of pods that leave: a wave has more urgent writes.
+        """
         leaders = self.situation.around.leaders
+        leave = {action.uid for action in self.actions if isinstance(action, Move)}
         for uid, workload in self.workloads.items():
             yielding = self.memories[uid].yielding
             if not workload.owner.template_cost:
                 keys = {pod.uid: pod.key for pod in workload.pods}
                 changes = cost_changes(workload, self.nodes, self.now, (yielding,) if yielding else ())
-                self.actions += (SetCost(keys[pod], pod, uid, cost) for pod, cost in changes.items())
-            self.actions += shorter_tolerations(workload, self.limits.eviction_s)
+                kept = ((pod, cost) for pod, cost in changes.items() if pod not in leave)
+                self.actions += (SetCost(keys[pod], pod, uid, cost) for pod, cost in kept)
+            shorter = shorter_tolerations(workload, self.limits.eviction_s)
+            self.actions += (action for action in shorter if action.uid not in leave)
             for message in leaders_on_spot(workload, self.nodes, leaders) if leaders else ():
                 self._note(uid, "LeaderOnSpot", message)
             if len(self._zones) > 1 and (message := one_zone(workload, self.nodes)):

@@ -14,8 +14,9 @@ from situate.objects.messages import Request, Response
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
 from situate.spot.actions import Action, Delete, Evict, Reason, SetCost, ShortenTolerations
-from situate.spot.controller.acting import Acting, Attempt, Departures, Outcome
+from situate.spot.controller.acting import Acting
 from situate.spot.controller.again import Again
+from situate.spot.controller.attempting import Attempt, Attempting, Departures, Outcome
 from situate.spot.decide import Situation, State, decide
 from situate.spot.model import ON_DEMAND, Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
 from situate.spot.observed import Cluster
@@ -78,15 +79,15 @@ class Rig:
             lambda pod, _: self.departures.append(("leaving", pod.key.name)),
             lambda pod, _: self.departures.append(("staying", pod.key.name)),
         )
-        self.acting = Acting(
+        attempting = Attempting(
             self.client,
             Actuator(self.may_write),
             Again(Client(self.server), self.cluster, lambda: SIGNALS),
             departures,
             self.cluster,
             wall=lambda: NOW,
-            done=self.attempts.append,
         )
+        self.acting = Acting(attempting.attempt, self.attempts.append)
 
     def may_write(self) -> None:
         if not self.leads:
@@ -351,3 +352,28 @@ async def test_what_ends_anyway_waits_for_no_gate_and_what_makes_room_does() -> 
     assert (await rig.carry_out(evacuated))[-1].outcome is Outcome.DONE
     replaced = Delete(PodKey("shop", "b"), rig.uid_of("b"), rig.uid, Reason.REPLACED)
     assert (await rig.carry_out(replaced))[-1].outcome is Outcome.VOID, "it is no released pod"
+
+
+@pytest.mark.rule("spot:B20", "spot:F8")
+@pytest.mark.looptime
+async def test_many_moves_leave_side_by_side_before_marks_and_what_has_not_begun_is_decided_anew() -> None:
+    rig = Rig()
+    rig.nodes["spot"] = NodeFacts("spot", Capacity.SPOT, NodeState.DOOMED, deadline=NOW + 60)
+    names = [f"pod-{number}" for number in range(100)]
+    for name in names:
+        rig.put_pod(name)
+    moves = [rig.evict(name, Reason.EVACUATE) for name in names]
+    marks = [SetCost(each.pod, each.uid, each.owner, 50) for each in moves]
+    rig.server.judge = lambda _: Fault(delay_s=0.1)
+    situation = Situation(rig.cluster, Nowhere())
+    decision = decide(State(), situation, NOW)
+    async with asyncio.TaskGroup() as group:
+        rig.acting.begin((*moves, *marks), decision, situation, group)
+        await asyncio.sleep(0.25)
+        assert 20 < sum(each.outcome is Outcome.DONE for each in rig.attempts) < 60
+        assert sum(isinstance(each.action, SetCost) for each in rig.attempts) <= 8
+        rig.acting.begin(moves[:70], decision, situation, group)
+    done = {each.action.pod.name for each in rig.attempts if each.outcome is Outcome.DONE}
+    assert done.issuperset(names[:70])
+    assert names[99] not in done
+    assert asyncio.get_running_loop().time() < 2.0

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from situate.spot.actions import Evict, Reason, SetCost
-from situate.spot.controller.acting import Attempt, Outcome
+from situate.spot.controller.attempting import Attempt, Outcome
 from situate.spot.controller.metrics import MOST_WORKLOADS, MoveMetrics
 from situate.spot.decide import Situation, State, decide
 from situate.spot.model import PodKey

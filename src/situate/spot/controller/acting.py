@@ -1,143 +1,106 @@
-"""Carries out what was decided: one guarded way for every action, each looked at once more on the server itself.
+"""Has carried out what was decided: moves before marks, so many at a time, each pod and each workload once at a time.
 
-A write leaves only while we lead. The pod is read by its name first and has to be the one that was decided on; a move
-that only policy asks for has to be allowed by its workload as it is at that moment. A refusal ends the attempt, and so
-does a pod that is gone; when no answer comes, what has become of the pod is looked up.
+A decision takes the place of the one before: what has not begun by then is decided anew. How one attempt goes is left
+to `attempting`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Final, assert_never
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 import structlog
 
-from situate.kube.client import Client
-from situate.kube.errors import Conflict, KubeError, NotFound, TooManyRequests, Unreachable, UnreadableAnswer
-from situate.kube.patches import JsonPatch, MergePatch
-from situate.objects.pods import Pod
-from situate.objects.resources import PODS
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import Retriable
-from situate.spot.actions import BY_POLICY, Action, Delete, Evict, Move, Reason, Release, SetCost, ShortenTolerations
-from situate.spot.controller.again import Again
+from situate.spot.actions import BY_POLICY, Action, Evict, Move
+from situate.spot.controller.attempting import Attempt, Outcome
 from situate.spot.decide import Decision, Situation
-from situate.spot.model import PodFacts
-from situate.spot.observed import Cluster
-from situate.spot.owners import pod_facts
-from situate.spot.rechecks import barred, shortened, void
 
 _MOVES: Final = 32
 """At once, for a wave leaves little time; limits on what policy asks for are the decision's."""
 _MARKS: Final = 4
-_LOOKS: Final = 3
-"""How often a pod is looked at: when no answer came, or when it changes under our eyes."""
-_LOOK_AGAIN_S: Final = 1.0
 REFUSED_S: Final = 10.0
 """A pod that was refused is left alone for so long: a budget that forbids its eviction does so for a while."""
 
+Try: TypeAlias = Callable[[Action, Decision, Situation], Awaitable[Attempt]]
 
-class Outcome(StrEnum):
-    """What an attempt came to; a label of metrics."""
 
-    DONE = "done"
-    VOID = "void"
-    """It was not to be done any more."""
-    BARRED = "barred"
-    """The workload as it is now does not allow it."""
-    REFUSED = "refused"
-    """By a disruption budget, or the object has changed."""
-    FAILED = "failed"
-    """It was not carried out, and somebody may have to do something about it."""
-    UNKNOWN = "unknown"
-    """No answer came, and the pod is as it was: it may yet be carried out."""
+@dataclass(slots=True)
+class _Lane:
+    """Actions of one urgency."""
+
+    most: int
+    """At once."""
+    waiting: deque[Action] = field(default_factory=deque)
+    running: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """An action and its end."""
+class _Latest:
+    """What actions go by that have not begun."""
 
-    action: Action
-    outcome: Outcome
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Departures:
-    """What admission has to know of pods that leave (P17)."""
-
-    leaving: Callable[[PodFacts, str], None]
-    """The pod is about to leave the workload with this uid: from now on it does not count."""
-    staying: Callable[[PodFacts, str], None]
-    """It does not, after all."""
+    decision: Decision
+    situation: Situation
+    group: asyncio.TaskGroup
 
 
 class Acting:
     """Of one term. What is under way for a pod is not begun again, nor a second policy move of a workload."""
 
-    def __init__(
-        self,
-        client: Client,
-        actuator: Actuator,
-        again: Again,
-        departures: Departures,
-        cluster: Cluster,
-        *,
-        wall: Callable[[], float],
-        done: Callable[[Attempt], None],
-    ) -> None:
-        """`client`: one whose writes raise a `Retriable` when we do not lead.
-
-        `cluster`: the one that changes with the watches; `wall`: seconds since the epoch.
-        """
-        self._client = client
-        self._actuator = actuator
-        self._again = again
-        self._departures = departures
-        self._cluster = cluster
-        self._wall = wall
+    def __init__(self, attempt: Try, done: Callable[[Attempt], None]) -> None:
+        """`done` is told how each attempt has ended."""
+        self._attempt = attempt
         self._done = done
         self._pods: set[str] = set()
         self._owners: set[str] = set()
         self._refused: dict[str, float] = {}
         """Until when pods are left alone, by uid; the first to end comes first."""
-        self._moves = asyncio.Semaphore(_MOVES)
-        self._marks = asyncio.Semaphore(_MARKS)
+        self._moves, self._marks = _Lane(_MOVES), _Lane(_MARKS)
+        self._latest: _Latest | None = None
         self._log = structlog.get_logger()
 
     def begin(
         self, actions: Iterable[Action], decision: Decision, situation: Situation, group: asyncio.TaskGroup
     ) -> None:
-        """Starts what is not under way and was not refused just now; each is a task of the group."""
+        """Takes over what is to be done now, in place of what has not begun; each is a task of the group.
+
+        What is under way is not begun again, and what was refused just now is left alone.
+        """
         now = asyncio.get_running_loop().time()
         while self._refused and next(iter(self._refused.values())) <= now:
             del self._refused[next(iter(self._refused))]
+        self._moves.waiting.clear()
+        self._marks.waiting.clear()
         for action in actions:
-            policy = _by_policy(action)
-            if action.uid in self._pods or (policy and action.owner in self._owners):
-                continue
-            if isinstance(action, Evict) and action.uid in self._refused:
-                continue
-            self._pods.add(action.uid)
-            if policy:
-                self._owners.add(action.owner)
-            group.create_task(
-                self._carry_out(action, decision, situation), name=f"{type(action).__name__} {action.pod}"
-            )
+            if not (isinstance(action, Evict) and action.uid in self._refused):
+                (self._moves if isinstance(action, Move) else self._marks).waiting.append(action)
+        self._latest = _Latest(decision, situation, group)
+        self._start(self._latest)
+
+    def _start(self, latest: _Latest) -> None:
+        for lane in (self._moves, self._marks):
+            while lane.waiting and lane.running < lane.most:
+                action = lane.waiting.popleft()
+                policy = _by_policy(action)
+                if action.uid in self._pods or (policy and action.owner in self._owners):
+                    continue
+                self._pods.add(action.uid)
+                if policy:
+                    self._owners.add(action.owner)
+                lane.running += 1
+                latest.group.create_task(self._carry_out(action, lane, latest))
 
     @property
     def under_way(self) -> int:
         return len(self._pods)
 
-    async def _carry_out(self, action: Action, decision: Decision, situation: Situation) -> None:
-        lane = self._moves if isinstance(action, Move) else self._marks
+    async def _carry_out(self, action: Action, lane: _Lane, latest: _Latest) -> None:
         try:
-            async with lane:
-                attempt = await self._attempt(action, decision, situation)
+            attempt = await self._attempt(action, latest.decision, latest.situation)
         finally:
+            lane.running -= 1
             self._pods.discard(action.uid)
             if _by_policy(action):
                 self._owners.discard(action.owner)
@@ -145,109 +108,7 @@ class Acting:
             self._refused[action.uid] = asyncio.get_running_loop().time() + REFUSED_S
         self._tell(attempt)
         self._done(attempt)
-
-    async def _attempt(self, action: Action, decision: Decision, situation: Situation) -> Attempt:
-        """A pod that has changed between the look and the write is looked at again, where that matters."""
-        attempt = await self._once(action, decision, situation)
-        for _ in range(_LOOKS - 1):
-            if not (attempt.outcome is Outcome.REFUSED and _waits(action)):
-                break
-            attempt = await self._once(action, decision, situation)
-        return attempt
-
-    async def _once(self, action: Action, decision: Decision, situation: Situation) -> Attempt:
-        try:
-            pod = await self._again.pod(*action.pod)
-            if pod is None:
-                return Attempt(action, Outcome.VOID, "it is gone")
-            facts = pod_facts(pod)
-            why = void(action, facts, self._cluster.nodes)
-            if why:
-                return Attempt(action, Outcome.VOID, why)
-            if isinstance(action, Move):
-                why = await self._barred(action, decision, situation)
-                if why:
-                    return Attempt(action, Outcome.BARRED, why)
-                return await self._move(action, pod, facts)
-            return await self._mark(action, pod)
-        except (KubeError, Retriable) as problem:
-            return Attempt(action, Outcome.FAILED, str(problem))
-
-    async def _barred(self, action: Move, decision: Decision, situation: Situation) -> str:
-        if action.reason not in BY_POLICY and action.reason is not Reason.MAKE_ROOM:
-            return ""
-        owner = situation.cluster.owners[action.owner]
-        workload = await self._again.workload(owner, decision.reports[action.owner].asked)
-        if workload is None:
-            return "its workload is gone"
-        around = situation.around
-        return barred(
-            action,
-            workload,
-            self._cluster.nodes,
-            self._wall(),
-            situation.limits,
-            wave=decision.wave,
-            disruptions_allowed=around.disruptions_allowed(workload.live),
-        )
-
-    async def _move(self, action: Move, pod: Pod, facts: PodFacts) -> Attempt:
-        """The pod stops counting before the request leaves: its replacement may be asked about before the answer."""
-        self._departures.leaving(facts, action.owner)
-        attempt = await self._sent(action, self._request(action, pod))
-        if attempt.outcome in (Outcome.REFUSED, Outcome.FAILED):
-            self._departures.staying(facts, action.owner)
-        return attempt
-
-    async def _mark(self, action: SetCost | ShortenTolerations, pod: Pod) -> Attempt:
-        return await self._sent(action, self._request(action, pod))
-
-    def _request(self, action: Action, pod: Pod) -> Coroutine[Any, Any, object]:
-        namespace, name = action.pod
-        match action:
-            case Evict():
-                return self._client.evict(pod)
-            case Delete():
-                # a pod that waits may find a node at this moment; then it is not the one that was to go
-                version = pod.metadata.resource_version if _waits(action) else ""
-                return self._client.delete(PODS, name, namespace, uid=action.uid, resource_version=version)
-            case Release() | SetCost():
-                return self._client.patch(PODS, name, MergePatch(action.patch), namespace)
-            case ShortenTolerations():
-                return self._client.patch(PODS, name, JsonPatch(shortened(pod, action)), namespace)
-            case _:
-                assert_never(action)
-
-    async def _sent(self, action: Action, request: Coroutine[Any, Any, object]) -> Attempt:
-        try:
-            await self._actuator.write(request)
-        except NotFound:
-            return Attempt(action, Outcome.VOID, "it is gone")
-        except (Conflict, TooManyRequests) as problem:
-            return Attempt(action, Outcome.REFUSED, str(problem))
-        except Retriable as problem:
-            return Attempt(action, Outcome.FAILED, str(problem))
-        except UnreadableAnswer:
-            return Attempt(action, Outcome.DONE)  # the server said yes
-        except KubeError as problem:
-            if not problem.retriable or (isinstance(problem, Unreachable) and not problem.outcome_unknown):
-                return Attempt(action, Outcome.FAILED, str(problem))
-            return await self._looked_up(action, problem)
-        return Attempt(action, Outcome.DONE)
-
-    async def _looked_up(self, action: Action, problem: KubeError) -> Attempt:
-        """No answer, or one that says nothing: what the server shows of the pod tells whether it was done."""
-        for number in range(_LOOKS):
-            try:
-                pod = await self._again.pod(*action.pod)
-            except KubeError as again:
-                problem = again
-                if number + 1 < _LOOKS:
-                    await asyncio.sleep(_LOOK_AGAIN_S)
-                continue
-            outcome = Outcome.DONE if pod is None or _done(action, pod) else Outcome.UNKNOWN
-            return Attempt(action, outcome, str(problem))
-        return Attempt(action, Outcome.UNKNOWN, str(problem))
+        self._start(self._latest or latest)
 
     def _tell(self, attempt: Attempt) -> None:
         action = attempt.action
@@ -262,27 +123,6 @@ class Acting:
             said.warning("a pod could not be touched; it is decided anew", error=attempt.why)
         else:
             said.info("a pod was left as it is", outcome=str(attempt.outcome), why=attempt.why)
-
-
-def _done(action: Action, pod: Pod) -> bool:
-    """Whether the pod is as the action would have it."""
-    facts = pod_facts(pod)
-    if facts.uid != action.uid or facts.terminating:
-        return True
-    match action:
-        case Release():
-            return facts.released
-        case SetCost():
-            return facts.cost == action.cost
-        case ShortenTolerations():
-            return len(shortened(pod, action)) == 1
-        case _:
-            return False
-
-
-def _waits(action: Action) -> bool:
-    """Whether the pod is to go only while it has no node."""
-    return isinstance(action, Delete) and action.reason in (Reason.SURGE, Reason.DEGRADE)
 
 
 def _by_policy(action: Action) -> bool:

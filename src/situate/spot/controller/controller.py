@@ -30,9 +30,10 @@ from situate.runtime.outcomes import Retriable
 from situate.spot.admission import Admission, LiveRead, View
 from situate.spot.certificates import Generation
 from situate.spot.configuration import SpotSettings
-from situate.spot.controller.acting import Acting, Attempt, Departures
+from situate.spot.controller.acting import Acting
 from situate.spot.controller.again import Again
 from situate.spot.controller.around import Around
+from situate.spot.controller.attempting import Attempt, Attempting, Departures
 from situate.spot.controller.cache import Cache
 from situate.spot.controller.conditions import Conditions
 from situate.spot.controller.gates import Gates
@@ -319,17 +320,16 @@ class SpotController:
             telling.attempted(attempt)
             self._moves.attempted(attempt)
 
-        acting = Acting(
+        attempting = Attempting(
             self._guarded,
             self._actuator,
             Again(self._client, self.cache.cluster, lambda: self.settings.table),
             Departures(self._leaving, self._staying),
             self.cache.cluster,
             wall=lambda: self._wall().timestamp(),
-            done=done,
         )
         conditions = Conditions(self._guarded, self._actuator, self.watched.pods.store, self.cache.cluster, self._wall)
-        await self.moving.run(acting, telling, conditions)
+        await self.moving.run(Acting(attempting.attempt, done), telling, conditions)
 
     def _leaving(self, pod: PodFacts, owner: str) -> None:
         slot, nodes = Slot(owner, pod.revision), self.cache.cluster.nodes

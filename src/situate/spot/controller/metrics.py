@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from situate.spot.actions import Move, Reason
-from situate.spot.controller.acting import Attempt, Outcome
+from situate.spot.controller.attempting import Attempt, Outcome
 from situate.spot.costs import cost_report
 from situate.spot.decide import Decision, Phase, Situation
 from situate.spot.evictions import Workload

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from situate.kube.events import NORMAL, WARNING
 from situate.objects.events import ObjectReference
 from situate.spot.actions import Delete, Evict, Move, Reason, Release
-from situate.spot.controller.acting import Attempt, Outcome
+from situate.spot.controller.attempting import Attempt, Outcome
 from situate.spot.decide import Decision, Notice
 from situate.spot.model import Owner
 from situate.spot.observed import Cluster
