@@ -112,17 +112,17 @@ class Acting:
 
     def _tell(self, attempt: Attempt) -> None:
         action = attempt.action
-        said = self._log.bind(
+        log = self._log.bind(
             action=type(action).__name__,
             pod=str(action.pod),
             reason=str(action.reason) if isinstance(action, Move) else "",
         )
         if attempt.outcome is Outcome.DONE:
-            said.info("a pod was touched")
+            log.info("a pod was touched")
         elif attempt.outcome in (Outcome.FAILED, Outcome.UNKNOWN):
-            said.warning("a pod could not be touched; it is decided anew", error=attempt.why)
+            log.warning("a pod could not be touched; it is decided anew", error=attempt.why)
         else:
-            said.info("a pod was left as it is", outcome=str(attempt.outcome), why=attempt.why)
+            log.info("a pod was left as it is", outcome=str(attempt.outcome), why=attempt.why)
 
 
 def _by_policy(action: Action) -> bool:
