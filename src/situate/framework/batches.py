@@ -13,7 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from situate.framework.classes import Classes, PodClass
+from situate.framework.classes import Classes
+from situate.framework.pod_class import PodClass
 from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
 from situate.framework.standing import Totals

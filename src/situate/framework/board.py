@@ -10,22 +10,94 @@ The classes' totals are the rows of one array, so that a node is a column of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
+from situate.framework.cycle import call
 from situate.framework.maxima import BLOCK, LONG
-from situate.framework.meters import NO_ROOM, Meter, Narrow, Readings
+from situate.framework.meters import NO_ROOM, Meter, MeteringPlugin, Narrow, Readings
+from situate.framework.nodes import NodeTable
+from situate.framework.plugin import FilterPlugin
+from situate.framework.pod_class import PodClass
+from situate.framework.pods import PodTemplate
+from situate.framework.profile import Weighted
+from situate.framework.snapshot import Snapshot
+from situate.framework.standing import Standing
 from situate.framework.verdict import Indices, Mask
-
-if TYPE_CHECKING:
-    from situate.framework.classes import PodClass
-    from situate.framework.snapshot import Snapshot
 
 ROOM: Final = 128
 """Classes of one board."""
 _SHARE: Final = 10
 """With more than one in so many nodes changed, it is cheaper to learn anew about the classes that are asked for."""
+
+_BOARDS: Final = 16
+"""At most."""
+_STALE: Final = 2**10
+"""Changes that a board does not know of whose members nobody seems to need."""
+
+
+class Boards:
+    """Of one profile; mutable. Knows the meters of its plugins as well."""
+
+    def __init__(self, filters: Sequence[FilterPlugin], scores: Sequence[Weighted]) -> None:
+        """All plugins that look at amounts on a node."""
+        self._filters = filters
+        self._scores = scores
+        plugins = (*filters, *(each.plugin for each in scores))
+        self._metering = next((plugin for plugin in plugins if isinstance(plugin, MeteringPlugin)), None)
+        self._nodes: NodeTable | None = None
+        self._lineage: object = None
+        self._meters: dict[frozenset[str], Meter | None] = {}
+        """On `_nodes`; by the filters that are not concerned."""
+        self._boards: list[Board] = []
+        """On `_nodes`, of snapshots of `_lineage`."""
+
+    def meter(self, standing: Standing, nodes: NodeTable) -> Meter | None:
+        """For pods with this standing; None if there is none."""
+        if self._nodes is not nodes:
+            self._nodes = nodes
+            self._meters.clear()
+            self._boards.clear()
+        unfiltered = standing.unfiltered
+        if unfiltered not in self._meters:
+            filters = [plugin for plugin in self._filters if plugin.name not in unfiltered]
+            plugin, found = self._metering, None
+            if plugin is not None:
+                found = call(plugin, "Score", plugin.meter, filters, self._scores, nodes)
+            self._meters[unfiltered] = found
+        return self._meters[unfiltered]
+
+    def admit(self, known: PodClass, template: PodTemplate, snapshot: Snapshot) -> None:
+        """From now on a board looks after the class, which is up to date, if there is room and a meter for it."""
+        meter = self.meter(known.standing, snapshot.nodes)
+        asked = None if meter is None else meter.asked(template)
+        board = None if meter is None or asked is None else self._with_room(meter, snapshot)
+        if board is not None:
+            board.join(known, asked)
+
+    def clear(self) -> None:
+        """The classes that were known are known no more."""
+        self._boards.clear()
+
+    def _with_room(self, meter: Meter, snapshot: Snapshot) -> Board | None:
+        """One whose members are up to date."""
+        if self._lineage is not snapshot.lineage:
+            self._lineage = snapshot.lineage
+            self._boards.clear()
+        for board in self._boards:
+            if board.meter is meter and not board.full:
+                board.catch_up(snapshot)
+                return board
+        if len(self._boards) < _BOARDS:
+            self._boards.append(Board(meter, snapshot.count))
+            return self._boards[-1]
+        oldest = min(self._boards, key=lambda board: board.position)
+        if oldest.meter is not meter or snapshot.log_position - oldest.position < _STALE:
+            return None
+        oldest.forget()
+        return oldest
 
 
 class Board:

@@ -11,11 +11,12 @@ import numpy as np
 
 from situate.framework import cycle
 from situate.framework.batches import place_run
-from situate.framework.classes import Classes, PodClass
+from situate.framework.classes import Classes
 from situate.framework.crowding import Crowded
 from situate.framework.cycle import NOTHING_PREPARED, Feasibility, Nominations, Prepared, call
 from situate.framework.parts import Part
 from situate.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin, Reads, Scores, about_claims, reads
+from situate.framework.pod_class import PodClass
 from situate.framework.pods import PodInfo
 from situate.framework.profile import ALL_NODES, Profile, Weighted
 from situate.framework.promised import Promised

@@ -3,7 +3,8 @@
 Equal pods (one template) filter and score alike. What the nodes alone decide is kept for many classes together
 (`situate.framework.standing`). The rest changes with what is on a node: it stays true until something changes there, so
 for the next pod of the class only the nodes in the change log are looked at again, through the plugins' gauges
-(`situate.framework.gauges`) or the plugins themselves. Plugins that look beyond the node (`Reads.CLUSTER`) have no part
+(`situate.framework.gauges`) or the plugins themselves, or by a board for many classes together
+(`situate.framework.board`). Plugins that look beyond the node (`Reads.CLUSTER`) have no part
 in this; `situate.framework.choosing` asks them about all nodes each time.
 
 The answers are those of the plain path in `situate.framework.cycle`.
@@ -11,21 +12,17 @@ The answers are those of the plain path in `situate.framework.cycle`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.board import Board
-from situate.framework.crowding import Crowded
+from situate.framework.board import Boards
 from situate.framework.cycle import PluginFailed, call, check_scores
 from situate.framework.gauges import NO_SAY, Derived, Gauge, GaugedFilter, GaugedScore, Numbers
-from situate.framework.maxima import LONG, Maxima
-from situate.framework.meters import Meter, MeteringPlugin
-from situate.framework.nodes import NodeTable
-from situate.framework.parts import Part, Parts
-from situate.framework.plugin import FilterPlugin, NeedsPlugin, PreScorePlugin, Reads, reads
+from situate.framework.plugin import NeedsPlugin, PreScorePlugin, Reads, reads
+from situate.framework.pod_class import LoadFilter, LoadScore, PodClass
 from situate.framework.pods import PodInfo, PodTemplate
 from situate.framework.profile import Profile, Weighted
 from situate.framework.snapshot import Snapshot
@@ -42,20 +39,10 @@ _KEPT: Final = 2**27
 """Nodes of all classes together before all are learned afresh: 2 bytes each, and 1 where a mask is asked for."""
 _LEAST_KEPT: Final = 128
 """Classes that are kept however many nodes there are."""
-_BOARDS: Final = 16
-"""At most."""
-_STALE: Final = 2**10
-"""Changes that a board does not know of whose members nobody seems to need."""
 _TRIES: Final = 8
 """Nodes that may look better from above than they are before all are looked at exactly."""
 _SEEN: Final = 2**16
 """Templates that were met once, before those are forgotten."""
-
-
-_LoadFilter = tuple[FilterPlugin, Gauge | None]
-"""A filter that looks at what is on a node, and its gauge for pods of one template."""
-_LoadScore = tuple[Weighted, Gauge | None]
-"""A score that looks at what is on a node, and its gauge for pods of one template."""
 
 
 class _Look:
@@ -89,161 +76,6 @@ class _Look:
         return totals.copy() if self.rows is None else totals.take(self.rows)
 
 
-class PodClass:
-    """What is known of each node for pods of one template, as of `position` in the change log."""
-
-    __slots__ = (
-        "_feasible",
-        "_more",
-        "_narrowed",
-        "_passes",
-        "_unsettled",
-        "board",
-        "bounds",
-        "count",
-        "crowded",
-        "extremes",
-        "filters",
-        "lineage",
-        "load_states",
-        "maxima",
-        "position",
-        "scores",
-        "settled",
-        "standing",
-        "table",
-        "total",
-    )
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        standing: Standing,
-        filters: Sequence[_LoadFilter],
-        scores: Sequence[_LoadScore],
-        load_states: dict[str, Any],
-    ) -> None:
-        self.table: NodeTable = snapshot.nodes
-        self.lineage: object = snapshot.lineage
-        self.position = snapshot.log_position
-        self.standing = standing
-        self.filters = filters
-        self.scores = scores
-        self.load_states = load_states
-        """What PreScore has answered, of those of `scores` that were asked."""
-        self.settled: Totals = standing.settled
-        """(nodes,): what the nodes alone decide of `total`; right where a node is feasible."""
-        self.extremes: tuple[tuple[int, int] | None, ...] | None = None
-        """Of the standing's varied scores among the feasible nodes, if `settled` is the class's own."""
-        self.total: Totals = standing.settled
-        """(nodes,): all local scores, weighted; negative where a local filter refuses."""
-        self.count = 0
-        """So many nodes are feasible."""
-        self.maxima: Maxima | None = None
-        """Of `total`, where it is long."""
-        self.bounds: Totals | None = None
-        """Where the board keeps what `maxima` needs."""
-        self.board: Board | None = None
-        """Who brings it up to date with others; then `position` says nothing."""
-        self._unsettled = self._more = False
-        """Whether the board has found other nodes feasible, and some that were not before."""
-        self.crowded: Crowded | None = None
-        """What was found when promises had to be heeded last."""
-        self._passes: Mask | None = None
-        self._feasible: Part | None = None
-        self._narrowed: tuple[Mask, Part] | None = None
-
-    def best(self) -> int:
-        """The first node with the highest total."""
-        if self.maxima is not None:
-            return self.maxima.first(self.total)
-        if len(self.total) < LONG:
-            return int(self.total.argmax())
-        self.maxima = Maxima(self.total, self.bounds)
-        return self.maxima.first(self.total)
-
-    @property
-    def states(self) -> dict[str, Any]:
-        """Of the local plugins, by name."""
-        return {**self.standing.states, **self.load_states}
-
-    @property
-    def passes(self) -> Mask:
-        """(nodes,): whether all local filters pass."""
-        if self._passes is None:
-            self._passes = self.total >= 0
-        return self._passes
-
-    @property
-    def feasible(self) -> Part:
-        """Where all local filters pass."""
-        if self._feasible is None:
-            self._feasible = self.table.plan(("parts",), Parts).of(self.passes)
-        return self._feasible
-
-    def among(self, passes: Mask) -> Part:
-        """Where this mask holds as well, which others have narrowed; mostly for the next pod as for the last one."""
-        if passes is self._passes:
-            return self.feasible
-        last = self._narrowed
-        if last is None or not bool((last[0] == passes).all()):
-            last = self._narrowed = passes, Part(np.flatnonzero(passes))
-        return last[1]
-
-    def totals_among(self, pod: PodInfo, passes: Mask, nodes: Indices) -> Totals:
-        """(nodes,): the totals where only these nodes are feasible, to which normalized scores then relate.
-
-        `nodes` are those of `passes`.
-        """
-        total = self.total.take(nodes)
-        if not len(nodes) or (self.extremes is None and self.standing.holds(passes, 1)):
-            return total
-        return total - self.settled.take(nodes) + self.standing.settled_among(pod, nodes)
-
-    def decisive(self, nodes: Indices) -> Mask:
-        """For each of these nodes, whether normalized scores may change once it will not do any more."""
-        decisive = np.zeros(len(nodes), dtype=np.bool_)
-        for place, each in enumerate(self.standing.varied):
-            extremes = (each.lowest, each.highest) if self.extremes is None else self.extremes[place]
-            if extremes is not None and extremes[0] != extremes[1]:
-                raw = each.raw.take(nodes)
-                decisive |= (raw == extremes[0]) | (raw == extremes[1])
-        return decisive
-
-    def feasible_changed(self, by: int, *, more: bool) -> None:
-        """The board has found so many more nodes feasible, and with `more` some that were not before."""
-        self.count += by
-        self._unsettled = True
-        self._more |= more
-
-    def settled_by_board(self, pod: PodInfo) -> None:
-        """What `settle` does, if the board has found other nodes feasible since."""
-        if self._unsettled:
-            more, self._unsettled, self._more = self._more, False, False
-            self.settle(pod, more=more)
-
-    def settle(self, pod: PodInfo, *, more: bool) -> None:
-        """Which nodes are feasible has changed: what relates to the others may have. `more`: some were not before."""
-        self._passes = self._feasible = None
-        standing = self.standing
-        if standing.holds(self.total, 0):
-            settled, self.extremes = standing.settled, None
-        else:
-            nodes = np.flatnonzero(self.total >= 0)
-            extremes = tuple(each.extremes(nodes) for each in standing.varied)
-            if not len(nodes) or (extremes == self.extremes and not more):
-                return
-            settled, self.extremes = standing.base.copy(), extremes
-            settled[nodes] = standing.settled_among(pod, nodes)
-        if settled is not self.settled:
-            nodes = np.flatnonzero(self.total >= 0)
-            self.total[nodes] += settled.take(nodes) - self.settled.take(nodes)
-            self.settled = settled
-            self.maxima = None
-            if self.board is not None:
-                self.board.resettled()
-
-
 class Classes:
     """Of one profile; mutable."""
 
@@ -264,16 +96,9 @@ class Classes:
         }
         self._fits = any(isinstance(plugin, NeedsPlugin) for plugin, _ in self._filters)
         """Whether feasible nodes have room for what a pod requests."""
-        loaded = (*(plugin for plugin, _ in self._filters), *(each.plugin for each, _ in self._scores))
-        self._metering: MeteringPlugin | None = None
+        self._boards: Boards | None = None
         if gauges and self._standings.dtype is np.int16:
-            self._metering = next((plugin for plugin in loaded if isinstance(plugin, MeteringPlugin)), None)
-        self._meters: dict[frozenset[str], Meter | None] = {}
-        """By the filters that are not concerned; of `_metered`."""
-        self._metered: NodeTable | None = None
-        self._boards: list[Board] = []
-        """Of snapshots of this lineage, on `_metered`."""
-        self._lineage: object = None
+            self._boards = Boards([plugin for plugin, _ in self._filters], [each for each, _ in self._scores])
         self._known: dict[int, tuple[PodTemplate, PodClass]] = {}
         self._seen: dict[int, PodTemplate] = {}
 
@@ -306,10 +131,10 @@ class Classes:
         them exactly; one that is worth less is put in its place, and the next best is looked at.
         """
         template = pod.template
-        if self._metering is None or id(template) in self._seen or id(template) in self._known:
+        if self._boards is None or id(template) in self._seen or id(template) in self._known:
             return None
         standing = self._standings.of(pod, snapshot)
-        meter = None if standing is None else self._meter(standing, snapshot)
+        meter = None if standing is None else self._boards.meter(standing, snapshot.nodes)
         asked = None if meter is None else meter.asked(template)
         if standing is None or meter is None or asked is None:
             return None
@@ -333,20 +158,6 @@ class Classes:
             bounds[row] = total
         return None
 
-    def _meter(self, standing: Standing, snapshot: Snapshot) -> Meter | None:
-        """Of all that looks at amounts for pods with this standing."""
-        nodes = snapshot.nodes
-        if self._metered is not nodes:
-            self._metered = nodes
-            self._meters.clear()
-            self._boards.clear()
-        if standing.unfiltered not in self._meters:
-            filters = [plugin for plugin, _ in self._filters if plugin.name not in standing.unfiltered]
-            scores = [weighted for weighted, _ in self._scores]
-            found = None if self._metering is None else self._metering.meter(filters, scores, nodes)
-            self._meters[standing.unfiltered] = found
-        return self._meters[standing.unfiltered]
-
     def _see(self, template: PodTemplate) -> None:
         if len(self._seen) >= _SEEN:
             self._seen.clear()
@@ -359,44 +170,23 @@ class Classes:
             return
         if len(self._known) >= max(_LEAST_KEPT, _KEPT // max(snapshot.count, 1)):
             self._known.clear()
-            self._boards.clear()
+            if self._boards is not None:
+                self._boards.clear()
         self._known[id(template)] = (template, learned)
-        meter = self._meter(learned.standing, snapshot)
-        asked = None if meter is None else meter.asked(template)
-        if meter is not None and asked is not None:
-            board = self._board(meter, snapshot)
-            if board is not None:
-                board.join(learned, asked)
-
-    def _board(self, meter: Meter, snapshot: Snapshot) -> Board | None:
-        """One with room, whose members are up to date."""
-        if self._lineage is not snapshot.lineage:
-            self._lineage = snapshot.lineage
-            self._boards.clear()
-        for board in self._boards:
-            if board.meter is meter and not board.full:
-                board.catch_up(snapshot)
-                return board
-        if len(self._boards) < _BOARDS:
-            self._boards.append(Board(meter, snapshot.count))
-            return self._boards[-1]
-        oldest = min(self._boards, key=lambda board: board.position)
-        if oldest.meter is not meter or snapshot.log_position - oldest.position < _STALE:
-            return None
-        oldest.forget()
-        return oldest
+        if self._boards is not None:
+            self._boards.admit(learned, template, snapshot)
 
     def _learn(self, pod: PodInfo, snapshot: Snapshot) -> PodClass | None:
         standing = self._standings.of(pod, snapshot)
         if standing is None:
             return None
         template, nodes = pod.template, snapshot.nodes
-        filters: list[_LoadFilter] = [
+        filters: list[LoadFilter] = [
             (plugin, None if gauged is None else call(plugin, "Filter", gauged.filter_gauge, template, nodes))
             for plugin, gauged in self._filters
             if plugin.name not in standing.unfiltered
         ]
-        scores: list[_LoadScore] = []
+        scores: list[LoadScore] = []
         states: dict[str, Any] = {}
         for weighted, scorer in self._scores:
             gauge = None if scorer is None else call(weighted.plugin, "Score", scorer.score_gauge, template, nodes)

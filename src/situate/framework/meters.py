@@ -73,6 +73,8 @@ class Meter(Protocol):
 class MeteringPlugin(Protocol):
     """A plugin that can speak for others."""
 
+    name: str
+
     def meter(self, filters: Sequence[FilterPlugin], scores: Sequence[Weighted], nodes: NodeTable) -> Meter | None:
         """What these say together on these nodes; None where it does not know them all, or numbers are too large."""
         ...
