@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from situate.objects.events import CoreEvent, ObjectReference
@@ -210,7 +212,7 @@ BEHIND = replace(QUICK, watch=2.0)
 @pytest.mark.rule("spot:B2", "spot:P20", "spot:P21", "spot:K1", "spot:K3", "spot:D2")
 @pytest.mark.looptime
 @pytest.mark.parametrize("delays", [QUICK, SLOW, BEHIND], ids=["quick", "slow", "behind"])
-@pytest.mark.parametrize("after_s", [0.01, 0.05, 0.1, 0.3, 0.5, 1.0, 2.0, 7.0])
+@pytest.mark.parametrize("after_s", [0.01, 0.1, 0.5, 1.0, 7.0])
 async def test_a_quota_that_is_widened_at_once_leaves_the_floor_exact(after_s: float, delays: Delays) -> None:
     shop = Shop(20, 8, delays)
     quota = 5
@@ -238,13 +240,33 @@ async def test_a_quota_that_is_widened_at_once_leaves_the_floor_exact(after_s: f
 @pytest.mark.looptime
 @pytest.mark.parametrize("delays", [QUICK, SLOW, BEHIND], ids=["quick", "slow", "behind"])
 @pytest.mark.parametrize("every", [2, 3, 5])
-@pytest.mark.parametrize("floor", [1, 5, 20, 39, 40])
+@pytest.mark.parametrize("floor", [1, 20, 39])
 async def test_a_webhook_that_refuses_every_kth_leaves_the_floor_exact(every: int, floor: int, delays: Delays) -> None:
     shop = Shop(40, floor, delays)
     asked = itertools.count(1)
     shop.refuses = lambda: next(asked) % every == 0
     await shop.play()
     assert shop.classes["on-demand"] == floor
+
+
+@pytest.mark.rule("spot:B2", "spot:K1", "spot:K3", "spot:D2", "spot:F5")
+@pytest.mark.looptime
+@given(
+    replicas=st.integers(1, 30),
+    share=st.integers(0, 100),
+    refusals=st.lists(st.booleans(), max_size=60),
+    delays=st.sampled_from([QUICK, SLOW, BEHIND]),
+)
+@settings(max_examples=25)
+async def test_whatever_is_refused_the_floor_is_exact(
+    replicas: int, share: int, refusals: list[bool], delays: Delays
+) -> None:
+    shop = Shop(replicas, replicas * share // 100, delays)
+    verdicts = iter(refusals)
+    shop.refuses = lambda: next(verdicts, False)
+    await shop.play()
+    assert shop.classes["on-demand"] == shop.floor
+    assert shop.longest_s < 2.0, "API servers wait that long (B6)"
 
 
 @pytest.mark.rule("spot:B1", "spot:B6")
