@@ -10,6 +10,7 @@ _PATCH, _ADMISSION, _CLASSIFY = (
     "tests/spot/test_classify.py",
 )
 _LEDGER, _SIGNALS, _OWNERS = "tests/spot/test_ledger.py", "tests/spot/test_signals.py", "tests/spot/test_owners.py"
+_ACTING = "tests/spot/controller/test_acting.py"
 _SETTLED, _RECHECKS = "tests/spot/test_settled.py", "tests/spot/test_rechecks.py"
 _EVICTIONS, _DECIDE, _WAVES = "tests/spot/test_evictions.py", "tests/spot/test_decide.py", "tests/spot/test_waves.py"
 
@@ -231,5 +232,69 @@ SPOT_GUARDS = (
         '        return f"it has found the node {pod.node}" if pod.node else ""',
         '        return ""',
         (_RECHECKS,),
+    ),
+    Mutation(
+        "spot-leaving",
+        "a pod that is about to leave does not count any more (P17)",
+        "spot/controller/attempting.py",
+        "        self._departures.leaving(facts, action.owner)\n",
+        "",
+        (_ACTING,),
+    ),
+    Mutation(
+        "spot-staying",
+        "a pod whose eviction was refused counts again (P17, F7)",
+        "spot/controller/attempting.py",
+        "        if attempt.outcome in (Outcome.REFUSED, Outcome.FAILED):",
+        "        if False:",
+        (_ACTING,),
+    ),
+    Mutation(
+        "spot-deleted-as-seen",
+        "a pod that finds a node while it is deleted as one that waits is not deleted (B17)",
+        "spot/controller/attempting.py",
+        'version = pod.metadata.resource_version if _waits(action) else ""',
+        'version = ""',
+        (_ACTING,),
+    ),
+    Mutation(
+        "spot-looked-at-again",
+        "a policy move goes by what the server shows right before (3.7, I4)",
+        "spot/controller/attempting.py",
+        "                why = await self._barred(action, decision, situation)",
+        '                why = ""',
+        (_ACTING,),
+    ),
+    Mutation(
+        "spot-one-of-a-workload",
+        "no second policy move of a workload begins beside the first (I4)",
+        "spot/controller/acting.py",
+        "                if action.uid in self._pods or (policy and action.owner in self._owners):",
+        "                if action.uid in self._pods:",
+        (_ACTING,),
+    ),
+    Mutation(
+        "spot-claimed",
+        "a place that was found for one pod is not found for another (D17)",
+        "spot/claimed_room.py",
+        "        self._begun, node = room.taken(pod, uid, capacity, pools)",
+        "        _, node = room.taken(pod, uid, capacity, pools)",
+        ("tests/spot/test_claimed_room.py",),
+    ),
+    Mutation(
+        "spot-keeps-places",
+        "what is on its way keeps its place (D17)",
+        "spot/decide.py",
+        "        self._keep_places()\n",
+        "",
+        (_DECIDE,),
+    ),
+    Mutation(
+        "spot-patience",
+        "what ran before us is not moved without a cool-down (3.7)",
+        "spot/evictions.py",
+        "    return 0.0 if pod.pod_class is None and now - pod.created < LATELY_S else cool_down_s",
+        "    return 0.0 if pod.pod_class is None else cool_down_s",
+        (_DECIDE,),
     ),
 )
