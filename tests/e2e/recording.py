@@ -9,6 +9,7 @@ import http.client
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -23,6 +24,8 @@ class Change:
     """One revision of one object."""
 
     revision: int
+    at: float
+    """When it was heard of, by `time.monotonic`."""
     deleted: bool
     object: dict[str, Any]
 
@@ -88,7 +91,7 @@ class _Watch(threading.Thread):
 
 
 def _change(kind: str, shown: dict[str, Any]) -> Change:
-    return Change(_revision(shown), kind == "DELETED", shown)
+    return Change(_revision(shown), time.monotonic(), kind == "DELETED", shown)
 
 
 def _revision(shown: dict[str, Any]) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 from situate.spot.model import CAPACITY_LABEL, CLASS, MIX
 from tests.controlplane.errors import ControlPlaneError
-from tests.e2e.pod_history import Moment, least, moments
+from tests.e2e.pod_history import Moment, least, leaving, moments
 from tests.e2e.recording import Change, Recording
 from tests.e2e.spot_installed import Installed, deployment, stateful_set
 from tests.e2e.stub_nodes import add_stub_node, run_pod
@@ -34,6 +34,9 @@ SETTINGS: dict[str, Any] = {
     "signals": [{"source": "taint", "key": SOON, "state": "doomed", "noticeSeconds": 20}],
 }
 """Times short enough for a test to see the end of them; what is not named is as shipped."""
+BRIEF = {"brief-all": 0, "brief-web": 2, "brief-more": 6}
+"""Workloads of ten pods, and their floors, whose spot nodes are deleted without a word."""
+BRIEF_NODES = ("brief-spot-0", "brief-spot-1")
 OPEN: dict[str, Any] = {"nodeSelector": {"pool": "open"}}
 """Pods to which nothing happens but what their workload's owner does."""
 ZONE = "topology.kubernetes.io/zone"
@@ -55,6 +58,7 @@ class Scenes:
         self.recording = recording
         self.load = Load()
         self._before: dict[str, set[str]] = {}
+        """Uids of pods that were put up, by workload."""
 
     # What is there
 
@@ -122,6 +126,12 @@ class Scenes:
         chosen = f"pool={pool},{CAPACITY_LABEL}=spot"
         self.cluster.kubectl("taint", "node", "-l", chosen, taint)
 
+    def end_brief_nodes(self) -> None:
+        """Once everything there stands where it should."""
+        for app, floor in BRIEF.items():
+            self.wait_on_demand(app, floor, 10)
+        self.cluster.kubectl("delete", "node", *BRIEF_NODES)
+
     # What happens
 
     def add_pool(self, pool: str, on_demand: int, spot: int) -> None:
@@ -147,16 +157,20 @@ class Scenes:
         self.cluster.kubectl("uncordon", "-l", f"pool=old,{CAPACITY_LABEL}=on-demand")
 
     def untouched(self, app: str) -> bool:
-        """Whether its pods are those from before us."""
-        return {each["metadata"]["uid"] for each in self.spot.pods_of(app)} == self._before[app]
+        """Whether its pods are those that were put up, and none is on its way out."""
+        staying = {each["metadata"]["uid"] for each in self.spot.pods_of(app) if not leaving(each)}
+        return staying == self._before[app]
 
     def put_up_waves(self) -> None:
         """Workloads whose spot nodes will end: with a notice, in a moment, or without a word."""
         for pool, on_demand, spot in (("notice", 2, 3), ("locked", 1, 1), ("brief", 2, 2), ("open", 3, 3)):
             self.add_pool(pool, on_demand, spot)
+        waves = f"pool in (notice,locked,brief),{CAPACITY_LABEL}=on-demand"
+        self.cluster.kubectl("taint", "node", "-l", waves, "example.com/dear=yes:PreferNoSchedule")
         slow = {"annotations": {"ready-after": "1s"}, "nodeSelector": {"pool": "notice"}}
+        starting = {"annotations": {"ready-after": "2s"}, "nodeSelector": {"pool": "brief"}}
         self.spot.deploy(
-            deployment("brief-web", 6, "2", pod={"nodeSelector": {"pool": "brief"}}),
+            *(deployment(app, 10, str(floor), pod=starting) for app, floor in BRIEF.items()),
             deployment("locked-web", 2, "0", pod={"nodeSelector": {"pool": "locked"}}),
             budget("locked-web", minAvailable=2),
             deployment("notice-web", 10, "2", pod=slow),
@@ -186,7 +200,9 @@ class Scenes:
             workloads.append(left_alone)
         self.spot.deploy(*workloads)
         for app, replicas in (("plain-s1", 1), ("plain-s2", 1), ("silent-web", 4)):
-            for pod in self.spot.wait_pods(app, replicas):
+            pods = self.spot.wait_pods(app, replicas)
+            self._before[app] = {each["metadata"]["uid"] for each in pods}
+            for pod in pods:
                 if pod["spec"]["nodeName"].startswith("silent-"):
                     run_pod(self.cluster.plane, self.spot.shop, pod["metadata"]["name"])
 

@@ -7,18 +7,22 @@ waits for its own part of it; those that take longest come last.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from situate.sim.spot.baselines import Case, expected, off
+from situate.sim.spot.delays import BASELINE, Spread
 from situate.spot.model import CAPACITY_LABEL, CLASS, ON_DEMAND, RELEASED
-from tests.e2e.pod_history import least
+from tests.e2e.pod_history import figures, least, leaving, replacements
 from tests.e2e.recording import Recording
 from tests.e2e.spot_installed import classes, deployment, installation, managers, stateful_set
-from tests.e2e.spot_scenes import OPEN, SETTINGS, SOON, ZONE, Scenes
+from tests.e2e.spot_scenes import BRIEF, BRIEF_NODES, OPEN, SETTINGS, SOON, ZONE, Scenes
 from tests.e2e.stub_nodes import ready_condition, taints
 from tests.e2e.vpod_cluster import Cluster, rfc3339_now
 from tests.e2e.webhooks import Asked, Webhooks, patched
@@ -40,8 +44,7 @@ def scenes(spot_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
         spot.wait_answering(process, pod)
         made.put_up_silence()
         made.put_up_waves()
-        made.wait_ready("brief-web", 6)
-        spot_cluster.kubectl("delete", "node", "brief-spot-0", "brief-spot-1")
+        made.end_brief_nodes()
         with made.under_load():
             yield made
         spot_cluster.kubectl("delete", "node", "-l", "pool")
@@ -203,10 +206,28 @@ def test_a_notice_moves_everything_to_nodes_that_stay_and_nothing_is_short(scene
     assert datetime.fromisoformat(min(deleted)) >= earliest
 
 
-@pytest.mark.rule("spot:K7", "spot:I2", "spot:F8", "spot:S35", "spot:I14")
-def test_nodes_that_are_deleted_without_a_word_leave_the_floor(scenes: Scenes) -> None:
-    scenes.wait_on_demand("brief-web", 6, 6)
-    assert least(scenes.history(), lambda moment: len(moment.on_demand("brief-web")), 2) >= 2
+@pytest.mark.rule("spot:K7", "spot:I2", "spot:F8", "spot:S35", "spot:I14", "spot:B33")
+def test_nodes_that_are_deleted_without_a_word_leave_the_floor_and_cost_what_the_simulator_foretells(
+    scenes: Scenes,
+) -> None:
+    """It is told how long pods take in this cluster, on this machine; what follows from that, it says itself."""
+    for app in BRIEF:
+        scenes.wait_on_demand(app, 10, 10)
+    ended = (each for each in scenes.changes() if each.deleted and each.object["metadata"]["name"] in BRIEF_NODES)
+    begun = next(ended).at
+    found = replacements(scenes.changes(), BRIEF, BRIEF_NODES, begun)
+    delays = replace(
+        BASELINE,
+        detection_s=found.detection_s,
+        create_s=found.create_s,
+        bind_s=found.bind_s,
+        start=Spread(found.start_s, found.start_s),
+    )
+    for app, floor in BRIEF.items():
+        foretold, _ = expected(Case(floor), Random, delays=delays, runs=1)
+        was = figures(scenes.history(), app, 10, begun)
+        assert was.least_ready >= floor
+        assert not off(replace(was, cost=foretold.cost), foretold), f"{app}: {was}, foretold {foretold}"
 
 
 @pytest.mark.rule("spot:K7", "spot:I2", "spot:F8", "spot:P30", "spot:I14")
@@ -222,10 +243,9 @@ def test_silent_nodes_are_left_by_our_pods_at_once_and_by_others_perhaps_never(s
         eventually(f"{name} is tainted", look, lambda node: f"{UNREACHABLE}:NoSchedule" in taints(node))
     found = partial(silent, "silent-s1-0")
     eventually("its pods are to leave", found, lambda node: f"{UNREACHABLE}:NoExecute" in taints(node))
-    eventually("they are told to", partial(scenes.spot.pods_of, "plain-s1"), lambda pods: any(map(leaving, pods)))
+    eventually("they are told to", partial(scenes.untouched, "plain-s1"), lambda untouched: not untouched)
     assert f"{UNREACHABLE}:NoExecute" not in taints(silent("silent-s2-0")), "too much of its zone is silent"
-    (left,) = scenes.spot.pods_of("plain-s2")
-    assert not leaving(left)
+    assert scenes.untouched("plain-s2")
 
     def whole(pods: list[Any]) -> bool:
         staying = [each for each in pods if not leaving(each)]
@@ -233,10 +253,6 @@ def test_silent_nodes_are_left_by_our_pods_at_once_and_by_others_perhaps_never(s
 
     eventually("ours are elsewhere", partial(scenes.spot.pods_of, "silent-web"), whole)
     assert least(scenes.history(), lambda moment: len(moment.on_demand("silent-web")), 2) >= 2
-
-
-def leaving(pod: Mapping[str, Any]) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
 
 
 def silent_for(node: Mapping[str, Any]) -> float:
