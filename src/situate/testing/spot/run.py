@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -13,7 +13,15 @@ from situate.spot.configuration import SpotSettings
 from situate.testing.network import CALM
 from situate.testing.playing import Played
 from situate.testing.processes import Stuck
-from situate.testing.spot.history import ON_DEMAND_NODES, SPOT_NODES, WORKLOADS, AnyStep, History, Settings
+from situate.testing.spot.history import (
+    ON_DEMAND_NODES,
+    SPOT_NODES,
+    WORKLOADS,
+    AnyStep,
+    History,
+    Settings,
+    WorkloadPlan,
+)
 from situate.testing.spot.invariants import PEND_S, Breach, Watchdog, unfinished
 from situate.testing.spot.performing import Performer
 from situate.testing.spot.recorder import Recorder
@@ -37,7 +45,7 @@ def play(history: History) -> Played:
 
 
 def _play(history: History) -> Played:
-    stage = Stage.of(history.seed, history.settings)
+    stage = Stage.of(history.seed, _settings(history.settings), events=history.settings.events)
     world, watchdog = stage.world, stage.watchdog
     played = Played(happened=stage.happened)
     stage.happened.update(history.settings.names())
@@ -84,22 +92,23 @@ class Stage:
     happened: Counter[str]
 
     @classmethod
-    def of(cls, seed: int, settings: Settings) -> Stage:
+    def of(cls, seed: int, settings: SpotSettings, *, events: bool = False) -> Stage:
+        """`events`: as of `machinery`."""
         happened: Counter[str] = Counter()
-        world = SpotWorld(seed, _settings(settings), machinery(events=settings.events))
+        world = SpotWorld(seed, settings, machinery(events=events))
         kubelets = world.cluster.machinery.kubelets
         recorder = Recorder(world.cluster.api.store, SHOP, lambda: world.now, kubelets.works)
         watchdog = Watchdog(world, recorder, happened)
         world.calls.heard.append(Reviewing(recorder.nodes.values, watchdog.breach, happened).heard)
         return cls(world, recorder, watchdog, Performer(world, watchdog, happened), happened)
 
-    def begin(self) -> None:
+    def begin(self, plans: Iterable[WorkloadPlan] = WORKLOADS) -> None:
         """Nodes, a leader, workloads."""
         self.performer.add_nodes("on-demand", ON_DEMAND_NODES)
         self.performer.add_nodes("spot", SPOT_NODES)
         if not self.world.lead_to():
             raise Breach("nobody answers after a minute of calm")
-        for plan in WORKLOADS:
+        for plan in plans:
             self.performer.create(plan)
         self.world.let_pass(BEGIN_S)
         self.watchdog.check()

@@ -1,0 +1,291 @@
+"""Scripted stories of the shipped controller and webhook on virtual time: bursts that are cut, waves, rollouts.
+
+What random histories check holds here as well: the same watchdog looks at every write, answer and change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from situate.spot.model import CLASS
+from situate.testing.network import Weather
+from situate.testing.spot import history as steps
+from situate.testing.spot.history import WorkloadPlan
+from situate.testing.spot.invariants import unfinished
+from situate.testing.spot.performing import workload
+from situate.testing.spot.recorder import OwnerRow
+from situate.testing.spot.run import Stage
+from situate.testing.spot.webhooks import Passage
+from situate.testing.spot.world import SHOP, settings_of
+from situate.testing.undisturbed import collector_at_rest, logs_off
+
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
+WEB = WorkloadPlan("web", "Deployment", 10, "2")
+
+
+@contextmanager
+def stage(*plans: WorkloadPlan, seed: int = 1, events: bool = False, **settings: Any) -> Iterator[Stage]:
+    """Nodes of both kinds, a leader that answers, and workloads that have come up."""
+    with collector_at_rest(), logs_off():
+        made = Stage.of(seed, settings_of(**settings), events=events)
+        try:
+            made.begin(plans)
+            yield made
+            made.watchdog.check()
+        finally:
+            made.world.close()
+
+
+def owner(of: Stage, name: str = "web") -> OwnerRow:
+    return next(each for each in of.recorder.owners.values() if each.name == name)
+
+
+def classes(of: Stage, name: str = "web") -> Counter[str]:
+    alive = [each for each in of.world.pods(name) if not each["metadata"].get("deletionTimestamp")]
+    return Counter(each["metadata"]["labels"].get(CLASS, "") for each in alive)
+
+
+def answers_again(of: Stage) -> bool:
+    leader = of.world.leader()
+    return leader is not None and any(
+        door.listening and door.process is leader.process for door in of.world.doors.values()
+    )
+
+
+def least(of: Stage, what: Callable[[str], int], name: str = "web") -> list[int]:
+    """The list grows by what is found of the workload whenever one of its pods changes."""
+    uid = owner(of, name).uid
+    found: list[int] = []
+    of.recorder.changed.append(lambda changed: found.append(what(uid)) if changed == uid else None)
+    return found
+
+
+def settle(of: Stage, seconds: float = 600.0) -> None:
+    """Until every workload stands as it should."""
+    for _ in range(int(seconds / 5)):
+        of.world.let_pass(5.0)
+        of.watchdog.check()
+        if (missing := unfinished(of.watchdog)) is None:
+            return
+    pytest.fail(f"after {seconds:g} s: {missing}")
+
+
+@pytest.mark.rule("spot:B2", "spot:P20", "spot:P21", "spot:K3", "spot:D2", "spot:F5")
+@pytest.mark.parametrize(("every", "floor"), [(2, 5), (3, 20), (5, 12)])
+def test_refused_creations_leave_the_floor_exact(every: int, floor: int) -> None:
+    with stage(events=True) as of:
+        of.world.network.weather = Weather(event_delay_s=0.5, event_jitter_s=1.5)
+        of.performer.perform(steps.RefuseCreations(0.0, every))
+        of.performer.create(WorkloadPlan("web", "Deployment", 40, str(floor)))
+        of.world.let_pass(60.0)
+        of.world.network.weather = Weather()
+        settle(of)
+        assert of.happened["creation refused"] >= 40 // every
+        assert of.recorder.on_demand(owner(of).uid) == floor
+        assert len(of.watchdog.policy_moves) <= 1
+
+
+@pytest.mark.rule("spot:B3", "spot:P18", "spot:F2")
+@pytest.mark.parametrize("seed", range(4))
+def test_repeated_and_reordered_reviews_are_counted_once(seed: int) -> None:
+    with stage(seed=seed) as of:
+        of.world.network.weather = Weather(event_delay_s=2.0)
+        of.world.calls.passage = Passage(latency_s=(0.001, 0.4), repeat=0.5)
+        of.performer.create(WorkloadPlan("web", "Deployment", 50, "20"))
+        of.world.let_pass(20.0)
+        assert of.world.network.happened["review repeated"] >= 10
+        assert classes(of)["on-demand"] >= 20
+        assert classes(of)[""] == 0
+
+
+@pytest.mark.rule("spot:B4", "spot:P22", "spot:F3", "spot:I11")
+@pytest.mark.parametrize("answers", [1, 4, 11, 23])
+@pytest.mark.parametrize("end", ["killed", "paused"])
+def test_a_leader_that_is_lost_in_a_burst_leaves_the_floor(answers: int, end: str) -> None:
+    with stage() as of:
+        given = 0
+
+        def lose(_: str, __: object) -> None:
+            nonlocal given
+            given += 1
+            leader = of.world.leader()
+            if given == answers and leader is not None:
+                act = of.world.end if end == "killed" else lambda member: member.process.pause()
+                of.world.timeline.after(0.0, lambda: act(leader))
+
+        of.world.answers.append(lose)
+        of.world.network.weather = Weather(event_delay_s=1.0)
+        of.world.calls.passage = Passage(latency_s=(0.001, 0.05))
+        of.performer.create(WorkloadPlan("web", "Deployment", 30, "10"))
+        assert of.world.let_pass(5.0, stop=lambda: given >= answers)
+        lost = of.world.now
+        of.world.let_pass(0.01)
+        assert of.world.let_pass(20.0, stop=lambda: answers_again(of)), "somebody answers again within 20 s"
+        of.world.let_pass(max(0.0, lost + 85.0 - of.world.now))
+        assert of.recorder.on_demand(owner(of).uid) >= 10, "put right within a minute after that"
+        for member in of.world.members:
+            member.process.resume()
+        of.watchdog.check()
+
+
+@pytest.mark.rule("spot:I11", "spot:P1", "spot:F3")
+def test_a_leader_that_slept_gives_no_answer_to_what_was_asked_meanwhile() -> None:
+    with stage(WEB) as of:
+        sleeper = of.world.leader()
+        assert sleeper is not None
+        sleeper.process.pause()
+        of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 14}}, patch=True)
+        of.world.let_pass(30.0)
+        assert of.world.network.happened["review timed out"] >= 1
+        told: list[tuple[str, int]] = []
+        of.world.answers.append(lambda identity, reply: told.append((identity, reply.status)))
+        sleeper.process.resume()
+        of.world.let_pass(5.0)
+        assert [status for identity, status in told if identity == sleeper.identity and status == 200] == []
+        assert of.recorder.on_demand(owner(of).uid) >= 2
+
+
+@pytest.mark.rule("spot:B10", "spot:I5", "spot:P2", "spot:D14")
+def test_installed_onto_a_running_cluster_it_moves_what_lacks_and_nothing_else() -> None:
+    plans = (WEB, WorkloadPlan("api", "Deployment", 4), WorkloadPlan("db", "StatefulSet", 3))
+    with stage() as of:
+        of.performer.perform(steps.BothDown(0.0, 60.0))
+        of.performer.perform(steps.Fill(0.0, "on-demand"))
+        for plan in plans:
+            of.performer.create(plan)
+        of.world.let_pass(50.0)
+        of.performer.perform(steps.RestoreNodes(0.0))
+        rows = [owner(of, plan.name) for plan in plans]
+        assert [of.recorder.serving(row.uid) for row in rows] == [10, 4, 3]
+        serving = {row.name: least(of, of.recorder.serving, row.name) for row in rows}
+        before = {pod.uid for pod in of.recorder.pods.values()}
+        of.world.let_pass(600.0)
+        assert Counter(name for _, name, _ in of.watchdog.policy_moves) == {"web": 2, "db": 2}
+        assert min(serving["web"]) >= 9
+        assert min(serving["db"]) >= 2
+        assert len(before - {pod.uid for pod in of.recorder.pods.values()}) == 4
+
+
+@pytest.mark.rule("spot:B15", "spot:B16", "spot:D13", "spot:P31")
+@pytest.mark.parametrize("surge", [True, False])
+def test_rollouts_keep_the_floor_at_every_moment_and_end_exact(surge: bool) -> None:
+    plan = WorkloadPlan("web", "Deployment", 10, "4", surge=surge)
+    with stage(plan) as of:
+        found = least(of, of.recorder.on_demand_serving)
+        for version in (1, 2, 0):
+            change = {"spec": {"template": {"metadata": {"annotations": {"version": str(version)}}}}}
+            of.world.call("PATCH", f"{DEPLOYMENTS}/web", change, patch=True)
+            of.world.let_pass(10.0)
+            if version == 2:
+                of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 12}}, patch=True)
+            settle(of)
+        assert min(found) >= (4 if surge else 3)
+        assert of.watchdog.policy_moves == []
+
+
+@pytest.mark.rule("spot:I2", "spot:I3", "spot:S4", "spot:B20", "spot:B21")
+@pytest.mark.parametrize("silent", [False, True])
+def test_when_all_spot_ends_without_a_word_the_floor_serves(silent: bool) -> None:
+    plans = (WEB, WorkloadPlan("db", "StatefulSet", 5))
+    with stage(*plans) as of:
+        web, db = least(of, of.recorder.serving), least(of, of.recorder.serving, "db")
+        of.performer.perform(steps.Wave(0.0, 0.0, silent))
+        ended = of.world.now
+        of.world.let_pass(15.0)
+        assert of.world.let_pass(240.0, stop=lambda: of.recorder.serving(owner(of).uid) == 10)
+        assert min(web) >= 2
+        assert min(db) >= 3
+        assert of.world.now - ended <= 90.0
+
+
+@pytest.mark.rule("spot:B20", "spot:B22", "spot:S5", "spot:F9")
+def test_two_announced_waves_one_in_the_recovery_of_the_other_cost_nobody_a_pod() -> None:
+    with stage(WEB) as of:
+        found = least(of, of.recorder.serving)
+        of.performer.perform(steps.Wave(0.0, 120.0, silent=False))
+        of.world.let_pass(60.0)
+        of.performer.perform(steps.AddSpot(0.0, 6))
+        of.world.let_pass(20.0)
+        of.performer.perform(steps.Wave(0.0, 120.0, silent=False))
+        of.world.let_pass(200.0)
+        settle_floor = of.recorder.on_demand(owner(of).uid)
+        assert settle_floor >= 2
+        assert min(found) >= 10
+
+
+@pytest.mark.slow
+@pytest.mark.rule("spot:B27", "spot:B39")
+def test_spot_that_comes_and_goes_moves_each_pod_at_most_once_in_two_hours() -> None:
+    with stage(WorkloadPlan("web", "Deployment", 6, "1")) as of:
+        for _ in range(20):
+            of.performer.perform(steps.Wave(0.0, 0.0, silent=False))
+            of.world.let_pass(180.0)
+            of.performer.perform(steps.AddSpot(0.0, 6))
+            of.world.let_pass(180.0)
+        assert of.recorder.serving(owner(of).uid) == 6
+        assert len(of.watchdog.policy_moves) <= 6
+
+
+@pytest.mark.rule("spot:B39", "spot:F13")
+def test_an_autoscaler_and_spot_do_not_move_pods_to_and_fro() -> None:
+    with stage(WorkloadPlan("web", "Deployment", 8, "3")) as of:
+        for replicas in (12, 6, 14, 4, 10, 5, 9) * 2:
+            of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": replicas}}, patch=True)
+            of.world.let_pass(100.0)
+        assert of.watchdog.policy_moves == []
+        assert of.recorder.on_demand(owner(of).uid) == 3
+
+
+@pytest.mark.rule("spot:B37", "spot:P6", "spot:F15")
+def test_certificates_that_live_for_a_minute_fail_no_admission() -> None:
+    with stage(WEB, webhook={"certificateLife": "60s"}) as of:
+        for number in range(20):
+            of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 10 + number % 2 * 5}}, patch=True)
+            of.world.let_pass(9.0)
+        assert classes(of)[""] == 0
+        happened = of.world.network.happened
+        assert (happened["certificate not trusted"], happened["review refused"], happened["review timed out"]) == (
+            0,
+            0,
+            0,
+        )
+
+
+@pytest.mark.rule("spot:I15", "spot:D9", "spot:F4")
+def test_without_the_system_pods_start_and_drain() -> None:
+    with stage(WEB) as of:
+        of.performer.perform(steps.BothDown(0.0, 300.0))
+        of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 16}}, patch=True)
+        of.world.let_pass(20.0)
+        assert of.recorder.serving(owner(of).uid) == 16
+        name = next(pod.name for pod in of.recorder.pods.values())
+        eviction = {"metadata": {"name": name, "namespace": SHOP}}
+        answer = of.world.call("POST", f"/api/v1/namespaces/{SHOP}/pods/{name}/eviction", eviction)
+        assert answer["status"] == "Success"
+        of.world.let_pass(20.0)
+        assert of.recorder.named(name) is None
+        assert of.recorder.serving(owner(of).uid) == 16
+
+
+@pytest.mark.rule("spot:I8", "spot:S3")
+def test_pods_of_nobody_and_of_others_are_left_as_they_are() -> None:
+    with stage() as of:
+        plain = workload(WEB)["spec"]["template"]
+        plain["metadata"] = {"name": "bare", "labels": {"app": "bare"}}
+        of.world.make(f"/api/v1/namespaces/{SHOP}/pods", plain)
+        alone = {"metadata": {"name": "alone"}, "spec": {**workload(WEB)["spec"], "replicas": 2}}
+        alone["spec"].pop("strategy")
+        of.world.make(f"/apis/apps/v1/namespaces/{SHOP}/replicasets", alone)
+        out = workload(WEB)
+        out["spec"]["template"]["metadata"]["labels"]["spot.situate.dev/mix"] = "disabled"
+        of.world.make(DEPLOYMENTS, out)
+        of.world.let_pass(20.0)
+        found = of.world.pods()
+        assert len(found) == 13
+        assert all(CLASS not in each["metadata"]["labels"] for each in found)
+        assert all("affinity" not in each["spec"] for each in found)
