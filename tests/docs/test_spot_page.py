@@ -14,6 +14,7 @@ from situate.spot.comparison import compared, spread_on_demand
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.decide import Situation, State, decide
+from situate.spot.headroom import WaveRoom
 from situate.spot.money import DEFAULT_DISCOUNT, cost_share
 from situate.spot.policies import parse_policy, target
 from situate.spot.prices import parse_prices
@@ -37,6 +38,7 @@ def test_the_metrics_are_those_that_are_shown() -> None:
     moves = MoveMetrics(registry)
     situation = Situation(cluster(owner(2), pods("od:1 spot:1")), Always())
     moves.observed(decide(State(), situation, NOW), situation, NOW)
+    moves.foreseen(WaveRoom(0, (), {}))
     shown = {
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in registry.collect()

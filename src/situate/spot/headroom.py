@@ -6,7 +6,7 @@ Asked before the wave: each displaced pod is placed in turn on the room that the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,6 +61,17 @@ def displaced(
 
 def wave_room(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> WaveRoom:
     """In the order given. Where one pod of a workload finds no place, the next ones are not tried."""
+    steps = placing(going, places)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: WaveRoom = end.value
+            return found
+
+
+def placing(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> Generator[None, None, WaveRoom]:
+    """The same in steps of one pod, between which something else may be done."""
     listed = list(going)
     without: list[PodFacts] = []
     refused: set[tuple[str, str]] = set()
@@ -73,6 +84,7 @@ def wave_room(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> WaveRo
             refused.add((owner.uid, pod.revision))
             without.append(pod)
             missing[str(owner)] += 1
+        yield
     return WaveRoom(len(listed), tuple(without), dict(missing))
 
 

@@ -36,6 +36,7 @@ from situate.spot.controller.around import Around
 from situate.spot.controller.attempting import Attempt, Attempting, Departures
 from situate.spot.controller.cache import Cache
 from situate.spot.controller.conditions import Conditions
+from situate.spot.controller.foreseeing import Foreseeing
 from situate.spot.controller.gates import Gates
 from situate.spot.controller.labelling import Labelling
 from situate.spot.controller.live import LiveReads
@@ -202,6 +203,9 @@ class SpotController:
             candidacy.namespace,
             wall=lambda: wall().timestamp(),
         )
+        self._foreseeing = Foreseeing(
+            self._moves, lambda nodes: self.rooms.room(nodes).unclaimed(), lambda: self._recording.history
+        )
         self.elector = self._new_elector()
         self._log = structlog.get_logger().bind(controller=self.name)
 
@@ -275,6 +279,7 @@ class SpotController:
                     group.create_task(self._sweep(), name="ledger"),
                     group.create_task(self._move(), name="moves"),
                     group.create_task(self._recording.run(self._guarded), name="interruptions"),
+                    group.create_task(self._foreseeing.run(), name="room for a wave"),
                     group.create_task(self.gates.run(self._guarded, self._actuator), name="gates"),
                     group.create_task(self._labelling.run(self._guarded, self._actuator), name="labels of nodes"),
                 ]

@@ -20,6 +20,7 @@ from situate.spot.controller.attempting import Attempt, Outcome
 from situate.spot.costs import cost_report
 from situate.spot.decide import Decision, Phase, Situation
 from situate.spot.evictions import Workload
+from situate.spot.headroom import WaveRoom
 from situate.spot.model import Capacity
 
 MOST_WORKLOADS: Final = 1000
@@ -32,19 +33,33 @@ _CLASSES: Final = (str(Capacity.ON_DEMAND), str(Capacity.SPOT), "unclassified")
 
 
 @dataclass(frozen=True, slots=True)
-class _Last:
+class Observed:
+    """The last decision, and what it was made on."""
+
     decision: Decision
     situation: Situation
     at: float
     missing: int
     """On-demand pods that are lacking, over all workloads."""
 
+    @property
+    def workloads(self) -> list[Workload]:
+        """Those that take part."""
+        cluster, reports = self.situation.cluster, self.decision.reports
+        return [
+            Workload(cluster.owners[uid], reports[uid].asked, cluster.pods.get(uid, ()))
+            for uid in _managed(self.decision)
+            if uid in cluster.owners
+        ]
+
 
 class MoveMetrics(Collector):
     """`observed` and `attempted` are told of what happens, `ended` of the end of a term."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._last: _Last | None = None
+        self.last: Observed | None = None
+        """None while this process does not lead, and before its first decision."""
+        self._room: WaveRoom | None = None
         self._unclassified: frozenset[str] = frozenset()
         self.evictions = Counter(
             "situate_spot_evictions", "Pods that were evicted, deleted or released", ("reason",), registry=registry
@@ -70,7 +85,7 @@ class MoveMetrics(Collector):
 
     def observed(self, decision: Decision, situation: Situation, now: float) -> None:
         """After each decision; `now` in seconds of any clock."""
-        last = self._last
+        last = self.last
         if last is not None:
             self.deficit_seconds.inc(last.missing * min(_LONGEST_S, max(0.0, now - last.at)))
         managed = _managed(decision)
@@ -83,7 +98,7 @@ class MoveMetrics(Collector):
         )
         self.unclassified.inc(len(without - self._unclassified))
         self._unclassified = without
-        self._last = _Last(decision, situation, now, missing)
+        self.last = Observed(decision, situation, now, missing)
 
     def attempted(self, attempt: Attempt) -> None:
         action = attempt.action
@@ -96,43 +111,41 @@ class MoveMetrics(Collector):
         if action.reason is Reason.REPAIR:
             self.repairs.inc()
 
+    def foreseen(self, room: WaveRoom) -> None:
+        """What a wave would need."""
+        self._room = room
+
     def ended(self) -> None:
         """This process leads no more."""
-        self._last, self._unclassified = None, frozenset()
+        self.last, self._unclassified, self._room = None, frozenset(), None
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Nothing: what is there depends on who leads."""
         return iter(())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        last = self._last
+        last = self.last
         if last is None:
             return
         yield from _workload_gauges(last)
         yield _gauge("wave_active", "1 while nodes are ending", float(last.decision.wave))
-        report = cost_report(_workloads(last), last.situation.cluster.nodes, last.situation.prices)
+        report = cost_report(last.workloads, last.situation.cluster.nodes, last.situation.prices)
         yield _gauge("saving_ratio", "Of the cost of all on demand, the part that is saved", report.saving)
         yield _gauge("saving_achievable_ratio", "The same with each target met exactly", report.achievable)
+        if self._room is not None:
+            yield _gauge("wave_displaced_pods", "Pods that the largest known wave would displace", self._room.displaced)
+            yield _gauge("wave_missing_pods", "Of these, pods without room on demand", self._room.missing)
 
 
 def _managed(decision: Decision) -> list[str]:
     return [uid for uid, report in decision.reports.items() if report.phase is not Phase.UNMANAGED]
 
 
-def _workloads(last: _Last) -> list[Workload]:
-    cluster, reports = last.situation.cluster, last.decision.reports
-    return [
-        Workload(cluster.owners[uid], reports[uid].asked, cluster.pods.get(uid, ()))
-        for uid in _managed(last.decision)
-        if uid in cluster.owners
-    ]
-
-
-def _workload_gauges(last: _Last) -> Iterator[GaugeMetricFamily]:
+def _workload_gauges(last: Observed) -> Iterator[GaugeMetricFamily]:
     """By name, in the order of namespace and name; the last ones together."""
     numbers: dict[str, Count[tuple[str, str, str]]] = {"target": Count(), "od_effective": Count()}
     pods: Count[tuple[str, str, str, str]] = Count()
-    for position, workload in enumerate(_workloads(last)):
+    for position, workload in enumerate(last.workloads):
         owner = workload.owner
         labels = (owner.kind, owner.namespace, owner.name) if position < MOST_WORKLOADS else _OTHERS
         report = last.decision.reports[owner.uid]

@@ -19,7 +19,7 @@ from situate.objects.coordination import Lease
 from situate.objects.resources import LEASES
 from situate.runtime.outcomes import Retriable
 from situate.spot.counting import Nodes
-from situate.spot.interruptions import from_text, noted, to_text
+from situate.spot.interruptions import History, from_text, noted, to_text
 from situate.spot.names import INTERRUPTIONS, NAME
 
 _AGAIN_S: Final = 5.0
@@ -27,10 +27,11 @@ _AGAIN_S: Final = 5.0
 
 
 class Recording:
-    """`run` is a task of the leader."""
+    """`run` is a task of the leader; `history` is what it knows."""
 
     def __init__(self, nodes: Nodes, leases: Store[Lease], namespace: str, wall: Callable[[], float]) -> None:
         """`nodes`: as they are at any time; `leases`: with ours, which is in that namespace."""
+        self.history = History()
         self._nodes = nodes
         self._leases = leases
         self._namespace = namespace
@@ -47,11 +48,11 @@ class Recording:
         await self._leases.wait_synced()
         lease = self._leases.get(NAME, self._namespace)
         written = lease.metadata.annotations.get(INTERRUPTIONS, "") if lease is not None else ""
-        history = from_text(written)
+        self.history = from_text(written)
         while True:
             self._changed.clear()
-            history = noted(history, self._nodes, self._wall())
-            text = to_text(history)
+            self.history = noted(self.history, self._nodes, self._wall())
+            text = to_text(self.history)
             if text == written:
                 await self._changed.wait()
             elif await self._write(client, text):
