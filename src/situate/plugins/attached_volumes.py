@@ -11,9 +11,10 @@ from typing import Final
 
 import numpy as np
 
+from situate.framework.ledger import Amounts
 from situate.framework.persistent_map import EMPTY_MAP
 from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Amounts, Snapshot
+from situate.framework.snapshot import Snapshot
 from situate.framework.storage import Name, Storage
 from situate.framework.volume_use import VolumeUse, claim_key, claim_name, own_claim_key
 from situate.objects.meta import ObjectMeta

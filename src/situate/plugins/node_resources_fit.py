@@ -13,11 +13,12 @@ import numpy as np
 
 from situate.framework.events import Change, EventHint, Hint, Subject
 from situate.framework.gauges import Gauge
+from situate.framework.ledger import SCORED
 from situate.framework.nodes import NodeTable
 from situate.framework.plugin import HIGHEST, Need, PreScored, Reads, Scores
 from situate.framework.pods import PodInfo, PodTemplate
 from situate.framework.resources import CPU, MEMORY, PODS, PodRequest, amounts
-from situate.framework.snapshot import SCORED, Snapshot
+from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.verdict import Mask, Refusals, Verdict, refusals
 from situate.objects.label_selectors import valid_label_key

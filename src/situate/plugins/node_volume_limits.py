@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from situate.framework.events import Change, EventHint, Hint, Subject
+from situate.framework.ledger import Amounts
 from situate.framework.nodes import NodeTable, take
 from situate.framework.persistent_map import PersistentMap
 from situate.framework.plugin import PASSED, SKIPPED, PreFiltered
 from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Amounts, Snapshot
+from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code
 from situate.framework.storage import Storage
 from situate.framework.verdict import Mask, Verdict, refuse, refuse_all

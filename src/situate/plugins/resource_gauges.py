@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.gauges import Derived, Gauge, Load, Numbers
+from situate.framework.ledger import SCORED
 from situate.framework.nodes import NodeTable
 from situate.framework.plugin import HIGHEST
-from situate.framework.snapshot import SCORED, Snapshot
+from situate.framework.snapshot import Snapshot
 from situate.framework.verdict import Mask
 
 Small: TypeAlias = NDArray[np.int16]

@@ -13,11 +13,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from situate.framework.ledger import SCORED
 from situate.framework.nodes import NodeTable
 from situate.framework.plugin import HIGHEST
 from situate.framework.pods import PodInfo
 from situate.framework.resources import CPU, EPHEMERAL, MEMORY
-from situate.framework.snapshot import SCORED, Snapshot
+from situate.framework.snapshot import Snapshot
 
 Amounts = NDArray[np.int64] | NDArray[np.float64]
 """(resources, nodes): floats if they give whole percentages exactly, else integers."""

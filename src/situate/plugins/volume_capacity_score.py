@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from situate.framework.ledger import Amounts
 from situate.framework.nodes import NodeTable
 from situate.framework.plugin import Scores
-from situate.framework.snapshot import Amounts
 from situate.framework.storage import Storage
 from situate.framework.verdict import Mask
 from situate.plugins.broken_line import BrokenLine

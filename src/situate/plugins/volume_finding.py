@@ -12,10 +12,10 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from situate.framework.ledger import Amounts
 from situate.framework.node_selection import Term
 from situate.framework.nodes import NodeTable
 from situate.framework.persistent_map import EMPTY_MAP, PersistentMap
-from situate.framework.snapshot import Amounts
 from situate.framework.storage import Name, Storage
 from situate.framework.verdict import Indices, Mask
 from situate.objects.label_selectors import BadSelector, selector_of
