@@ -10,6 +10,7 @@ _PATCH, _ADMISSION, _CLASSIFY = (
     "tests/spot/test_classify.py",
 )
 _LEDGER, _SIGNALS, _OWNERS = "tests/spot/test_ledger.py", "tests/spot/test_signals.py", "tests/spot/test_owners.py"
+_GATES = "tests/spot/controller/test_gates.py"
 _ACTING = "tests/spot/controller/test_acting.py"
 _SETTLED, _RECHECKS = "tests/spot/test_settled.py", "tests/spot/test_rechecks.py"
 _EVICTIONS, _DECIDE, _WAVES = "tests/spot/test_evictions.py", "tests/spot/test_decide.py", "tests/spot/test_waves.py"
@@ -93,9 +94,49 @@ SPOT_GUARDS = (
         "spot-slot-rule",
         "a view that cannot be right is read anew (P20)",
         "spot/classify.py",
-        "        if slots <= 0 or unmatched >= slots:",
-        "        if False:",
+        "        crowded = slots <= 0 or len(unmatched) >= slots",
+        "        crowded = False",
         (_CLASSIFY,),
+    ),
+    Mutation(
+        "spot-promises",
+        "a class that rests on pods that nobody has seen is doubted (B2, K3)",
+        "spot/classify.py",
+        "        promises = _relied_on(demand, unmatched, nodes, ledger, now, most)",
+        "        promises: list[Reservation] = []",
+        (_CLASSIFY,),
+    ),
+    Mutation(
+        "spot-own-batch",
+        "promises to pods of the same batch are believed (K1)",
+        "spot/classify.py",
+        " and entry.decided_at <= demand.asked_at",
+        "",
+        (_ADMISSION,),
+    ),
+    Mutation(
+        "spot-time-to-come",
+        "a promise is not broken before its pod had time to come (P20)",
+        "spot/ledger.py",
+        "            and entry.decided_at + ARRIVED_S <= began\n",
+        "",
+        (_LEDGER,),
+    ),
+    Mutation(
+        "spot-placed-before",
+        "a class that was written counts before the watch shows it (P7)",
+        "spot/controller/gates.py",
+        "                self._sent[pod.uid] = found.answer.pod_class",
+        "                pass",
+        (_GATES,),
+    ),
+    Mutation(
+        "spot-this-version",
+        "a gated pod that has changed since it was read is read again (P8)",
+        "spot/gating.py",
+        """    if version := metadata.get("resourceVersion"):""",
+        "    if version := None:",
+        (_GATES,),
     ),
     Mutation(
         "spot-per-revision",
