@@ -22,7 +22,7 @@ def replicas(on_demand: int, spot: int, *, released: bool = False) -> tuple[Repl
     return (*held, *(Replica(f"b-{n}", "demo-spot-1", "spot", serves=True, released=released) for n in range(spot)))
 
 
-def seen(*counts: int, every_s: float = 0.25) -> SpotScene:
+def seen(*counts: int, every_s: float = 0.5) -> SpotScene:
     scene: SpotScene | None = None
     for number, count in enumerate(counts):
         scene = SpotScene("web", replicas(count, 0), NODES, number * every_s).after(scene)
@@ -40,8 +40,8 @@ def test_what_served_is_remembered_and_the_least_of_it_told() -> None:
     scene = seen(3, 10, 10, 4, 10)
     assert [ready for _, ready in scene.readiness] == [3, 10, 10, 4, 10]
     assert scene.least_since(0) == 3
-    assert scene.least_since(0.25) == 4
-    assert scene.least_since(1.0) == 10
+    assert scene.least_since(0.5) == 4
+    assert scene.least_since(2.0) == 10
     other = SpotScene("api", (), NODES, 9.0).after(scene)
     assert other.readiness == ((9.0, 0),), "another workload begins anew"
 
@@ -59,7 +59,7 @@ def test_the_chart_falls_where_readiness_fell_and_bears_the_marks() -> None:
 def test_a_long_time_shows_its_end_and_a_gap_shows_what_was_before() -> None:
     lines = shown(seen(*[10] * 90))
     assert len(next(line for line in lines if line.startswith(" 10"))) == 4 + 64
-    gap = shown(seen(10, 2, 10, every_s=0.5))
+    gap = shown(seen(10, 2, 10, every_s=1.0))
     assert next(line for line in gap if line.startswith(" 10")) == " 10 ██  █"
 
 

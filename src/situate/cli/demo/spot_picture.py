@@ -11,7 +11,7 @@ from rich.text import Text
 
 from situate.cli.demo.spot_scene import Replica, SpotScene
 
-_COLUMN_S: Final = 0.25
+_COLUMN_S: Final = 0.5
 """Of the chart; it shows the least of what was seen in that time."""
 _COLUMNS: Final = 64
 _PER_ROW: Final = 2
