@@ -113,10 +113,14 @@ class Installed:
 
     def wait_answering(self, process: Process, pod: str) -> None:
         """It listens, the API server asks it, and questions are led to it."""
-        eventually(f"{pod} listens", lambda: self.said(process, "the webhook listens"))
+        eventually(f"{pod} listens", lambda: self._listens(process))
         eventually("API servers are told whom to trust", self.bundle)
         eventually(f"{pod} is the one that answers", self.leading_pods, lambda names: names == [pod])
         self._wait_asked()
+
+    def _listens(self, process: Process) -> bool:
+        assert process.running, f"{process.name} has ended:\n{process.log.read_text()[-4000:]}"
+        return self.said(process, "the webhook listens")
 
     def _wait_asked(self) -> None:
         """API servers hear some moments later whom to trust: until a pod that is only tried gets its class."""
