@@ -52,7 +52,7 @@ def test_every_key_reaches_the_scenario() -> None:
             seed=3,
             runs=7,
             cluster=cluster,
-            spot={"policies": ["floor-return", "all-spot"], "discount": 0.6},
+            spot={"policies": ["floor-return", "all-spot"], "discount": 0.6, "start": "40s"},
             workloads=[{"name": "db", "kind": "StatefulSet", "replicas": 5, "floor": "40%"}],
             events=events,
         )
@@ -65,6 +65,7 @@ def test_every_key_reaches_the_scenario() -> None:
     assert scenario.events == (Wave(60.0, 0.5, None, True, 300.0), Scale(120.0, 1.5), RollOut(180.0))
     assert (scenario.slots, scenario.spot_places, scenario.grown_slots, scenario.discount) == (8, 2.0, 3, 0.6)
     assert (scenario.room, scenario.autoscaling, scenario.grace_s) == (False, False, 10.0)
+    assert scenario.told_start_s == 40.0
     assert (delays.start, delays.node_start) == (Spread(10.0, 20.0), Around(60.0, 5.0))
     assert (delays.detection_s, delays.silent_s, delays.stop_s, delays.end_s) == (50.0, 40.0, 0.5, 0.5)
 

@@ -52,6 +52,8 @@ class Case:
     room: bool = True
     """Whether on-demand nodes have room for all; otherwise each pod waits for a node of its own."""
     grace_s: float = 0.0
+    told_start_s: float | None = None
+    """What the configuration says of the pods' start; None: their median."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,15 @@ def expected(
     app = App(APP, "StatefulSet" if case.stateful else "Deployment", case.replicas, str(case.on_demand))
     wave = Wave(0.0, notice_s=case.notice_s, silent=case.silent)
     scenario = Scenario(
-        "wave", _LASTING_S, (wave,), (app,), room=case.room, grace_s=case.grace_s, delays=delays, until_whole=True
+        "wave",
+        _LASTING_S,
+        (wave,),
+        (app,),
+        room=case.room,
+        grace_s=case.grace_s,
+        told_start_s=case.told_start_s,
+        delays=delays,
+        until_whole=True,
     )
     simulation = Simulation(scenario, Policy("wave", app.floor, reaction=case.reaction))
     played = []

@@ -6,6 +6,7 @@ little less often than the shipped one, which nothing but the time of a run depe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -36,6 +37,8 @@ from situate.spot.targets import Rules
 from situate.spot.waves import avoided
 
 _QUIET_POLL_S: Final = 60.0
+_SOONEST_S: Final = 1.0
+"""Between two decisions, as of the shipped controller (`moving.SOONEST_S`)."""
 _FOR_WAVES: Final = frozenset((Reason.EVACUATE, Reason.DEAD_NODE, Reason.REPLACED, Reason.ORPHANED))
 
 
@@ -80,6 +83,7 @@ class Ours:
     state: State = field(default_factory=State)
     ledger: Ledger = field(default_factory=Ledger.empty)
     _due: Due | None = None
+    _decided_at: float = -math.inf
 
     @classmethod
     def installed(cls, world: World, settings: SpotSettings, reacts: bool) -> Ours:
@@ -114,7 +118,7 @@ class Ours:
         self._decide_after(self.world.delays.react_s)
 
     def _decide_after(self, seconds: float) -> None:
-        when = self.world.now + seconds
+        when = max(self.world.now + seconds, self._decided_at + _SOONEST_S)
         if self._due is not None:
             if self._due.call is not None and self._due.when <= when:
                 return
@@ -123,6 +127,7 @@ class Ours:
 
     def _decide(self) -> None:
         world = self.world
+        self._decided_at = world.now
         cluster = world.cluster()
         for slot in list(self.ledger.reservations):
             pods = [pod for pod in world.pods_of(slot.owner) if pod.revision == slot.revision]

@@ -78,6 +78,8 @@ class Scenario:
     """Places on spot nodes for each pod at the beginning, 1 or more."""
     grace_s: float = 0.0
     """Of the pods. Ours are told to end so long, and 5 s, before their node does."""
+    told_start_s: float | None = None
+    """What the configuration says of the pods' start; None: their median."""
     discount: float = DEFAULT_DISCOUNT
     until_whole: bool = False
     """Whether a run ends once every pod serves on a node that stays; what it costs is then of no use."""

@@ -81,6 +81,8 @@ class SpotSection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """By name, in this order; empty: all of them."""
     discount: Discount = DEFAULT_DISCOUNT
     """Of spot against on demand."""
+    start: PositiveDuration | None = None
+    """What the configuration says of the pods' start; null: `startMedian`."""
 
     def mistakes(self) -> Iterable[Mistake]:
         for number, name in enumerate(self.policies):
@@ -201,6 +203,7 @@ def parse_plan(data: object) -> tuple[Plan | None, tuple[Mistake, ...]]:
         grown_slots=cluster.pods_per_new_node,
         spot_places=cluster.spot_places,
         grace_s=cluster.grace,
+        told_start_s=settings.spot.start,
         discount=settings.spot.discount,
         delays=cluster.delays(),
     )

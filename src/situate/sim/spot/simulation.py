@@ -51,7 +51,8 @@ class Simulation:
         self._controllers = Controllers(world)
         self._ours: Ours | None = None
         if policy.placement is Placement.WEBHOOK:
-            settings = settings_of(policy, autoscaling=scenario.autoscaling, start_s=scenario.delays.start.median_s)
+            told = scenario.delays.start.median_s if scenario.told_start_s is None else scenario.told_start_s
+            settings = settings_of(policy, autoscaling=scenario.autoscaling, start_s=told)
             self._ours = Ours.installed(world, settings, policy.reacts)
         self._world = world
         self._spot_nodes = 0
