@@ -377,3 +377,15 @@ async def test_many_moves_leave_side_by_side_before_marks_and_what_has_not_begun
     assert done.issuperset(names[:70])
     assert names[99] not in done
     assert asyncio.get_running_loop().time() < 2.0
+
+
+@pytest.mark.rule("spot:P2")
+@pytest.mark.looptime
+async def test_a_defect_costs_one_move_and_not_the_others() -> None:
+    rig = Rig()
+    foreign = Evict(PodKey("shop", "b"), rig.uid_of("b"), "nobody's", Reason.TO_ON_DEMAND)
+    attempts = await rig.carry_out(foreign, rig.evict("a"))
+    assert sorted((each.action.pod.name, each.outcome) for each in attempts) == [
+        ("a", Outcome.DONE),
+        ("b", Outcome.FAILED),
+    ]

@@ -13,6 +13,8 @@ from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.spot.controller.conditions import CONDITION
+from situate.spot.counting import Nodes
+from situate.spot.filtered_room import FilteredRoom
 from situate.spot.model import ON_DEMAND
 from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
 
@@ -259,3 +261,27 @@ def test_pods_that_came_while_nobody_answered_are_put_right_within_a_minute() ->
         assert shop.placed("web")["od"] < 9
         assert shop.least("web", 60) >= 9
         assert shop.placed("web")["od"] == 9
+
+
+@pytest.mark.rule("spot:P2", "spot:B6")
+def test_a_defect_in_deciding_leaves_admission_alone_and_moves_go_on_after_it() -> None:
+    def broken(nodes: Nodes) -> FilteredRoom:
+        raise ZeroDivisionError("on purpose")
+
+    with scene() as shop:
+        shop.deploy("web", 4, "0")
+        shop.let_pass(70)
+        leader = shop.leader()
+        assert leader is not None
+        rooms = leader.controller.rooms
+        whole, rooms._filtered = rooms._filtered, broken  # type: ignore[method-assign]  # the defect
+        shop.want("web", "2")
+        shop.let_pass(30)
+        shop.deploy("more", 3, "1")
+        shop.let_pass(30)
+        assert shop.placed("more") == {"od": 1, "spot": 2}
+        assert shop.placed("web") == {"spot": 4}
+        assert shop.leader() is leader
+        rooms._filtered = whole  # type: ignore[method-assign]
+        assert shop.least("web", 200) == 3
+        assert shop.placed("web") == {"od": 2, "spot": 2}

@@ -99,6 +99,10 @@ class Acting:
     async def _carry_out(self, action: Action, lane: _Lane, latest: _Latest) -> None:
         try:
             attempt = await self._attempt(action, latest.decision, latest.situation)
+        except Exception as defect:
+            # a defect of ours costs this pod its move, and admission not its leader
+            self._log.error("an action failed", action=type(action).__name__, pod=str(action.pod), exc_info=defect)
+            attempt = Attempt(action, Outcome.FAILED, f"a defect: {defect!r}")
         finally:
             lane.running -= 1
             self._pods.discard(action.uid)

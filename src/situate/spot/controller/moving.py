@@ -8,7 +8,7 @@ to admission, which goes by it for the next pod.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Generator, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Final
 
@@ -84,7 +84,11 @@ class Moving:
                 self._changed.clear()
                 await self._around.look()
                 situation = self._situation()
-                decision = self.decision = await self._decided(situation)
+                decision = await self._decided(situation)
+                if decision is None:
+                    await asyncio.sleep(LATEST_S)
+                    continue
+                self.decision = decision
                 telling.decided(decision)
                 self._decided_on(decision, situation)
                 acting.begin(decision.actions, decision, situation, group)
@@ -102,20 +106,28 @@ class Moving:
             self._prices,
         )
 
-    async def _decided(self, situation: Situation) -> Decision:
+    async def _decided(self, situation: Situation) -> Decision | None:
+        """None for a defect of ours: nothing is moved then, and admission keeps its leader."""
         before = dict(self._memories)
-        steps = deciding(replace(self._state, memories=before), situation, self._wall())
+        try:
+            decision = await self._in_steps(deciding(replace(self._state, memories=before), situation, self._wall()))
+        except Exception as defect:
+            self._log.error("nothing could be decided; it is tried again", exc_info=defect)
+            self._state = State()
+            return None
+        self._state = decision.state
+        self._remember(before, decision.state.memories)
+        return decision
+
+    async def _in_steps(self, steps: Generator[None, None, Decision]) -> Decision:
         while True:
             try:
                 for _ in range(_STEPS):
                     next(steps)
             except StopIteration as end:
                 decision: Decision = end.value
-                break
+                return decision
             await asyncio.sleep(0)
-        self._state = decision.state
-        self._remember(before, decision.state.memories)
-        return decision
 
     def _remember(self, before: Mapping[str, Memory], after: Mapping[str, Memory]) -> None:
         """Workloads may have gone, and policies changed, while it was decided."""
