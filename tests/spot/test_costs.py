@@ -51,6 +51,9 @@ def test_prices_are_read_by_instance_type_and_zone() -> None:
         ("- 1", "allowed: a mapping with the keys date, currency, prices"),
         ("date: x\nprices: 3", "p.prices: found 3, allowed: a list of prices"),
         ("date: x\nprices: [{instanceType: a, onDemand: 0}]", "p.prices[0].onDemand: found 0"),
+        ("date: x\nprices: []", 'p.date: found "x", allowed: the day on which they were taken'),
+        ("date: '2026-13-01'\nprices: []", 'p.date: found "2026-13-01"'),
+        ("date: x\nprices: [{instanceType: a, onDemand: 1.0e+7}]", "found 10000000.0, allowed: a price of one hour"),
         ("date: x\nprices: [{instanceType: a, onDemand: .nan}]", "p.prices[0].onDemand: found NaN"),
         ("date: x\nprices: [{instanceType: a, onDemand: 1, spot: 2}]", "p.prices[0].spot: found 2.0, allowed: 0 to"),
         ("date: x\nprices: [{instanceType: a, onDemand: 1, spot: -1}]", "p.prices[0].spot: found -1"),
@@ -66,6 +69,10 @@ def test_prices_that_are_missing_or_absurd_are_named(text: str, message: str) ->
         "date: 2026-11-01\nprices: [{instanceType: a, onDemand: -1}, {instanceType: b, onDemand: 1}]", "p"
     )
     assert (list(good.by_place), len(named)) == ([("b", "")], 1), "the others count"
+    twice = "date: 2026-11-01\nprices: [{instanceType: b, onDemand: 1}, {instanceType: b, onDemand: 2}]"
+    first, (again,) = parse_prices(twice, "p")
+    assert first.by_place["b", ""].on_demand == 1
+    assert str(again).startswith("p.prices[1]: found b, allowed: each instance type and zone once")
 
 
 @pytest.mark.rule("spot:B29", "spot:B47")

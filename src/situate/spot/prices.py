@@ -9,12 +9,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Final
 
 import msgspec
 
 from situate.objects.settings import Mistake, parse_section, shown
 from situate.objects.yaml_text import load_yaml
 from situate.spot.money import DEFAULT_DISCOUNT
+
+_HIGHEST: Final = 1e6
+"""Of an hour of a node, in any currency: what is above has slipped."""
 
 
 class PriceEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -91,14 +95,18 @@ def parse_prices(text: str, source: str) -> tuple[Prices, tuple[Mistake, ...]]:
     if not isinstance(listed, list):
         return NO_PRICES, (Mistake(f"{source}.prices", shown(listed), "a list of prices"),)
     found: dict[tuple[str, str], Price] = {}
-    faults: list[Mistake] = []
+    faults: list[Mistake] = (
+        []
+        if _is_date(document.date)
+        else [Mistake(f"{source}.date", shown(document.date), "the day on which they were taken, such as 2026-11-01")]
+    )
     for number, each in enumerate(listed):
         path = f"{source}.prices[{number}]"
         entry, wrong = parse_section(each, PriceEntry, path)
         faults.extend(wrong)
         if entry is None:
             continue
-        absurd = _absurd(entry, path)
+        absurd = _absurd(entry, path) or _said_twice(entry, path, found)
         if absurd is None:
             found[entry.instance_type, entry.zone] = Price(entry.on_demand, entry.spot)
         else:
@@ -106,9 +114,25 @@ def parse_prices(text: str, source: str) -> tuple[Prices, tuple[Mistake, ...]]:
     return Prices(found, document.date, document.currency), tuple(faults)
 
 
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _said_twice(entry: PriceEntry, path: str, found: Mapping[tuple[str, str], Price]) -> Mistake | None:
+    """The first one holds."""
+    place = "/".join(filter(None, (entry.instance_type, entry.zone)))
+    known = (entry.instance_type, entry.zone) in found
+    return Mistake(path, place, "each instance type and zone once", "remove one of them") if known else None
+
+
 def _absurd(entry: PriceEntry, path: str) -> Mistake | None:
-    if not (math.isfinite(entry.on_demand) and entry.on_demand > 0):
-        return Mistake(f"{path}.onDemand", shown(entry.on_demand), "a price above 0")
+    if not (math.isfinite(entry.on_demand) and 0 < entry.on_demand <= _HIGHEST):
+        allowed = f"a price of one hour, above 0 and at most {_HIGHEST:g}"
+        return Mistake(f"{path}.onDemand", shown(entry.on_demand), allowed)
     if entry.spot is not None and not (math.isfinite(entry.spot) and 0 <= entry.spot <= entry.on_demand):
         return Mistake(f"{path}.spot", shown(entry.spot), f"0 to the price on demand, {entry.on_demand:g}")
     return None
