@@ -8,6 +8,7 @@ from tests.mutations.gpu_guards import GPU_GUARDS
 from tests.mutations.patch import Mutation
 from tests.mutations.scheduler_guards import SCHEDULER_GUARDS
 from tests.mutations.spot_guards import SPOT_GUARDS
+from tests.mutations.spot_process_guards import SPOT_PROCESS_GUARDS
 from tests.mutations.volume_guards import VOLUME_GUARDS
 
 _DECIDE, _STATE, _DRAIN = "tests/vpod/test_decide.py", "tests/vpod/test_state.py", "tests/vpod/test_drain.py"
@@ -354,4 +355,5 @@ GUARDS = (
     *SCHEDULER_GUARDS,
     *ANSWERS_GUARDS,
     *SPOT_GUARDS,
+    *SPOT_PROCESS_GUARDS,
 )
