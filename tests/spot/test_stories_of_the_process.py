@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from situate.spot.model import CLASS
+from situate.spot.model import CLASS, ON_DEMAND
 from situate.testing.network import Weather
 from situate.testing.spot import history as steps
 from situate.testing.spot.history import WorkloadPlan
@@ -63,6 +63,11 @@ def least(of: Stage, what: Callable[[str], int], name: str = "web") -> list[int]
     found: list[int] = []
     of.recorder.changed.append(lambda changed: found.append(what(uid)) if changed == uid else None)
     return found
+
+
+def want(of: Stage, policy: str, name: str = "web") -> None:
+    change = {"metadata": {"annotations": {ON_DEMAND: policy}}}
+    of.world.call("PATCH", f"{DEPLOYMENTS}/{name}", change, patch=True)
 
 
 def settle(of: Stage, seconds: float = 600.0) -> None:
@@ -135,19 +140,70 @@ def test_a_leader_that_is_lost_in_a_burst_leaves_the_floor(answers: int, end: st
 
 @pytest.mark.rule("spot:I11", "spot:P1", "spot:F3")
 def test_a_leader_that_slept_gives_no_answer_to_what_was_asked_meanwhile() -> None:
-    with stage(WEB) as of:
+    with stage(WorkloadPlan("db", "StatefulSet", 3, parallel=True)) as of:
         sleeper = of.world.leader()
         assert sleeper is not None
         sleeper.process.pause()
-        of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 14}}, patch=True)
+        sets = f"/apis/apps/v1/namespaces/{SHOP}/statefulsets"
+        of.world.call("PATCH", f"{sets}/db", {"spec": {"replicas": 6}}, patch=True)
         of.world.let_pass(30.0)
         assert of.world.network.happened["review timed out"] >= 1
         told: list[tuple[str, int]] = []
         of.world.answers.append(lambda identity, reply: told.append((identity, reply.status)))
         sleeper.process.resume()
         of.world.let_pass(5.0)
-        assert [status for identity, status in told if identity == sleeper.identity and status == 200] == []
-        assert of.recorder.on_demand(owner(of).uid) >= 2
+        assert {status for identity, status in told if identity == sleeper.identity} == {503}
+
+
+@pytest.mark.rule("spot:I4", "spot:I5", "spot:B18")
+@pytest.mark.parametrize("trouble", ["unready", "missing"])
+def test_nothing_is_moved_while_a_pod_is_missing_or_does_not_serve(trouble: str) -> None:
+    with stage(WEB) as of:
+        name = min(pod.name for pod in of.recorder.pods.values() if pod.pod_class == "spot")
+        if trouble == "missing":
+            of.performer.perform(steps.RefuseCreations(0.0, 1))
+            of.world.call("DELETE", f"/api/v1/namespaces/{SHOP}/pods/{name}")
+        else:
+            change = {"metadata": {"annotations": {"unready": "true"}}}
+            of.world.call("PATCH", f"/api/v1/namespaces/{SHOP}/pods/{name}", change, patch=True)
+        of.world.let_pass(5.0)
+        want(of, "4")
+        of.world.let_pass(180.0)
+        of.watchdog.check()
+        assert of.watchdog.policy_moves == []
+
+
+@pytest.mark.rule("spot:P13", "spot:B26", "spot:B28", "spot:D7")
+def test_pods_that_found_no_room_on_spot_count_where_they_are_and_go_back() -> None:
+    back = {"every": "15s", "nodeAge": "30s", "calm": "60s"}
+    with stage(**{"return": back}) as of:
+        of.performer.perform(steps.Fill(0.0, "spot"))
+        of.performer.create(WEB)
+        of.world.let_pass(40.0)
+        assert (classes(of)["spot"], of.recorder.on_demand(owner(of).uid)) == (8, 10)
+        of.performer.perform(steps.RestoreNodes(0.0))
+        settle(of, 1200.0)
+
+
+@pytest.mark.rule("spot:I10", "spot:P12", "spot:D6", "spot:F12")
+def test_pods_on_a_node_that_loses_its_label_are_not_on_demand_any_more() -> None:
+    with stage(WEB) as of:
+        of.watchdog.disturbed()
+        held = {pod.node for pod in of.recorder.pods.values() if pod.pod_class == "on-demand"}
+        for name in held:
+            change = {"metadata": {"labels": {"node.kubernetes.io/capacity": None}}}
+            of.world.call("PATCH", f"/api/v1/nodes/{name}", change, patch=True)
+        assert of.recorder.on_demand(owner(of).uid) == 0
+        settle(of)
+
+
+@pytest.mark.rule("spot:I9", "spot:P23", "spot:D8", "spot:S24")
+def test_what_a_user_asks_of_nodes_still_holds() -> None:
+    with stage(WorkloadPlan("zonal", "Deployment", 6, "3", zone="zone-0")) as of:
+        nodes = of.recorder.nodes
+        zones = {nodes[pod.node].labels["topology.kubernetes.io/zone"] for pod in of.recorder.pods.values()}
+        assert zones == {"zone-0"}
+        assert of.recorder.on_demand(owner(of, "zonal").uid) == 3
 
 
 @pytest.mark.rule("spot:B10", "spot:I5", "spot:P2", "spot:D14")

@@ -57,7 +57,6 @@ class Watchdog:
     _digest: Any = field(default_factory=hashlib.sha256)
     _broken: str | None = None
     """What was wrong where nothing may be raised."""
-    _looking: bool = True
 
     def __post_init__(self) -> None:
         self.world.told.append(self._written)
