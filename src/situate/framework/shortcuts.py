@@ -15,9 +15,9 @@ class Shortcuts:
     batches: bool = True
     """Place a run of equal pods at once; needs `classes`, and ties that go to the first node."""
     stretches: bool = True
-    """Decide in one go about pods to which nothing matters but labels and amounts of nodes; needs `classes`."""
+    """Decide in one go about pods that need no more than a node; needs `classes`."""
     gauges: bool = True
-    """Read what amounts on a node say off columns that follow the pods; needs `classes`."""
+    """Read what amounts on a node say off columns that follow the pods, and ask meters; needs `classes`."""
 
 
 NO_SHORTCUTS: Final = Shortcuts(classes=False, batches=False, stretches=False, gauges=False)
