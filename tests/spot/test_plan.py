@@ -65,6 +65,23 @@ def test_what_stays_wrong_is_said_with_its_reason() -> None:
     assert len(planned(read_only).moves) == 2
 
 
+@pytest.mark.rule("spot:B31", "spot:B20", "spot:B21")
+def test_in_a_wave_the_plan_is_the_evacuation() -> None:
+    given = [pod("a", "od", OD), pod("b", "doomed", SPOT), pod("c", "doomed", SPOT)]
+    known = situation(cluster(owner(3, annotations={KEY: "1"}), given))
+    found = planned(known)
+    assert [(move.pod.name, move.how, move.reason, move.to) for move in found.moves] == [
+        ("b", "Release", Reason.EVACUATE, "spot"),
+        ("c", "Release", Reason.EVACUATE, "spot"),
+    ]
+    full = planned(known, Always(on_demand=False, spot=False))
+    assert [move.to for move in full.moves] == ["", ""], "they serve on until the last moment"
+    of = owner(3, "StatefulSet")
+    pods_ = [pod(f"web-{n}", "od" if n < 2 else "doomed", OD if n < 2 else SPOT, controller=UID) for n in range(3)]
+    (only,) = planned(situation(cluster(of, pods_))).moves
+    assert (only.pod.name, only.how, only.comes_back) == ("web-2", "Evict", SPOT)
+
+
 @pytest.mark.rule("spot:B31")
 def test_one_place_is_not_given_to_two_pods() -> None:
     class One(Always):

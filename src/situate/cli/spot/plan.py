@@ -76,7 +76,7 @@ def plan(
     """Show every pod that would be moved, in order and with the reason, and what it comes to. Nothing is written.
 
     The moves are what the controller does if nothing else happens meanwhile; cool-downs, windows and budgets only take
-    time. Exits with 1 if a workload would stay short of what it asks for.
+    time. Exits with 1 if a workload would stay short of what it asks for, or a pod would find no node.
     """
     with mendable_failures():
         observed = observe(file, assignments, Where(kubeconfig, context, installation))
@@ -94,7 +94,7 @@ def plan(
         print_data(_as_data(found, managed, room, observed, namespace), output)
     else:
         _print(found, managed, room, observed, namespace, output, compare=compare)
-    if found.blocked:
+    if found.blocked or any(not move.to for move in found.moves):
         raise typer.Exit(ExitCode.NO)
 
 
