@@ -82,6 +82,15 @@ def test_in_a_wave_the_plan_is_the_evacuation() -> None:
     assert (only.pod.name, only.how, only.comes_back) == ("web-2", "Evict", SPOT)
 
 
+@pytest.mark.rule("spot:B31", "spot:B17")
+def test_a_surge_that_finds_no_room_comes_back_as_spot() -> None:
+    given = [*pods("od:2"), pod("new", "", OD, revision="r2", created=NOW - 100)]
+    of = owner(2, annotations={KEY: "2"}, rolling=True, revision="r2")
+    (move,) = planned(situation(cluster(of, given)), Always(on_demand=False)).moves
+    assert (move.pod.name, move.how, move.reason) == ("new", "Delete", Reason.SURGE)
+    assert (move.comes_back, move.to) == (SPOT, "spot")
+
+
 @pytest.mark.rule("spot:B31")
 def test_one_place_is_not_given_to_two_pods() -> None:
     class One(Always):

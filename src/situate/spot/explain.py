@@ -13,7 +13,7 @@ from situate.spot.headroom import displaced, wave_room
 from situate.spot.ledger import Ledger, Reservation
 from situate.spot.losses import Loss, Pace, loss
 from situate.spot.model import Capacity, NodeState, Owner, PodFacts
-from situate.spot.observed import NO_MEMORY, workload_of
+from situate.spot.observed import NO_MEMORY, Memory, workload_of
 from situate.spot.room import Places
 
 
@@ -68,7 +68,8 @@ def explain_workload(
     if owner is None:
         return None
     decision = decide(state, situation, now)
-    workload = workload_of(situation.cluster, owner, situation.rules, decision.state.memories.get(uid, NO_MEMORY))
+    memory = decision.state.memories.get(uid, NO_MEMORY)
+    workload = workload_of(situation.cluster, owner, situation.rules, memory)
     nodes = situation.cluster.nodes
     order = [pod.uid for pod in misplaced(workload, nodes, situation.around.leaders).victims]
     classes: dict[str, int] = {}
@@ -87,7 +88,7 @@ def explain_workload(
             for entry in ledger.unmatched(slot, workload.pods, now)
         ),
         owner.conflict,
-        _next_class(workload, situation, ledger, now),
+        _next_class(workload, situation, ledger, memory, now),
         loss(workload, nodes, pace, fit=wave_room(displaced([workload], nodes), places).fit),
         tuple(_sentences(decision, uid)),
     )
@@ -110,11 +111,14 @@ def _pod(pod: PodFacts, situation: Situation, order: list[str]) -> PodStory:
     )
 
 
-def _next_class(workload: Workload, situation: Situation, ledger: Ledger, now: float) -> Capacity | None:
+def _next_class(
+    workload: Workload, situation: Situation, ledger: Ledger, memory: Memory, now: float
+) -> Capacity | None:
     owner = workload.owner
     if owner.stateful:
         return None
-    demand = Demand(owner, workload.target, owner.revision, workload.pods)
+    surge = bool(memory.surge_revision) and memory.surge_revision == owner.revision
+    demand = Demand(owner, workload.target, owner.revision, workload.pods, surge_as_spot=surge)
     classified = classify(demand, situation.cluster.nodes, ledger, now)
     assert isinstance(classified, Classified)  # without a ReplicaSet no view can be stale
     return owner.pinned or classified.pod_class

@@ -184,7 +184,14 @@ def _class_of_next(
     """As admission will class it, with nothing else under way."""
     memory = state.memories.get(owner.uid, NO_MEMORY)
     target = workload_of(trial.cluster, owner, trial.rules, memory).target
-    demand = Demand(owner, target, gone.revision, pods, name=gone.key.name if owner.stateful else "")
+    demand = Demand(
+        owner,
+        target,
+        gone.revision,
+        pods,
+        name=gone.key.name if owner.stateful else "",
+        surge_as_spot=bool(memory.surge_revision) and memory.surge_revision == gone.revision,
+    )
     classified = classify(demand, trial.cluster.nodes, Ledger.empty(), now)
     assert isinstance(classified, Classified)  # without a ReplicaSet no view can be stale
     return classified.pod_class
