@@ -147,10 +147,12 @@ def _relied_on(
         if entry.replica_set and entry.pod_class is Capacity.ON_DEMAND and entry.decided_at <= demand.asked_at
     ]
 
-    def lacking(known: Ledger) -> int:
-        return missing(known, demand.slot, demand.target, demand.of_revision(), nodes, now, most)
+    pods = demand.of_revision()
 
-    return promises if promises and not lacking(ledger) and lacking(ledger.without(demand.slot, promises)) else []
+    def lacking(doubted: int) -> int:
+        return missing(ledger, demand.slot, demand.target, pods, nodes, now, most, doubted)
+
+    return promises if promises and not lacking(0) and lacking(len(promises)) else []
 
 
 def _everywhere(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> int:

@@ -104,7 +104,8 @@ class Ledger:
         return replace(self, reservations=_with(self.reservations, slot, (*others, entry)))
 
     def without(self, slot: Slot, gone: Collection[Reservation]) -> Ledger:
-        kept = tuple(entry for entry in self.reservations.get(slot, ()) if entry not in gone)
+        tokens = {entry.token for entry in gone}
+        kept = tuple(entry for entry in self.reservations.get(slot, ()) if entry.token not in tokens)
         return replace(self, reservations=_with(self.reservations, slot, kept))
 
     def release(self, slot: Slot, pod: PodFacts, nodes: Nodes, now: float) -> Ledger:
@@ -173,13 +174,14 @@ def missing(
     nodes: Nodes,
     now: float,
     most: int | None = None,
+    doubted: int = 0,
 ) -> int:
     """On-demand pods that are still to be admitted, 0 or more.
 
     `pods` are the workload's pods of the slot's revision, also those that are ending. `most` limits how many
-    unmatched on-demand entries count (the slot rule).
+    unmatched on-demand entries count (the slot rule); `doubted` are so many of them that do not.
     """
-    reserved = ledger.open_on_demand(slot, pods, now)
+    reserved = ledger.open_on_demand(slot, pods, now) - doubted
     if most is not None:
         reserved = min(reserved, most)
     held = on_demand_effective(counted(pods), nodes) + reserved - _leaving(ledger, slot, pods, nodes, now)

@@ -23,7 +23,7 @@ NOT_LEADING: Final = "this replica does not answer now; the pod is admitted as f
 
 _ROUNDING_S: Final = 0.001
 """A sleep may end that much too early."""
-_LOOKS_S: Final = (0.005, 0.01, 0.02, 0.04)
+_LOOKS_S: Final = (0.01, 0.04)
 """Pauses between looks at the watch, which shows a pod within milliseconds as a rule."""
 
 
