@@ -60,6 +60,10 @@ layouts = st.lists(st.tuples(st.sampled_from(KINDS), st.booleans(), tenants), mi
 Layout = Sequence[tuple[NodeKind, bool, tuple[Tenants, ...]]]
 
 
+REMEMBERING = Scheduler()
+"""Of all examples, so that one is answered by what another one has left."""
+
+
 def seats_of(layout: Layout, prefix: str) -> list[Seat]:
     return [Seat.of(f"{prefix}-{n}", kind, barred, pods) for n, (kind, barred, pods) in enumerate(layout)]
 
@@ -107,12 +111,21 @@ def placed(pods: Tenants, uid: str, node: str) -> Pod:
 @settings(max_examples=60)
 @given(layouts, st.sampled_from(list(SHAPES)))
 def test_it_places_as_the_framework_does_whatever_the_names(layout: Layout, shape: Shape) -> None:
-    scheduler = Scheduler()
     first, second = seats_of(layout, "node"), seats_of(layout, "other")
     want = asked_plainly(shape, first)
-    assert scheduler.place(shape, first, key(first)) == want
+    assert REMEMBERING.place(shape, first, key(first)) == want
     assert key(first) == key(second)
-    assert scheduler.place(shape, second, key(second)) == asked_plainly(shape, second) == want
+    assert REMEMBERING.place(shape, second, key(second)) == asked_plainly(shape, second) == want
+
+
+def test_nodes_that_differ_in_anything_have_other_keys() -> None:
+    web, *_, api = SHAPES
+    tenants = [
+        (),
+        *(((Tenants(shape, standing, count),)) for shape in (web, api) for standing in Standing for count in (1, 2)),
+    ]
+    seats = [Seat.of("node", kind, barred, pods) for kind in KINDS for barred in (False, True) for pods in tenants]
+    assert len({seat.key for seat in seats}) == len(seats)
 
 
 def test_a_pod_that_asks_for_names_is_asked_about_anew() -> None:
