@@ -1,4 +1,4 @@
-"""What must hold of one decision of vpod before it is remembered (S2 to S5), worked out pod by pod.
+"""What must hold of one decision of vpod before it is remembered (S2 to S5, B7), worked out pod by pod.
 
 A plain twin: it reads the state's facts only and shares no code with what decides.
 """
@@ -6,7 +6,7 @@ A plain twin: it reads the state's facts only and shares no code with what decid
 from __future__ import annotations
 
 from situate.vpod.decide import Decision, MoveCause
-from situate.vpod.options import PolicyName
+from situate.vpod.options import PolicyName, Topology
 from situate.vpod.pods import PodClass
 from situate.vpod.records import NO_PLACES, Entry, Places
 from situate.vpod.state import State
@@ -22,6 +22,7 @@ def breach_of(state: State, decision: Decision) -> str | None:
         or _places(state, decision, entry)
         or _room(state, decision, entry)
         or _calm(state, decision, entry)
+        or _evened_out(state, decision, entry)
     )
 
 
@@ -72,15 +73,60 @@ def _room(state: State, decision: Decision, entry: Entry) -> str | None:
 
 def _calm(state: State, decision: Decision, entry: Entry) -> str | None:
     """S5: what is satisfied on pods that accept or are held stays, unless a drain or rebalancing says otherwise."""
-    before = entry.reserved
-    if before is None or entry.surge or MoveCause.REBALANCE in decision.moves or not decision.delta:
+    if MoveCause.REBALANCE in decision.moves or not decision.delta or not _is_satisfied(state, decision, entry):
         return None
-    if sum(before.values()) != decision.target:
-        return None
-    for ordinal in before:
+    return f"S5: {decision.key} was satisfied on {dict(_held(entry))} and is moved to {dict(decision.reservation)}"
+
+
+def _held(entry: Entry) -> Places:
+    return entry.reserved or NO_PLACES
+
+
+def _is_satisfied(state: State, decision: Decision, entry: Entry) -> bool:
+    """Whether nothing but a drain or rebalancing may move any of the vpod."""
+    if entry.reserved is None or entry.surge or sum(entry.reserved.values()) != decision.target:
+        return False
+    for ordinal in entry.reserved:
         slot = state.slots.get(ordinal)
         if slot is None or slot.trimming > state.options.capacity or state.is_drained(ordinal):
-            return None
+            return False
         if slot.verdict.pod_class is PodClass.REJECT:
-            return None
-    return f"S5: {decision.key} was satisfied on {dict(before)} and is moved to {dict(decision.reservation)}"
+            return False
+    return True
+
+
+def is_rebalance(state: State, decision: Decision) -> bool:
+    """Whether the decision only evens out (B7) what was satisfied, and does not spread over `minReplicas` pods (D7)."""
+    entry = state.vpods.get(decision.key)
+    if entry is None or not decision.delta or not _is_satisfied(state, decision, entry):
+        return False
+    accepting = sum(slot.pod is not None and slot.verdict.pod_class is PodClass.ACCEPT for slot in state.slots.values())
+    return len(_held(entry)) >= min(state.options.min_replicas, decision.target, accepting)
+
+
+def _evened_out(state: State, decision: Decision, entry: Entry) -> str | None:
+    """B7: few moves, from pods that hold two more than those that take them, which have room for what they take."""
+    if not is_rebalance(state, decision):
+        return None
+    options, before, after = state.options, _held(entry), decision.reservation
+    givers = {o: n - after.get(o, 0) for o, n in before.items() if n > after.get(o, 0)}
+    takers = {o: n - before.get(o, 0) for o, n in after.items() if n > before.get(o, 0)}
+    moves = sum(givers.values())
+    said = f"B7: {decision.key} is moved from {dict(before)} to {dict(after)}"
+    if not options.rebalance.enabled or state.drain is not None:
+        return f"{said} although nothing may be evened out"
+    if moves != sum(takers.values()) or moves > options.rebalance.max_moves_per_vpod:
+        return f"{said}: {moves} moves, {options.rebalance.max_moves_per_vpod} are allowed"
+    for ordinal in takers:
+        slot = state.slots[ordinal]
+        ours = max(before.get(ordinal, 0), entry.status.get(ordinal, 0)) * entry.weight
+        if slot.adding - ours + after[ordinal] * entry.weight > options.capacity:
+            return f"{said}: ordinal {ordinal} has no room for that"
+    if options.topology is Topology.NONE:
+        for giver in givers:
+            for taker in takers:
+                if before[giver] - before.get(taker, 0) < 1 or after.get(giver, 0) < after[taker] - 1:
+                    return f"{said}, which is no more even"
+        if max(before[o] for o in givers) - min(before.get(o, 0) for o in takers) < 2:
+            return f"{said}, which was even"
+    return None

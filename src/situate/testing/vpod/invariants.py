@@ -19,7 +19,7 @@ from situate.cluster.store import Event
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.processes import ProcessState
-from situate.testing.vpod.decisions import breach_of
+from situate.testing.vpod.decisions import breach_of, is_rebalance
 from situate.testing.vpod.world import STABILIZATION_S, STATEFULSET, VPodMember, VPodWorld
 from situate.vpod.autoscaler import within_limits
 from situate.vpod.crds import INTERNAL_GROUP
@@ -79,6 +79,8 @@ class Watchdog:
     """Statuses that somebody else wrote, and of which the leader may not know yet: their revision."""
     _looked: dict[str, int] = field(default_factory=dict)
     """By process: how many turns it had had when its memory was checked."""
+    _evened_out: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """By process: when it last evened out, and how many moves that took."""
     _digest: Any = field(default_factory=hashlib.sha256)
     _broken: str | None = None
     """What a process did wrong in its own turn, where nothing may be raised."""
@@ -233,6 +235,20 @@ class Watchdog:
     def _decided(self, member: str, state: State, decision: Decision) -> None:
         if self._broken is None and (breach := breach_of(state, decision)) is not None:
             self._broken = f"{breach} ({member}, {self.world.now:.3f} s)"
+        if self._broken is None and is_rebalance(state, decision):
+            self._count_moves(member, state, decision)
+
+    def _count_moves(self, member: str, state: State, decision: Decision) -> None:
+        """B7: all vpods together make no more moves in an interval than is allowed. One run takes no virtual time."""
+        now, options = self.world.now, state.options.rebalance
+        last, moves = self._evened_out.get(member, (float("-inf"), 0))
+        if last < now < last + options.interval - _ON_THE_WAY_S:
+            self._broken = f"B7: {member} evens out at {last:.3f} s and again at {now:.3f} s"
+        moves = sum(decision.moves.values()) + (moves if last == now else 0)
+        allowed = max(1, int(options.max_moves_share * sum(entry.reserved_total for entry in state.vpods.values())))
+        if moves > allowed:
+            self._broken = f"B7: {member} makes {moves} moves at {now:.3f} s, {allowed} are allowed"
+        self._evened_out[member] = now, moves
 
     def _changed(self, event: Event) -> None:
         """The server's store has changed."""
@@ -274,8 +290,24 @@ class Watchdog:
             raise Breach(f"S7: {said}")
         if request.path.endswith("/status"):
             self.check_capacity()
+            self._check_published(request, identity)
         elif request.path.endswith(f"/statefulsets/{STATEFULSET}/scale"):
             self._check_scale(msgspec.json.decode(request.body)["spec"]["replicas"])
+
+    def _check_published(self, request: Request, identity: Identity) -> None:
+        """D18: whoever is told of a shortage has all that was placed in the same status, so it runs."""
+        if request.headers.get("content-type") != "application/merge-patch+json":
+            return  # an eviction
+        namespace, name = request.path.split("/")[-4], request.path.split("/")[-2]
+        key = Key(namespace, name)
+        member = next((each for each in self.world.members if each.identity == identity.user), None)
+        state = member.controller.placing.state if member is not None else None
+        entry, group = (state.vpods.get(key) if state is not None else None), self._groups.get(str(key))
+        if state is None or entry is None or group is None or entry.short_since is None:
+            return
+        decided = {state.slots[o].name: n for o, n in (entry.reserved or {}).items()}
+        if group.placements != decided:
+            raise Breach(f"D18: {key} is short, {decided} are placed and {dict(group.placements)} are published")
 
     def _check_scale(self, replicas: int) -> None:
         """B6: no cut below a rise of ours before fewer pods have been enough for as long as the settings say.
