@@ -198,7 +198,13 @@ def test_running_spot_pods_get_shorter_tolerations() -> None:
 def test_the_least_that_budgets_allow() -> None:
     budgets = tuple(
         Guard("PodDisruptionBudget", SHOP, f"b{n}", parse_selector(text), allowed)
-        for n, (text, allowed) in enumerate((("app=web", 2), ("app", 1), ("app=api", 0)))
+        for n, (text, allowed) in enumerate((("app=web", 2), ("app=db", 1), ("app=api", 0)))
     )
-    assert Surroundings(budgets).disruptions_allowed([pod("a")]) == 1
+    around = Surroundings(budgets)
+    assert around.disruptions_allowed([pod("a"), pod("b", labels={"app": "db"})]) == 1
+    assert around.disruptions_allowed([pod("a", labels={"app": "none"})]) is None
     assert Surroundings().disruptions_allowed([pod("a")]) is None
+    twice = Guard("PodDisruptionBudget", SHOP, "b9", parse_selector("app"), 5)
+    assert Surroundings((*budgets, twice)).disruptions_allowed([pod("a")]) == 0, "the server refuses such a pod"
+    elsewhere = Guard("PodDisruptionBudget", "other", "b9", parse_selector("app"), 5)
+    assert Surroundings((*budgets, elsewhere)).disruptions_allowed([pod("a")]) == 2

@@ -72,14 +72,23 @@ class Surroundings:
         return self._by_namespace.get(namespace, ())
 
     def disruptions_allowed(self, pods: Iterable[PodFacts]) -> int | None:
-        """The least that the budgets of these pods, which are of one namespace, allow; None without a budget."""
+        """The least that the budgets of these pods, which are of one namespace, allow; None without a budget.
+
+        None of a pod that two budgets select is ever evicted by the server.
+        """
         listed = list(pods)
-        allowed = [
-            guard.disruptions_allowed
+        budgets = [
+            guard
             for guard in self.guards_of(listed[0].key.namespace if listed else "")
-            if guard.disruptions_allowed is not None and any(guard.selects(pod) for pod in listed)
+            if guard.disruptions_allowed is not None
         ]
-        return min(allowed, default=None)
+        allowed: int | None = None
+        for pod in listed if budgets else ():
+            own = [guard.disruptions_allowed or 0 for guard in budgets if guard.selects(pod)]
+            if own:
+                least = 0 if len(own) > 1 else own[0]
+                allowed = least if allowed is None else min(allowed, least)
+        return allowed
 
 
 def running(workloads: Iterable[Workload], nodes: Nodes) -> bool:

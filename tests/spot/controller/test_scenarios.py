@@ -12,10 +12,12 @@ import pytest
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
+from situate.spot.actions import Evict, Reason
+from situate.spot.controller.attempting import Attempt, Outcome
 from situate.spot.controller.conditions import CONDITION
 from situate.spot.counting import Nodes
 from situate.spot.filtered_room import FilteredRoom
-from situate.spot.model import ON_DEMAND
+from situate.spot.model import ON_DEMAND, PodKey
 from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
@@ -160,6 +162,39 @@ def test_a_budget_that_allows_nothing_is_respected_until_the_node_ends() -> None
         shop.let_pass(6)
         assert shop.moves["delete 200"] == 4, "at the deadline without the pods' own grace"
         assert shop.now - began < 120
+
+
+@pytest.mark.rule("spot:F7", "spot:S6")
+def test_pods_that_two_budgets_select_are_never_asked_for() -> None:
+    """The server grants no eviction of them; in a wave they go when time is up."""
+    with scene() as shop:
+        shop.deploy("web", 3, "0")
+        for name in ("one", "two"):
+            budget = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+            shop.make(
+                f"/apis/policy/v1/namespaces/{SHOP}/poddisruptionbudgets", {"metadata": {"name": name}, "spec": budget}
+            )
+        shop.let_pass(30)
+        shop.want("web", "2")
+        shop.let_pass(200)
+        assert not shop.moves
+
+
+@pytest.mark.rule("spot:F7", "spot:B13")
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_only_moves_that_were_made_are_counted_among_those_of_the_hour(outcome: Outcome) -> None:
+    with scene() as shop:
+        shop.deploy("web", 3, "0")
+        shop.let_pass(70)
+        shop.want("web", "1")
+        leader = shop.leader()
+        assert leader is not None
+        moving, memories = leader.controller.moving, leader.controller.cache.memories
+        assert shop.let_pass(30, stop=lambda: any(each.moved for each in memories.values()))
+        ((uid, memory),) = [(uid, each) for uid, each in memories.items() if each.moved]
+        before = moving.moved_lately
+        moving.attempted(Attempt(Evict(PodKey(SHOP, "web"), memory.moved, uid, Reason.TO_ON_DEMAND), outcome))
+        assert (before, moving.moved_lately) == (1, 1 if outcome is Outcome.DONE else 0)
 
 
 @pytest.mark.rule("spot:B14")

@@ -323,6 +323,7 @@ class SpotController:
 
         def done(attempt: Attempt) -> None:
             telling.attempted(attempt)
+            self.moving.attempted(attempt)
             self._moves.attempted(attempt)
 
         attempting = Attempting(

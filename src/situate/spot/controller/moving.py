@@ -17,6 +17,7 @@ import structlog
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.acting import Acting
 from situate.spot.controller.around import Around
+from situate.spot.controller.attempting import Attempt, Outcome
 from situate.spot.controller.conditions import Conditions
 from situate.spot.controller.rooms import Rooms
 from situate.spot.controller.telling import Telling
@@ -94,6 +95,21 @@ class Moving:
                 acting.begin(decision.actions, decision, situation, group)
                 group.create_task(conditions.write(decision), name="conditions of pods")
                 await self._rest(decision.requeue_after)
+
+    @property
+    def moved_lately(self) -> int:
+        """Moves by policy that count against the budget of the hour."""
+        return len(self._state.moved_at)
+
+    def attempted(self, attempt: Attempt) -> None:
+        """A move that was not made is not counted among those of the hour; it is tried again after a while (F7)."""
+        memory = self._memories.get(attempt.action.owner)
+        if memory is None or memory.moved != attempt.action.uid or attempt.outcome is Outcome.DONE:
+            return
+        counted = list(self._state.moved_at)
+        if memory.moved_at in counted:
+            counted.remove(memory.moved_at)
+            self._state = replace(self._state, moved_at=tuple(counted))
 
     def _situation(self) -> Situation:
         settings, cluster = self._settings(), self._cluster()
