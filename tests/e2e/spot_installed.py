@@ -123,7 +123,10 @@ class Installed:
         return self.said(process, "the webhook listens")
 
     def _wait_asked(self) -> None:
-        """API servers hear some moments later whom to trust: until a pod that is only tried gets its class."""
+        """API servers hear some moments later whom to trust: until a pod that is only tried gets its class.
+
+        Its Deployment of no pods stays: one that is made anew would find the old ReplicaSet on its way out.
+        """
         self.deploy(deployment("tried", 0, "0"))
         sets = f"/apis/apps/v1/namespaces/{self.shop}/replicasets?labelSelector=app%3Dtried"
         found = eventually("a ReplicaSet is there", partial(self.cluster.get, sets), lambda found: found["items"])
@@ -144,7 +147,6 @@ class Installed:
         pod = {"metadata": metadata, "spec": replica_set["spec"]["template"]["spec"]}
         path = f"/api/v1/namespaces/{self.shop}/pods?dryRun=All"
         eventually("pods get their class", partial(self.cluster.plane.request, "POST", path, pod), _answered)
-        self.cluster.kubectl("delete", "deployment/tried", "-n", self.shop)
 
     def make_shop(self) -> None:
         """The namespace of users."""
