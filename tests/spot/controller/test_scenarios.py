@@ -118,6 +118,15 @@ def test_a_changed_target_costs_exactly_as_many_restarts_one_at_a_time() -> None
         assert "nodes" not in shop.written
 
 
+@pytest.mark.rule("spot:B11", "spot:S26")
+def test_a_changed_target_is_acted_on_at_once() -> None:
+    with scene() as shop:
+        shop.deploy("web", 4, "0")
+        shop.let_pass(120)
+        shop.want("web", "1")
+        assert shop.let_pass(2.5, stop=lambda: shop.moves["evict 201"] == 1)
+
+
 @pytest.mark.rule("spot:B20", "spot:S8", "spot:I2", "spot:B23")
 def test_two_minutes_of_notice_for_all_spot_nodes_leave_nothing_short() -> None:
     with scene() as shop:

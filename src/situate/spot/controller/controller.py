@@ -149,7 +149,9 @@ class SpotController:
             wall=lambda: wall().timestamp(),
             decided=lambda decision, situation: self._moves.observed(decision, situation, _now()),
         )
-        self.watched.pods.store.on_change(lambda _, __: self.moving.wake())
+        for reflector in self.watched.reflectors():
+            if reflector is not self.watched.nodes:  # these have heartbeats; the cache tells what is new about them
+                reflector.store.on_change(lambda _, __: self.moving.wake())
         self._actuator = Actuator(self._may_write)
         self._refusals = Refusals(self.live_reads.read, _now)
         self.watched.refusals.store.on_change(self._refusals.noted)
