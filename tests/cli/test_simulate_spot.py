@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.cli.simulate_spot import BUILT_IN
-from situate.sim.spot.baselines import BASELINES
+from situate.sim.spot.baselines import BASELINES, Figures, off
 from situate.sim.spot.policies import BY_NAME
 from situate.sim.spot.settings import (
     ClusterSettings,
@@ -173,6 +173,17 @@ def test_the_table_of_the_page_is_what_the_command_shows() -> None:
         assert have["outage"] == pytest.approx(want["outage"], abs=8)
         assert have["short"] == pytest.approx(want["short"], rel=0.25, abs=30)
         assert have["least"] == pytest.approx(want["least"], abs=0.6)
+
+
+def test_the_baselines_of_the_page_are_those_of_the_command() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for line in BASELINES:
+        said = line.reference
+        (row,) = [each for each in text.splitlines() if each.startswith(f"| {line.name} |")]
+        brackets = [float(each) for each in re.findall(r"\(([\d.]+)\)", row)]
+        figures = [float(each) for each in re.findall(r"([\d.]+) \(", row)]
+        assert brackets == [said.outage_s, said.half_s, said.pod_s_short, said.least_ready]
+        assert not off(Figures(said.cost, *figures), said)
 
 
 def rows(table: str) -> dict[str, dict[str, float]]:
