@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
+from situate.spot.configuration import SpotSettings
 from situate.spot.model import CLASS, ON_DEMAND
 from situate.testing.network import Weather
 from situate.testing.spot import history as steps
 from situate.testing.spot.history import WorkloadPlan
 from situate.testing.spot.invariants import unfinished
-from situate.testing.spot.performing import workload
 from situate.testing.spot.recorder import OwnerRow
 from situate.testing.spot.run import Stage
 from situate.testing.spot.webhooks import Passage
+from situate.testing.spot.workloads import workload
 from situate.testing.spot.world import SHOP, settings_of
 from situate.testing.undisturbed import collector_at_rest, logs_off
 
@@ -29,10 +29,12 @@ WEB = WorkloadPlan("web", "Deployment", 10, "2")
 
 
 @contextmanager
-def stage(*plans: WorkloadPlan, seed: int = 1, events: bool = False, **settings: Any) -> Iterator[Stage]:
+def stage(
+    *plans: WorkloadPlan, seed: int = 1, events: bool = False, settings: SpotSettings | None = None
+) -> Iterator[Stage]:
     """Nodes of both kinds, a leader that answers, and workloads that have come up."""
     with collector_at_rest(), logs_off():
-        made = Stage.of(seed, settings_of(**settings), events=events)
+        made = Stage.of(seed, settings or settings_of(), events=events)
         try:
             made.begin(plans)
             yield made
@@ -175,8 +177,8 @@ def test_nothing_is_moved_while_a_pod_is_missing_or_does_not_serve(trouble: str)
 
 @pytest.mark.rule("spot:P13", "spot:B26", "spot:B28", "spot:D7")
 def test_pods_that_found_no_room_on_spot_count_where_they_are_and_go_back() -> None:
-    back = {"every": "15s", "nodeAge": "30s", "calm": "60s"}
-    with stage(**{"return": back}) as of:
+    quick = settings_of(**{"return": {"every": "15s", "nodeAge": "30s", "calm": "60s"}})
+    with stage(settings=quick) as of:
         of.performer.perform(steps.Fill(0.0, "spot"))
         of.performer.create(WEB)
         of.world.let_pass(40.0)
@@ -299,7 +301,7 @@ def test_an_autoscaler_and_spot_do_not_move_pods_to_and_fro() -> None:
 
 @pytest.mark.rule("spot:B37", "spot:P6", "spot:F15")
 def test_certificates_that_live_for_a_minute_fail_no_admission() -> None:
-    with stage(WEB, webhook={"certificateLife": "60s"}) as of:
+    with stage(WEB, settings=settings_of(webhook={"certificateLife": "60s"})) as of:
         for number in range(20):
             of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 10 + number % 2 * 5}}, patch=True)
             of.world.let_pass(9.0)

@@ -101,6 +101,10 @@ class Product(Generic[H]):
             for row, names in self.faults.items()
         ]
 
+    def empty(self, happened: Mapping[str, int]) -> list[str]:
+        """Rows of the fault table of which nothing occurred."""
+        return [row for row, names in self.faults.items() if not any(happened.get(name) for name in names)]
+
     def missing(self, happened: Mapping[str, int]) -> list[str]:
         """Names of the fault table that never occurred."""
         return [name for names in self.faults.values() for name in names if not happened.get(name)]

@@ -10,7 +10,6 @@ import msgspec
 
 from situate.sim.shrink import shrink
 from situate.spot.configuration import SpotSettings
-from situate.testing.network import CALM
 from situate.testing.playing import Played
 from situate.testing.processes import Stuck
 from situate.testing.spot.history import (
@@ -26,7 +25,6 @@ from situate.testing.spot.invariants import PEND_S, Breach, Watchdog, unfinished
 from situate.testing.spot.performing import Performer
 from situate.testing.spot.recorder import Recorder
 from situate.testing.spot.reviewing import Reviewing
-from situate.testing.spot.webhooks import CLEAR
 from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
 from situate.testing.undisturbed import collector_at_rest, logs_off
 
@@ -104,8 +102,8 @@ class Stage:
 
     def begin(self, plans: Iterable[WorkloadPlan] = WORKLOADS) -> None:
         """Nodes, a leader, workloads."""
-        self.performer.add_nodes("on-demand", ON_DEMAND_NODES)
-        self.performer.add_nodes("spot", SPOT_NODES)
+        self.performer.clouds.add_nodes("on-demand", ON_DEMAND_NODES)
+        self.performer.clouds.add_nodes("spot", SPOT_NODES)
         if not self.world.lead_to():
             raise Breach("nobody answers after a minute of calm")
         for plan in plans:
@@ -116,9 +114,6 @@ class Stage:
     def heal(self) -> None:
         """Ends every fault, waits until all stands as it should, and for silence after that."""
         world, watchdog = self.world, self.watchdog
-        world.network.weather, world.calls.passage = CALM, CLEAR
-        world.network.down = False
-        world.network.leaving.clear()
         self.performer.heal()
         end = world.now + HEALING_S
         while (missing := unfinished(watchdog)) is not None:

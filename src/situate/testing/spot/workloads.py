@@ -1,0 +1,47 @@
+"""Workloads of a history as their users write them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from situate.spot.model import ON_DEMAND
+from situate.testing.spot.history import WorkloadPlan
+from situate.testing.spot.world import SHOP
+
+_KINDS: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
+
+
+def workload(plan: WorkloadPlan) -> dict[str, Any]:
+    """As its user writes it."""
+    labels = {"app": plan.name}
+    pod: dict[str, Any] = {
+        "terminationGracePeriodSeconds": 2,
+        "containers": [{"name": "c", "image": "example.com/c:1", "resources": {"requests": {"cpu": "100m"}}}],
+    }
+    if plan.zone:
+        pod["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _zones(plan.zone)}}
+    spec: dict[str, Any] = {
+        "replicas": plan.replicas,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+        "minReadySeconds": plan.min_ready_s,
+    }
+    if plan.kind == "StatefulSet":
+        spec |= {"serviceName": plan.name, "podManagementPolicy": "Parallel" if plan.parallel else "OrderedReady"}
+    else:
+        rolling = {"maxSurge": "25%", "maxUnavailable": 0} if plan.surge else {"maxSurge": 0, "maxUnavailable": 1}
+        spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    annotations = {ON_DEMAND: plan.policy} if plan.policy else {}
+    return {"metadata": {"name": plan.name, "annotations": annotations}, "spec": spec}
+
+
+def collection(plan: WorkloadPlan) -> str:
+    """Where workloads of its kind are."""
+    return f"/apis/apps/v1/namespaces/{SHOP}/{_KINDS[plan.kind]}"
+
+
+def _zones(zone: str) -> dict[str, Any]:
+    def term(value: str) -> dict[str, Any]:
+        return {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [value]}]}
+
+    return {"nodeSelectorTerms": [term(zone), term("zone-of-nobody")]}
