@@ -28,6 +28,7 @@ from situate.objects.authorization import Permission, ResourceAttributes
 from situate.objects.messages import Request
 from situate.objects.resources import CONFIGMAPS, STATEFULSETS
 from situate.runtime.configuration import Configuration, as_plain, configuration_schema
+from situate.spot.owners import DEFAULT_KINDS
 from situate.spot.prices import parse_prices
 from situate.vpod.configuration import StatefulSetSettings
 from situate.vpod.policy.configmap import parse_policy
@@ -111,11 +112,23 @@ async def _check_cluster(
         entries = vpod_entries(configuration)
         for entry in entries:
             findings += [finding async for finding in _entry(client, entry)]
+        findings += [finding async for finding in _further_kinds(client, configuration)]
         wanted = needed_rights(configuration, file, connection.namespace)
         findings += [finding async for finding in _rights(client, wanted)]
     finally:
         await client.close()
     return findings
+
+
+async def _further_kinds(client: Client, configuration: Configuration) -> AsyncIterator[Finding]:
+    """Of workloads that spot looks after and that not every cluster serves."""
+    settings = spot_settings(configuration)
+    for kind in settings.kinds if settings is not None else ():
+        if kind.kind in DEFAULT_KINDS:
+            continue
+        request = Request("GET", f"/apis/{kind.group}/{kind.version}/{kind.plural}", (("limit", "1"),))
+        step = f"they count as none: install their definition, or take {kind.kind} out of spot.ownerKinds"
+        yield await _exists(f"resource {kind.plural}.{kind.group} {kind.version}", client.raw(request), step)
 
 
 async def _version(client: Client) -> Finding:

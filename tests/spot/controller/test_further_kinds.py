@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from situate.cli.main import app
+from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.spot.model import CLASS, ON_DEMAND
 from situate.spot.names import WEBHOOK_PATH
 from situate.spot.owners import KINDS
@@ -118,3 +124,20 @@ async def test_pods_of_a_rollout_are_classed_through_its_replicaset(playground: 
         }
         await playground.call("POST", "/apis/apps/v1/namespaces/shop/replicasets", between)
         assert await playground.classes_of("api", 3) == {"on-demand": 1, "spot": 2}
+
+
+@pytest.mark.rule("spot:B42")
+async def test_check_says_which_kinds_are_not_served(playground: Playground, tmp_path: Path) -> None:
+    await playground.call("POST", CRDS, definition("CloneSet"))
+    await make(playground, workload("CloneSet", "web", 1, "1"), "apps.kruise.io/v1alpha1", "clonesets")
+    file, reached = tmp_path / "situate.yaml", tmp_path / "kubeconfig"
+    document = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", "spot": {"ownerKinds": ALL}}
+    file.write_text(json.dumps(document))
+    write_kubeconfig(reached, kubeconfig(playground.server.url))
+    arguments = ["check", "-f", str(file), "--kubeconfig", str(reached), "-o", "json"]
+    found = await asyncio.to_thread(CliRunner().invoke, app, arguments)
+    results = {each["check"]: each for each in json.loads(found.stdout)}
+    assert results["resource clonesets.apps.kruise.io v1alpha1"]["ok"]
+    rollouts = results["resource rollouts.argoproj.io v1alpha1"]
+    assert not rollouts["ok"]
+    assert "take Rollout out of spot.ownerKinds" in str(rollouts)
