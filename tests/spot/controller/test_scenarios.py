@@ -19,6 +19,7 @@ from situate.spot.counting import Nodes
 from situate.spot.filtered_room import FilteredRoom
 from situate.spot.model import ON_DEMAND, PodKey
 from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
+from situate.testing.undisturbed import logs_off
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
 SETS = f"/apis/apps/v1/namespaces/{SHOP}/statefulsets"
@@ -93,11 +94,12 @@ def said(pod: dict[str, Any], condition: str) -> str:
 
 @contextmanager
 def scene(*, on_demand: int = 3, spot: int = 3, pods: int = 110, **settings: Any) -> Iterator[Scene]:
-    made = Scene(on_demand=on_demand, spot=spot, pods=pods, **settings)
-    try:
-        yield made
-    finally:
-        made.close()
+    with logs_off():
+        made = Scene(on_demand=on_demand, spot=spot, pods=pods, **settings)
+        try:
+            yield made
+        finally:
+            made.close()
 
 
 @pytest.mark.rule("spot:B11", "spot:P28", "spot:I4", "spot:I5", "spot:I6", "spot:S22", "spot:B10")
