@@ -62,7 +62,7 @@ def simulate(
         list[str] | None,
         typer.Option("--variant", help="Only this variant, or policy of spot; may be given several times."),
     ] = None,
-    runs: Annotated[int | None, typer.Option("--runs", min=1, max=100_000, help="Of each policy of spot.")] = None,
+    runs: Annotated[int | None, typer.Option("--runs", min=1, max=10_000, help="Of each policy of spot.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Of spot; equal seeds give equal results.")] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw what was wanted and what ran, over time, into this SVG.")

@@ -27,7 +27,7 @@ Discount = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 Factor = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Pods = Annotated[int, msgspec.Meta(ge=1, le=100)]
 Replicas = Annotated[int, msgspec.Meta(ge=0, le=MOST_PODS)]
-Runs = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+Runs = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
