@@ -392,3 +392,11 @@ def test_a_pod_that_slipped_through_lately_is_put_right_without_a_cool_down() ->
     assert decided((of, old)).reports[of.uid].blocked is Blocked.COOL_DOWN, "what ran before us can wait"
     patient = replace(of, min_ready_s=20.0)
     assert decided((patient, young)).reports[of.uid].blocked is Blocked.COOL_DOWN
+
+
+@pytest.mark.rule("spot:B8", "spot:P25")
+def test_a_workload_whose_pods_no_node_may_hold_is_told_which_field_says_so() -> None:
+    of, given = deployment(0, "spot:2", placeable=False, conflict="spec.nodeSelector")
+    (notice,) = decided((of, given)).notices
+    assert (notice.owner, notice.reason) == (of.uid, "Unplaceable")
+    assert notice.message.startswith("spec.nodeSelector allows neither")

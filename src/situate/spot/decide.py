@@ -146,6 +146,9 @@ class _Run:
         if not part.enabled:
             self.unmanaged[owner.uid] = workload
             return
+        if not owner.placeable:
+            message = f"{owner.conflict} allows neither on-demand nor spot nodes, so its pods are left as they are"
+            self._note(owner.uid, "Unplaceable", message)
         after = followed(workload, memory, self.limits, self.now)
         if after.stopped:
             self._note(owner.uid, "MovesStopped", after.stopped)
