@@ -108,6 +108,9 @@ class Watchdog:
     def _stands(self, owner: OwnerRow) -> bool:
         if not owner.can_be_read or self.world.now - owner.changed_at < ACTED_S:
             return False
+        seen = self.world.now - self._seen_s()
+        if any(node.changed_at >= seen for node in self.recorder.nodes.values()):
+            return False  # a process may yet take a pod for what it is no more
         pods = self.recorder.pods_of(owner.uid)
         whole = len(pods) == owner.replicas and all(
             pod.live and not pod.held and self.recorder.serves(pod) for pod in pods
