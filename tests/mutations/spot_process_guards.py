@@ -34,7 +34,7 @@ SPOT_PROCESS_GUARDS = (
         "spot/admission.py",
         "    return answer, ledger.with_reservation(demand.slot, entry)",
         "    return answer, ledger",
-        (f"{_BURSTS}::test_twenty_of_twenty_bursts_are_exact",),
+        (f"{_BURSTS}::test_twenty_of_twenty_bursts_are_exact[5]",),
     ),
     Mutation(
         "spot-process-unlabelled",
