@@ -24,8 +24,8 @@ FRAMEWORK_GUARDS = (
         "assume-twice",
         "no pod counts on two nodes (section 4)",
         "framework/cache.py",
-        'if it counts somewhere already."""\n        if info.uid in self._pods:',
-        'if it counts somewhere already."""\n        if False:',
+        "        if info.uid in self._pods:\n            known = self.pod(info.uid)",
+        "        if False:\n            known = self.pod(info.uid)",
         (_ENGINE,),
     ),
     Mutation(

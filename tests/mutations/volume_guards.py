@@ -93,8 +93,8 @@ VOLUME_GUARDS = (
         "volume-runs",
         "pods with different volumes are not placed as if they were equal",
         "framework/pods.py",
-        "(priority, template, labels, spread, spec.volumes)\n",
-        "(priority, template, labels, spread)\n",
+        "(priority, owned, template, labels, spread, spec.volumes)\n",
+        "(priority, owned, template, labels, spread)\n",
         (_RUNS,),
     ),
     Mutation(
