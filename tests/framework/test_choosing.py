@@ -48,7 +48,8 @@ from situate.plugins.scheduling_gates import SchedulingGates
 from situate.plugins.taint_toleration import TaintToleration
 
 
-def profile() -> Profile:
+def profile(local: int = 1, beyond: int = 1) -> Profile:
+    """`local`, `beyond`: how many times the usual weights plugins have that look at a node alone, or at others."""
     return profile_of(
         "here",
         [
@@ -56,14 +57,14 @@ def profile() -> Profile:
             (PrioritySort(), 0),
             (NodeUnschedulable(), 0),
             (NodeName(), 0),
-            (TaintToleration(), 3),
-            (node_affinity.NodeAffinity(), 2),
+            (TaintToleration(), 3 * local),
+            (node_affinity.NodeAffinity(), 2 * local),
             (NodePorts(), 0),
-            (NodeResourcesFit(), 1),
-            (PodTopologySpread(), 2),
-            (InterPodAffinity(), 2),
-            (NodeResourcesBalancedAllocation(), 1),
-            (ImageLocality(), 1),
+            (NodeResourcesFit(), local),
+            (PodTopologySpread(), 2 * beyond),
+            (InterPodAffinity(), 2 * beyond),
+            (NodeResourcesBalancedAllocation(), local),
+            (ImageLocality(), local),
         ],
     )
 
@@ -128,10 +129,10 @@ def a_pod(number: int, spec: PodSpec, app: str, priority: int = 0, nominated: st
     return Pod(meta, msgspec.structs.replace(spec, priority=priority), PodStatus(nominated_node_name=nominated))
 
 
-def story(seed: int, shortcuts: Shortcuts, ties: int | None) -> list[tuple[str, str]]:
+def story(seed: int, shortcuts: Shortcuts, ties: int | None, local: int = 1, beyond: int = 1) -> list[tuple[str, str]]:
     """What a scheduler decides in a small cluster in which nodes and pods come and go."""
     rng = random.Random(seed)
-    engine = Engine([profile()], shortcuts=shortcuts, seed=ties)
+    engine = Engine([profile(local, beyond)], shortcuts=shortcuts, seed=ties)
     for number in range(rng.randrange(1, 12)):
         engine.cache.set_node(a_node(number, rng))
     specs = [a_spec(rng) for _ in range(4)]
@@ -170,6 +171,14 @@ def test_what_is_known_per_class_changes_no_placement(ties: int | None) -> None:
         stories.append(plain)
     decided = [outcome for each in stories for _, outcome in each]
     assert 0.1 < decided.count("Refused") / len(decided) < 0.6  # both kinds of answer were compared
+
+
+@pytest.mark.parametrize(("local", "beyond"), [(10, 20), (10, 100), (100, 20)])
+def test_heavy_weights_change_no_placement(local: int, beyond: int) -> None:
+    """Sums of scores just fit the narrow type, or either of them does not."""
+    for seed in range(15):
+        plain = story(seed, Shortcuts(classes=False), None, local, beyond)
+        assert story(seed, Shortcuts(), None, local, beyond) == plain, f"seed {seed}"
 
 
 def run_story(seed: int, shortcuts: Shortcuts, most: int) -> tuple[list[tuple[str, str]], int]:

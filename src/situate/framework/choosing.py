@@ -22,6 +22,7 @@ from situate.framework.profile import ALL_NODES, Profile, Weighted
 from situate.framework.promised import Promised
 from situate.framework.shortcuts import Shortcuts
 from situate.framework.snapshot import Snapshot
+from situate.framework.standing import Totals, width_of
 from situate.framework.status import Code
 from situate.framework.verdict import Indices, Mask
 from situate.framework.visiting import best, feasible_nodes_to_find, visit
@@ -51,6 +52,8 @@ class _Beyond:
     scores: tuple[Weighted, ...]
     concerns: tuple[Callable[[PodInfo, Snapshot], bool], ...] | None
     """What tells whether one of them has a say about a pod; None if only asking all of them tells."""
+    width: type[np.signedinteger[Any]]
+    """Of what `scores` add to a total."""
     unconcerned: Prepared
     """What preparing for a pod comes to where none has."""
 
@@ -72,7 +75,7 @@ class _Beyond:
         concerns = [getattr(plugin, "concerned", None) for plugin in able.values()]
         known = None if unable or None in concerns else tuple(each for each in concerns if each is not None)
         skipped = frozenset(plugin.name for plugin in filters)
-        return cls(pre_filters, filters, pre_scores, scores, known, Prepared({}, skipped))
+        return cls(pre_filters, filters, pre_scores, scores, known, width_of(scores), Prepared({}, skipped))
 
     def concern(self, pod: PodInfo, snapshot: Snapshot) -> bool:
         """Whether one of them may have something to say about the pod."""
@@ -244,7 +247,7 @@ class Chooser:
         elif added is None:
             return Choice(tie(known.total), snapshot.count, len(nodes))
         else:
-            total = known.total.take(nodes)
+            total = known.total if len(nodes) == snapshot.count else known.total.take(nodes)
         if added is not None:
             total = total + added
         return Choice(int(nodes[tie(total)]), snapshot.count, len(nodes))
@@ -303,7 +306,7 @@ def _passing(beyond: _Beyond, known: PodClass, pod: PodInfo, snapshot: Snapshot,
     return passes
 
 
-def _scores(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Scores | None:
+def _scores(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Totals | None:
     """(feasible,): the plugins' shares in the totals of these nodes; None if they have none."""
     if len(part.nodes) < 2 or not beyond.scores:  # the only one is taken unscored
         return None
@@ -316,21 +319,21 @@ def _scores(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepa
             skipped.add(plugin.name)
         else:
             states[plugin.name] = found.state
-    added = None
+    added: Totals | None = None
     for weighted in beyond.scores:
         if weighted.name not in skipped:
-            share = _share(weighted, states.get(weighted.name), pod, view)
+            share = _share(weighted, states.get(weighted.name), pod, view, beyond.width)
             added = share if added is None else added + share
     return added
 
 
-def _share(weighted: Weighted, state: Any, pod: PodInfo, view: Snapshot) -> Scores:
+def _share(weighted: Weighted, state: Any, pod: PodInfo, view: Snapshot, width: type[np.signedinteger[Any]]) -> Totals:
     """What one plugin adds to the total of each node of the view: all of them feasible."""
     grading = weighted.grading
     if grading is None:
-        return cycle.share(weighted, state, pod, view)
+        return cycle.share(weighted, state, pod, view).astype(width, copy=False)
     grades = call(grading, "Score", grading.grades, state, pod, view)
     worth = call(grading, "NormalizeScore", grading.normalize, state, pod, grades.there)
     cycle.check_scores(weighted.name, worth)
-    shares: Scores = grades.replaced(worth * weighted.weight)
+    shares: Totals = grades.replaced((worth * weighted.weight).astype(width, copy=False))
     return shares

@@ -8,11 +8,14 @@ and those are the same among the scores as among the nodes that have them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.verdict import Indices, Mask
+
+W = TypeVar("W", bound=np.signedinteger[Any])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,12 +37,12 @@ class Grades:
         """The values that some node has."""
         return self.values if self.present is None else self.values[self.present]
 
-    def replaced(self, worth: NDArray[np.int64]) -> NDArray[np.int64]:
+    def replaced(self, worth: NDArray[W]) -> NDArray[W]:
         """(nodes,): of each node what stands in `worth` for its score, which is about `there`."""
         if self.of_node is None:
             return worth
         if self.present is not None:
-            table = np.zeros(len(self.values), dtype=np.int64)
+            table = np.zeros(len(self.values), dtype=worth.dtype)
             table[self.present] = worth
             worth = table
         return worth.take(self.of_node)

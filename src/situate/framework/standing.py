@@ -10,6 +10,7 @@ It may be shared where every plugin that is asked here says that it does not loo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from situate.framework.cycle import call, check_scores
 from situate.framework.nodes import NodeTable
-from situate.framework.plugin import FilterPlugin, NormalizePlugin, Reads, Scores, heeds_requests, reads
+from situate.framework.plugin import HIGHEST, FilterPlugin, NormalizePlugin, Reads, Scores, heeds_requests, reads
 from situate.framework.pods import PodInfo, PodTemplate
 from situate.framework.profile import Profile, Weighted
 from situate.framework.snapshot import Snapshot
@@ -29,10 +30,19 @@ Totals = NDArray[np.signedinteger[Any]]
 """(nodes,): weighted sums of scores; negative where a node will not do."""
 
 _NARROW: Final = 2**13
-"""Totals up to this fit 16 bits, with room to spare for those that are far below zero."""
+"""Totals up to this fit 16 bits, with room to spare for those that are far below zero, or for as much again."""
 _KEPT: Final = 2**22
 """Nodes of all standings together; some 5 bytes each."""
 _LEAST_KEPT: Final = 64
+
+
+def width_of(scores: Iterable[Weighted]) -> type[np.signedinteger[Any]]:
+    """The type of their weighted sums. Two such sums may be added: both are of 16 bits only if what they come to is."""
+    return np.int16 if _highest(scores) <= _NARROW else np.int64
+
+
+def _highest(scores: Iterable[Weighted]) -> int:
+    return sum(HIGHEST * each.weight for each in scores)
 
 
 @dataclass(slots=True, eq=False)
@@ -126,8 +136,8 @@ class Standings:
         self._scores = tuple(each for each in profile.score if reads(each.plugin) is Reads.NODE)
         asked = (*self._pre_filters, *self._filters, *self._pre_scores, *(each.plugin for each in self._scores))
         self._shared = not any(map(heeds_requests, asked))
-        highest = sum(100 * each.weight for each in profile.score if reads(each.plugin) is not Reads.CLUSTER)
-        self.dtype: type[np.signedinteger[Any]] = np.int16 if highest <= _NARROW else np.int64
+        local = [each for each in profile.score if reads(each.plugin) is not Reads.CLUSTER]
+        self.dtype, highest = width_of(local), _highest(local)
         """Of totals."""
         self._refused = -2 * max(highest, 1)
         self._nodes: NodeTable | None = None

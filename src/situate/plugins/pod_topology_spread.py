@@ -206,7 +206,8 @@ class _Part:
     def which(self) -> Mask | None:
         """Which of the values some node has; None is all of them."""
         if self.present is None and self.of_node is not None:
-            found: Mask = np.bincount(self.of_node, minlength=len(self.values)) > 0
+            found = np.zeros(len(self.values), dtype=np.bool_)
+            found[self.of_node] = True
             return found
         return self.present
 
