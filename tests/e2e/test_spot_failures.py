@@ -6,6 +6,7 @@ On a real control plane; a third webhook holds pods back between our answer and 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -87,10 +88,14 @@ def test_a_leader_that_dies_between_answer_and_pod_and_then_nobody_at_all(quick:
         finally:
             holding.let_go()
             cluster.kubectl("delete", "validatingwebhookconfiguration", "holding")
-    assert classes(quick.pods_of("web")) == {"on-demand": FLOOR, "spot": WANTED - FLOOR}
+    _near(classes(quick.pods_of("web")), WANTED)
     quick.wait_answering(second, second_pod)
     cluster.kubectl("scale", "deployment/web", "-n", quick.shop, f"--replicas={WANTED + 8}")
-    assert classes(quick.wait_pods("web", WANTED + 8)) == {"on-demand": FLOOR, "spot": WANTED + 8 - FLOOR}
+    counts = classes(quick.wait_pods("web", WANTED + 8))
+    assert FLOOR <= counts["on-demand"] <= FLOOR + 1, (
+        f"{counts}; one more where the server took over a second for a pod"
+    )
+    assert counts["on-demand"] + counts["spot"] == WANTED + 8, f"{counts}"
 
     second.kill()
     quick.deploy(deployment("late", 4, "all-on-demand"))
@@ -109,6 +114,13 @@ def test_a_leader_that_dies_between_answer_and_pod_and_then_nobody_at_all(quick:
 
     eventually("what came without us is put right", partial(quick.pods_of, "late"), put_right)
     quick.check()
+
+
+def _near(counts: Counter[str], pods: int) -> None:
+    assert FLOOR <= counts["on-demand"] <= FLOOR + 1, (
+        f"{counts}; one more where the server took over a second for a pod"
+    )
+    assert counts["on-demand"] + counts["spot"] == pods, f"not all were answered: {counts}"
 
 
 def _asked(quick: Installed, holding: Holding) -> bool:
