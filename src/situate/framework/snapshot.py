@@ -95,6 +95,11 @@ class Snapshot:
         """
         return take(self.nodes.static(key, build), self._chosen)
 
+    @property
+    def remembers(self) -> bool:
+        """Whether `plan` gives again what it has given."""
+        return self._part is not None or self._chosen is None
+
     def plan(self, key: Hashable, build: Callable[[], P]) -> P:
         """What depends on which nodes these are and on their static columns alone.
 

@@ -1,6 +1,7 @@
 """PodTopologySpread: how evenly pods stand over zones, hosts and the like (upstream plugins/podtopologyspread).
 
-`pod_topology_spread_rules` says which pods count where, `pod_topology_spread_hints` what wakes a refused pod.
+`pod_topology_spread_rules` says which pods count where, `pod_topology_spread_grid` keeps where nodes stand by that,
+`pod_topology_spread_hints` says what wakes a refused pod.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from situate.framework.verdict import Indices, Mask, Verdict, refuse_in_turn
 from situate.objects.pods import TopologySpreadConstraint
 from situate.plugins.default_selector import default_selector
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
+from situate.plugins.pod_topology_spread_grid import Grids
 from situate.plugins.pod_topology_spread_hints import hints
 from situate.plugins.pod_topology_spread_rules import NAME, Counts, Rule, Rules, rules_of
 
@@ -33,6 +35,8 @@ _SYSTEM: Final = (
     TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway"),
     TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable="ScheduleAnyway"),
 )
+_ROWS: Final = 64
+"""Domains of a grid at most: it is for those that are few, such as zones."""
 _UNEVEN: Final = "node(s) didn't match pod topology spread constraints"
 _UNLABELLED: Final = _UNEVEN + " (missing required label)"
 
@@ -54,6 +58,8 @@ class EvennessState:
     weights: tuple[float, ...]
     ignored: Mask | None
     """(feasible nodes,): those that lack a key; None is none of them."""
+    host: int | None
+    """The place of the rule about hosts, where a grid of hosts by domains of the other rule says all."""
 
 
 class PodTopologySpread:
@@ -127,6 +133,8 @@ class PodTopologySpread:
 
     def grades(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Grades:  # noqa: ARG002
         """The same."""
+        if state.host is not None:
+            return _by_grid(state, state.host, snapshot)
         parts = [_part(rule, weight, snapshot) for rule, weight in zip(state.rules, state.weights, strict=True)]
         total = parts[0]
         for part in parts[1:]:
@@ -228,12 +236,28 @@ def _part(rule: Rule, weight: float, snapshot: Snapshot) -> _Part:
     else:
         counts = snapshot.tally(rule.question)
         of_node, present = snapshot.place_of_node(key), snapshot.present(key)
+    return _Part(_worth(counts, weight, skew), of_node, present)
+
+
+def _worth(counts: Counts, weight: float, skew: float) -> NDArray[np.float64]:
+    """What each count is worth, and 0 behind them."""
     values = np.zeros(len(counts) + 1)
     values[:-1] = counts
     values *= weight
     values += skew
     values[-1] = 0.0
-    return _Part(values, of_node, present)
+    return values
+
+
+def _by_grid(state: EvennessState, host: int, snapshot: Snapshot) -> Grades:
+    """What the parts of both rules come to, without looking at each node."""
+    hosts, zones = state.rules[host], state.rules[1 - host]
+    here = take(snapshot.tally(hosts.here), snapshot.chosen)
+    domain = snapshot.place_of_node(zones.constraint.topology_key)
+    grid = snapshot.nodes.plan((NAME, "grids"), Grids).of(hosts.here, domain, zones.domains.count + 1, here)
+    rows = _worth(snapshot.tally(zones.question), state.weights[1 - host], float(zones.constraint.max_skew - 1))
+    columns = _worth(np.arange(grid.columns), state.weights[host], float(hosts.constraint.max_skew - 1))
+    return Grades(_rounded(np.add.outer(rows, columns[:-1]).ravel()), grid.cell, grid.present)
 
 
 def _evenness(rules: Rules, snapshot: Snapshot) -> EvennessState:
@@ -242,7 +266,20 @@ def _evenness(rules: Rules, snapshot: Snapshot) -> EvennessState:
     if ignored is not None and not ignored.any():
         ignored = None
     weights = tuple(math.log(_size(rule, snapshot, ignored) + 2) for rule in rules.soft)
-    return EvennessState(rules.soft, weights, ignored)
+    host = _host(rules.soft) if ignored is None and snapshot.remembers else None
+    return EvennessState(rules.soft, weights, ignored, host)
+
+
+def _host(rules: tuple[Rule, ...]) -> int | None:
+    """The place of a rule about hosts, which all nodes are, beside one about a few domains."""
+    if len(rules) != 2:
+        return None
+    for place, rule in enumerate(rules):
+        other = rules[1 - place]
+        few = other.constraint.topology_key != HOSTNAME and other.domains.count <= _ROWS
+        if few and rule.constraint.topology_key == HOSTNAME and rule.domains.complete:
+            return place
+    return None
 
 
 def _moved(state: SpreadState, pod: PodInfo, other: PodInfo, node: int, sign: int) -> SpreadState:
