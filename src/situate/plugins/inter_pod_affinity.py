@@ -139,7 +139,9 @@ class InterPodAffinity:
             return Grades(np.zeros(snapshot.count, dtype=np.int64))
         (key, counts), *others = state
         if not others and len(counts) < snapshot.count:
-            return Grades(np.append(counts, 0), snapshot.place_of_node(key), snapshot.present(key))
+            values = np.zeros(len(counts) + 1, dtype=np.int64)  # the last one for nodes without the key
+            values[:-1] = counts
+            return Grades(values, snapshot.place_of_node(key), snapshot.present(key))
         total = snapshot.over_nodes(key, counts, 0)
         for key, counts in others:
             total = total + snapshot.over_nodes(key, counts, 0)
