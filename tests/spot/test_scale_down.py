@@ -61,6 +61,8 @@ def test_an_old_on_demand_pod_yields_for_each_new_one_that_serves(serving: int) 
     assert all(costs[f"uid-new-{n}"] == 200 for n in range(2)), "counted for each revision, there is no surplus"
     forced = deletion_costs(Workload(owner(4, rolling=True), 3, [*old, *new]), NODES, NOW, yielding=["uid-old-2"])
     assert forced["uid-old-2"] == 80
+    fewer = deletion_costs(Workload(owner(4, rolling=True), 3, [*old[serving:], *new]), NODES, NOW)
+    assert [fewer[each.uid] for each in old[serving:3]] == [200] * (3 - serving), "those have left that had successors"
 
 
 @pytest.mark.rule("spot:P31")

@@ -80,8 +80,9 @@ def deletion_costs(workload: Workload, nodes: Nodes, now: float, yielding: Colle
     new = [pod for pod in on_demand if pod.revision == owner.revision]
     old = [pod for pod in on_demand if pod.revision != owner.revision]
     serving = sum(pod.ready for pod in new)
-    if old and serving:
-        for pod in removal_order(old, live, now)[:serving]:
+    spare = len(old) + serving - workload.target  # some of the new ones may have had others leave for them already
+    if old and serving and spare > 0:
+        for pod in removal_order(old, live, now)[: min(serving, spare)]:
             costs[pod.uid] = YIELDING_COST
     for pod in old:
         if pod.uid in yielding:
