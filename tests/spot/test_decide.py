@@ -210,6 +210,9 @@ def test_returns_are_spaced_and_a_failed_one_doubles_the_wait() -> None:
     pending = replace(back, node="", ready=False, ready_since=None, created=NOW + 1)
     failed = decided((of, [*over[1:], pending]), state=first.state, now=NOW + 61)
     assert failed.state.memories["uid-web"].return_wait_s == 1200
+    at_once = [*over[1:], replace(pending, created=NOW)]  # times of objects are whole seconds
+    failed = decided((of, at_once), state=decided((of, over), now=NOW + 0.7).state, now=NOW + 61)
+    assert failed.state.memories["uid-web"].return_wait_s == 1200
 
 
 @pytest.mark.rule("spot:B26", "spot:B29")

@@ -32,14 +32,14 @@ def followed(workload: Workload, memory: Memory, limits: Limits, now: float) -> 
     if any(pod.uid == memory.moved for pod in live):
         refused = now - memory.moved_at >= REFUSED_S
         return Followed(replace(memory, moved="") if refused else memory)
+    since = int(memory.moved_at)  # times of objects are whole seconds
     whole = len(live) == workload.owner.replicas and all(pod.ready for pod in live)
     if whole and not any(pod.terminating or (pod.released and pod.active) for pod in workload.pods):
-        if any(pod.pod_class is None and pod.created >= int(memory.moved_at) for pod in live):
-            # times of objects are whole seconds
+        if any(pod.pod_class is None and pod.created >= since for pod in live):
             return _failed(memory, limits, now, "brought a pod that nobody classed")
         wait = 0.0 if memory.returned_at == memory.moved_at else memory.return_wait_s
         return Followed(replace(memory, moved="", failures=0, return_wait_s=wait))
-    pending = [pod for pod in live if not pod.node and pod.created >= memory.moved_at]
+    pending = [pod for pod in live if not pod.node and pod.created >= since]
     if not any(now - pod.created >= limits.pend_s for pod in pending):
         return Followed(memory)
     return _failed(memory, limits, now, "left a pod without a node")
