@@ -301,7 +301,7 @@ def _passing(beyond: _Beyond, known: PodClass, pod: PodInfo, snapshot: Snapshot,
         if plugin.name not in prepared.skipped:
             state = prepared.states.get(plugin.name)
             passing: Mask = call(plugin, "Filter", plugin.filter, state, pod, snapshot).passes
-            if not passing.all():
+            if np.count_nonzero(passing) < len(passing):
                 passes = passes & passing
     return passes
 

@@ -90,7 +90,7 @@ class PodClass:
         """What was found when promises had to be heeded last."""
         self._passes: Mask | None = None
         self._feasible: Part | None = None
-        self._narrowed: tuple[Mask, Part] | None = None
+        self._narrowed: tuple[bytes, Part] | None = None
 
     def best(self) -> int:
         """The first node with the highest total."""
@@ -124,9 +124,9 @@ class PodClass:
         """Where this mask holds as well, which others have narrowed; mostly for the next pod as for the last one."""
         if passes is self._passes:
             return self.feasible
-        last = self._narrowed
-        if last is None or not bool((last[0] == passes).all()):
-            last = self._narrowed = passes, Part(np.flatnonzero(passes))
+        last, key = self._narrowed, passes.tobytes()
+        if last is None or last[0] != key:
+            last = self._narrowed = key, Part(np.flatnonzero(passes))
         return last[1]
 
     def totals_among(self, pod: PodInfo, passes: Mask, nodes: Indices) -> Totals:
