@@ -12,7 +12,7 @@ from situate.spot.actions import Action, Delete, Evict, Reason, Release, SetCost
 from situate.spot.decide import Decision, Phase, Situation, State, decide
 from situate.spot.evictions import Blocked
 from situate.spot.limits import Limits
-from situate.spot.model import Capacity, NodeState, Owner, PodFacts
+from situate.spot.model import MIX, Capacity, NodeState, Owner, PodFacts
 from situate.spot.observed import Cluster, Memory
 from situate.spot.owners import Controller, ReplicaSetFacts
 from situate.spot.prices import Price, Prices
@@ -361,6 +361,36 @@ def test_when_to_look_again() -> None:
     assert decided(deployment(1, "od:1 spot:1")).requeue_after is None
     assert decided(deployment(2, "od:1 spot:1")).requeue_after == 5
     assert NODES["cordoned"].state is NodeState.CORDONED
+
+
+@pytest.mark.rule("spot:B20", "spot:P30")
+@pytest.mark.parametrize("managed", [True, False])
+def test_a_released_pod_is_looked_at_again_at_the_moment_at_which_its_time_is_up(managed: bool) -> None:
+    annotations = {} if managed else {MIX: "disabled"}
+    old = pod("old", "doomed", SPOT, released=True, deadline=NOW + 120.3, grace_s=30.0)
+    given = deployment(0, "spot:1", replicas=2, annotations=annotations)[0], [old, pod("new", "od", SPOT, ready=False)]
+    up = NOW + 120.3 - 30 - 5
+    assert decided(given, now=NOW).requeue_after == (5 if managed else pytest.approx(85.3))
+    before = decided(given, now=up - 3.7)
+    assert moves(before) == []
+    assert before.requeue_after is not None
+    assert before.requeue_after == pytest.approx(3.7)
+    then = decided(given, now=up - 3.7 + before.requeue_after)
+    assert moves(then) == [Delete(old.key, "uid-old", "uid-web", Reason.REPLACED)]
+    assert then.requeue_after == 5, "not again at a moment that is past"
+
+
+@pytest.mark.rule("spot:B20", "spot:B45", "spot:P30")
+def test_of_pods_on_nodes_that_end_the_first_whose_time_is_up_decides_when_to_look_again() -> None:
+    given = [
+        pod("early", "doomed", SPOT, grace_s=60.0, ready=False),
+        pod("late", "doomed", SPOT, grace_s=1.0, ready=False),
+        pod("ends", "doomed", SPOT, grace_s=62.0, terminating=True),
+    ]
+    of = deployment(0, "spot:2")[0]
+    nowhere = Rooms(on_demand=False, spot=False)
+    for now, left in ((NOW + 52, 3.0), (NOW + 55, 5.0), (NOW + 112, 2.0), (NOW + 114, 5.0)):
+        assert decided((of, given), room=nowhere, now=now).requeue_after == left, now - NOW
 
 
 @pytest.mark.rule("spot:D17", "spot:B18")

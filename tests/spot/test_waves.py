@@ -19,6 +19,7 @@ from situate.spot.waves import (
     endings,
     evacuations,
     leaving,
+    next_end,
     orphans,
     release_refused,
     running,
@@ -141,6 +142,21 @@ def test_a_released_pod_goes_when_its_replacement_serves_or_its_time_is_up() -> 
     assert ending(replace(old, ready=False), other, starting) == ["old"]
     older = pod("older", "doomed", SPOT, released=True, deadline=NOW + 50)
     assert ending(old, older, serving) == ["older"], "one replacement, one goes, and that which ends first"
+
+
+@pytest.mark.rule("spot:B20", "spot:P30")
+def test_when_the_time_of_the_next_pod_is_up() -> None:
+    def ahead(*given: PodFacts, now: float = NOW) -> float | None:
+        return next_end(Workload(owner(2), 0, given), NODES, now)
+
+    released = pod("a", "spot", SPOT, released=True, deadline=NOW + 100, grace_s=30.0)
+    doomed = pod("b", "doomed", SPOT, grace_s=10.0)
+    assert ahead(released, doomed) == 65.0
+    assert ahead(released, doomed, now=NOW + 65) == 40.0, "the first has to go now"
+    assert ahead(released, doomed, now=NOW + 64.9995) == pytest.approx(40.0005), "woken too soon, not once more"
+    assert ahead(released, doomed, now=NOW + 105) is None
+    assert ahead(replace(released, terminating=True), replace(doomed, phase="Failed")) is None
+    assert ahead(pod("c", "spot"), pod("d", "spot", released=True)) is None, "nobody knows when"
 
 
 @pytest.mark.rule("spot:B20", "spot:B9")

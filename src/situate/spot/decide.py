@@ -6,7 +6,7 @@ which end leave no time for. In read-only mode it orders nothing and says what i
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -25,7 +25,7 @@ from situate.spot.set_back import come
 from situate.spot.settled import AllSettled, Settled, holds, nodes_if_timeless
 from situate.spot.shortage import degraded, in_want, repaid, room_made, surge_relief
 from situate.spot.targets import Target, participation
-from situate.spot.waves import endings, evacuations, leaving, orphans, running, shorter_tolerations
+from situate.spot.waves import endings, evacuations, leaving, next_end, orphans, running, shorter_tolerations
 
 __all__ = ("Decision", "Notice", "Phase", "Report", "Situation", "State", "decide", "deciding")
 
@@ -73,9 +73,9 @@ def deciding(state: State, situation: Situation, now: float) -> Generator[None, 
 
 
 def _requeue(run: _Run, calm_in: float | None) -> float | None:
-    if run.wave or run.actions or any(run.blocked.values()):
-        return POLL_S
-    return calm_in
+    busy = run.wave or run.actions or any(run.blocked.values())
+    waits = (POLL_S if busy else calm_in, *run.ends())
+    return min((seconds for seconds in waits if seconds is not None), default=None)
 
 
 class _Run:
@@ -174,6 +174,10 @@ class _Run:
         for workload in (each for uid, each in self.struck.items() if uid in self.workloads):
             self._act(evacuations(workload, self.nodes, self.now, around, self.limits, self._elsewhere))
             yield
+
+    def ends(self) -> Iterator[float | None]:
+        """Seconds until pods have to go whatever happens, the next of each workload."""
+        return (next_end(workload, self.nodes, self.now) for workload in self.struck.values())
 
     def _elsewhere(self, pod: PodFacts) -> bool:
         """Whether a pod would find a place now, or one comes when it waits; a pod that must be on demand only there."""

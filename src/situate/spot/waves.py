@@ -22,6 +22,8 @@ from situate.spot.patch import DEFAULT_EVICTION_S, MOST_AVOIDED
 
 MARGIN_S: Final = 5.0
 """Before the latest moment at which a pod can still end in time."""
+_TOO_SOON_S: Final = 0.001
+"""Who asked to be woken at a moment may be woken by so much too soon, and does not wait once more."""
 WITHOUT_DEADLINE_S: Final = 600.0
 """A released pod serves for at most so long where nobody says when its node ends."""
 _FAIL_SAFE_S: Final = 30
@@ -209,6 +211,18 @@ def endings(workload: Workload, nodes: Nodes, now: float) -> list[Move]:
     return moves
 
 
+def next_end(workload: Workload, nodes: Nodes, now: float) -> float | None:
+    """Seconds until the time of the next pod is up, of one that is released or that stands on a node that ends."""
+    deadlines = [(pod, pod.deadline) for pod in workload.pods if pod.released and pod.active]
+    deadlines += [(pod, node.deadline) for pod in workload.live if (node := _ending(pod, nodes)) is not None]
+    ahead = [
+        _last_moment(pod, deadline) - now
+        for pod, deadline in deadlines
+        if deadline is not None and not _time_is_up(pod, deadline, now)
+    ]
+    return min(ahead, default=None)
+
+
 def orphans(pods: Mapping[str, Sequence[PodFacts]], owners: Collection[str]) -> list[Move]:
     """Released pods whose workload is gone."""
     return [
@@ -248,4 +262,8 @@ def _ending(pod: PodFacts, nodes: Nodes) -> NodeFacts | None:
 
 
 def _time_is_up(pod: PodFacts, deadline: float | None, now: float) -> bool:
-    return deadline is not None and now >= deadline - pod.grace_s - MARGIN_S
+    return deadline is not None and now >= _last_moment(pod, deadline) - _TOO_SOON_S
+
+
+def _last_moment(pod: PodFacts, deadline: float) -> float:
+    return deadline - pod.grace_s - MARGIN_S

@@ -69,9 +69,10 @@ class Delays:
     these are the 0.3 s by which the reference's sums exceed its starts alone."""
     react_s: float = 0.5
     """From a change until those who act on it have acted: our controller, and whoever drains nodes with a notice."""
-    stop_s: float = 1.0
+    stop_s: float = 2.0
     """A deleted pod serves for so long: until it is out of the endpoints. In the reference's announced waves pods serve
-    until 2 s before their node ends; ours are deleted 5 s before it at the latest (`waves.MARGIN_S`)."""
+    until 2 s before their node ends; ours are deleted 5 s before it at the latest (`waves.MARGIN_S`), which asks for
+    3 s. Its waves in which pods are evicted at the notice ask for 1 s at most."""
     end_s: float = 1.0
     """From its deletion until a pod is gone and its place is free."""
 

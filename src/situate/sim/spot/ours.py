@@ -39,6 +39,8 @@ from situate.spot.waves import avoided
 _QUIET_POLL_S: Final = 60.0
 _SOONEST_S: Final = 1.0
 """Between two decisions, as of the shipped controller (`moving.SOONEST_S`)."""
+_END_SOONEST_S: Final = 0.1
+"""The same where the time of a pod is up (`moving.END_SOONEST_S`)."""
 _FOR_WAVES: Final = frozenset((Reason.EVACUATE, Reason.DEAD_NODE, Reason.REPLACED, Reason.ORPHANED))
 
 
@@ -115,10 +117,9 @@ class Ours:
 
     def wake(self) -> None:
         """Something has changed."""
-        self._decide_after(self.world.delays.react_s)
+        self._decide_at(max(self.world.now + self.world.delays.react_s, self._decided_at + _SOONEST_S))
 
-    def _decide_after(self, seconds: float) -> None:
-        when = max(self.world.now + seconds, self._decided_at + _SOONEST_S)
+    def _decide_at(self, when: float) -> None:
         if self._due is not None:
             if self._due.call is not None and self._due.when <= when:
                 return
@@ -139,7 +140,7 @@ class Ours:
             self._act(action)
         if decision.requeue_after is not None:
             quiet = 0.0 if decision.wave and self.reacts else _QUIET_POLL_S
-            self._decide_after(max(quiet, decision.requeue_after))
+            self._decide_at(world.now + max(quiet, _END_SOONEST_S, decision.requeue_after))
 
     def _act(self, action: Action) -> None:
         pod = self.world.pods.get(action.uid)

@@ -27,6 +27,8 @@ from situate.spot.prices import NO_PRICES, Prices
 
 SOONEST_S: Final = 1.0
 """Between two decisions: changes come in droves."""
+END_SOONEST_S: Final = 0.1
+"""The same where the time of a pod is up: pods that end one shortly after the other are seen to at once."""
 LATEST_S: Final = 15.0
 """Without any change."""
 _STEPS: Final = 10
@@ -84,7 +86,7 @@ class Moving:
                 await self._everything_known()
                 self._changed.clear()
                 await self._around.look()
-                situation = self._situation()
+                situation, begun = self._situation(), asyncio.get_running_loop().time()
                 decision = await self._decided(situation)
                 if decision is None:
                     await asyncio.sleep(LATEST_S)
@@ -94,7 +96,7 @@ class Moving:
                 self._decided_on(decision, situation)
                 acting.begin(decision.actions, decision, situation, group)
                 group.create_task(conditions.write(decision), name="conditions of pods")
-                await self._rest(decision.requeue_after)
+                await self._rest(begun, decision.requeue_after)
 
     @property
     def moved_lately(self) -> int:
@@ -171,10 +173,13 @@ class Moving:
         storage = (each.not_ready() for each in self._rooms.storage)
         return self._around.not_known() or next((problem for problem in storage if problem is not None), None)
 
-    async def _rest(self, seconds: float | None) -> None:
-        await asyncio.sleep(SOONEST_S)
+    async def _rest(self, begun: float, seconds: float | None) -> None:
+        """Until something changes, or so long after the decision was begun; what changes is seen after a while."""
+        loop = asyncio.get_running_loop()
+        longest = LATEST_S if seconds is None else min(LATEST_S, begun + seconds - loop.time())
+        await asyncio.sleep(max(END_SOONEST_S, min(SOONEST_S, longest)))
         try:
-            async with asyncio.timeout(max(0.0, min(LATEST_S, seconds or LATEST_S) - SOONEST_S)):
+            async with asyncio.timeout(max(0.0, longest - SOONEST_S)):
                 await self._changed.wait()
         except TimeoutError:
             return
