@@ -92,3 +92,8 @@ def test_a_debt_is_made_after_a_while_and_repaid_when_there_is_room() -> None:
     assert repaid(running, Memory(debt=2), Rooms(on_demand=True)).debt == 1
     assert repaid(short, Memory(debt=1), Rooms(on_demand=True)).debt == 1, "while something waits"
     assert repaid(running, Memory(), Rooms(on_demand=True)) == Memory()
+    refused = degraded(replace(short, target=1), NOW, Memory(debt=1), LIMITS)
+    assert refused is not None
+    assert refused.memory.debt == 1, "the pod is still there: it is owed once"
+    bound = replace(short, target=1, pods=[pod("od-0", "od", OD), pod("od-1", "od", OD)])
+    assert repaid(bound, Memory(debt=1), Rooms()).debt == 0, "it has found a node before it was deleted"

@@ -104,17 +104,29 @@ def degraded(workload: Workload, now: float, memory: Memory, limits: Limits) -> 
     if not waiting:
         return None
     move = Delete(waiting[0].key, waiting[0].uid, workload.owner.uid, Reason.DEGRADE)
-    return Relief((move,), replace(memory, debt=memory.debt + 1, moved=move.uid, moved_at=now))
+    lacking = max(0, memory.debt - _beyond(workload))
+    debt = min(memory.debt + 1, lacking)  # a pod whose deletion was refused is not owed twice
+    return Relief((move,), replace(memory, debt=debt, moved=move.uid, moved_at=now))
 
 
 def repaid(workload: Workload, memory: Memory, room: Room) -> Memory:
-    """With one pod less owed, if nothing waits and on demand has room again."""
+    """With one pod less owed, if nothing waits and on demand has room again.
+
+    Nothing is owed for pods that have found their places after all, such as one that did at the last moment.
+    """
+    if memory.debt > 0 and (beyond := _beyond(workload)) > 0:
+        return replace(memory, debt=max(0, memory.debt - beyond))
     if memory.debt <= 0 or any(not pod.node for pod in workload.live):
         return memory
     candidate = next((pod for pod in workload.live if pod.pod_class is Capacity.SPOT), None)
     if candidate is not None and not room.fits(candidate, Capacity.ON_DEMAND):
         return memory
     return replace(memory, debt=memory.debt - 1)
+
+
+def _beyond(workload: Workload) -> int:
+    """Placed pods of the on-demand class that are more than what is asked for with the debt; negative: they lack."""
+    return sum(bool(pod.node) and _must(pod) for pod in workload.live) - workload.target
 
 
 def _overflowed(workload: Workload, nodes: Nodes) -> list[PodFacts]:
