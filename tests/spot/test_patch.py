@@ -246,6 +246,9 @@ def test_pinned_is_what_the_nodes_say(spec: Json) -> None:
         (required({"matchExpressions": [said(CAPACITY, "In", "spot")]},
                   {"matchExpressions": [said(CAPACITY, "In", "on-demand")]}), None, True, ""),
         ({"nodeSelector": {"zone": "z"}}, None, True, ""),
+        ({"nodeSelector": {"node.kubernetes.io/lifecycle": "normal"}}, None, True, ""),
+        ({"nodeSelector": {"node.kubernetes.io/lifecycle": "normal", CAPACITY: "spot"}}, SPOT, True,
+         "spec.nodeSelector"),
         ({"affinity": "nonsense", "nodeSelector": 3}, None, True, ""),
     ],
 )  # fmt: skip

@@ -99,17 +99,24 @@ def _satisfiable(requirements: Iterable[NodeSelectorRequirement], table: Sequenc
     for requirement in requirements:
         by_key.setdefault(requirement.key, []).append(requirement)
     return all(
-        any(all(holds(each, labels) for each in wanted) for labels in _possible(key, table, capacity))
+        any(all(holds(each, labels) for each in wanted) for labels in _possible(key, wanted, table, capacity))
         for key, wanted in by_key.items()
         if any(signal.source == "label" and signal.key == key for signal in table)
     )
 
 
-def _possible(key: str, table: Sequence[Signal], capacity: Capacity) -> Iterator[Mapping[str, str]]:
-    """What nodes of the capacity may carry under this key."""
-    for signal in table:
-        if signal.source == "label" and signal.key == key and signal.capacity == capacity and signal.value is not None:
-            yield {key: signal.value}
+def _possible(
+    key: str, wanted: Sequence[NodeSelectorRequirement], table: Sequence[Signal], capacity: Capacity
+) -> Iterator[Mapping[str, str]]:
+    """What nodes of the capacity may carry under this key.
+
+    Of another label than ours a value that the table does not know says nothing of the capacity.
+    """
+    known = (each for each in table if each.source == "label" and each.key == key and each.capacity is not None)
+    means = {signal.value: signal.capacity for signal in known}
+    yield from ({key: value} for value, said in means.items() if value is not None and said == capacity)
     ours = on_demand_requirement(table)
+    if key != ours.key and means.get(None, capacity) == capacity:
+        yield from ({key: value} for each in wanted for value in each.values if value not in means)
     if key != ours.key or (capacity is Capacity.ON_DEMAND and ours.operator == "NotIn"):
         yield {}  # not every cloud uses every label
