@@ -58,6 +58,8 @@ class Rig:
         self.store: Store[Pod] = Store("pods")
         self.owner = owner(20, annotations={"spot.situate.dev/on-demand": "2"})
         self.known = True
+        self.defects = 0
+        """Questions that are answered by a defect of ours."""
         self.live: LiveRead = UNREADABLE
         self.told: list[tuple[str, str]] = []
         self.registry = CollectorRegistry()
@@ -73,6 +75,9 @@ class Rig:
         )
 
     def view(self, live: LiveRead | None) -> View:
+        if self.defects:
+            self.defects -= 1
+            raise ZeroDivisionError
         pods = [pod_facts(pod) for pod in self.store.list()]
         known = cluster(self.owner, pods) if self.known else cluster(self.owner, pods, owners={}, replica_sets={})
         return View(known, settings(), {}, live)
@@ -191,6 +196,18 @@ async def test_a_pod_that_cannot_get_its_class_is_let_go_without_one() -> None:
         await asyncio.sleep(1)
     assert rig.classes == {"": 1}
     assert rig.told == [("p", "NotPlaced")]
+
+
+@pytest.mark.looptime
+async def test_a_defect_of_ours_keeps_one_pod_waiting_and_no_other() -> None:
+    rig = Rig()
+    rig.defects = 1
+    async with rig.leading():
+        rig.create("p", "q", "r")
+        await asyncio.sleep(0.5)
+        assert rig.classes == {"on-demand": 2}
+        await asyncio.sleep(2)
+    assert rig.classes == {"on-demand": 2, "spot": 1}
 
 
 @pytest.mark.rule("spot:P7", "spot:P20")

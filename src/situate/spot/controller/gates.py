@@ -119,6 +119,10 @@ class Gates:
                 "a gated pod could not be placed; it is tried again", pod=str(pod.key), error=str(problem)
             )
             done = False
+        except Exception as defect:
+            # a defect of ours keeps this pod waiting, and no other one
+            self._log.error("a gated pod could not be classed; it is tried again", pod=str(pod.key), exc_info=defect)
+            done = False
         if not done:
             await asyncio.sleep(_AGAIN_S)
             self._under_way.discard(pod.uid)
