@@ -62,6 +62,7 @@ def test_e2e(control_plane_programs: object) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rule("spot:B38")
 def test_spot() -> None:
     found = last_line("bench.spot", "--quick")
     keys = {"admission_ms_p50", "admission_ms_p99", "rss_mib", "ready_s"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Mapping, MutableMapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -25,6 +25,8 @@ from situate.spot.decide import Decision, Situation, State, deciding
 from situate.spot.observed import Cluster, Memory
 from situate.spot.prices import NO_PRICES, Prices
 
+T = TypeVar("T")
+
 SOONEST_S: Final = 1.0
 """Between two decisions: changes come in droves."""
 END_SOONEST_S: Final = 0.1
@@ -32,7 +34,8 @@ END_SOONEST_S: Final = 0.1
 LATEST_S: Final = 15.0
 """Without any change."""
 _STEPS: Final = 10
-"""Of a decision at a time: some milliseconds. Counted and not timed, so that a simulated run is the same each time."""
+"""Of a decision, or pods put into the picture of room, at a time: some milliseconds. Counted and not timed, so that a
+simulated run is the same each time."""
 _NOT_KNOWN_S: Final = 1.0
 
 
@@ -84,6 +87,7 @@ class Moving:
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._everything_known()
+                await self._in_steps(self._rooms.placing())
                 self._changed.clear()
                 await self._around.look()
                 situation, begun = self._situation(), asyncio.get_running_loop().time()
@@ -137,14 +141,14 @@ class Moving:
         self._remember(before, decision.state.memories)
         return decision
 
-    async def _in_steps(self, steps: Generator[None, None, Decision]) -> Decision:
+    async def _in_steps(self, steps: Generator[None, None, T]) -> T:
         while True:
             try:
                 for _ in range(_STEPS):
                     next(steps)
             except StopIteration as end:
-                decision: Decision = end.value
-                return decision
+                returned: T = end.value
+                return returned
             await asyncio.sleep(0)
 
     def _remember(self, before: Mapping[str, Memory], after: Mapping[str, Memory]) -> None:

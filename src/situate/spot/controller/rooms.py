@@ -7,7 +7,7 @@ many volumes a node takes is not looked at. A pod that cannot be read counts wit
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -79,6 +79,7 @@ class Rooms:
         self._profile = filtering_profile()
         self._pods: dict[str, Pod] = {}
         self._waiting: dict[str, Pod] = {}
+        self._to_place: dict[str, Pod] = {}  # of `_pods`: those that the picture does not have as they are now
         self._log = structlog.get_logger()
         watched.namespaces.store.on_change(self._stored(NAMESPACES))
         for resource, reflector in zip(_STORAGE, self.storage, strict=True):
@@ -90,7 +91,26 @@ class Rooms:
         """For one decision. `nodes`: what they are, as the decision has it."""
         return ClaimedRoom(lambda: self._filtered(nodes), nodes, self._waiting_pods)
 
+    def placing(self) -> Generator[None, None, None]:
+        """Puts the pods that have come or changed into the picture, one at each step.
+
+        It is not done while pods are listed: whoever is to answer is ready sooner, and a standby has no use for it.
+        What is left is done at the first question.
+        """
+        for uid in tuple(self._to_place):
+            pod = self._to_place.pop(uid, None)
+            if pod is None:
+                continue
+            try:
+                self._place(pod)
+            except (ValueError, OverflowError) as problem:
+                self._cache.remove_pod(uid)
+                self._log.warning("a pod takes nothing of its node", pod=pod.metadata.name, error=str(problem))
+            yield
+
     def _filtered(self, nodes: Nodes) -> FilteredRoom:
+        for _ in self.placing():
+            pass
         if self._catalogs.stale:
             self._cache.set_catalog(self._catalogs.catalog())
         ours, tolerations = on_demand_requirement(self.table), pool_tolerations(self.table)
@@ -130,13 +150,14 @@ class Rooms:
         self._pods[new.metadata.uid] = new
         if new.spec.node_name:
             self._waiting.pop(new.metadata.uid, None)
-            self._place(new)
+            self._to_place[new.metadata.uid] = new
         else:
             self._waiting[new.metadata.uid] = new
 
     def _forget(self, pod: Pod) -> None:
         self._pods.pop(pod.metadata.uid, None)
         self._waiting.pop(pod.metadata.uid, None)
+        self._to_place.pop(pod.metadata.uid, None)
         self._cache.remove_pod(pod.metadata.uid)
 
     def _place(self, pod: Pod) -> None:
