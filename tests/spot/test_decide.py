@@ -160,6 +160,16 @@ def test_outside_of_its_windows_nothing_is_moved() -> None:
     of, given = deployment(0, "spot:2")
     doomed = [replace(given[0], node="doomed"), given[1]]
     assert len(moves(decided((of, doomed), limits=Limits(windows=(never,))))) == 1, "waves wait for no window"
+    looks: list[float] = []
+
+    class Watched(Window):
+        def open_at(self, now: float) -> bool:
+            looks.append(now)
+            return False
+
+    watched = Watched(never.cron, never.duration_s, never.zone)
+    decided(*(deployment(1, "spot:2", name=name) for name in "abc"), limits=Limits(windows=(watched,)))
+    assert looks == [NOW], "once for all workloads: it takes milliseconds"
 
 
 @pytest.mark.rule("spot:B14")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 from situate.spot.actions import Evict, Move, Reason, Release
 from situate.spot.decisions import Situation
@@ -81,7 +82,7 @@ class PolicyMoves:
 
     def _gate(self, workload: Workload, standing: Standing, cool_down_s: float) -> Blocked | None:
         """All limits on what only policy asks for."""
-        limits, memory = self.limits, standing.memory
+        memory = standing.memory
         if standing.moving or memory.moved:
             return Blocked.IN_FLIGHT
         if self.now < memory.stopped_until:
@@ -95,9 +96,14 @@ class PolicyMoves:
         )
         if why is not None:
             return why
-        if not any_open(limits.windows, self.now):
+        if not self._window_open:
             return Blocked.WINDOW
         return Blocked.BUDGET if standing.allowance < 1 else None
+
+    @cached_property
+    def _window_open(self) -> bool:
+        """The same for all workloads, and a look at a long window takes milliseconds."""
+        return any_open(self.limits.windows, self.now)
 
     def _up(self, workload: Workload, found: Misplaced) -> tuple[Move | None, Blocked | None]:
         """Another pod has to be on demand."""
