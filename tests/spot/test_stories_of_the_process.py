@@ -299,6 +299,60 @@ def test_an_autoscaler_and_spot_do_not_move_pods_to_and_fro() -> None:
         assert of.recorder.on_demand(owner(of).uid) == 3
 
 
+def evict(of: Stage, name: str) -> bool:
+    """As a descheduler, a vertical autoscaler or a drain does."""
+    row = of.recorder.named(name)
+    if row is None or not row.live:
+        return False
+    of.watchdog.disturbed(of.recorder.owner_of(row))
+    eviction = {"metadata": {"name": name, "namespace": SHOP}}
+    answer = of.world.call("POST", f"/api/v1/namespaces/{SHOP}/pods/{name}/eviction", eviction)
+    return bool(answer["status"] == "Success")
+
+
+def take_away(of: Stage, node: str) -> None:
+    """As a cluster autoscaler does with a node that is not worth its price, and another one comes soon after."""
+    pods = [pod.name for pod in of.recorder.pods.values() if pod.node == node]
+    of.watchdog.disturbed()
+    of.performer.clouds.taint(node, "ToBeDeletedByClusterAutoscaler")
+    for name in pods:
+        evict(of, name)
+    of.world.let_pass(30.0)
+    of.performer.clouds.end_node(node, silent=False)
+    of.world.let_pass(60.0)
+    of.performer.clouds.add_nodes("spot" if node.startswith("spot") else "on-demand", 1)
+
+
+@pytest.mark.slow
+@pytest.mark.rule("spot:B39", "spot:F13", "spot:I13")
+def test_two_hours_beside_autoscalers_and_a_descheduler_are_no_tug_of_war() -> None:
+    """Pods are scaled every 10 min, evicted every 5 min, and every 20 min a node is taken away and replaced."""
+    most = {"web": 12, "db": 3}
+    with stage(WorkloadPlan("web", "Deployment", 8, "3"), WorkloadPlan("db", "StatefulSet", 3)) as of:
+        evicted, ends = 0, of.world.now + 7200.0
+        for number in range(24):
+            begun = of.world.now
+            if number % 2 == 0:
+                replicas = (12, 6, 10, 4)[number // 2 % 4]
+                of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": replicas}}, patch=True)
+            of.world.let_pass(60.0)
+            crowd = Counter(pod.node for pod in of.recorder.pods.values()).most_common(1)[0][0]
+            evicted += evict(of, max(pod.name for pod in of.recorder.pods.values() if pod.node == crowd))
+            of.world.let_pass(60.0)
+            if number % 4 == 3:
+                kinds = of.performer.clouds
+                take_away(of, (kinds.spot() if number % 8 == 3 else kinds.on_demand())[0])
+            of.world.let_pass(begun + 300.0 - of.world.now)
+            of.watchdog.check()
+        assert (evicted, of.world.now) == (24, ends)
+        by_us = Counter(name for _, name, _ in of.watchdog.policy_moves)
+        assert all(by_us[name] <= number for name, number in most.items()), of.watchdog.policy_moves
+        settle(of)
+        before = of.watchdog.moves
+        of.world.let_pass(300.0)
+        assert of.watchdog.moves == before, "everybody is content once nobody else does anything"
+
+
 @pytest.mark.rule("spot:B37", "spot:P6", "spot:F15")
 def test_certificates_that_live_for_a_minute_fail_no_admission() -> None:
     with stage(WEB, settings=settings_of(webhook={"certificateLife": "60s"})) as of:

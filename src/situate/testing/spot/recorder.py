@@ -23,6 +23,7 @@ _ENDING_TAINTS: Final = frozenset(
         "cloud.google.com/impending-node-termination",
         "node.kubernetes.io/unreachable",
         "node.kubernetes.io/out-of-service",
+        "ToBeDeletedByClusterAutoscaler",
     }
 )
 _RISKY_TAINT: Final = "aws-node-termination-handler/rebalance-recommendation"
