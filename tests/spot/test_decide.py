@@ -317,7 +317,7 @@ def test_a_leader_is_never_moved_by_policy_and_told_of_on_spot() -> None:
     of, given = deployment(2, "od:1 spot:1")
     around = Surroundings(leaders=frozenset({"web-spot-0"}))
     found = decided((of, given), around=around)
-    assert moves(found) == []
+    assert (moves(found), found.reports["uid-web"].blocked) == ([], Blocked.HELD)
     assert [notice.reason for notice in found.notices] == ["LeaderOnSpot"]
     assert decided((of, given[::-1]), around=Surroundings(leaders=frozenset({"web-od-0"}))).notices == ()
 

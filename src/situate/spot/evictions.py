@@ -47,6 +47,8 @@ class Blocked(StrEnum):
     """Moves have failed too often."""
     PINNED = "Pinned"
     """The user's own constraints forbid what the target asks for."""
+    HELD = "Held"
+    """Whoever could move leads the workload, or stands on a node that somebody has cordoned."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class PolicyMoves:
     def next_move(self, workload: Workload, found: Misplaced, standing: Standing) -> tuple[Move | None, Blocked | None]:
         """The move, or why there is none; neither if nothing is wrong."""
         if not found.total:
-            return None, self._cannot(workload, found)
+            return None, self._cannot(workload, found, standing)
         why = self._gate(workload, standing, patience(found.victims[0], self.now, self.limits.cool_down_s))
         if why is not None:
             return None, why
@@ -69,12 +69,12 @@ class PolicyMoves:
                 return release(workload.owner, pod, None, self.now, Reason.AT_RISK)
         return None
 
-    def _cannot(self, workload: Workload, found: Misplaced) -> Blocked | None:
+    def _cannot(self, workload: Workload, found: Misplaced, standing: Standing) -> Blocked:
         """Why nobody is a candidate although something is amiss."""
         owner = workload.owner
         wanted = Capacity.ON_DEMAND if found.need > 0 else Capacity.SPOT
         if owner.pinned is None or owner.pinned is wanted:
-            return None
+            return self._gate(workload, standing, self.limits.cool_down_s) or Blocked.HELD
         if wanted is Capacity.ON_DEMAND:
             message = f"{found.need} more pods have to be on demand, and {owner.conflict} allows spot nodes only"
             self._note(owner.uid, "PolicyConflict", message)
