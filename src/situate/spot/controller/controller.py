@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -32,6 +32,7 @@ from situate.spot.certificates import Generation
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.acting import Acting
 from situate.spot.controller.again import Again
+from situate.spot.controller.apart import apart
 from situate.spot.controller.around import Around
 from situate.spot.controller.attempting import Attempt, Attempting, Departures
 from situate.spot.controller.cache import Cache
@@ -277,13 +278,10 @@ class SpotController:
                     group.create_task(self._upkeep.run(), name="certificates"),
                     group.create_task(self.listener.run(), name="webhook"),
                     group.create_task(self._mark_when_listening(), name="the pod that answers"),
-                    group.create_task(self._refusals.run(self._change_ledger), name="refused pods"),
                     group.create_task(self._sweep(), name="ledger"),
                     group.create_task(self._move(), name="moves"),
-                    group.create_task(self._recording.run(self._guarded), name="interruptions"),
-                    group.create_task(self._foreseeing.run(), name="room for a wave"),
                     group.create_task(self.gates.run(self._guarded, self._actuator), name="gates"),
-                    group.create_task(self._labelling.run(self._guarded, self._actuator), name="labels of nodes"),
+                    *(group.create_task(apart(name, run), name=name) for name, run in self._parts().items()),
                 ]
                 self._serving = True
                 asking = await self._standing.wait_asked(self._nudge, self._stopping.is_set)
@@ -299,6 +297,15 @@ class SpotController:
             self._leadership = None
             self._metrics.lease_held.set(0)
             self._moves.ended()
+
+    def _parts(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """What a term does besides answering, moving and opening gates."""
+        return {
+            "refused pods": lambda: self._refusals.run(self._change_ledger),
+            "interruptions": lambda: self._recording.run(self._guarded),
+            "room for a wave": self._foreseeing.run,
+            "labels of nodes": lambda: self._labelling.run(self._guarded, self._actuator),
+        }
 
     async def _promote(self) -> None:
         await self.watched.wait_synced()
