@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from situate.framework.configuration import Extender
-from situate.framework.decisions import Asked, Placed
+from situate.framework.decisions import Asked, Placed, PlacedRun
 from situate.framework.engine import Engine
 from situate.framework.explaining import Question, explain
 from situate.framework.extenders import Filtered
@@ -58,8 +58,9 @@ def placed(engine: Engine, *names: str, cpu: str = "100m") -> list[str]:
     for name in names:
         engine.set_pod(pod(name, cpu), 0)
         (decision,) = engine.schedule_run(0, 10)
-        assert isinstance(decision, Placed)
-        found.append(decision.node)
+        (one,) = decision if isinstance(decision, PlacedRun) else (decision,)
+        assert isinstance(one, Placed)
+        found.append(one.node)
     return found
 
 

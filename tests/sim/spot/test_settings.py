@@ -22,7 +22,7 @@ def test_what_is_left_out_has_its_default() -> None:
     assert scenario.apps == (App("web", floor=None),)
     assert (scenario.room, scenario.autoscaling, scenario.slots, scenario.grace_s) == (True, True, 4, 30.0)
     assert scenario.delays.start == Spread(25.0, 60.0)
-    assert (scenario.delays.stop_s, scenario.delays.end_s) == (1.0, 5.0)
+    assert (scenario.delays.stop_s, scenario.delays.end_s) == (2.0, 5.0)
 
 
 def test_every_key_reaches_the_scenario() -> None:

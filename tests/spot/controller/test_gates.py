@@ -11,10 +11,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-import jsonpatch
 import pytest
 from prometheus_client import CollectorRegistry
 
+from situate.cluster.field_errors import Refused
+from situate.cluster.patches import json_patch
 from situate.kube.client import Client
 from situate.kube.store import Store
 from situate.objects.codec import decode
@@ -42,11 +43,11 @@ class Server(HostileServer):
         known = self.objects.get(request.path)
         if request.method != "PATCH" or "json-patch" not in request.headers["content-type"] or known is None:
             return super()._carried_out(request)
-        try:
-            self.put(request.path, jsonpatch.apply_patch(known, json.loads(request.body)))
-        except jsonpatch.JsonPatchTestFailed as problem:
-            status = {"kind": "Status", "status": "Failure", "reason": "Invalid", "message": str(problem), "code": 422}
+        patched = json_patch(known, json.loads(request.body))
+        if isinstance(patched, Refused):
+            status = {"kind": "Status", "status": "Failure", "reason": "Invalid", "message": str(patched), "code": 422}
             return Response(422, json.dumps(status).encode())
+        self.put(request.path, patched)
         return Response(200, json.dumps(self.objects[request.path]).encode())
 
 
