@@ -61,6 +61,10 @@ def test_what_stays_wrong_is_said_with_its_reason() -> None:
     known = cluster(owner(3, annotations={KEY: "2"}), pods("spot:3"))
     found = planned(situation(known), Always(on_demand=False))
     assert (found.moves, found.blocked) == ((), {"Deployment shop/web": "NoOnDemandRoom"})
+    assert found.short == {"Deployment shop/web"}
+    too_many = cluster(owner(3, annotations={KEY: "1"}), pods("od:3"))
+    over = planned(situation(too_many), Always(spot=False))
+    assert (over.blocked, over.short) == ({"Deployment shop/web": "NoSpotRoom"}, frozenset())
     read_only = Situation(known, Rooms(), limits=Limits(read_only=True))
     assert len(planned(read_only).moves) == 2
 

@@ -55,6 +55,8 @@ class Plan:
     share_after: float
     blocked: Mapping[str, str]
     """Workloads that stay wrong, and why."""
+    short: frozenset[str]
+    """Those that still lack on-demand pods."""
     notices: tuple[Notice, ...]
     """What their owners are told now."""
     after: Cluster
@@ -107,6 +109,7 @@ def plan(state: State, situation: Situation, places: Places, now: float) -> Plan
         1 - _saving(situation.cluster, situation, state),
         1 - _saving(cluster, situation, state),
         {names[uid]: str(report.blocked) for uid, report in reports.items() if report.need and report.blocked},
+        frozenset(names[uid] for uid, report in reports.items() if report.need > 0),
         first.notices,
         cluster,
         len(moves) < MOST_MOVES,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
@@ -76,15 +77,16 @@ def plan(
     """Show every pod that would be moved, in order and with the reason, and what it comes to. Nothing is written.
 
     The moves are what the controller does if nothing else happens meanwhile; cool-downs, windows and budgets only take
-    time. Exits with 1 if a workload would stay short of what it asks for, or a pod would find no node.
+    time. Exits with 1 if a workload would stay short of on-demand pods, or a pod would find no node.
     """
     with mendable_failures():
         observed = observe(file, assignments, Where(kubeconfig, context, installation))
         with progress("deciding"):
-            found = planned(observed.state, observed.situation, observed.places, observed.now)
+            everywhere = planned(observed.state, observed.situation, observed.places, observed.now)
             managed = _managed(observed)
             going = displaced(managed, observed.situation.cluster.nodes, observed.history.largest)
             room = wave_room(going, observed.places)
+    found = everywhere if namespace is None else _narrowed(everywhere, namespace)
     for remark in observed.remarks:
         complain(remark)
     if balloons:
@@ -94,7 +96,7 @@ def plan(
         print_data(_as_data(found, managed, room, observed, namespace), output)
     else:
         _print(found, managed, room, observed, namespace, output, compare=compare)
-    if found.blocked or any(not move.to for move in found.moves):
+    if found.short or any(not move.to for move in found.moves):
         raise typer.Exit(ExitCode.NO)
 
 
@@ -108,8 +110,19 @@ def _within(namespace: str | None, listed: Iterable[Workload]) -> list[Workload]
     return [each for each in listed if namespace in (None, each.owner.namespace)]
 
 
-def _moves(found: Plan, namespace: str | None) -> list[PlannedMove]:
-    return [move for move in found.moves if namespace in (None, move.pod.namespace)]
+def _narrowed(found: Plan, namespace: str) -> Plan:
+    """What becomes of one namespace; room and cost stay those of the cluster, which its workloads share."""
+
+    def here(workload: str) -> bool:
+        return workload.partition(" ")[2].startswith(f"{namespace}/")
+
+    return replace(
+        found,
+        moves=tuple(move for move in found.moves if move.pod.namespace == namespace),
+        restarts={workload: count for workload, count in found.restarts.items() if here(workload)},
+        blocked={workload: why for workload, why in found.blocked.items() if here(workload)},
+        short=frozenset(filter(here, found.short)),
+    )
 
 
 def _print(
@@ -122,7 +135,7 @@ def _print(
     *,
     compare: bool,
 ) -> None:
-    moves = _moves(found, namespace)
+    moves = found.moves
     touched = len({move.owner for move in moves})
     say(
         f"{len(moves)} pods of {touched} workloads would be moved" + ("" if found.complete else ", and more after them")
@@ -235,7 +248,7 @@ def _as_data(
                 "leaves": move.leaves,
                 "to": move.to,
             }
-            for move in _moves(found, namespace)
+            for move in found.moves
         ],
         "complete": found.complete,
         "restarts": dict(sorted(found.restarts.items())),
