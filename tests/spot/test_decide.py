@@ -122,6 +122,23 @@ def test_three_failures_stop_a_workload_for_an_hour() -> None:
     assert len(moves(decided((of, given), state=state, now=now + 3600))) == 1
 
 
+@pytest.mark.rule("spot:B11", "spot:B12")
+def test_replacements_that_never_get_ready_do_not_hold_up_other_workloads_for_ever() -> None:
+    ill = [deployment(2, "spot:2", f"ill-{number}") for number in range(5)]
+    well = deployment(2, "spot:2", "well")
+    first = decided(*ill)
+    assert len(moves(first)) == 5
+    gone = {move.uid for move in moves(first)}
+    broken = [
+        (of, [*(each for each in given if each.uid not in gone), pod(f"{of.name}-new", "od", OD, ready=False)])
+        for of, given in ill
+    ]
+    soon = decided(*broken, well, state=first.state, now=NOW + 599)
+    assert (moves(soon), soon.reports["uid-well"].blocked) == ([], Blocked.BUDGET)
+    later = decided(*broken, well, state=soon.state, now=NOW + 600)
+    assert [move.owner for move in moves(later)] == ["uid-well"]
+
+
 @pytest.mark.rule("spot:B11", "spot:B39")
 def test_pods_that_nobody_classes_are_not_replaced_for_ever() -> None:
     of, given = deployment(3, "bare:3")

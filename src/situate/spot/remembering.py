@@ -14,6 +14,10 @@ REFUSED_S: Final = 15.0
 """A pod that is still as it was so long after we moved it was not moved: the API has refused."""
 
 
+GIVEN_UP_S: Final = 600.0
+"""A workload that is not whole so long after a move waits for itself alone, and no other workload for it (B12)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Followed:
     """The memory of now."""
@@ -40,9 +44,11 @@ def followed(workload: Workload, memory: Memory, limits: Limits, now: float) -> 
         wait = 0.0 if memory.returned_at == memory.moved_at else memory.return_wait_s
         return Followed(replace(memory, moved="", failures=0, return_wait_s=wait))
     pending = [pod for pod in live if not pod.node and pod.created >= since]
-    if not any(now - pod.created >= limits.pend_s for pod in pending):
-        return Followed(memory)
-    return _failed(memory, limits, now, "left a pod without a node")
+    if any(now - pod.created >= limits.pend_s for pod in pending):
+        return _failed(memory, limits, now, "left a pod without a node")
+    if now - memory.moved_at >= GIVEN_UP_S:
+        return _failed(memory, limits, now, "left a workload that did not get whole again")
+    return Followed(memory)
 
 
 def _failed(memory: Memory, limits: Limits, now: float, how: str) -> Followed:
