@@ -14,7 +14,7 @@ from collections import Counter
 import pytest
 
 from situate.testing.spot.history import History, generate
-from situate.testing.spot.run import play, shortened
+from situate.testing.spot.run import play
 from situate.testing.spot.soak import PRODUCT
 
 BLOCK = 16
@@ -32,7 +32,7 @@ def test_invariants_hold_under_faults(first: int) -> None:
         played = play(history)
         happened.update(played.happened)
         if played.breach is not None:
-            short = shortened(history, most_tries=60)
+            short = PRODUCT.shortened(history, most_tries=60)
             last = "\n".join(played.last)
             pytest.fail(f"seed {seed}: {played.breach}\n{last}\nshortened:\n{short.to_json().decode()}")
     print(*PRODUCT.table(happened), sep="\n")

@@ -22,7 +22,7 @@ from situate.testing.vpod.builders import placed, state, vpod
 from situate.testing.vpod.decisions import breach_of
 from situate.testing.vpod.history import CAPACITY, SOURCES, History, ResetReplicas, SetSource, Settings, generate
 from situate.testing.vpod.invariants import Breach, Watchdog, unused
-from situate.testing.vpod.run import perform, play, shortened
+from situate.testing.vpod.run import perform, play
 from situate.testing.vpod.soak import PRODUCT
 from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
 from situate.testing.world import EPOCH
@@ -50,7 +50,7 @@ def test_invariants_hold_under_faults(first: int) -> None:
         played = play(history)
         happened.update(played.happened)
         if played.breach is not None:
-            short = shortened(history, most_tries=60)
+            short = PRODUCT.shortened(history, most_tries=60)
             pytest.fail(f"seed {seed}: {played.breach}\nshortened:\n{short.to_json().decode()}")
     print(*PRODUCT.table(happened), sep="\n")
     never = PRODUCT.missing(happened)

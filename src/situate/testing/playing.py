@@ -19,6 +19,7 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar
 import msgspec
 import typer
 
+from situate.sim.shrink import shrink
 from situate.testing import soaking
 from situate.testing.soaking import FOLDER, PROGRESS_S, present_commit
 
@@ -62,7 +63,7 @@ class Totals(soaking.Totals):
 
 
 class AnyHistory(Protocol):
-    """A replayable run."""
+    """A replayable run: a struct."""
 
     @property
     def seed(self) -> int: ...
@@ -88,11 +89,18 @@ class Product(Generic[H]):
     """From what `to_json` wrote; raises `msgspec.MsgspecError` for anything else."""
     play: Callable[[H], Played]
     play_seed: Callable[[int], Played]
-    shortened: Callable[[H], H]
-    """A shorter one that still fails."""
     faults: Mapping[str, tuple[str, ...]]
     """Rows of the product's fault table, and what has to have happened for each."""
     totals: type[Totals] = Totals
+
+    def shortened(self, history: H, *, most_tries: int = 200) -> H:
+        """A shorter one that still fails."""
+
+        def of(steps: Sequence[Any]) -> H:
+            return msgspec.structs.replace(history, steps=tuple(steps))  # type: ignore[type-var]  # histories are structs
+
+        steps = shrink(history.steps, lambda steps: self.play(of(steps)).breach is not None, most_tries=most_tries)
+        return of(steps)
 
     def table(self, happened: Mapping[str, int]) -> list[str]:
         """How often each row of the fault table occurred, a line each."""

@@ -1,14 +1,11 @@
-"""Plays histories: every step, the invariants after each, healing at the end, and the shrinking of a failure."""
+"""Plays histories: every step, the invariants after each, and healing at the end."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-import msgspec
-
-from situate.sim.shrink import shrink
 from situate.spot.configuration import SpotSettings
 from situate.testing.playing import Played
 from situate.testing.processes import Stuck
@@ -16,7 +13,6 @@ from situate.testing.spot.history import (
     ON_DEMAND_NODES,
     SPOT_NODES,
     WORKLOADS,
-    AnyStep,
     History,
     Settings,
     WorkloadPlan,
@@ -68,15 +64,6 @@ def _play(history: History) -> Played:
         played.story = watchdog.story()
         world.close()
     return played
-
-
-def shortened(history: History, *, most_tries: int = 200) -> History:
-    """A short history that still fails."""
-
-    def fails(candidate: Sequence[AnyStep]) -> bool:
-        return play(msgspec.structs.replace(history, steps=tuple(candidate))).breach is not None
-
-    return msgspec.structs.replace(history, steps=shrink(history.steps, fails, most_tries=most_tries))
 
 
 @dataclass(slots=True)

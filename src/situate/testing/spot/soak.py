@@ -7,7 +7,7 @@ from typing import ClassVar
 from situate.testing import playing
 from situate.testing.playing import Played, Product
 from situate.testing.spot.history import FAULTS, History, generate
-from situate.testing.spot.run import play, shortened
+from situate.testing.spot.run import play
 
 
 class Totals(playing.Totals):
@@ -18,4 +18,4 @@ def play_seed(seed: int) -> Played:
     return play(generate(seed))
 
 
-PRODUCT = Product("situate.testing.spot", generate, History.from_json, play, play_seed, shortened, FAULTS, Totals)
+PRODUCT = Product("situate.testing.spot", generate, History.from_json, play, play_seed, FAULTS, Totals)

@@ -1,18 +1,14 @@
-"""Plays histories: every step, the invariants after each, healing at the end, and the shrinking of a failure."""
+"""Plays histories: every step, the invariants after each, and healing at the end."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
-
-import msgspec
 
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.sim.shrink import shrink
 from situate.testing.network import CALM, Weather
 from situate.testing.playing import Played
 from situate.testing.processes import ProcessState, Stuck
@@ -79,15 +75,6 @@ def _play(history: History) -> Played:
         played.story = watchdog.story()
         world.close()
     return played
-
-
-def shortened(history: History, *, most_tries: int = 200) -> History:
-    """A short history that still fails."""
-
-    def fails(candidate: Sequence[AnyStep]) -> bool:
-        return play(msgspec.structs.replace(history, steps=tuple(candidate))).breach is not None
-
-    return msgspec.structs.replace(history, steps=shrink(history.steps, fails, most_tries=most_tries))
 
 
 def _count_write(happened: Counter[str], request: Request, answer: Response | Watch, watchdog: Watchdog) -> None:

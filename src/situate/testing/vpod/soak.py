@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from situate.testing.playing import Played, Product
 from situate.testing.vpod.history import FAULTS, History, generate
-from situate.testing.vpod.run import play, shortened
+from situate.testing.vpod.run import play
 
 
 def play_seed(seed: int) -> Played:
     return play(generate(seed))
 
 
-PRODUCT = Product("situate.testing.vpod", generate, History.from_json, play, play_seed, shortened, FAULTS)
+PRODUCT = Product("situate.testing.vpod", generate, History.from_json, play, play_seed, FAULTS)
