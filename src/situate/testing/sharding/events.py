@@ -1,0 +1,169 @@
+"""What happens in a history of sharding, as an observer who sees everything writes it down.
+
+The wire form is a JSON object with `ev` for the kind and `t` in seconds on the observer's clock; fields are those of
+the vectors of ksched, and `revoke` besides; more are passed over. What the events mean is in `invariants`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+
+class Incarnation(NamedTuple):
+    """One life of an executor."""
+
+    executor: str
+    number: int | str
+    """Tells lives of one executor apart: a count, or the pod's UID."""
+
+    def __str__(self) -> str:
+        return f"{self.executor}/{self.number}"
+
+
+class _Event(msgspec.Struct, frozen=True, tag_field="ev"):
+    t: float
+
+
+class _OfIncarnation(_Event, frozen=True):
+    ex: str
+    inc: int | str
+
+    @property
+    def incarnation(self) -> Incarnation:
+        return Incarnation(self.ex, self.inc)
+
+
+class Create(_Event, frozen=True, tag="create"):
+    """An object appears. The same name with another uid is another object."""
+
+    obj: str
+    uid: str
+
+
+class Eligible(_OfIncarnation, frozen=True, tag="eligible"):
+    """From now on it may be given work."""
+
+
+class Ineligible(_OfIncarnation, frozen=True, tag="ineligible"):
+    """From now on it may not: unready, full or draining. What it has it keeps."""
+
+
+class LeaseLost(_OfIncarnation, frozen=True, tag="lease_lost"):
+    """Its lease has expired or was released. What it does goes on until it stops."""
+
+
+class Crash(_OfIncarnation, frozen=True, tag="crash"):
+    """It ends, and all its work with it."""
+
+
+class Assign(_Event, frozen=True, tag="assign"):
+    """An assignment is stored."""
+
+    obj: str
+    to: str
+    inc: int | str
+    epoch: int
+    term: int | None = None
+    """Of the supervisor that wrote it; None if the log does not say."""
+
+    @property
+    def incarnation(self) -> Incarnation:
+        return Incarnation(self.to, self.inc)
+
+
+class Revoke(_Event, frozen=True, tag="revoke"):
+    """The assignment is taken away without consent; the epoch is the new one."""
+
+    obj: str
+    epoch: int
+
+
+class Start(_OfIncarnation, frozen=True, tag="start"):
+    """Work begins."""
+
+    obj: str
+    epoch: int
+
+
+class Stop(_OfIncarnation, frozen=True, tag="stop"):
+    """Work has ended, whatever ended it."""
+
+    obj: str
+
+
+class Ack(_OfIncarnation, frozen=True, tag="ack"):
+    """The holder gives the object up: a release is stored."""
+
+    obj: str
+
+
+class Write(_OfIncarnation, frozen=True, tag="write"):
+    """An executor's write has reached the server."""
+
+    obj: str
+    epoch: int
+    accepted: bool
+    rv: int | str | None = None
+
+
+class Complete(_Event, frozen=True, tag="complete"):
+    """The terminal marks are stored."""
+
+    obj: str
+
+
+class ArchivePut(_Event, frozen=True, tag="archive_put"):
+    """A copy of this version is in the archive."""
+
+    uid: str
+    rv: int | str
+    key: str | None = None
+    """Under which name; None: the one that every put of this version has."""
+
+
+class ArchiveVerified(_Event, frozen=True, tag="archive_verified"):
+    """The copy was read back and is equal."""
+
+    uid: str
+    rv: int | str
+
+
+class FinalizerRemoved(_Event, frozen=True, tag="finalizer_removed"):
+    """Our finalizer is gone from this version."""
+
+    uid: str
+    rv: int | str
+
+
+class Deleted(_Event, frozen=True, tag="deleted"):
+    """We have deleted it."""
+
+    uid: str
+
+
+Event: TypeAlias = (
+    Create
+    | Eligible
+    | Ineligible
+    | LeaseLost
+    | Crash
+    | Assign
+    | Revoke
+    | Start
+    | Stop
+    | Ack
+    | Write
+    | Complete
+    | ArchivePut
+    | ArchiveVerified
+    | FinalizerRemoved
+    | Deleted
+)
+
+
+def read_events(log: Sequence[Mapping[str, Any]]) -> list[Event]:
+    """The events of a log in plain data. Raises `msgspec.ValidationError`, which names the event and the field."""
+    return msgspec.convert(log, list[Event], strict=True)

@@ -1,0 +1,278 @@
+"""Which invariants of sharding a log of events breaks: safety S1 to S11, liveness L1 and L2 (sharding.md, 15; B12).
+
+The checker knows only what the log says, and shares no code with what decides. Events are taken in the order in which
+they stand; those of one moment too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from situate.testing.sharding.events import (
+    Ack,
+    ArchivePut,
+    ArchiveVerified,
+    Assign,
+    Complete,
+    Crash,
+    Create,
+    Deleted,
+    Eligible,
+    Event,
+    FinalizerRemoved,
+    Incarnation,
+    Ineligible,
+    LeaseLost,
+    Revoke,
+    Start,
+    Stop,
+    Write,
+)
+
+INVARIANTS: Final = (*(f"S{number}" for number in range(1, 12)), "L1", "L2")
+"""What is judged here, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds; None: not judged."""
+
+    first_assignment_s: float | None = None
+    """L1: from the creation, or from the moment since which somebody has been eligible all along if that is later."""
+    reassignment_s: float | None = None
+    """L2: from the loss of the holder, whether or not somebody is eligible."""
+    lease_duration_s: float = 15.0
+    """After a revocation without a sign of the old holder's end, before there may be a new one (S5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """One thing that must not happen, and happened."""
+
+    invariant: str
+    t: float
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant} at {self.t:g} s: {self.said}"
+
+
+def breaches(events: Iterable[Event], limits: Limits = Limits()) -> list[Breach]:
+    """All of them, in the order in which they are found: those of liveness when it is too late, at the latest at the
+    end of the log."""
+    return list(_Checker(limits).read(events))
+
+
+def broken(events: Iterable[Event], limits: Limits = Limits()) -> frozenset[str]:
+    """The names of the invariants that do not hold."""
+    return frozenset(breach.invariant for breach in breaches(events, limits))
+
+
+@dataclass(slots=True)
+class _Object:
+    """One UID."""
+
+    uid: str
+    created: float | None = None
+    """None: the log begins after it."""
+    epoch: int = 0
+    """The stored one; 0: never assigned."""
+    highest: int = 0
+    holder: Incarnation | None = None
+    """Whom the stored assignment names."""
+    previous: Incarnation | None = None
+    """Who was the last to be assigned; None: nobody yet."""
+    given_up: bool = False
+    """The previous holder acked, lost its lease or crashed since it was assigned."""
+    revoked_at: float | None = None
+    """None: the present or last assignment was not revoked."""
+    lost_at: float | None = None
+    """Since when the holder is lost; None while it is not."""
+    completed: bool = False
+    active: set[Incarnation] = field(default_factory=set)
+
+
+class _Checker:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._objects: dict[str, _Object] = {}  # by name, the latest UID
+        self._eligible: set[Incarnation] = set()
+        self._eligible_since: float | None = None  # somebody, without a gap
+        self._gone: set[Incarnation] = set()
+        self._term: int | None = None
+        self._keys: dict[tuple[str, int | str], str] = {}
+        self._verified: set[tuple[str, int | str]] = set()
+        self._finalizer_removed: set[str] = set()
+
+    def read(self, events: Iterable[Event]) -> Iterator[Breach]:
+        end = 0.0
+        for event in events:
+            end = max(end, event.t)
+            yield from self._step(event)
+        for name, each in self._objects.items():
+            yield from self._unassigned(name, each, end)
+            yield from self._orphaned(name, each, end)
+
+    def _step(self, event: Event) -> Iterator[Breach]:
+        match event:
+            case Create():
+                known = self._objects.get(event.obj)
+                if known is None or known.uid != event.uid:
+                    self._objects[event.obj] = _Object(event.uid, event.t)
+            case Eligible():
+                self._eligible.add(event.incarnation)
+                self._gone.discard(event.incarnation)
+                if self._eligible_since is None:
+                    self._eligible_since = event.t
+            case Ineligible():
+                yield from self._ends_eligibility(event.incarnation, event.t)
+            case LeaseLost() | Crash():
+                yield from self._ends_eligibility(event.incarnation, event.t)
+                self._lost(event.incarnation, event.t, crashed=isinstance(event, Crash))
+            case Assign():
+                yield from self._assign(event)
+            case Revoke():
+                yield from self._revoke(event)
+            case Start():
+                yield from self._start(event)
+            case Stop():
+                self._object(event.obj).active.discard(event.incarnation)
+            case Ack():
+                self._ack(event)
+            case Write():
+                yield from self._write(event)
+            case Complete():
+                each = self._object(event.obj)
+                yield from self._unassigned(event.obj, each, event.t)
+                yield from self._orphaned(event.obj, each, event.t)
+                each.completed = True
+            case ArchivePut() | ArchiveVerified() | FinalizerRemoved() | Deleted():
+                yield from self._archive(event)
+            case other:
+                assert_never(other)
+
+    def _object(self, name: str) -> _Object:
+        """One that was there before the log began is its name."""
+        return self._objects.setdefault(name, _Object(name))
+
+    def _ends_eligibility(self, incarnation: Incarnation, t: float) -> Iterator[Breach]:
+        self._eligible.discard(incarnation)
+        if self._eligible or self._eligible_since is None:
+            return
+        for name, each in self._objects.items():
+            yield from self._unassigned(name, each, t)
+        self._eligible_since = None
+
+    def _lost(self, incarnation: Incarnation, t: float, *, crashed: bool) -> None:
+        self._gone.add(incarnation)
+        for each in self._objects.values():
+            if crashed:
+                each.active.discard(incarnation)
+            if each.previous == incarnation:
+                each.given_up = True
+            if each.holder == incarnation and each.lost_at is None:
+                each.lost_at = t
+
+    def _assign(self, event: Assign) -> Iterator[Breach]:
+        each, new = self._object(event.obj), event.incarnation
+        yield from self._epoch(event, each)
+        if new not in self._eligible:
+            yield Breach("S4", event.t, f"{event.obj} is assigned to {new}, which is not eligible")
+        if each.previous not in (None, new) and not each.given_up and not self._waited(each, event.t):
+            yield Breach("S5", event.t, f"{event.obj} goes to {new} although {each.previous} never gave it up")
+        if each.completed:
+            yield Breach("S6", event.t, f"{event.obj} is completed, and assigned to {new}")
+        if event.term is not None:
+            if self._term is not None and event.term < self._term:
+                said = f"{event.obj} is assigned in term {event.term} after term {self._term} has assigned"
+                yield Breach("S10", event.t, said)
+            self._term = max(event.term, self._term or 0)
+        yield from self._unassigned(event.obj, each, event.t)
+        yield from self._orphaned(event.obj, each, event.t)
+        each.holder = each.previous = new
+        each.given_up = new in self._gone
+        each.revoked_at = None
+        each.lost_at = event.t if new in self._gone else None
+
+    def _waited(self, each: _Object, t: float) -> bool:
+        """Whether the lease of a holder whose assignment was revoked must have run out."""
+        return each.revoked_at is not None and t >= each.revoked_at + self._limits.lease_duration_s
+
+    def _epoch(self, event: Assign | Revoke, each: _Object) -> Iterator[Breach]:
+        if event.epoch <= each.highest:
+            yield Breach("S3", event.t, f"{event.obj} gets epoch {event.epoch} after {each.highest}")
+        each.epoch = event.epoch
+        each.highest = max(event.epoch, each.highest)
+
+    def _revoke(self, event: Revoke) -> Iterator[Breach]:
+        each = self._object(event.obj)
+        yield from self._epoch(event, each)
+        if each.holder is not None:
+            each.revoked_at = event.t
+        each.holder = None
+
+    def _start(self, event: Start) -> Iterator[Breach]:
+        each, who = self._object(event.obj), event.incarnation
+        if others := sorted(str(other) for other in each.active if other != who):
+            yield Breach("S1", event.t, f"{who} starts {event.obj} while {', '.join(others)} works on it")
+        if each.holder != who or each.epoch != event.epoch:
+            yield Breach("S11", event.t, f"{who} starts {event.obj} under epoch {event.epoch}; {_told(each)}")
+        each.active.add(who)
+
+    def _ack(self, event: Ack) -> None:
+        each = self._object(event.obj)
+        if each.previous == event.incarnation:
+            each.given_up = True
+        if each.holder == event.incarnation:
+            each.holder = None
+            each.lost_at = None
+
+    def _write(self, event: Write) -> Iterator[Breach]:
+        each = self._object(event.obj)
+        if event.accepted and (each.holder != event.incarnation or each.epoch != event.epoch):
+            said = f"a write of {event.incarnation} under epoch {event.epoch} on {event.obj} is accepted; {_told(each)}"
+            yield Breach("S2", event.t, said)
+
+    def _archive(self, event: ArchivePut | ArchiveVerified | FinalizerRemoved | Deleted) -> Iterator[Breach]:
+        match event:
+            case ArchivePut(uid=uid, rv=rv, key=key):
+                if key is not None and (known := self._keys.setdefault((uid, rv), key)) != key:
+                    yield Breach("S8", event.t, f"version {rv} of {uid} is archived as {known} and as {key}")
+            case ArchiveVerified():
+                self._verified.add((event.uid, event.rv))
+            case FinalizerRemoved():
+                if (event.uid, event.rv) not in self._verified:
+                    said = f"the finalizer is removed from version {event.rv} of {event.uid}, which was not read back"
+                    yield Breach("S7", event.t, said)
+                self._finalizer_removed.add(event.uid)
+            case Deleted():
+                if event.uid not in self._finalizer_removed:
+                    yield Breach("S9", event.t, f"{event.uid} is deleted, and its finalizer was not removed by us")
+                for name in [name for name, each in self._objects.items() if each.uid == event.uid]:
+                    del self._objects[name]
+
+    def _unassigned(self, name: str, each: _Object, t: float) -> Iterator[Breach]:
+        """L1, asked when the wait ends: by an assignment, for lack of anybody eligible, or with the log."""
+        limit_s = self._limits.first_assignment_s
+        waits = each.previous is None and not each.completed and each.created is not None
+        if limit_s is None or self._eligible_since is None or not waits:
+            return
+        assert each.created is not None
+        since = max(each.created, self._eligible_since)
+        if t - since > limit_s:
+            yield Breach("L1", t, f"{name} waits for its first assignment since {since:g} s, longer than {limit_s:g} s")
+
+    def _orphaned(self, name: str, each: _Object, t: float) -> Iterator[Breach]:
+        """L2, asked when the wait ends: by an assignment, the completion, or with the log."""
+        limit_s = self._limits.reassignment_s
+        if limit_s is None or each.lost_at is None or each.completed or t - each.lost_at <= limit_s:
+            return
+        yield Breach("L2", t, f"{name} has no living holder since {each.lost_at:g} s, longer than {limit_s:g} s")
+
+
+def _told(each: _Object) -> str:
+    if each.holder is None:
+        return f"nobody holds it, its epoch is {each.epoch}"
+    return f"{each.holder} holds it under epoch {each.epoch}"

@@ -1,0 +1,31 @@
+"""Event logs of ksched, each with the invariants that it breaks: our checker must name exactly those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from situate.testing.sharding.events import read_events
+from situate.testing.sharding.invariants import INVARIANTS, Limits, breaches
+from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, failed
+
+
+def history(case: Case) -> Outcome:
+    wanted = set(case["violates"])
+    if unknown := wanted - set(INVARIANTS):
+        raise UnknownOperationError(f"invariant {', '.join(sorted(unknown))}; known: {', '.join(INVARIANTS)}")
+    found = breaches(read_events(case["events"]), _limits(case.get("limits", {})))
+    if {breach.invariant for breach in found} == wanted:
+        return PASSED
+    return failed(f"expected {sorted(wanted)}, found {[str(breach) for breach in found]}")
+
+
+def _limits(wire: Mapping[str, Any]) -> Limits:
+    if unknown := set(wire) - {"L1", "L2"}:
+        raise UnknownOperationError(f"limit {', '.join(sorted(unknown))}; known: L1, L2")
+    return Limits(first_assignment_s=wire.get("L1"), reassignment_s=wire.get("L2"))
+
+
+def history_cases(document: Any) -> list[Case]:
+    cases: list[Case] = document["histories"]
+    return cases
