@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import knative, kube_scheduler, spot
+from tests.conformance import knative, ksched, kube_scheduler, spot
 from tests.conformance.outcome import CaseRunner, Outcome, attempted
 
 SYSTEMS: Mapping[str, Mapping[str, CaseRunner]] = {
     "knative": knative.RUNNERS,
+    "ksched": ksched.RUNNERS,
     "kube-scheduler": kube_scheduler.RUNNERS,
     "spot": spot.RUNNERS,
 }
+LAYOUTS = {**ksched.CASES, **spot.CASES}
 NOT_A_TEST = {"README.md", "benchmarks.json"}
 VECTORS = Path(__file__).parent / "vectors"
 
@@ -115,7 +117,7 @@ def run_file(file: Path, system: str) -> FileReport:
 
 
 def _cases(document: Any, file: str) -> Any:
-    layout = spot.CASES.get(file)
+    layout = LAYOUTS.get(file)
     if layout is not None:
         return layout(document)
     return document.get("cases") if isinstance(document, dict) else document

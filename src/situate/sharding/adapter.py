@@ -1,0 +1,145 @@
+"""Where in a custom resource the assignment and the marks of completion stand (KSched's `object.Object`).
+
+Functions of plain objects, which are never changed: what writes gives back a copy. Reading is strict, for anybody may
+have written anything; whoever reads decides what an unreadable field means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from situate.objects.settings import shown
+from situate.objects.timestamps import BadTime, parse_time, rfc3339
+
+Content = Mapping[str, Any]
+"""An object as plain data."""
+
+_PATH: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+", re.ASCII)
+_LONGEST_ID: Final = 512  # a namespace, a slash and a pod's name are 317 at most
+
+
+class UnreadableField(ValueError):
+    """A field of an object holds what it may not; the message names object, field, value and what is allowed."""
+
+
+class BadFieldPath(ValueError):
+    """A path that no adapter can use; the message names the option, the value and what is allowed."""
+
+
+class ObjectAdapter(Protocol):
+    """How one kind of object says what every kind must say. Reading may raise `UnreadableField`."""
+
+    def assigned_to(self, obj: Content) -> str | None:
+        """The executor's id; None while unassigned, which an empty text also means."""
+
+    def assign_to(self, obj: Content, executor: str | None) -> Content:
+        """The object assigned to it; None: to nobody."""
+
+    def complete(self, obj: Content, now: datetime, successful: bool) -> Content:
+        """The object as finished now."""
+
+    def completed_at(self, obj: Content) -> datetime | None:
+        """When it was finished, by the clock of whoever finished it; None while it is open."""
+
+    def successful(self, obj: Content) -> bool | None:
+        """How it ended; None if it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPaths:
+    """The adapter for fields at dotted paths, such as `spec.assignedTo`."""
+
+    assigned_to_path: str = "spec.assignedTo"
+    completed_at_path: str = "status.completedAt"
+    successful_path: str = "status.successful"
+
+    def __post_init__(self) -> None:
+        """Raises `BadFieldPath`."""
+        paths = {name: getattr(self, name) for name in self.__slots__}
+        for name, path in paths.items():
+            if not isinstance(path, str) or not _PATH.fullmatch(path) or path.split(".")[0] in _RESERVED:
+                raise BadFieldPath(
+                    f"{name} is {shown(path)}, allowed are two or more field names joined by dots outside of "
+                    f"{', '.join(_RESERVED)}, such as spec.assignedTo"
+                )
+        for name, path in paths.items():
+            for other, longer in paths.items():
+                if name != other and f"{longer}.".startswith(f"{path}."):
+                    raise BadFieldPath(
+                        f"{other} is {shown(longer)}, which is or lies below {name} {shown(path)}; "
+                        "allowed are three fields of which none holds another"
+                    )
+
+    def assigned_to(self, obj: Content) -> str | None:
+        value = _read(obj, self.assigned_to_path)
+        if value is None or value == "":
+            return None
+        if not isinstance(value, str) or len(value) > _LONGEST_ID:
+            raise unreadable(obj, self.assigned_to_path, value, f"the id of an executor, at most {_LONGEST_ID} long")
+        return value
+
+    def assign_to(self, obj: Content, executor: str | None) -> Content:
+        return _written(obj, self.assigned_to_path, executor or None)
+
+    def complete(self, obj: Content, now: datetime, successful: bool) -> Content:
+        return _written(_written(obj, self.completed_at_path, rfc3339(now)), self.successful_path, successful)
+
+    def completed_at(self, obj: Content) -> datetime | None:
+        value = _read(obj, self.completed_at_path)
+        if value is None or value == "":
+            return None
+        try:
+            if isinstance(value, str):
+                return parse_time(value)
+        except BadTime:
+            pass  # told below, with the object's name
+        raise unreadable(obj, self.completed_at_path, value, "a time such as 2024-01-31T12:00:00Z")
+
+    def successful(self, obj: Content) -> bool | None:
+        value = _read(obj, self.successful_path)
+        if value is None or isinstance(value, bool):
+            return value
+        raise unreadable(obj, self.successful_path, value, "true and false")
+
+
+_RESERVED: Final = ("apiVersion", "kind", "metadata")
+
+
+def unreadable(obj: Content, field: str, value: object, allowed: str) -> UnreadableField:
+    """The error for a field that holds what it may not."""
+    metadata = obj.get("metadata")
+    named = metadata if isinstance(metadata, Mapping) else {}
+    name = "/".join(str(part) for part in (named.get("namespace"), named.get("name")) if part)
+    return UnreadableField(
+        f"{obj.get('kind') or 'object'} {name or '(without a name)'}: {field} is {shown(value)}, allowed: {allowed}; "
+        "correct or remove it"
+    )
+
+
+def _read(obj: Content, path: str) -> object:
+    """What lies there; None where a field on the way is absent or null."""
+    found: object = obj
+    walked: list[str] = []
+    for step in path.split("."):
+        if found is None:
+            return None
+        if not isinstance(found, Mapping):
+            raise unreadable(obj, ".".join(walked), found, f"an object with the fields of {path}")
+        found = found.get(step)
+        walked.append(step)
+    return found
+
+
+def _written(obj: Content, path: str, value: object) -> Content:
+    """A copy with that value there; None removes the field, and nothing else."""
+    step, _, rest = path.partition(".")
+    if not rest:
+        return {key: each for key, each in obj.items() if key != step} | ({} if value is None else {step: value})
+    below = obj.get(step)
+    if value is None and not isinstance(below, Mapping):
+        return obj
+    return {**obj, step: _written(below if isinstance(below, Mapping) else {}, rest, value)}

@@ -1,0 +1,386 @@
+"""The view of one object that decisions are made on, and the marks that an assignment leaves on it.
+
+Everything is hostile until it is parsed here. A field that fencing depends on and that cannot be read is a *fault*: the
+object is not placed until somebody corrects it, for a wrong guess could give an epoch out twice. Of what only advises,
+an unreadable value counts as absent and is an *oddity*. Who may make which change is left to `admitting`, when to make
+one to `deciding`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from situate.objects.label_selectors import valid_label_value
+from situate.objects.meta import NO_LABELS
+from situate.objects.timestamps import BadTime, parse_time, rfc3339
+from situate.sharding.adapter import Content, ObjectAdapter, UnreadableField, unreadable
+from situate.sharding.names import (
+    ARCHIVE_HOLD,
+    ARCHIVED,
+    ASSIGNED_AT,
+    DRAIN,
+    EPOCH,
+    EXECUTOR,
+    EXECUTOR_UID,
+    LOSSES,
+    MIGRATABLE,
+    REVOKED,
+    TERM,
+    WHY,
+)
+
+LARGEST: Final = 2**63 - 1
+"""Of an epoch and of a term."""
+_MOST_LOSSES: Final = 1000
+_NO_CHANGES: Final[Mapping[str, str | None]] = MappingProxyType({})
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRequest:
+    """The holder is asked to stop and release the object."""
+
+    epoch: int
+    """The assignment that is to end: under a later one the request is void."""
+    deadline: datetime
+    """When it will be revoked, by the supervisor's clock; informs the holder and whoever leads next."""
+    cause: str
+
+    def __str__(self) -> str:
+        return f"{self.epoch} {rfc3339(self.deadline)} {self.cause}"
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation:
+    """The object was taken from a holder that had not agreed."""
+
+    epoch: int
+    """The one that the revocation made, under which nobody writes."""
+    executor_uid: str
+    executor: str
+
+    def __str__(self) -> str:
+        return f"{self.epoch} {self.executor_uid} {self.executor}"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whom an object is assigned to: an executor, and one incarnation of it."""
+
+    executor: str
+    uid: str
+    """Empty if the object does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectView:
+    """One object at one resourceVersion."""
+
+    uid: str
+    resource_version: str
+    namespace: str = ""
+    name: str = ""
+    created_at: datetime | None = None
+    deleting: bool = False
+    finalizers: tuple[str, ...] = ()
+    labels: Mapping[str, str] = NO_LABELS
+    annotations: Mapping[str, str] = NO_LABELS
+    owner_uid: str = ""
+    """Of the controlling owner; empty if there is none."""
+
+    executor: str = ""
+    """Empty while unassigned."""
+    executor_uid: str = ""
+    epoch: int = 0
+    term: int = 0
+    assigned_at: datetime | None = None
+    why: str = ""
+    drain: DrainRequest | None = None
+    """Only one that is about the present epoch."""
+    revoked: Revocation | None = None
+    """Only one that made the present epoch."""
+    losses: tuple[datetime, ...] = ()
+
+    completed_at: datetime | None = None
+    successful: bool | None = None
+    reason: str = ""
+    held: bool = False
+    """Never archived by age."""
+    migratable: bool = True
+    archived: str = ""
+    """Digest of the verified record; empty if there is none."""
+
+    faults: tuple[str, ...] = ()
+    oddities: tuple[str, ...] = ()
+    content: Content = field(default_factory=dict, compare=False, repr=False)
+    """The whole object, for strategies, filters and patches."""
+
+    @property
+    def completed(self) -> bool:
+        return self.completed_at is not None
+
+    @property
+    def holder(self) -> Holder | None:
+        """Who may be at work on it; None: nobody, as far as the object says.
+
+        A release removes executor and incarnation together. Of an object where one of them is left, somebody else has
+        changed the assignment, and its incarnation may not know yet.
+        """
+        return Holder(self.executor, self.executor_uid) if self.executor or self.executor_uid else None
+
+    def has_finalizer(self, finalizer: str) -> bool:
+        return finalizer in self.finalizers
+
+
+def view_of(content: Content, adapter: ObjectAdapter) -> ObjectView:
+    """What the object says; never raises, whatever it is."""
+    reading = _Reading(content)
+    annotations = reading.annotations
+    epoch = reading.number(EPOCH)
+    drain = reading.advice(DRAIN, _drain_request, "an epoch, a time and a cause")
+    revoked = reading.advice(REVOKED, _revocation, "an epoch, a UID and the id of an executor")
+    return ObjectView(
+        uid=_text(reading.metadata.get("uid")),
+        resource_version=_text(reading.metadata.get("resourceVersion")),
+        namespace=_text(reading.metadata.get("namespace")),
+        name=_text(reading.metadata.get("name")),
+        created_at=_time_or_none(reading.metadata.get("creationTimestamp")),
+        deleting=reading.metadata.get("deletionTimestamp") is not None,
+        finalizers=tuple(each for each in _listed(reading.metadata.get("finalizers")) if isinstance(each, str)),
+        labels=_texts(reading.metadata.get("labels")),
+        annotations=annotations,
+        owner_uid=_controller_uid(reading.metadata),
+        executor=reading.field(adapter.assigned_to) or "",
+        executor_uid=annotations.get(EXECUTOR_UID, ""),
+        epoch=epoch,
+        term=reading.number(TERM),
+        assigned_at=reading.advice(ASSIGNED_AT, parse_time, "a time such as 2024-01-31T12:00:00Z"),
+        why=annotations.get(WHY, ""),
+        drain=drain if drain is not None and drain.epoch == epoch else None,
+        revoked=revoked if revoked is not None and revoked.epoch == epoch else None,
+        losses=reading.advice(LOSSES, _losses, "times joined by commas") or (),
+        completed_at=reading.field(adapter.completed_at),
+        successful=reading.lenient_field(adapter.successful),
+        reason=_text(_mapping(content.get("status")).get("reason")),
+        held=reading.advice(ARCHIVE_HOLD, _boolean, "true and false") is True,
+        migratable=reading.advice(MIGRATABLE, _boolean, "true and false") is not False,
+        archived=annotations.get(ARCHIVED, ""),
+        faults=tuple(reading.faults),
+        oddities=tuple(reading.oddities),
+        content=content,
+    )
+
+
+def executor_label(executor: str) -> str:
+    """What stands for an executor's id in a label: the id where a label may hold it, else 32 hexadecimal digits."""
+    if executor and valid_label_value(executor):
+        return executor
+    return hashlib.sha256(executor.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What one patch writes to place an object."""
+
+    holder: Holder
+    term: int
+    assigned_at: datetime
+    why: str
+    finalizer: str | None
+    """Added with it; None while no archive is configured."""
+    losses: tuple[datetime, ...] = ()
+    """All that still count, for the reassign limit."""
+
+
+def placed(view: ObjectView, adapter: ObjectAdapter, placement: Placement) -> Content:
+    """The object with everything that an assignment is: finalizer, executor, incarnation, the next epoch, term."""
+    finalizers = view.finalizers
+    if placement.finalizer is not None and placement.finalizer not in finalizers:
+        finalizers = (*finalizers, placement.finalizer)
+    assigned = adapter.assign_to(view.content, placement.holder.executor)
+    return _with_metadata(
+        assigned,
+        annotations={
+            EPOCH: str(view.epoch + 1),
+            EXECUTOR_UID: placement.holder.uid,
+            TERM: str(placement.term),
+            ASSIGNED_AT: rfc3339(placement.assigned_at),
+            WHY: placement.why,
+            LOSSES: ",".join(map(rfc3339, placement.losses)) or None,
+            DRAIN: None,
+            REVOKED: None,
+        },
+        labels={EXECUTOR: executor_label(placement.holder.executor)},
+        finalizers=finalizers,
+    )
+
+
+def released(content: Content, adapter: ObjectAdapter) -> Content:
+    """The object given up by its holder: unassigned, the epoch as it is, no drain request (the drain's ack)."""
+    return _with_metadata(adapter.assign_to(content, None), {EXECUTOR_UID: None, DRAIN: None}, {EXECUTOR: None})
+
+
+def revoked(view: ObjectView, adapter: ObjectAdapter, term: int) -> Content:
+    """The object taken from its holder: unassigned, under the next epoch, with a note of who may still be running."""
+    note = Revocation(view.epoch + 1, view.executor_uid, view.executor)
+    annotations = {EPOCH: str(note.epoch), EXECUTOR_UID: None, TERM: str(term), DRAIN: None, REVOKED: str(note)}
+    return _with_metadata(adapter.assign_to(view.content, None), annotations, {EXECUTOR: None})
+
+
+def asked_to_drain(view: ObjectView, request: DrainRequest) -> Content:
+    """The object with a drain request."""
+    return _with_metadata(view.content, {DRAIN: str(request)})
+
+
+def without_finalizer(view: ObjectView, finalizer: str, digest: str = "") -> Content:
+    """The object that our finalizer holds no longer; `digest` says which record in the archive is its copy."""
+    left = tuple(each for each in view.finalizers if each != finalizer)
+    return _with_metadata(view.content, {ARCHIVED: digest} if digest else {}, finalizers=left)
+
+
+def finished(view: ObjectView, adapter: ObjectAdapter, now: datetime, successful: bool, reason: str) -> Content:
+    """The object completed by the supervisor; all of the change lies in its status, with the default paths."""
+    content = adapter.complete(view.content, now, successful)
+    return {**content, "status": {**_mapping(content.get("status")), "reason": reason}}
+
+
+def _with_metadata(
+    content: Content,
+    annotations: Mapping[str, str | None],
+    labels: Mapping[str, str | None] = _NO_CHANGES,
+    finalizers: Iterable[str] | None = None,
+) -> Content:
+    """A copy with these annotations and labels, of which None removes one, and these finalizers; None leaves them."""
+    metadata = dict(_mapping(content.get("metadata")))
+    if annotations:
+        metadata["annotations"] = _changed(metadata.get("annotations"), annotations)
+    if labels:
+        metadata["labels"] = _changed(metadata.get("labels"), labels)
+    if finalizers is not None:
+        metadata["finalizers"] = list(finalizers)
+    for key in ("annotations", "labels", "finalizers"):
+        if not metadata.get(key):
+            metadata.pop(key, None)
+    return {**content, "metadata": metadata}
+
+
+def _changed(old: object, changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in {**_mapping(old), **changes}.items() if value is not None}
+
+
+class _Reading:
+    """Reads one object and collects what cannot be read."""
+
+    def __init__(self, content: Content) -> None:
+        self._content = content
+        self.metadata = _mapping(content.get("metadata"))
+        self.annotations = _texts(self.metadata.get("annotations"))
+        self.faults: list[str] = []
+        self.oddities: list[str] = []
+
+    def number(self, annotation: str) -> int:
+        """0 if absent, and with a fault if it is no number."""
+        text = self.annotations.get(annotation)
+        if text is None:
+            return 0
+        number = _number(text)
+        if number is None:
+            allowed = f"whole numbers from 0 to {LARGEST}"
+            self.faults.append(str(unreadable(self._content, f"annotation {annotation}", text, allowed)))
+        return number or 0
+
+    def advice(self, annotation: str, parse: Callable[[str], _T], allowed: str) -> _T | None:
+        text = self.annotations.get(annotation)
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except ValueError:
+            self.oddities.append(str(unreadable(self._content, f"annotation {annotation}", text, allowed)))
+            return None
+
+    def field(self, read: Callable[[Content], _T | None]) -> _T | None:
+        try:
+            return read(self._content)
+        except UnreadableField as error:
+            self.faults.append(str(error))
+            return None
+
+    def lenient_field(self, read: Callable[[Content], _T | None]) -> _T | None:
+        try:
+            return read(self._content)
+        except UnreadableField as error:
+            self.oddities.append(str(error))
+            return None
+
+
+def _number(text: str) -> int | None:
+    # the length is checked first: an annotation may hold 256 KiB of digits
+    if len(text) <= 19 and text.isascii() and text.isdecimal() and int(text) <= LARGEST:
+        return int(text)
+    return None
+
+
+def _drain_request(text: str) -> DrainRequest:
+    epoch, deadline, cause = _words(text)
+    return DrainRequest(epoch, parse_time(deadline), cause)
+
+
+def _revocation(text: str) -> Revocation:
+    # the last two are empty where nobody knew whom it was taken from
+    epoch, uid, executor = _words(text)
+    return Revocation(epoch, uid, executor)
+
+
+def _words(text: str) -> tuple[int, str, str]:
+    words = text.split(" ")
+    epoch = _number(words[0])
+    if len(words) != 3 or epoch is None:
+        raise ValueError
+    return epoch, words[1], words[2]
+
+
+def _losses(text: str) -> tuple[datetime, ...]:
+    return tuple(sorted(map(parse_time, text.split(",")[-_MOST_LOSSES:])))
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError
+    return text == "true"
+
+
+def _time_or_none(value: object) -> datetime | None:
+    """A time that the server sets."""
+    try:
+        return parse_time(value) if isinstance(value, str) else None
+    except BadTime:
+        return None
+
+
+def _controller_uid(metadata: Mapping[str, Any]) -> str:
+    for owner in _listed(metadata.get("ownerReferences")):
+        if isinstance(owner, Mapping) and owner.get("controller") is True:
+            return _text(owner.get("uid"))
+    return ""
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _texts(value: object) -> Mapping[str, str]:
+    return {key: each for key, each in _mapping(value).items() if isinstance(each, str)}
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

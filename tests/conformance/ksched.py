@@ -1,0 +1,14 @@
+"""ksched's vectors: which runner each file has. The README beside the vectors defines fields and expectations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.conformance.outcome import Case, CaseRunner
+
+RUNNERS: Mapping[str, CaseRunner] = {}
+"""By file name; each runs one case, wrapped in `ksched_basis.scored`."""
+
+CASES: Mapping[str, Callable[[Any], list[Case]]] = {}
+"""By file name: how the cases stand in files that are more than a list of them."""
