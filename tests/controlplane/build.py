@@ -1,6 +1,6 @@
-"""Builds the programs of the control plane once, and finds them again.
+"""Builds the programs that tests run beside themselves once, and finds them again: the control plane, unless told.
 
-They lie in the user's cache directory under the key of their sources (`components.key`), so the next clone finds them.
+They lie in the user's cache directory under the key of their sources (`Module.key`), so the next clone finds them.
 A program appears there whole or not at all (built elsewhere, then renamed); a lock keeps two builds apart; an
 interrupted build goes on where it stopped. A folder named by KUBEBUILDER_ASSETS is looked at first, program by program.
 GOFLAGS, GOPROXY and the rest of Go's environment are the user's.
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.controlplane.components import BY_NAME, COMPONENTS, HERE, MODULE_FILES, Component, key
+from tests.controlplane.components import CONTROL_PLANE, MODULE_FILES, Component, Module
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.toolchain import Go, find_go
 
@@ -39,6 +39,7 @@ class Programs:
 
     assets: Path | None  # KUBEBUILDER_ASSETS
     cache: Path
+    module: Module = CONTROL_PLANE
 
     def find(self, name: str) -> Path | None:
         for folder in (self.assets, self.cache):
@@ -50,57 +51,68 @@ class Programs:
         """Raises `ControlPlaneError` if the program has not been built."""
         found = self.find(name)
         if found is None:
-            raise ControlPlaneError(f"{name} {BY_NAME[name].version} is not built: run make control-plane")
+            raise ControlPlaneError(
+                f"{name} {self.module.component(name).version} is not built: run make control-plane"
+            )
         return found
 
     def missing(self, names: Sequence[str]) -> list[Component]:
-        return [BY_NAME[name] for name in names if self.find(name) is None]
+        return [self.module.component(name) for name in names if self.find(name) is None]
 
 
-def cache_root(environment: Mapping[str, str]) -> Path:
+def cache_root(environment: Mapping[str, str], module: Module = CONTROL_PLANE) -> Path:
     """The user's cache directory by the XDG rules: a relative XDG_CACHE_HOME does not count."""
     chosen = Path(environment.get("XDG_CACHE_HOME", ""))
     base = chosen if chosen.is_absolute() else Path(environment.get("HOME", "~")).expanduser() / ".cache"
-    return base / "situate" / "control-plane"
+    return base / "situate" / module.title.replace(" ", "-")
 
 
-def locate(environment: Mapping[str, str] = os.environ, *, go: Go | None = None) -> Programs:
+def locate(
+    environment: Mapping[str, str] = os.environ, *, go: Go | None = None, module: Module = CONTROL_PLANE
+) -> Programs:
     assets = environment.get("KUBEBUILDER_ASSETS", "")
     if assets and not Path(assets).is_dir():
         raise ControlPlaneError(f"KUBEBUILDER_ASSETS names {assets!r}, which is no folder: correct it or unset it")
     folder = Path(assets).absolute() if assets else None
-    if folder is not None and all(os.access(folder / component.name, os.X_OK) for component in COMPONENTS):
-        return Programs(folder, folder)
-    return Programs(folder, cache_root(environment) / key((go or find_go()).version))
+    if folder is not None and all(os.access(folder / component.name, os.X_OK) for component in module.components):
+        return Programs(folder, folder, module)
+    return Programs(folder, cache_root(environment, module) / module.key((go or find_go()).version), module)
 
 
 def build(
-    names: Sequence[str] = tuple(BY_NAME), *, say: Say = print, environment: Mapping[str, str] = os.environ
+    names: Sequence[str] | None = None,
+    *,
+    say: Say = print,
+    environment: Mapping[str, str] = os.environ,
+    module: Module = CONTROL_PLANE,
 ) -> Programs:
-    """Builds what is missing of `names`, saying how it goes, and returns where everything is."""
-    programs = locate(environment)
+    """Builds what is missing of `names` (all, if none are given), saying how it goes; returns where everything is."""
+    names = module.names if names is None else names
+    programs = locate(environment, module=module)
     if not programs.missing(names):
         return programs
     go = find_go()
-    with _locked(programs.cache.with_suffix(".lock"), say):
+    with _locked(programs.cache.with_suffix(".lock"), module, say):
         missing = programs.missing(names)
         for number, component in enumerate(missing, start=1):
             say(
-                f"control plane: building {component.name} {component.version} with {go.version} ({number} of "
+                f"{module.title}: building {component.name} {component.version} with {go.version} ({number} of "
                 f"{len(missing)}; {component.minutes:g} min on two cores if nothing is cached)"
             )
-            _compile(component, go, programs.cache, environment, say)
+            _compile(component, module, go, programs.cache, environment, say)
     return programs
 
 
-def _compile(component: Component, go: Go, cache: Path, environment: Mapping[str, str], say: Say) -> None:
+def _compile(
+    component: Component, module: Module, go: Go, cache: Path, environment: Mapping[str, str], say: Say
+) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     log = cache / f"{component.name}.log"
     with tempfile.TemporaryDirectory(prefix=f".{component.name}-", dir=cache) as folder:
         work = Path(folder)
         # A folder of its own: inside the clone, Go would stamp the clone's commit into the program.
         for name in MODULE_FILES:
-            shutil.copy(HERE / name, work / name)
+            shutil.copy(module.folder / name, work / name)
         target = work / component.name
         started = time.monotonic()
         # GOBIN for `go install`; cgo off, so that no C compiler is needed.
@@ -110,7 +122,7 @@ def _compile(component: Component, go: Go, cache: Path, environment: Mapping[str
                 component.command(go.path, target), cwd=work, env=settings, stdout=output, stderr=subprocess.STDOUT
             )
             try:
-                code = _watch(process, component, log, started, say)
+                code = _watch(process, f"{module.title}: {component.name}", log, started, say)
             except BaseException:
                 process.kill()
                 process.wait()
@@ -119,17 +131,17 @@ def _compile(component: Component, go: Go, cache: Path, environment: Mapping[str
             raise ControlPlaneError(_explain(component, code, log.read_text(errors="replace"), log))
         os.replace(target, cache / component.name)
     size = (cache / component.name).stat().st_size / 1e6
-    say(f"control plane: {component.name} built in {_minutes(time.monotonic() - started)} ({size:.0f} MB)")
+    say(f"{module.title}: {component.name} built in {_minutes(time.monotonic() - started)} ({size:.0f} MB)")
 
 
-def _watch(process: subprocess.Popen[bytes], component: Component, log: Path, started: float, say: Say) -> int:
+def _watch(process: subprocess.Popen[bytes], what: str, log: Path, started: float, say: Say) -> int:
     while True:
         try:
             return process.wait(timeout=PROGRESS_S)
         except subprocess.TimeoutExpired:
             modules = log.read_text(errors="replace").count("go: downloading")
             fetched = f", {modules} modules fetched" if modules else ""
-            say(f"control plane: {component.name}: {_minutes(time.monotonic() - started)}{fetched}")
+            say(f"{what}: {_minutes(time.monotonic() - started)}{fetched}")
 
 
 def _explain(component: Component, code: int, output: str, log: Path) -> str:
@@ -152,12 +164,12 @@ def _minutes(seconds: float) -> str:
 
 
 @contextmanager
-def _locked(path: Path, say: Say) -> Iterator[None]:
+def _locked(path: Path, module: Module, say: Say) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("control plane: another build is under way; waiting for it")
+            say(f"{module.title}: another build is under way; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,12 +41,13 @@ class Component:
     version: str
     minutes: float  # a cold build on two cores, measured; for the progress line only
     release: str = ""
+    stamp: str = _VERSION  # what the linker writes into it
 
     def command(self, go: Path, target: Path) -> tuple[str, ...]:
         """The compiler's command; `target` is the program's file, which `go install` puts into GOBIN instead."""
         if self.release:
             return (str(go), "install", "-trimpath", "-ldflags", _STRIP, f"{self.package}@{self.release}")
-        flags = f"{_STRIP} {_VERSION}"
+        flags = f"{_STRIP} {self.stamp}".rstrip()
         return (str(go), "build", "-trimpath", "-ldflags", flags, "-o", str(target), self.package)
 
 
@@ -61,14 +61,33 @@ COMPONENTS = (
 BY_NAME = {component.name: component for component in COMPONENTS}
 
 
-def key(go_version: str, *, sources: Path = HERE, components: Sequence[Component] = COMPONENTS) -> str:
-    """Names one set of programs: changes with go.mod, go.sum, the versions, the flags, Go's version and the machine."""
-    digest = hashlib.sha256()
-    for name in MODULE_FILES:
-        digest.update((sources / name).read_bytes())
-        digest.update(b"\0")
-    for component in components:
-        digest.update("\0".join(component.command(Path("go"), Path(component.name))).encode())
-        digest.update(b"\0")
-    digest.update(f"{go_version} {platform.system()} {platform.machine()}".encode())
-    return f"{KUBERNETES}-{digest.hexdigest()[:16]}"
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Programs that are built from one go.mod and kept under one key: whatever changes builds all of them anew."""
+
+    title: str  # as messages call it; with dashes, its folder in the cache
+    version: str
+    folder: Path  # of MODULE_FILES
+    components: tuple[Component, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(component.name for component in self.components)
+
+    def component(self, name: str) -> Component:
+        return next(component for component in self.components if component.name == name)
+
+    def key(self, go_version: str) -> str:
+        """Names one set of programs: changes with go.mod, go.sum, versions, flags, Go's version and the machine."""
+        digest = hashlib.sha256()
+        for name in MODULE_FILES:
+            digest.update((self.folder / name).read_bytes())
+            digest.update(b"\0")
+        for component in self.components:
+            digest.update("\0".join(component.command(Path("go"), Path(component.name))).encode())
+            digest.update(b"\0")
+        digest.update(f"{go_version} {platform.system()} {platform.machine()}".encode())
+        return f"{self.version}-{digest.hexdigest()[:16]}"
+
+
+CONTROL_PLANE = Module("control plane", KUBERNETES, HERE, COMPONENTS)

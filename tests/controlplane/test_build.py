@@ -8,7 +8,7 @@ import pytest
 
 from tests.controlplane import build as building
 from tests.controlplane.build import Programs, cache_root, locate
-from tests.controlplane.components import BY_NAME, COMPONENTS
+from tests.controlplane.components import BY_NAME, COMPONENTS, CONTROL_PLANE
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.toolchain import Go, parse
 
@@ -28,7 +28,9 @@ def compile_etcd(folder: Path, script: str) -> list[str]:
     """One build of etcd by a compiler that runs `script`; returns what was said."""
     said: list[str] = []
     environment = {"PATH": "/usr/bin:/bin"}
-    building._compile(BY_NAME["etcd"], compiler(folder, script), folder / "cache", environment, said.append)
+    building._compile(
+        BY_NAME["etcd"], CONTROL_PLANE, compiler(folder, script), folder / "cache", environment, said.append
+    )
     return said
 
 

@@ -8,30 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.components import BY_NAME, COMPONENTS, HERE, KUBERNETES, MODULE_FILES, key
+from tests.controlplane.components import BY_NAME, CONTROL_PLANE, HERE, KUBERNETES, MODULE_FILES, Module
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> Path:
+def copy(tmp_path: Path) -> Module:
     for name in MODULE_FILES:
         shutil.copy(HERE / name, tmp_path / name)
-    return tmp_path
+    return dataclasses.replace(CONTROL_PLANE, folder=tmp_path)
 
 
-def test_same_sources_same_key(sources: Path) -> None:
-    assert key("go1.26.8", sources=sources) == key("go1.26.8")
+def test_same_sources_same_key(copy: Module) -> None:
+    assert copy.key("go1.26.8") == CONTROL_PLANE.key("go1.26.8")
 
 
 @pytest.mark.parametrize("name", MODULE_FILES)
-def test_key_follows_each_module_file(sources: Path, name: str) -> None:
-    with (sources / name).open("a") as text:
+def test_key_follows_each_module_file(copy: Module, name: str) -> None:
+    with (copy.folder / name).open("a") as text:
         text.write("\n")
-    assert key("go1.26.8", sources=sources) != key("go1.26.8")
+    assert copy.key("go1.26.8") != CONTROL_PLANE.key("go1.26.8")
 
 
 def test_key_follows_the_compiler_and_each_version() -> None:
-    newer = [dataclasses.replace(c, release="v9.9.9") if c.name == "kwok" else c for c in COMPONENTS]
-    assert len({key("go1.26.8"), key("go1.27.3"), key("go1.26.8", components=newer)}) == 3
+    kwok = dataclasses.replace(BY_NAME["kwok"], release="v9.9.9")
+    newer = dataclasses.replace(CONTROL_PLANE, components=(*CONTROL_PLANE.components[:-1], kwok))
+    assert len({CONTROL_PLANE.key("go1.26.8"), CONTROL_PLANE.key("go1.27.3"), newer.key("go1.26.8")}) == 3
 
 
 def test_versions_agree_with_the_module() -> None:
