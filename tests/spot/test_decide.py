@@ -258,11 +258,38 @@ def test_a_return_has_to_pay_within_a_day() -> None:
     assert ask(0.001).reports["uid-web"].blocked is Blocked.NOT_CALM, "0.002 for a restart is a month's saving"
 
 
+@pytest.mark.rule("spot:B12", "spot:I4")
+@pytest.mark.parametrize(
+    ("more", "left"),
+    [
+        pytest.param({"rolling": True}, [], id="a rollout that a quota holds up"),
+        pytest.param({}, [pod("left", "spot", SPOT)], id="a scale-down that nobody carries out"),
+    ],
+)
+def test_a_rollout_or_scale_down_is_awaited_for_ten_minutes(more: dict[str, Any], left: list[PodFacts]) -> None:
+    of, given = deployment(2, "od:1 spot:3", **more)
+    first = decided((of, [*given, *left]))
+    assert moves(first) == []
+    early = decided((of, [*given, *left]), state=first.state, now=NOW + 599)
+    assert moves(early) == []
+    assert early.requeue_after is not None
+    late = decided((of, [*given, *left]), state=early.state, now=NOW + 600)
+    assert [each.reason for each in moves(late) if isinstance(each, Evict)] == [Reason.TO_ON_DEMAND]
+    unready = [*given[:-1], replace(given[-1], ready=False, ready_since=None)]
+    assert moves(decided((of, [*unready, *left]), state=early.state, now=NOW + 6000)) == [], "I4 holds for ever"
+    again = decided((replace(of, revision="r2"), [*given, *left]), state=early.state, now=NOW + 600)
+    assert moves(again) == [], "another rollout is awaited anew"
+    over = decided((replace(of, rolling=False), given), state=early.state, now=NOW + 599)
+    assert over.state.memories["uid-web"].awaited_since is None
+
+
 @pytest.mark.rule("spot:P29", "spot:S3")
 @pytest.mark.parametrize(
     ("kind", "annotations", "limits", "want"),
     [
         pytest.param("Deployment", {}, Limits(), Release, id="a Deployment: make before break"),
+        pytest.param("Deployment", {}, Limits(make_before_break=False), Evict, id="or at once, where that is not used"),
+        pytest.param("CloneSet", {}, Limits(), Evict, id="nor can be"),
         pytest.param("StatefulSet", {}, Limits(), None, id="a StatefulSet waits"),
         pytest.param("StatefulSet", {"spot.situate.dev/allow-restart": "true"}, Limits(), Evict, id="until allowed"),
         pytest.param("StatefulSet", {}, Limits(windows=(Window(parse_cron("* * * * *"), 60, time_zone("UTC")),)), Evict,

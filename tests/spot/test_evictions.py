@@ -57,6 +57,28 @@ def test_the_order_towards_spot() -> None:
     assert names(Workload(owner(4), 0, given)) == ["young", "overflowed", "nobody's", "meant"]
 
 
+@pytest.mark.rule("spot:B15", "spot:B16", "spot:I13")
+@pytest.mark.parametrize(
+    ("old", "new", "target", "want"),
+    [
+        pytest.param("od:2 spot:3", "od:2 spot:3", 2, [], id="each revision has what it is to have"),
+        pytest.param("od:3 spot:2", "od:2 spot:3", 2, ["old"] * 3, id="of the one that has more"),
+        pytest.param("od:3", "od:2 spot:3", 1, ["new"] * 2 + ["old"] * 3, id="both have"),
+    ],
+)
+def test_what_would_come_back_as_it_was_stays_in_a_rollout_that_stands_still(
+    old: str, new: str, target: int, want: list[str]
+) -> None:
+    given = [
+        replace(each, key=each.key._replace(name=f"{revision}-{each.key.name}"), revision=revision)
+        for revision, spec in (("old", old), ("new", new))
+        for each in pods(spec)
+    ]
+    of = Workload(owner(len(given), rolling=True, paused=True), target, given)
+    candidates = misplaced(of, NODES).candidates
+    assert sorted(each.revision for each in candidates) == want
+
+
 @pytest.mark.rule("spot:P15", "spot:B12")
 def test_pods_that_are_still_to_come_are_classed_by_admission() -> None:
     assert misplaced(workload(3, "od:2 spot:2", replicas=5), NODES).need == 0
@@ -96,6 +118,9 @@ def test_pinned_pods_and_leaders_are_not_moved() -> None:
         pytest.param({"rolling": True, "paused": True}, {}, None, id="a paused rollout is none"),
         pytest.param({}, {"wave": True}, Blocked.WAVE, id="a wave"),
         pytest.param({"replicas": 3}, {}, Blocked.IN_FLIGHT, id="a scale-down is awaited"),
+        pytest.param({"rolling": True}, {"overdue": True}, None, id="a rollout that was awaited for long enough"),
+        pytest.param({"replicas": 3}, {"overdue": True}, None, id="a scale-down that was awaited for long enough"),
+        pytest.param({"replicas": 5}, {"overdue": True}, Blocked.NOT_READY, id="a pod is missing, however long"),
         pytest.param({"replicas": 5}, {}, Blocked.NOT_READY, id="a pod is missing"),
         pytest.param({}, {"disruptions_allowed": 0}, Blocked.PDB, id="a budget refuses"),
         pytest.param({}, {"disruptions_allowed": 1}, None, id="a budget allows"),
@@ -123,6 +148,8 @@ def test_the_gate(changes: dict[str, Any], arguments: dict[str, Any], want: Bloc
 )
 def test_nothing_is_moved_while_a_pod_is_on_its_way(last: Any, want: Blocked | None) -> None:
     assert gate(Workload(owner(3), 2, [*pods("od:2"), last]), NOW) is want
+    late = gate(Workload(owner(3, rolling=True), 2, [*pods("od:2"), last]), NOW, overdue=True)
+    assert late is want, "neither in a rollout that was awaited for long enough (I4)"
 
 
 @pytest.mark.rule("spot:I4")

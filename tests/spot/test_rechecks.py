@@ -99,12 +99,15 @@ def test_a_policy_move_needs_a_workload_that_is_whole_and_still_lacks_it() -> No
     ending = (*workload.pods, pod("old", "spot", SPOT, terminating=True))
     assert why(replace(workload, pods=ending)) == "InFlight"
     assert why(replace(workload, owner=owner(4, rolling=True))) == "Rollout"
+    assert why(replace(workload, owner=owner(4, rolling=True)), overdue=True) == ""
     assert why(replace(workload, owner=owner(4, observed=False))) == "Stale"
     assert why(workload, wave=True) == "Wave"
     assert why(workload, disruptions_allowed=0) == "PDB"
     fresh = (*workload.pods[:-1], replace(workload.pods[-1], ready_since=NOW - 30))
     assert why(replace(workload, pods=fresh)) == "CoolDown"
     assert "right" in why(replace(workload, target=1))
+    assert "right" in why(replace(workload, target=3), evict(Reason.TO_SPOT, workload.pods[-1])), "the other way"
+    assert "right" in why(workload, leaders={workload.pods[-1].uid})
     assert "right" in why(workload, evict(Reason.TO_ON_DEMAND, workload.pods[0]))
 
 

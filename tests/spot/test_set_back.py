@@ -16,10 +16,11 @@ LIMITS = Limits(stop_s=300.0, distrust_s=600.0)
 
 @pytest.mark.rule("spot:F15")
 def test_what_lies_ahead_begins_now() -> None:
-    memory = Memory(moved="uid", moved_at=AHEAD, stopped_until=AHEAD, returned_at=AHEAD)
+    memory = Memory(moved="uid", moved_at=AHEAD, stopped_until=AHEAD, returned_at=AHEAD, awaited_since=AHEAD)
     pool = PoolMemory(interrupted_at=AHEAD, flaps=(900.0, AHEAD), distrusted_until=AHEAD)
     found = come(State({"web": memory}, Pools({"a": pool}, {"spot-1": "a"}), (900.0, AHEAD)), LIMITS, NOW)
-    assert found.memories == {"web": Memory(moved="uid", moved_at=NOW, stopped_until=NOW + 300.0, returned_at=NOW)}
+    since_now = Memory(moved="uid", moved_at=NOW, stopped_until=NOW + 300.0, returned_at=NOW, awaited_since=NOW)
+    assert found.memories == {"web": since_now}
     assert found.pools == Pools({"a": PoolMemory(NOW, (900.0, NOW), NOW + 600.0)}, {"spot-1": "a"})
     assert found.moved_at == (900.0, NOW)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from situate.spot.actions import Action, Evict, Move, Reason, SetCost
+from situate.spot.awaiting import awaiting
 from situate.spot.calm import calm_pools, next_calm, observed
 from situate.spot.counting import by_placement, on_demand_effective
 from situate.spot.decisions import POLL_S, Decision, Notice, Phase, Report, Situation, State
@@ -152,7 +153,7 @@ class _Run:
         after = followed(workload, memory, self.limits, self.now)
         if after.stopped:
             self._note(owner.uid, "MovesStopped", after.stopped)
-        self.memories[owner.uid] = after.memory
+        self.memories[owner.uid] = awaiting(workload, after.memory, self.now)
         owed = max(0, target.on_demand - after.memory.debt)
         self.workloads[owner.uid] = replace(workload, target=owed) if after.memory.debt else workload
 

@@ -6,6 +6,7 @@ restarts follow a changed target as it differs. Limits of the cluster are left t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -103,22 +104,26 @@ def gate(
     now: float,
     *,
     wave: bool = False,
+    overdue: bool = False,
     disruptions_allowed: int | None = None,
     cool_down_s: float = 60.0,
 ) -> Blocked | None:
     """Why no pod of the workload may be moved now; None if one may.
 
-    `disruptions_allowed` is of the budget that selects its pods, None without one. `cool_down_s` runs from when its
-    last pod became ready, so whatever disturbed it lengthens it.
+    `overdue`: its rollout or scale-down has been awaited for long enough (B12). `disruptions_allowed` is of the budget
+    that selects its pods, None without one. `cool_down_s` runs from when its last pod became ready, so whatever
+    disturbed it lengthens it.
     """
     owner, live = workload.owner, workload.live
     if not owner.observed:
         return Blocked.STALE
-    if owner.rolling and not owner.paused:
+    if owner.rolling and not owner.paused and not overdue:
         return Blocked.ROLLOUT
     if wave:
         return Blocked.WAVE
-    if any(not pod.finished and not pod.live for pod in workload.pods) or len(live) > owner.replicas:
+    if any(not pod.finished and not pod.live for pod in workload.pods):
+        return Blocked.IN_FLIGHT
+    if len(live) > owner.replicas and not overdue:
         return Blocked.IN_FLIGHT
     if any(not pod.node for pod in live):
         return Blocked.PENDING
@@ -163,8 +168,13 @@ def _to_on_demand(
 
 
 def _to_spot(workload: Workload, live: Sequence[PodFacts], nodes: Nodes, leaders: Collection[str]) -> list[PodFacts]:
-    """Those that were meant for spot first, then those that nobody classed, then those meant to be on demand."""
+    """Those that were meant for spot first, then those that nobody classed, then those meant to be on demand.
+
+    Only of revisions with more than the target: admission counts by revision, so in a rollout that stands still a pod
+    of another one would come back as it was.
+    """
     order = {Capacity.SPOT: 0, None: 1, Capacity.ON_DEMAND: 2}
+    held = Counter(pod.revision for pod in live if effective(pod, nodes) is Capacity.ON_DEMAND)
 
     def turn(pod: PodFacts) -> tuple[int, float, str]:
         return order.get(pod.pod_class, 1), -pod.created, pod.key.name
@@ -174,7 +184,11 @@ def _to_spot(workload: Workload, live: Sequence[PodFacts], nodes: Nodes, leaders
         for pod in live
         if effective(pod, nodes) is Capacity.ON_DEMAND
         and _movable(pod, nodes, leaders)
-        and (not workload.owner.stateful or _ordinal(workload.owner, pod) >= workload.target)
+        and (
+            _ordinal(workload.owner, pod) >= workload.target
+            if workload.owner.stateful
+            else held[pod.revision] > workload.target
+        )
     ]
     return sorted(wrong, key=turn)
 

@@ -63,6 +63,10 @@ class Memory:
     """When a pod last went back to spot."""
     return_wait_s: float = 0.0
     """Between two returns; 0 means the configured one."""
+    awaited_since: float | None = None
+    """Since when a rollout or a scale-down is under way; None if none is (B12)."""
+    awaited_revision: str = ""
+    """The revision of the workload then."""
 
 
 NO_MEMORY = Memory()

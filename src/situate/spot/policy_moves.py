@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from situate.spot.actions import Evict, Move, Reason, Release
+from situate.spot.awaiting import overdue
 from situate.spot.decisions import Situation
 from situate.spot.evictions import Blocked, Misplaced, Workload, gate, patience
 from situate.spot.model import ALLOW_RESTART, Capacity, NodeState, PodFacts
@@ -74,7 +75,8 @@ class PolicyMoves:
         owner = workload.owner
         wanted = Capacity.ON_DEMAND if found.need > 0 else Capacity.SPOT
         if owner.pinned is None or owner.pinned is wanted:
-            return self._gate(workload, standing, self.limits.cool_down_s) or Blocked.HELD
+            held = Blocked.ROLLOUT if owner.rolling else Blocked.HELD
+            return self._gate(workload, standing, self.limits.cool_down_s) or held
         if wanted is Capacity.ON_DEMAND:
             message = f"{found.need} more pods have to be on demand, and {owner.conflict} allows spot nodes only"
             self._note(owner.uid, "PolicyConflict", message)
@@ -91,6 +93,7 @@ class PolicyMoves:
             workload,
             self.now,
             wave=standing.wave or (standing.struck and leaving(workload, self.nodes)),
+            overdue=overdue(workload.owner, memory, self.now),
             disruptions_allowed=self.situation.around.disruptions_allowed(workload.live),
             cool_down_s=cool_down_s,
         )
@@ -152,16 +155,17 @@ class PolicyMoves:
         return hours <= self.limits.pays_within_h
 
     def _moved(self, workload: Workload, pod: PodFacts, reason: Reason) -> tuple[Move | None, Blocked | None]:
-        """The order, make-before-break for an only pod (P29)."""
+        """The order. An only pod moves make-before-break, and where that is not used at once, as B20 says; that of a
+        StatefulSet waits for leave (P29). Windows are open by now.
+        """
         owner = workload.owner
-        if owner.replicas > 1:
-            return Evict(pod.key, pod.uid, owner.uid, reason), None
-        if not release_refused(owner, pod, None, self.now, self.situation.around, self.limits):
+        only = owner.replicas <= 1
+        if only and not release_refused(owner, pod, None, self.now, self.situation.around, self.limits):
             return release(owner, pod, None, self.now, reason), None
         allowed = owner.annotations.get(ALLOW_RESTART) == "true" or bool(self.limits.windows)
-        if allowed:
-            return Evict(pod.key, pod.uid, owner.uid, reason), None
-        return None, Blocked.RESTART_NOT_ALLOWED
+        if only and owner.stateful and not allowed:
+            return None, Blocked.RESTART_NOT_ALLOWED
+        return Evict(pod.key, pod.uid, owner.uid, reason), None
 
     def _risky(self, pod: PodFacts) -> bool:
         node = self.nodes.get(pod.node)

@@ -5,6 +5,7 @@ A decision is made on what watches show. What has happened since then makes an a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, assert_never
 
 from situate.objects.pods import Pod
@@ -20,6 +21,8 @@ _WAITING = frozenset((Reason.SURGE, Reason.DEGRADE))
 _RELEASED = frozenset((Reason.REPLACED, Reason.ORPHANED))
 _COUNTED = frozenset((Reason.TO_ON_DEMAND, Reason.TO_SPOT, Reason.RETURN, Reason.REPAIR))
 """Moves that follow from the number of on-demand pods."""
+_UPWARDS = frozenset((Reason.TO_ON_DEMAND, Reason.REPAIR))
+"""Those of them that are to raise it."""
 
 
 def void(action: Action, pod: PodFacts, nodes: Nodes) -> str:
@@ -49,7 +52,9 @@ def barred(
     limits: Limits,
     *,
     wave: bool = False,
+    overdue: bool = False,
     disruptions_allowed: int | None = None,
+    leaders: Collection[str] = (),
 ) -> str:
     """Why a move that could wait is not made on the workload as it is at this moment; empty if it may be.
 
@@ -65,13 +70,17 @@ def barred(
         workload,
         now,
         wave=wave,
+        overdue=overdue,
         disruptions_allowed=disruptions_allowed,
         cool_down_s=0.0 if makes_room else patience(pod, now, limits.cool_down_s),
     )
     if why is not None and not (makes_room and why is Blocked.PENDING):
         return str(why)
-    if action.reason in _COUNTED and all(pod.uid != action.uid for pod in misplaced(workload, nodes).candidates):
-        return "it stands right by now"
+    if action.reason in _COUNTED:
+        found = misplaced(workload, nodes, leaders)
+        lacks = found.need > 0 if action.reason in _UPWARDS else found.need < 0
+        if not lacks or all(each.uid != action.uid for each in found.candidates):
+            return "it stands right by now"
     return ""
 
 

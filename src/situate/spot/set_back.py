@@ -32,7 +32,8 @@ def come(state: State, limits: Limits, now: float) -> State:
 
 def _is_ahead(memory: Memory, limits: Limits, now: float) -> bool:
     returned = memory.returned_at is not None and memory.returned_at > now
-    return memory.moved_at > now or returned or memory.stopped_until > now + limits.stop_s
+    awaited = memory.awaited_since is not None and memory.awaited_since > now
+    return memory.moved_at > now or returned or awaited or memory.stopped_until > now + limits.stop_s
 
 
 def _memory(memory: Memory, limits: Limits, now: float) -> Memory:
@@ -41,6 +42,7 @@ def _memory(memory: Memory, limits: Limits, now: float) -> Memory:
         moved_at=min(memory.moved_at, now),
         returned_at=None if memory.returned_at is None else min(memory.returned_at, now),
         stopped_until=min(memory.stopped_until, now + limits.stop_s),
+        awaited_since=None if memory.awaited_since is None else min(memory.awaited_since, now),
     )
 
 

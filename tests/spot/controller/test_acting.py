@@ -23,6 +23,7 @@ from situate.spot.observed import Cluster
 from situate.spot.owners import Controller, ReplicaSetFacts
 from situate.spot.patched import applied
 from situate.spot.signal_table import SIGNALS
+from situate.spot.signals import node_facts
 from situate.spot.targets import Namespace
 from situate.spot.waves import release
 from tests.kube.hostile_server import Fault, HostileServer
@@ -66,8 +67,12 @@ class Rig:
         self.attempts: list[Attempt] = []
         self.departures: list[tuple[str, str]] = []
         spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}}
-        self.uid = str(self.server.put(WEB, {"spec": spec, "metadata": {"generation": 1}})["metadata"]["uid"])
+        metadata = {"generation": 1, "annotations": {ON_DEMAND: "1"}}
+        self.uid = str(self.server.put(WEB, {"spec": spec, "metadata": metadata})["metadata"]["uid"])
         self.change(WEB, {"status": {"observedGeneration": 1, "replicas": 3, "updatedReplicas": 3}})
+        self.server.put("/api/v1/namespaces/shop", {"metadata": {}})
+        for capacity in ("on-demand", "spot"):
+            self.put_node(capacity)
         for name in "abc":
             self.put_pod(name)
         self.owner = Owner("Deployment", "shop", "web", self.uid, 3, annotations={ON_DEMAND: "1"}, releasable=True)
@@ -82,7 +87,7 @@ class Rig:
         attempting = Attempting(
             self.client,
             Actuator(self.may_write),
-            Again(Client(self.server), self.cluster, lambda: SIGNALS),
+            Again(Client(self.server), self.cluster, lambda: SIGNALS, lambda node: node_facts(node, SIGNALS, NOW)),
             departures,
             self.cluster,
             wall=lambda: NOW,
@@ -92,6 +97,15 @@ class Rig:
     def may_write(self) -> None:
         if not self.leads:
             raise NotLeading("another one leads")
+
+    def put_node(self, name: str, capacity: str = "", **spec: Any) -> None:
+        labels = {"node.kubernetes.io/capacity": capacity or name}
+        self.server.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}, "spec": spec})
+
+    def annotate(self, path: str, **annotations: str) -> None:
+        known = self.server.objects[path]
+        said = {f"spot.situate.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+        self.change(path, {"metadata": {**known["metadata"], "annotations": said, "generation": 1}})
 
     def put_pod(self, name: str, ready: str = "True", **content: Any) -> dict[str, Any]:
         reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "rs", "controller": True}
@@ -249,9 +263,31 @@ def deleted(rig: Rig) -> None:
     rig.server.remove(WEB)
 
 
+def wanted_no_more(rig: Rig) -> None:
+    rig.annotate(WEB, on_demand="0")
+
+
+def left_out(rig: Rig) -> None:
+    rig.annotate(WEB, on_demand="1", mix="disabled")
+
+
+def left_out_with_its_namespace(rig: Rig) -> None:
+    rig.server.put("/api/v1/namespaces/shop", {"metadata": {"labels": {"spot.situate.dev/mix": "disabled"}}})
+
+
+def cordoned(rig: Rig) -> None:
+    rig.put_node("spot", unschedulable=True)
+
+
+def on_demand_after_all(rig: Rig) -> None:
+    rig.put_node("spot", "on-demand")
+
+
 @pytest.mark.rule("spot:I4", "spot:I5", "spot:P28")
 @pytest.mark.looptime
-@pytest.mark.parametrize("happens", [unready, fewer, ending, rolling, not_seen, satisfied, deleted])
+@pytest.mark.parametrize("happens", [unready, fewer, ending, rolling, not_seen, satisfied, deleted,
+                                     wanted_no_more, left_out, left_out_with_its_namespace, cordoned,
+                                     on_demand_after_all])  # fmt: skip
 async def test_a_policy_move_is_barred_by_what_the_server_shows_by_now(happens: Callable[[Rig], None]) -> None:
     rig = Rig()
     happens(rig)

@@ -21,10 +21,11 @@ from situate.objects.resources import PODS
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
 from situate.spot.actions import BY_POLICY, Action, Delete, Evict, Move, Reason, Release, SetCost, ShortenTolerations
+from situate.spot.awaiting import overdue
 from situate.spot.controller.again import Again
 from situate.spot.decide import Decision, Situation
 from situate.spot.model import PodFacts
-from situate.spot.observed import Cluster
+from situate.spot.observed import NO_MEMORY, Cluster
 from situate.spot.owners import pod_facts
 from situate.spot.rechecks import barred, shortened, void
 
@@ -122,19 +123,23 @@ class Attempting:
     async def _barred(self, action: Move, decision: Decision, situation: Situation) -> str:
         if action.reason not in BY_POLICY and action.reason is not Reason.MAKE_ROOM:
             return ""
-        owner = situation.cluster.owners[action.owner]
-        workload = await self._again.workload(owner, decision.reports[action.owner].asked)
-        if workload is None:
+        owner, now = situation.cluster.owners[action.owner], self._wall()
+        memory = decision.state.memories.get(action.owner, NO_MEMORY)
+        seen = await self._again.workload(owner, situation.rules, memory)
+        if seen is None:
             return "its workload is gone"
-        around = situation.around
+        if not seen.takes_part:
+            return "its workload takes no part by now"
         return barred(
             action,
-            workload,
-            self._cluster.nodes,
-            self._wall(),
+            seen.workload,
+            seen.nodes,
+            now,
             situation.limits,
             wave=decision.wave,
-            disruptions_allowed=around.disruptions_allowed(workload.live),
+            overdue=overdue(seen.workload.owner, memory, now),
+            disruptions_allowed=situation.around.disruptions_allowed(seen.workload.live),
+            leaders=situation.around.leaders,
         )
 
     async def _move(self, action: Move, pod: Pod, facts: PodFacts) -> Attempt:

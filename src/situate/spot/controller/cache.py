@@ -90,6 +90,12 @@ class Cache:
             for workload in reflector.store.list():
                 self._put_owner(workload, kind)
 
+    def node_facts(self, node: Node) -> NodeFacts:
+        """What a node means now, by what was told of it."""
+        name = node.metadata.name
+        told = [each for event in self._events.get(name, {}).values() for each in occurrences(event)]
+        return node_facts(node, self._table, self._wall(), self._noticed.get(name), told)
+
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None:
             known = self._pods.pop(PodKey(old.metadata.namespace, old.metadata.name), None)
@@ -163,11 +169,9 @@ class Cache:
             self._noticed.pop(old.metadata.name, None)
             self._nodes_changed()
             return
-        name, now = new.metadata.name, self._wall()
-        told = [each for event in self._events.get(name, {}).values() for each in occurrences(event)]
-        facts = node_facts(new, self._table, now, self._noticed.get(name), told)
+        name, facts = new.metadata.name, self.node_facts(new)
         if facts.ending:
-            self._noticed.setdefault(name, now)
+            self._noticed.setdefault(name, self._wall())
         else:
             self._noticed.pop(name, None)
         if self._nodes.get(name) != facts:

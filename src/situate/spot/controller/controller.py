@@ -338,7 +338,7 @@ class SpotController:
         attempting = Attempting(
             self._guarded,
             self._actuator,
-            Again(self._client, self.cache.cluster, lambda: self.settings.table),
+            Again(self._client, self.cache.cluster, lambda: self.settings.table, self.cache.node_facts),
             Departures(self._leaving, self._staying),
             self.cache.cluster,
             wall=lambda: self._wall().timestamp(),
