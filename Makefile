@@ -38,11 +38,13 @@ contracts: $(STAMP) ## who may import whom
 unit: $(STAMP) ## the tests that need no real control plane; ARGS go to pytest
 	@$(PYTEST) -m 'not realcluster' $(ARGS)
 
-# The real control plane is built beside the first tests where it is not cached; those that need it come last and wait.
+# The real control plane and the S3 server are built beside the first tests where they are not cached; those that need
+# them come last and wait.
 # Types and imports are checked beside the tests as well, which leave processors idle; what they say comes at the end.
 # The last line is pytest's summary, unless types or contracts have something to say.
 test: lint ## everything; the one command
 	@$(BIN)/python -m tests.controlplane build >/dev/null 2>&1 & \
+	$(BIN)/python -m tests.archive.servers >/dev/null 2>&1 & \
 	told=$$(mktemp); { $(MAKE) --no-print-directory -k types contracts; } >$$told 2>&1 & checks=$$!; \
 	$(PYTEST) $(ARGS); tests=$$?; \
 	wait $$checks; checks=$$?; test $$checks = 0 || cat $$told; rm -f $$told; \
@@ -57,8 +59,9 @@ demo: $(STAMP) ## a story on an embedded cluster; ARGS=--once plays it without a
 rules: $(STAMP) ## write docs/rules.md from the marks on the tests
 	@$(BIN)/python -m tests.rules
 
-control-plane: $(STAMP) ## build the real control plane for the tests, once (12 minutes when nothing is cached)
+control-plane: $(STAMP) ## build the real servers for the tests, once (13 minutes when nothing is cached)
 	@$(BIN)/python -m tests.controlplane build
+	@$(BIN)/python -m tests.archive.servers
 
 mutations: $(STAMP) ## take each safety guard out, on a copy: a test must notice
 	@$(BIN)/python -m tests.mutations $(ARGS)

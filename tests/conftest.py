@@ -8,21 +8,24 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 from hypothesis import settings
 
+from tests.archive.servers.programs import S3_SERVER
 from tests.controlplane.build import Programs, build, locate
-from tests.controlplane.components import BY_NAME
+from tests.controlplane.components import CONTROL_PLANE
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.plane import ControlPlane, Options
 
 PlaneFactory = Callable[[Options], ControlPlane]
 
 _BUILT = pytest.StashKey[bool]()
-_PLANES = {"control_plane", "working_control_plane", "start_control_plane", "control_plane_programs"}
+_BUILDS = (CONTROL_PLANE, S3_SERVER)
+_PLANES = {"control_plane", "working_control_plane", "start_control_plane", "control_plane_programs", "s3_program"}
 
 
 # A deadline would make a property fail because other work keeps the machine busy. The same examples every time: what
@@ -109,7 +112,7 @@ def _check_groups(items: list[pytest.Item]) -> None:
 
 def _is_built() -> bool:
     try:
-        return not locate().missing(tuple(BY_NAME))
+        return not any(locate(module=module).missing(module.names) for module in _BUILDS)
     except ControlPlaneError:
         return False
 
@@ -117,13 +120,23 @@ def _is_built() -> bool:
 @pytest.fixture(scope="session")
 def control_plane_programs(pytestconfig: pytest.Config) -> Programs:
     """Everything built, which takes minutes on a machine that has never done so; the terminal shows how it goes."""
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    return build(say=_on_the_terminal(pytestconfig))
+
+
+@pytest.fixture(scope="session")
+def s3_program(pytestconfig: pytest.Config) -> Path:
+    """The S3 server of the archive's tests, built if it has not been."""
+    return build(say=_on_the_terminal(pytestconfig), module=S3_SERVER).path("versitygw")
+
+
+def _on_the_terminal(config: pytest.Config) -> Callable[[str], None]:
+    capture = config.pluginmanager.getplugin("capturemanager")
 
     def say(line: str) -> None:
         with capture.global_and_fixture_disabled():
             print(f"\n{line}", end="", flush=True)
 
-    return build(say=say)
+    return say
 
 
 @pytest.fixture(scope="session")

@@ -64,7 +64,7 @@ def cache_root(environment: Mapping[str, str], module: Module = CONTROL_PLANE) -
     """The user's cache directory by the XDG rules: a relative XDG_CACHE_HOME does not count."""
     chosen = Path(environment.get("XDG_CACHE_HOME", ""))
     base = chosen if chosen.is_absolute() else Path(environment.get("HOME", "~")).expanduser() / ".cache"
-    return base / "situate" / module.title.replace(" ", "-")
+    return base / "situate" / module.title.lower().replace(" ", "-")
 
 
 def locate(

@@ -65,7 +65,7 @@ BY_NAME = {component.name: component for component in COMPONENTS}
 class Module:
     """Programs that are built from one go.mod and kept under one key: whatever changes builds all of them anew."""
 
-    title: str  # as messages call it; with dashes, its folder in the cache
+    title: str  # as messages call it; in small letters with dashes, its folder in the cache
     version: str
     folder: Path  # of MODULE_FILES
     components: tuple[Component, ...]
