@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from situate.spot.calm import Pools, calm_pools, next_calm, observed
+from situate.spot.calm import Pools, calm_pools, next_calm, observed, recalled
+from situate.spot.interruptions import History, Return, Wave, from_text, noted, to_text
 from situate.spot.limits import Limits
 from situate.spot.model import NodeFacts, NodeState
 from tests.spot.builders import NOW, OD, SPOT
@@ -63,3 +64,37 @@ def test_two_flaps_put_a_pool_at_risk_for_hours() -> None:
     slow = look(look(Pools(), NOW, node("keeper"), node("a")), NOW + 10, node("keeper"))
     slow = look(slow, NOW + 10 + 900, node("keeper"), node("b"))
     assert slow.memories["m5/a"].flaps == (), "a node that takes its time is no flap"
+
+
+@pytest.mark.rule("spot:B26", "spot:B27", "spot:P22")
+def test_a_new_leader_finds_the_calm_that_the_one_before_knew() -> None:
+    steps = [
+        ("keeper", "n0"),
+        ("keeper",),
+        ("keeper", "n1"),
+        ("keeper",),
+        ("keeper", "n2"),
+        ("n2",),
+        ("n2", "other"),
+    ]
+    pools, history, now = Pools(), History(), NOW
+    for names in steps:
+        there = {name: node(name, 0 if name != "keeper" else now - NOW + 3600, now) for name in names}
+        pools, history = observed(pools, there, now, LIMITS), noted(history, there, now)
+        again = recalled(from_text(to_text(history)), there, LIMITS)
+        assert again.memories == pools.memories, names
+        assert again.usable is None
+        now += 180
+
+
+@pytest.mark.rule("spot:B26", "spot:B27")
+def test_what_nobody_recorded_is_known_by_the_age_of_nodes() -> None:
+    history = History(NOW - 9000, (Wave(NOW - 1000, NOW - 1000, 1, 2, {"m5/a": 1}),))
+    fresh = {"a": node("a", age=400)}
+    assert recalled(history, fresh, LIMITS).memories["m5/a"].flaps == (NOW - 400,)
+    told = replace(history, returns=(Return(NOW - 390, "a", "m5/a"),))
+    assert recalled(told, fresh, LIMITS).memories["m5/a"].flaps == (NOW - 390,), "once"
+    assert recalled(history, {"a": node("a", age=50)}, LIMITS).memories["m5/a"].flaps == (), "not too soon"
+    assert recalled(History(), fresh, LIMITS).memories == {}
+    many = History(NOW - 9000, (Wave(NOW - 1000, NOW - 900, 9, 9, {"x": 8}),))
+    assert recalled(many, fresh, LIMITS).memories["m5/a"].interrupted_at == NOW - 900, "of more pools than were noted"

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.spot.advice import Advice, advice
-from situate.spot.interruptions import MOST_WAVES, History, Wave, from_text, noted, to_text
+from situate.spot.interruptions import (
+    BACK_S,
+    MOST_RETURNS,
+    MOST_WAVES,
+    History,
+    Return,
+    Wave,
+    from_text,
+    noted,
+    to_text,
+)
 from situate.spot.model import Capacity, NodeFacts, NodeState
 from situate.spot.money import HOURS_PER_MONTH
 from tests.spot.builders import NOW, OD, SPOT, workload
@@ -55,6 +65,22 @@ def test_the_oldest_waves_are_forgotten_and_the_history_begins_later() -> None:
         history = noted(noted(history, nodes(["a"]), at), {}, at + 1)
     assert len(history.waves) == MOST_WAVES
     assert history.since == NOW + 1000 + 1
+
+
+@pytest.mark.rule("spot:B27")
+def test_nodes_that_come_back_are_remembered_by_node_and_pool() -> None:
+    history = noted(noted(History(), nodes(["a1", "b1"]), NOW), nodes(["b1"]), NOW + 60)
+    history = noted(history, nodes(["b1", "b2", "a2"]), NOW + 240)
+    assert history.returns == (Return(NOW + 240, "a2", "m5/a"),), "nothing of b has ended"
+    assert noted(history, nodes(["b1", "b2", "a2"]), NOW + 250) is history
+    both = noted(history, nodes(["b1", "b2", "a3"]), NOW + 500)
+    assert [each.node for each in both.returns] == ["a2", "a3"], "one for the other in one look"
+    late = noted(history, nodes(["b1", "b2", "a2", "a3"]), NOW + 60 + BACK_S)
+    assert late.returns == history.returns
+    for number in range(MOST_RETURNS):
+        history = noted(history, nodes([f"a{number}x"]), NOW + 300 + number)
+    assert len(history.returns) == MOST_RETURNS
+    assert from_text(to_text(history)).returns == history.returns
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 9), st.integers(1, 9)), max_size=5))

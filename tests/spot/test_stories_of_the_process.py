@@ -289,6 +289,28 @@ def test_spot_that_comes_and_goes_moves_each_pod_at_most_once_in_two_hours() -> 
         assert len(of.watchdog.policy_moves) <= 6
 
 
+@pytest.mark.rule("spot:B26", "spot:B27", "spot:P22", "spot:F3")
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_a_new_leader_waits_for_the_calm_that_the_one_before_waited_for(end: str) -> None:
+    patient = settings_of(**{"return": {"every": "15s", "nodeAge": "30s", "calm": "300s", "flap": "10s"}})
+    with stage(WorkloadPlan("web", "Deployment", 4, "1"), settings=patient) as of:
+        of.performer.perform(steps.Fill(0.0, "spot"))
+        of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": 8}}, patch=True)
+        of.world.let_pass(30.0)
+        of.performer.clouds.end_node("spot-0", silent=False)
+        of.performer.clouds.end_node("spot-1", silent=False)  # each of a pool of its own
+        ended = of.world.now
+        of.world.let_pass(2.0)
+        leader = of.world.leader()
+        assert leader is not None
+        (of.world.end if end == "kill" else of.world.stop)(leader)
+        of.performer.perform(steps.RestoreNodes(0.0))
+        of.world.let_pass(ended + 299.0 - of.world.now)
+        assert of.recorder.on_demand(owner(of).uid) > 1
+        assert of.watchdog.policy_moves == []
+        assert of.world.let_pass(120.0, stop=lambda: bool(of.watchdog.policy_moves))
+
+
 @pytest.mark.rule("spot:B39", "spot:F13")
 def test_an_autoscaler_and_spot_do_not_move_pods_to_and_fro() -> None:
     with stage(WorkloadPlan("web", "Deployment", 8, "3")) as of:

@@ -1,4 +1,5 @@
-"""Whether spot can be trusted again, pool by pool (B26, B27): remembered from one look at the nodes to the next.
+"""Whether spot can be trusted again, pool by pool (B26, B27): remembered from one look at the nodes to the next, and by
+a new leader recalled from what the one before has recorded.
 
 A pool is calm when it has a usable node of some age and nothing in it was reclaimed for a while. Nodes that come back
 soon after they went, twice, put the pool at risk for hours, so that nothing moves to and fro.
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from situate.spot.counting import Nodes
+from situate.spot.interruptions import History
 from situate.spot.limits import Limits
 from situate.spot.model import Capacity, NodeState
 
@@ -45,6 +47,32 @@ def observed(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> Pools:
     for name in sorted(usable.keys() - pools.usable.keys()):
         memories[usable[name]] = _arrived(memories.get(usable[name], PoolMemory()), now, limits)
     return Pools(memories, usable)
+
+
+def recalled(history: History, nodes: Nodes, limits: Limits) -> Pools:
+    """Before the first look of a process: ends and returns as they were recorded, one after the other.
+
+    A node that came while nobody recorded is known by its age. A wave of more pools than were written down is one of
+    all pools that there are.
+    """
+    spot = [node for node in nodes.values() if node.capacity is Capacity.SPOT and not node.ending]
+    happened: list[tuple[float, int, str]] = []  # ends before returns of the same moment
+    for wave in history.waves:
+        pools = set(wave.pools)
+        if sum(wave.pools.values()) < wave.nodes:
+            pools.update(node.pool for node in spot)
+        happened += ((at, 0, pool) for pool in pools for at in {wave.began, wave.last})
+    happened += ((each.at, 1, each.pool) for each in history.returns)
+    recorded = {each.node for each in history.returns}
+    happened += ((node.created, 1, node.pool) for node in spot if node.name not in recorded)
+    memories: dict[str, PoolMemory] = {}
+    for at, came, pool in sorted(happened):
+        memory = memories.get(pool, PoolMemory())
+        if came:
+            memories[pool] = _arrived(memory, at, limits)
+        else:
+            memories[pool] = replace(memory, interrupted_at=at)
+    return Pools({pool: memory for pool, memory in memories.items() if memory.interrupted_at is not None})
 
 
 def _arrived(pool: PoolMemory, now: float, limits: Limits) -> PoolMemory:

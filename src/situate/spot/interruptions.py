@@ -1,4 +1,5 @@
-"""What is remembered of spot nodes that ended: the history behind the adviser and the headroom (B24, B30, B44).
+"""What is remembered of spot nodes that ended and came back: behind the adviser, the headroom, and the calm that a new
+leader finds (B24, B26, B27, B30, B44).
 
 A value with steps; it is small, so that it can stand as text in an annotation. Every end counts, whoever brought it
 about: what reclaims a node and what scales it down look alike from within a cluster.
@@ -22,6 +23,9 @@ TOGETHER_S: Final = 120.0
 """Nodes that end within so long of each other end in one wave: the notice that a spot node gets."""
 MOST_WAVES: Final = 100
 """That are kept; what is older is forgotten, and the history begins later."""
+BACK_S: Final = 21600.0
+"""A node that comes so long after one of its pool ended is not remembered as one that came back."""
+MOST_RETURNS: Final = 32
 _MOST_POOLS: Final = 8
 _MONTH_S: Final = HOURS_PER_MONTH * 3600
 
@@ -47,6 +51,15 @@ class Wave:
 
 
 @dataclass(frozen=True, slots=True)
+class Return:
+    """A spot node that came to a pool of which some had ended lately."""
+
+    at: float
+    node: str
+    pool: str
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     since: float | None = None
     """When looking began; None: never."""
@@ -54,6 +67,8 @@ class History:
     """The oldest first."""
     usable: Mapping[str, str] | None = None
     """Node to pool at the last look; None before the first, and of a history that was read."""
+    returns: tuple[Return, ...] = ()
+    """The oldest first, the latest of them."""
 
     @property
     def largest(self) -> int | None:
@@ -73,14 +88,16 @@ class History:
 
 
 def noted(history: History, nodes: Nodes, now: float) -> History:
-    """After a look at the nodes. The first look of a process ends nothing: it does not know what was there."""
+    """After a look at the nodes. The first look of a process ends nothing and nothing comes back with it: it does not
+    know what was there.
+    """
     usable = {node.name: node.pool for node in nodes.values() if node.capacity is Capacity.SPOT and not node.ending}
     since = now if history.since is None else history.since
     before = history.usable
     gone = sorted(before.keys() - usable.keys()) if before is not None else []
     if before is None or not gone:
         same = before == usable and history.since is not None
-        return history if same else replace(history, since=since, usable=usable)
+        return history if same else _with_returns(replace(history, since=since, usable=usable), before, now)
     pools = Counter(before[name] for name in gone)
     last = history.waves[-1] if history.waves else None
     if last is not None and now - last.last < TOGETHER_S:
@@ -91,7 +108,17 @@ def noted(history: History, nodes: Nodes, now: float) -> History:
         waves = (*history.waves, Wave(now, now, len(gone), len(before), dict(pools.most_common(_MOST_POOLS))))
     if len(waves) > MOST_WAVES:
         since, waves = waves[0].last, waves[1:]
-    return History(since, waves, usable)
+    return _with_returns(History(since, waves, usable, history.returns), before, now)
+
+
+def _with_returns(history: History, before: Mapping[str, str] | None, now: float) -> History:
+    """With the nodes that have come since `before`, as far as they may be back."""
+    if before is None or history.usable is None:
+        return history
+    lately = {pool for wave in history.waves if now - wave.last < BACK_S for pool in wave.pools}
+    come = sorted(history.usable.keys() - before.keys())
+    back = [Return(now, name, history.usable[name]) for name in come if history.usable[name] in lately]
+    return replace(history, returns=(*history.returns, *back)[-MOST_RETURNS:]) if back else history
 
 
 def to_text(history: History) -> str:
@@ -101,7 +128,8 @@ def to_text(history: History) -> str:
         for each in history.waves
     ]
     since = None if history.since is None else _text(history.since)
-    return json.dumps({"since": since, "waves": waves}, separators=(",", ":"))
+    returns = [{"at": _text(each.at), "node": each.node, "pool": each.pool} for each in history.returns]
+    return json.dumps({"since": since, "waves": waves, "returns": returns}, separators=(",", ":"))
 
 
 def from_text(text: str) -> History:
@@ -110,14 +138,20 @@ def from_text(text: str) -> History:
         data = json.loads(text)
         since = _time(data["since"])
         waves = tuple(_wave(each) for each in data["waves"])[-MOST_WAVES:]
+        returns = tuple(_return(each) for each in data.get("returns", ()))[-MOST_RETURNS:]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, BadTime):
         return History()
-    return History(since, tuple(sorted(waves, key=lambda wave: wave.began)))
+    in_order = tuple(sorted(waves, key=lambda wave: wave.began))
+    return History(since, in_order, None, tuple(sorted(returns, key=lambda each: each.at)))
 
 
 def _wave(data: Mapping[str, Any]) -> Wave:
     pools = {str(name): int(count) for name, count in dict(data.get("pools") or no_labels()).items()}
     return Wave(_time(data["began"]), _time(data["last"]), max(1, int(data["nodes"])), max(1, int(data["of"])), pools)
+
+
+def _return(data: Mapping[str, Any]) -> Return:
+    return Return(_time(data["at"]), str(data["node"]), str(data["pool"]))
 
 
 def _text(at: float) -> str:

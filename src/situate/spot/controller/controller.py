@@ -28,6 +28,7 @@ from situate.objects.unstructured import Unstructured
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
 from situate.spot.admission import Admission, LiveRead, View
+from situate.spot.calm import recalled
 from situate.spot.certificates import Generation
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.acting import Acting
@@ -344,7 +345,9 @@ class SpotController:
             wall=lambda: self._wall().timestamp(),
         )
         conditions = Conditions(self._guarded, self._actuator, self.watched.pods.store, self.cache.cluster, self._wall)
-        await self.moving.run(Acting(attempting.attempt, done), telling, conditions)
+        history = await self._recording.recorded()
+        pools = recalled(history, self.cache.cluster.nodes, self.settings.limits())
+        await self.moving.run(Acting(attempting.attempt, done), telling, conditions, pools)
 
     def _leaving(self, pod: PodFacts, owner: str) -> None:
         slot, nodes = Slot(owner, pod.revision), self.cache.cluster.nodes

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 import structlog
 
+from situate.spot.calm import Pools
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.acting import Acting
 from situate.spot.controller.around import Around
@@ -60,7 +61,7 @@ class Moving:
         self.decision: Decision | None = None
         self._prices: Prices = NO_PRICES
         self._decided_on = decided
-        self._state = State()
+        self._recalled = self._state = State()
         self._cluster = cluster
         self._memories = memories
         self._around = around
@@ -80,9 +81,12 @@ class Moving:
         self._prices = prices
         self.wake()
 
-    async def run(self, acting: Acting, telling: Telling, conditions: Conditions) -> None:
-        """A task of the leader. What was decided in an earlier term is forgotten, but for what admission goes by."""
-        self._state = State()
+    async def run(self, acting: Acting, telling: Telling, conditions: Conditions, pools: Pools) -> None:
+        """A task of the leader. What was decided in an earlier term is forgotten, but for what admission goes by, and
+        what is known of the `pools` at its beginning.
+        """
+        self._recalled = State(pools=pools)
+        self._state = self._recalled
         self.decision = None
         async with asyncio.TaskGroup() as group:
             while True:
@@ -135,7 +139,7 @@ class Moving:
             decision = await self._in_steps(deciding(replace(self._state, memories=before), situation, self._wall()))
         except Exception as defect:
             self._log.error("nothing could be decided; it is tried again", exc_info=defect)
-            self._state = State()
+            self._state = self._recalled
             return None
         self._state = decision.state
         self._remember(before, decision.state.memories)

@@ -1,6 +1,7 @@
-"""Records which spot nodes ended, and when, on the Lease: advice and headroom rest on it, also after a new leader came.
+"""Records which spot nodes ended and came back, and when, on the Lease: advice, headroom and calm rest on it, also
+after a new leader came.
 
-One small annotation, written only when a node has ended; what is lost with a process is a matter of seconds.
+One small annotation, written only when that has happened; what is lost with a process is a matter of seconds.
 """
 
 from __future__ import annotations
@@ -45,9 +46,7 @@ class Recording:
 
     async def run(self, client: Client) -> None:
         """Writes of `client` raise a `Retriable` when we do not lead."""
-        await self._leases.wait_synced()
-        lease = self._leases.get(NAME, self._namespace)
-        written = lease.metadata.annotations.get(INTERRUPTIONS, "") if lease is not None else ""
+        written = await self._written()
         self.history = from_text(written)
         while True:
             self._changed.clear()
@@ -59,6 +58,15 @@ class Recording:
                 written = text
             else:
                 await asyncio.sleep(_AGAIN_S)
+
+    async def recorded(self) -> History:
+        """What stands there."""
+        return from_text(await self._written())
+
+    async def _written(self) -> str:
+        await self._leases.wait_synced()
+        lease = self._leases.get(NAME, self._namespace)
+        return lease.metadata.annotations.get(INTERRUPTIONS, "") if lease is not None else ""
 
     async def _write(self, client: Client, text: str) -> bool:
         patch = MergePatch({"metadata": {"annotations": {INTERRUPTIONS: text}}})
