@@ -88,8 +88,8 @@ class ObjectView:
     created_at: datetime | None = None
     deleting: bool = False
     finalizers: tuple[str, ...] = ()
-    labels: Mapping[str, str] = NO_LABELS
-    annotations: Mapping[str, str] = NO_LABELS
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    annotations: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
     owner_uid: str = ""
     """Of the controlling owner; empty if there is none."""
 

@@ -6,7 +6,7 @@ How they come about, from leases and pods, is in `situate.sharding.leases`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -35,7 +35,7 @@ class Executor:
     """The incarnation: the pod's UID. An equal id with another uid is another executor and inherits nothing."""
     status: ExecutorStatus = ExecutorStatus.HEALTHY
     namespace: str = ""
-    labels: Mapping[str, str] = NO_LABELS
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
     """The pod's."""
     revision: str = ""
     """Of the pod template, newest as the workload's controller says; empty if unknown."""
@@ -43,7 +43,7 @@ class Executor:
     """Open objects, or their weight, that it takes; None: no limit is declared."""
     open: int = 0
     """Objects assigned to it and not completed, as listed."""
-    metrics: Mapping[str, float] = NO_METRICS
+    metrics: Mapping[str, float] = field(default_factory=lambda: NO_METRICS)
     """Its latest sample, such as cpu and memory; hostile until a strategy has looked at each value."""
     sampled_at: float | None = None
     """When that sample was seen, on the observer's monotonic clock; None if there is none."""
