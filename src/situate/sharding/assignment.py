@@ -237,10 +237,14 @@ def asked_to_drain(view: ObjectView, request: DrainRequest) -> Content:
     return _with_metadata(view.content, {DRAIN: str(request)})
 
 
-def without_finalizer(view: ObjectView, finalizer: str, digest: str = "") -> Content:
-    """The object that our finalizer holds no longer; `digest` says which record in the archive is its copy."""
+def without_finalizer(view: ObjectView, finalizer: str, term: int, digest: str = "") -> Content:
+    """The object that our finalizer holds no longer; `digest` says which record in the archive is its copy.
+
+    The term is written with it, so that the policy can refuse a supervisor that leads no longer.
+    """
     left = tuple(each for each in view.finalizers if each != finalizer)
-    return _with_metadata(view.content, {ARCHIVED: digest} if digest else {}, finalizers=left)
+    annotations = {TERM: str(term), **({ARCHIVED: digest} if digest else {})}
+    return _with_metadata(view.content, annotations, finalizers=left)
 
 
 def finished(view: ObjectView, adapter: ObjectAdapter, now: datetime, successful: bool, reason: str) -> Content:
