@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tests.conformance import ksched_fencing, ksched_histories
+from tests.conformance.ksched_basis import scored
 from tests.conformance.outcome import Case, CaseRunner
 
-RUNNERS: Mapping[str, CaseRunner] = {}
+RUNNERS: Mapping[str, CaseRunner] = {
+    "fencing.json": scored(ksched_fencing.fencing),
+    "histories.json": ksched_histories.history,
+}
 """By file name; each runs one case, wrapped in `ksched_basis.scored`."""
 
-CASES: Mapping[str, Callable[[Any], list[Case]]] = {}
+CASES: Mapping[str, Callable[[Any], list[Case]]] = {
+    "histories.json": ksched_histories.history_cases,
+}
 """By file name: how the cases stand in files that are more than a list of them."""

@@ -1,0 +1,155 @@
+"""Sequences of writes of ksched, each accepted or refused, through `admit` and the functions that make the writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from situate.sharding.adapter import Content, FieldPaths
+from situate.sharding.admitting import Fence, Refusal, Request, Role, Sink, Writer, admit
+from situate.sharding.assignment import Holder, Placement, placed, released, view_of
+from situate.sharding.names import DRAIN, EPOCH, EXECUTOR_UID, FINALIZER
+from tests.conformance.outcome import Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
+
+PATHS = FieldPaths()
+FENCE = Fence(PATHS)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_SUPERVISORS = ("supervisor", "s1", "s2")
+_RECOGNISED = "re-read shows own assignment: success"
+Json = Mapping[str, Any]
+
+
+@dataclass
+class Server:
+    """One stored object, and a sink that its executors call."""
+
+    stored: Content
+    sink: Sink
+    last_token: str = ""
+
+    def apply(self, request: Request) -> Refusal | None:
+        refusal = admit(self.stored, request, FENCE)
+        if refusal is None:
+            self.stored = request.object
+        return refusal
+
+
+def fencing(case: Case) -> Outcome:
+    server = Server(_stored(case["initial"]), Sink())
+    for number, wire in enumerate(case["requests"]):
+        wanted = wire["expect"]
+        if wanted not in ("accept", "reject"):
+            raise UnknownOperationError(f"expectation {wanted!r}; known: accept, reject")
+        refusal = _perform(server, wire)
+        if (refusal is None) != (wanted == "accept"):
+            return failed(f"request {number}, {wire['op']} by {wire['by']}: expected {wanted}, got {refusal}")
+        if "then" in wire and not _recognised(server, wire):
+            return failed(f"request {number}: {wire['then']}: the object says {view_of(server.stored, PATHS)}")
+    return compared(_final(server), case["final"])
+
+
+def _stored(wire: Json) -> Content:
+    uid = {EXECUTOR_UID: wire["pod_uid"]} if wire["executor"] else {}
+    drain = {DRAIN: f"{wire['epoch']} 2026-01-01T00:00:30Z drain"} if wire.get("draining") else {}
+    metadata = {
+        "name": "o",
+        "uid": "U1",
+        "resourceVersion": str(wire["rv"]),
+        "annotations": {EPOCH: str(wire["epoch"]), **uid, **drain},
+    }
+    bare: Content = {"kind": "Work", "metadata": metadata, "spec": {"work": 1}, "status": {}}
+    obj = PATHS.assign_to(bare, wire["executor"])
+    return PATHS.complete(obj, NOW, True) if wire["completed"] else obj
+
+
+def _perform(server: Server, wire: Json) -> str | None:
+    match wire["op"]:
+        case "status_write":
+            return server.apply(Request(_executor(wire), _written(server.stored, wire), "status", wire["epoch"]))
+        case "release":
+            return server.apply(Request(_executor(wire), released(server.stored, PATHS), epoch=wire["epoch"]))
+        case "assign":
+            return server.apply(Request(_assigner(wire), _assigned(server.stored, wire), epoch=wire["if_epoch"]))
+        case "spec_edit":
+            return server.apply(Request(_editor(wire), _edited(server.stored, wire["fields"])))
+        case "external_call":
+            accepted = server.sink.accepts(wire["token"])
+            uid = wire["token"].rpartition(":")[0]
+            server.last_token = server.sink.highest(uid)
+            return None if accepted else f"the sink has seen {server.last_token}"
+        case other:
+            known = "assign, external_call, release, spec_edit, status_write"
+            raise UnknownOperationError(f"op {other!r}; known: {known}")
+
+
+def _executor(wire: Json) -> Writer:
+    return Writer(Role.EXECUTOR, wire["pod_uid"])
+
+
+def _assigner(wire: Json) -> Writer:
+    """Whoever is no supervisor is taken for an executor, whose pod bears its name."""
+    if wire["by"] in _SUPERVISORS:
+        return Writer(Role.SUPERVISOR)
+    return Writer(Role.EXECUTOR, wire.get("pod_uid", f"p{wire['by']}"))
+
+
+def _editor(wire: Json) -> Writer:
+    return Writer(Role.OTHER) if wire["by"] == "user" else _assigner(wire)
+
+
+def _written(stored: Content, wire: Json) -> Content:
+    if wire.get("complete"):
+        return PATHS.complete(stored, NOW, True)
+    return {**stored, "status": {**stored["status"], "progress": stored["status"].get("progress", 0) + 1}}
+
+
+def _assigned(stored: Content, wire: Json) -> Content:
+    holder = Holder(wire["to"], wire.get("pod_uid", f"p{wire['to']}"))
+    new: Any = placed(view_of(stored, PATHS), PATHS, Placement(holder, 1, NOW, "new", FINALIZER))
+    if "set_epoch" in wire:
+        new["metadata"]["annotations"][EPOCH] = str(wire["set_epoch"])
+    return dict(new)
+
+
+def _edited(stored: Content, fields: list[str]) -> Content:
+    """The object with these fields changed; what a case calls by its meaning is where we keep it."""
+    for path in fields:
+        steps = _MEANT.get(path) or tuple(path.split(".", 2))
+        if len(steps) < 2:
+            raise UnknownPhraseError(f"field {path!r}")
+        stored = _with(stored, steps, "7" if path == "epoch" else "edited")
+    return stored
+
+
+_MEANT = {
+    "executor": ("spec", "assignedTo"),
+    "assigned_to": ("spec", "assignedTo"),
+    "pod_uid": ("metadata", "annotations", EXECUTOR_UID),
+    "epoch": ("metadata", "annotations", EPOCH),
+}
+
+
+def _with(content: Any, steps: tuple[str, ...], value: str) -> Content:
+    first, *rest = steps
+    return {**content, first: _with(content.get(first) or {}, tuple(rest), value) if rest else value}
+
+
+def _recognised(server: Server, wire: Json) -> bool:
+    if wire["then"] != _RECOGNISED:
+        raise UnknownPhraseError(wire["then"])
+    view = view_of(server.stored, PATHS)
+    return bool(view.executor == wire["to"] and view.epoch == wire["if_epoch"] + 1)
+
+
+def _final(server: Server) -> Json:
+    view = view_of(server.stored, PATHS)
+    return {
+        "executor": view.executor or None,
+        "epoch": view.epoch,
+        "completed": view.completed,
+        "pod_uid": view.executor_uid or None,
+        "draining": view.drain is not None,
+        "highest_token": server.last_token,
+    }
