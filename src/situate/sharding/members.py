@@ -5,6 +5,7 @@ How they come about, from leases and pods, is in `situate.sharding.leases`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -47,3 +48,68 @@ class Executor:
     """Its latest sample, such as cpu and memory; hostile until a strategy has looked at each value."""
     sampled_at: float | None = None
     """When that sample was seen, on the observer's monotonic clock; None if there is none."""
+    expires_at: float = math.inf
+    """When its lease runs out unless it is seen to be renewed, on the observer's monotonic clock."""
+    unhealthy_since: float | None = None
+    """On the observer's monotonic clock; None while its pod is ready."""
+
+
+class Ending(StrEnum):
+    """How it is known that an incarnation works no more, or may not."""
+
+    RELEASED = "released"
+    EXPIRED = "expired"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """One incarnation that holds nothing any longer; forgotten after some time."""
+
+    id: str
+    uid: str
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """All executors at one moment. Times are the observer's monotonic clock's."""
+
+    lease_s: float
+    """d: how long a silent executor is believed to be at work."""
+    living: Mapping[str, Executor] = field(default_factory=dict)
+    """By uid."""
+    removed: Mapping[str, Removed] = field(default_factory=dict)
+    """By uid."""
+    synced_at: float | None = None
+    """When leases and pods had been listed; None before that."""
+    changed_at: float | None = None
+    """When the set of (id, uid, status) last changed; None if there has never been anybody."""
+    newest_revision: str = ""
+    """Of the youngest pod; empty if unknown."""
+
+    @property
+    def current(self) -> Mapping[str, Executor]:
+        """By id, the incarnation that may be given work under it: of two the one whose pod is there."""
+        found: dict[str, Executor] = {}
+        for executor in self.living.values():
+            other = found.get(executor.id)
+            if other is None or _preferred(executor) > _preferred(other):
+                found[executor.id] = executor
+        return found
+
+    @property
+    def one_revision(self) -> bool:
+        """Whether no rollout is under way, as far as the pods' labels say."""
+        return len({executor.revision for executor in self.living.values()}) <= 1
+
+    @property
+    def next_expiry(self) -> float | None:
+        """When time alone may remove somebody; None while nobody is there."""
+        return min((executor.expires_at for executor in self.living.values()), default=None)
+
+
+def _preferred(executor: Executor) -> tuple[int, float, str]:
+    """A vanished pod's executor is unhealthy and renews no more; the uid makes the order total."""
+    ranks = (ExecutorStatus.UNHEALTHY, ExecutorStatus.DRAINING, ExecutorStatus.FULL, ExecutorStatus.HEALTHY)
+    return ranks.index(executor.status), executor.expires_at, executor.uid
