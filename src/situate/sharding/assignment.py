@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from situate.objects.label_selectors import valid_label_value
 from situate.objects.meta import NO_LABELS
-from situate.objects.timestamps import BadTime, parse_time, rfc3339
+from situate.objects.timestamps import BadTime, micro_time, parse_time, rfc3339
 from situate.sharding.adapter import Content, ObjectAdapter, UnreadableField, unreadable
 from situate.sharding.names import (
     ARCHIVE_HOLD,
@@ -34,8 +34,8 @@ from situate.sharding.names import (
     WHY,
 )
 
-LARGEST: Final = 2**63 - 1
-"""Of an epoch and of a term."""
+LARGEST: Final = 10**18 - 1
+"""Of an epoch and of a term: what any language can read, and the policy's expression too."""
 _MOST_LOSSES: Final = 1000
 _NO_CHANGES: Final[Mapping[str, str | None]] = MappingProxyType({})
 _T = TypeVar("_T")
@@ -52,7 +52,7 @@ class DrainRequest:
     cause: str
 
     def __str__(self) -> str:
-        return f"{self.epoch} {rfc3339(self.deadline)} {self.cause}"
+        return f"{self.epoch} {micro_time(self.deadline)} {self.cause}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,14 @@ class Revocation:
 
     epoch: int
     """The one that the revocation made, under which nobody writes."""
+    cause: str
     executor_uid: str
+    """Empty if the object did not say."""
     executor: str
+    """Empty if the object did not say."""
 
     def __str__(self) -> str:
-        return f"{self.epoch} {self.executor_uid} {self.executor}"
+        return f"{self.epoch} {self.cause} {self.executor_uid} {self.executor}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,7 @@ def view_of(content: Content, adapter: ObjectAdapter) -> ObjectView:
     annotations = reading.annotations
     epoch = reading.number(EPOCH)
     drain = reading.advice(DRAIN, _drain_request, "an epoch, a time and a cause")
-    revoked = reading.advice(REVOKED, _revocation, "an epoch, a UID and the id of an executor")
+    revoked = reading.advice(REVOKED, _revocation, "an epoch, a cause, a UID and the id of an executor")
     return ObjectView(
         uid=_text(reading.metadata.get("uid")),
         resource_version=_text(reading.metadata.get("resourceVersion")),
@@ -211,7 +214,7 @@ def placed(view: ObjectView, adapter: ObjectAdapter, placement: Placement) -> Co
             TERM: str(placement.term),
             ASSIGNED_AT: rfc3339(placement.assigned_at),
             WHY: placement.why,
-            LOSSES: ",".join(map(rfc3339, placement.losses)) or None,
+            LOSSES: _losses_text(placement.losses),
             DRAIN: None,
             REVOKED: None,
         },
@@ -225,10 +228,19 @@ def released(content: Content, adapter: ObjectAdapter) -> Content:
     return _with_metadata(adapter.assign_to(content, None), {EXECUTOR_UID: None, DRAIN: None}, {EXECUTOR: None})
 
 
-def revoked(view: ObjectView, adapter: ObjectAdapter, term: int) -> Content:
+def revoked(
+    view: ObjectView, adapter: ObjectAdapter, term: int, cause: str, losses: tuple[datetime, ...] = ()
+) -> Content:
     """The object taken from its holder: unassigned, under the next epoch, with a note of who may still be running."""
-    note = Revocation(view.epoch + 1, view.executor_uid, view.executor)
-    annotations = {EPOCH: str(note.epoch), EXECUTOR_UID: None, TERM: str(term), DRAIN: None, REVOKED: str(note)}
+    note = Revocation(view.epoch + 1, cause, view.executor_uid, view.executor)
+    annotations = {
+        EPOCH: str(note.epoch),
+        EXECUTOR_UID: None,
+        TERM: str(term),
+        DRAIN: None,
+        REVOKED: str(note),
+        LOSSES: _losses_text(losses),
+    }
     return _with_metadata(adapter.assign_to(view.content, None), annotations, {EXECUTOR: None})
 
 
@@ -325,28 +337,37 @@ class _Reading:
 
 def _number(text: str) -> int | None:
     # the length is checked first: an annotation may hold 256 KiB of digits
-    if len(text) <= 19 and text.isascii() and text.isdecimal() and int(text) <= LARGEST:
+    if len(text) <= 18 and text.isascii() and text.isdecimal():
         return int(text)
     return None
 
 
 def _drain_request(text: str) -> DrainRequest:
-    epoch, deadline, cause = _words(text)
-    return DrainRequest(epoch, parse_time(deadline), cause)
+    epoch, deadline, cause = _words(text, 3)
+    return DrainRequest(_epoch(epoch), parse_time(deadline), cause)
 
 
 def _revocation(text: str) -> Revocation:
-    # the last two are empty where nobody knew whom it was taken from
-    epoch, uid, executor = _words(text)
-    return Revocation(epoch, uid, executor)
+    epoch, cause, uid, executor = _words(text, 4)
+    return Revocation(_epoch(epoch), cause, uid, executor)
 
 
-def _words(text: str) -> tuple[int, str, str]:
+def _words(text: str, count: int) -> list[str]:
     words = text.split(" ")
-    epoch = _number(words[0])
-    if len(words) != 3 or epoch is None:
+    if len(words) != count:
         raise ValueError
-    return epoch, words[1], words[2]
+    return words
+
+
+def _epoch(text: str) -> int:
+    number = _number(text)
+    if number is None:
+        raise ValueError
+    return number
+
+
+def _losses_text(losses: tuple[datetime, ...]) -> str | None:
+    return ",".join(map(rfc3339, losses)) or None
 
 
 def _losses(text: str) -> tuple[datetime, ...]:

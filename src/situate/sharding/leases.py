@@ -286,6 +286,7 @@ class Membership:
             open=open_objects,
             metrics=seen.report.metrics,
             sampled_at=seen.sampled_at if seen.report.metrics else None,
+            lease_s=self._lease_s(seen),
             expires_at=seen.changed_at + self._lease_s(seen),
             unhealthy_since=seen.unhealthy_since,
         )
@@ -315,7 +316,7 @@ def _status(seen: _Incarnation, open_objects: int, ready: bool) -> ExecutorStatu
 
 
 def _ready(pod: Pod) -> bool:
-    """The pod's condition and every container's status, which is all that KSched asks: on a lost node those stay true."""
+    """The pod's condition, too: KSched looks at the containers alone, and on a lost node they stay ready."""
     condition = pod.condition("Ready")
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     return (

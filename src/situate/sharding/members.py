@@ -48,6 +48,8 @@ class Executor:
     """Its latest sample, such as cpu and memory; hostile until a strategy has looked at each value."""
     sampled_at: float | None = None
     """When that sample was seen, on the observer's monotonic clock; None if there is none."""
+    lease_s: float = 15.0
+    """d: how long it may be at work after it was last heard of, or after what it holds was revoked."""
     expires_at: float = math.inf
     """When its lease runs out unless it is seen to be renewed, on the observer's monotonic clock."""
     unhealthy_since: float | None = None

@@ -23,8 +23,8 @@ WHY: Final = PREFIX + "why"
 DRAIN: Final = PREFIX + "drain"
 """Annotation of an object, `EPOCH DEADLINE CAUSE`: its holder is asked to stop and release it."""
 REVOKED: Final = PREFIX + "revoked"
-"""Annotation of an object, `EPOCH UID EXECUTOR`: taken from a holder that has not agreed and may run until its lease
-would have run out. The next assignment removes it."""
+"""Annotation of an object, `EPOCH CAUSE UID EXECUTOR`: taken from a holder that has not agreed and may run until its
+lease would have run out. The next assignment removes it."""
 LOSSES: Final = PREFIX + "losses"
 """Annotation of an object: when its holders were lost, RFC 3339 times joined by commas, the latest last."""
 ARCHIVE_HOLD: Final = PREFIX + "archive-hold"
@@ -79,6 +79,8 @@ class Cause(StrEnum):
     REBALANCE = "rebalance"
     DELETE = "delete"
     """Of a drain only: the object is being deleted."""
+    EDITED = "edited"
+    """Of a revocation only: somebody else has changed the assignment."""
 
 
 class Failure(StrEnum):
