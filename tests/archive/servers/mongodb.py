@@ -24,16 +24,17 @@ def why_not() -> str:
 
 
 class MongoServer:
-    """Keeps its port and what was stored while it is down."""
+    """Keeps its port while it is down, and what was stored if it is `durable`: it syncs each write then."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
         self._port = ReservedPort()
         self.url = f"mongodb://127.0.0.1:{self._port.number}/?replicaSet=secantus"
         self.process = Process(
             "secantusd-py",
             (
                 *(str(PROGRAM), "--host", "127.0.0.1", "--port", str(self._port.number), "--cache-size", "64M"),
-                *("--storage-path", str(folder / "data"), "--log-level", "WARNING", "--sync-on-commit"),
+                *("--storage-path", str(folder / "data"), "--log-level", "WARNING"),
+                *(("--sync-on-commit",) if durable else ()),
             ),
             folder / "secantusd.log",
         )

@@ -37,7 +37,7 @@ def test_s3(s3_program: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(bool(mongodb.why_not()), reason=mongodb.why_not() or "there is one")
 def test_mongodb(tmp_path: Path) -> None:
-    with MongoServer(tmp_path) as server, pymongo.MongoClient[dict[str, str]](server.url) as client:
+    with MongoServer(tmp_path, durable=True) as server, pymongo.MongoClient[dict[str, str]](server.url) as client:
         client.archive.records.insert_one({"kept": "yes"})
         server.process.kill()
         server.start()
