@@ -7,7 +7,15 @@ import io
 import pytest
 from rich.console import Console, Group
 
-from situate.cli.demo.spot_objects import NOTICE_S, REPLICAS, SPOT_NODES, configuration, installation, node
+from situate.cli.demo.spot_objects import (
+    NEW_SPOT_NODES,
+    NOTICE_S,
+    REPLICAS,
+    SPOT_NODES,
+    configuration,
+    installation,
+    node,
+)
 from situate.cli.demo.spot_picture import drawn
 from situate.cli.demo.spot_scene import Replica, SpotNode, SpotScene
 from situate.objects.settings import parse_section
@@ -77,6 +85,7 @@ def test_the_storys_own_settings_are_valid_and_leave_time_to_move() -> None:
     kinds = [each["kind"] for each in installation(4711)]
     assert kinds == ["Secret", "Lease", "MutatingWebhookConfiguration"]
     assert {node(name)["metadata"]["labels"]["node.kubernetes.io/capacity"] for name in SPOT_NODES} == {"spot"}
+    assert not set(SPOT_NODES) & set(NEW_SPOT_NODES)
 
 
 @pytest.mark.parametrize("count", [0, REPLICAS])

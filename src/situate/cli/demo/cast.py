@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from situate.cli.demo import objects
@@ -29,8 +31,8 @@ from situate.vpod.crds import INTERNAL_GROUP, definitions
 
 CONSUMER_GROUPS = unstructured(INTERNAL_GROUP, "v1alpha1", "ConsumerGroup", "consumergroups")
 _MANAGER = "situate-demo"
-_GONE_S = 60.0
-"""How long a namespace of an earlier demo may take to go."""
+_PREPARED_S = 120.0
+"""For each thing that the stage needs, such as the end of an earlier demo's namespace."""
 
 
 class Cast:
@@ -55,7 +57,7 @@ class Cast:
         self.spot = spot
 
     async def set_the_stage(self) -> None:
-        """Creates what the story needs; what exists already is used."""
+        """Creates what the story needs and waits until it can be used; what exists already is used."""
         for definition in definitions():
             await self._make(CUSTOMRESOURCEDEFINITIONS, definition)
         for name in (objects.SYSTEM, objects.TENANT):
@@ -63,6 +65,13 @@ class Cast:
         for name, zone in zip(objects.NODES, objects.ZONES, strict=True):
             await self._make(NODES, objects.node(name, zone))
         await self._make(STATEFULSETS, objects.dispatcher(), objects.SYSTEM)
+        await _until(self._serves_sources, "the API server does not serve ConsumerGroups")
+        for name in objects.NODES:
+            await _until(
+                partial(self._runs, name),
+                f"node {name} is not Ready, or has taints; a kubelet, or kwok in its place, must play it: "
+                f"kubectl get node {name} -o yaml",
+            )
 
     async def clear_the_stage(self) -> None:
         """Removes what `set_the_stage` and the story created, but for the definitions, which others may use."""
@@ -97,11 +106,14 @@ class Cast:
         """Nobody's any more."""
         await self._client.patch(NODES, node, MergePatch({"spec": {"taints": None}}), field_manager=_MANAGER)
 
+    async def add_report(self) -> None:
+        """A plain pod that needs an SSD."""
+        await self._make(PODS, objects.task(objects.REPORT, disk="ssd"), objects.TENANT)
+
     async def add_tasks(self, count: int) -> None:
-        """So many plain pods, and one that needs an SSD."""
-        tasks = [objects.task(f"task-{number}") for number in range(count)]
-        for task in (*tasks, objects.task(objects.REPORT, disk="ssd")):
-            await self._make(PODS, task, objects.TENANT)
+        """So many plain pods."""
+        for number in range(count):
+            await self._make(PODS, objects.task(f"task-{number}"), objects.TENANT)
 
     async def explain(self, task: str) -> Mapping[str, Any]:
         """What `situate scheduler explain` says about it."""
@@ -134,19 +146,28 @@ class Cast:
 
     async def _make_namespace(self, name: str) -> None:
         """One that is still being deleted, as after the demo before this one, takes nothing new: waits for its end."""
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + _GONE_S
-        while True:
+
+        async def stays() -> bool:
             await self._make(NAMESPACES, objects.namespace(name))
-            found = await self._client.get(NAMESPACES, name)
-            if found.metadata.deletion_timestamp is None:
-                return
-            if clock() > deadline:
-                raise WrongInput(
-                    f"namespace {name} is still being deleted after {_GONE_S:g} s; "
-                    f"see what holds it: kubectl get namespace {name} -o yaml"
-                )
-            await asyncio.sleep(0.2)
+            with suppress(NotFound):  # it has just gone
+                return (await self._client.get(NAMESPACES, name)).metadata.deletion_timestamp is None
+            return False
+
+        await _until(
+            stays,
+            f"namespace {name} is still being deleted; see what holds it: kubectl get namespace {name} -o yaml",
+        )
+
+    async def _serves_sources(self) -> bool:
+        """A definition is served some moments after it is made."""
+        with suppress(NotFound):
+            await self._client.list_all(CONSUMER_GROUPS, objects.TENANT)
+            return True
+        return False
+
+    async def _runs(self, name: str) -> bool:
+        node = await self._client.get(NODES, name)
+        return node.ready and not node.spec.taints
 
     async def _make(
         self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None
@@ -156,6 +177,16 @@ class Cast:
         except AlreadyExists:
             merge = MergePatch({"metadata": {"labels": content["metadata"].get("labels") or {}}})
             await self._client.patch(resource, content["metadata"]["name"], merge, namespace, field_manager=_MANAGER)
+
+
+async def _until(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
+    """Raises `WrongInput` if it does not hold in time."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + _PREPARED_S
+    while not await holds():
+        if clock() > deadline:
+            raise WrongInput(f"after {_PREPARED_S:g} s {otherwise}")
+        await asyncio.sleep(0.2)
 
 
 def _pod(pod: Pod, nodes: Mapping[str, Node]) -> DemoPod:

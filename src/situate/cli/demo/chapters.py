@@ -10,6 +10,8 @@ from situate.cli.demo.cast import Cast
 
 LOOK_S: Final = 0.1
 """Between two looks at the cluster."""
+WITHIN_S: Final = 120.0
+"""For whatever a chapter waits for: a busy machine needs many times what a quiet one does."""
 
 
 class Unfulfilled(Exception):

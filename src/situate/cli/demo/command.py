@@ -22,7 +22,7 @@ from situate.cli.demo.chapters import Chapter, Unfulfilled
 from situate.cli.demo.objects import CONFIGURATION
 from situate.cli.demo.picture import picture
 from situate.cli.demo.scene import Scene
-from situate.cli.demo.spot_cast import SpotCast
+from situate.cli.demo.spot_cast import SpotCast, reserved_port
 from situate.cli.demo.spot_scene import SpotScene
 from situate.cli.demo.stage import DidNotStart, Stage, hint, stage
 from situate.cli.demo.story import STORY
@@ -75,8 +75,8 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
             connection = find_connection(built.kubeconfig)
             client = connect(connection, random.Random(), qps=None)
             try:
-                with _teller(hint(built.kubeconfig), quiet=once) as teller:
-                    spot = SpotCast(client, connection.server, built.start_spot, teller.show)
+                with _teller(hint(built.kubeconfig), quiet=once) as teller, reserved_port() as port:
+                    spot = SpotCast(client, connection.server, port, built.start_spot, teller.show)
                     cast = Cast(client, _lease(), built.kill, built.explain, teller.show, spot)
                     try:
                         await cast.set_the_stage()

@@ -77,6 +77,12 @@ class Scene:
         )
 
     @property
+    def compact(self) -> bool:
+        """No pod could be spared, and what was cut is gone."""
+        needed = -(-sum(source.wanted for source in self.sources) // self.capacity)
+        return len(self.pods) == self.replicas == needed
+
+    @property
     def satisfied(self) -> bool:
         """Every source has exactly what it wants, and on pods that are there."""
         running = {pod.name for pod in self.pods if pod.state == "Running"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,7 +16,7 @@ from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
-from situate.objects.resources import LEASES, NODES, PODS, SECRETS, ResourceType, unstructured
+from situate.objects.resources import LEASES, NODES, PODS, REPLICASETS, SECRETS, ResourceType, unstructured
 from situate.spot.model import CLASS, RELEASED, TEMPLATE_HASH
 from situate.spot.names import configuration_name
 
@@ -43,16 +43,21 @@ class SpotCast:
         self,
         client: Client,
         server: str,
+        port: int,
         start: Callable[[Mapping[str, Any]], Awaitable[None]],
         show: Callable[[SpotScene], None],
     ) -> None:
-        """`server`: address of the API server; `start` starts `situate run` with a configuration."""
+        """`server`: address of the API server; `port`: for the webhook; `start` starts `situate run` with a
+        configuration."""
         self._client = client
         self._server = server
+        self._port = port
         self._start = start
         self._show = show
         self._scene: SpotScene | None = None
         self._began = 0.0
+        self._spot: tuple[str, ...] = ()
+        """The nodes on spot that the chapter is about."""
 
     @property
     def reachable(self) -> bool:
@@ -60,26 +65,45 @@ class SpotCast:
         return urlsplit(self._server).hostname in ("127.0.0.1", "localhost", "::1")
 
     async def install(self) -> None:
-        """A process that leads and answers, and nodes of both kinds."""
-        port = _free_port()
-        for each in spot_objects.installation(port):
+        """A process that leads and answers, and nodes on demand."""
+        for each in spot_objects.installation(self._port):
             await self._make(_KINDS[each["kind"]], each, each["metadata"].get("namespace"))
-        await self.add_nodes(*spot_objects.ON_DEMAND_NODES, *spot_objects.SPOT_NODES)
-        await self._start(spot_objects.configuration(port))
+        await self._make(_DEPLOYMENTS, spot_objects.deployment(spot_objects.TRIED, 0), objects.TENANT)
+        for name in spot_objects.ON_DEMAND_NODES:
+            await self._make(NODES, spot_objects.node(name), None)
+        await self._start(spot_objects.configuration(self._port))
 
-    async def trusted(self) -> bool:
-        """Whether API servers have been told whom to trust, which is the last thing before they ask."""
-        found = await self._client.get(_WEBHOOKS, configuration_name(objects.SYSTEM))
-        return "caBundle" in found.content["webhooks"][0]["clientConfig"]
+    async def answers(self) -> bool:
+        """Whether a pod that is only tried gets its class: API servers know whom to ask, and are answered."""
+        found = await self._client.list_all(REPLICASETS, objects.TENANT, label_selector=f"app={spot_objects.TRIED}")
+        if not found.items:
+            return False
+        pod = spot_objects.tried(found.items[0].metadata)
+        return CLASS in (await self._client.create(PODS, pod, objects.TENANT, dry_run=True)).metadata.labels
 
-    async def add_nodes(self, *names: str) -> None:
+    async def add_spot(self, *names: str) -> None:
+        """The chapter is about these from now on."""
         for name in names:
             await self._make(NODES, spot_objects.node(name), None)
+        self._spot = names
+
+    async def send_scouts(self, name: str) -> None:
+        """A pod for each node. When it runs, the scheduler knows that the node can be used, and so does its kubelet."""
+        for node in self._nodes:
+            await self._make(PODS, spot_objects.scout(name, node), objects.TENANT)
+
+    async def recall_scouts(self, name: str) -> bool:
+        """Whether all of them run; they are on their way out then."""
+        found = await self._client.list_all(PODS, objects.TENANT, label_selector=f"app={name}-scout")
+        if not all(pod.ready for pod in found.items):
+            return False
+        for pod in found.items:
+            await self._client.delete(PODS, pod.metadata.name, objects.TENANT)
+        return True
 
     async def deploy(self, name: str) -> None:
         """Ten replicas, two of them on demand; what is seen from now on is of these."""
         await self._make(_DEPLOYMENTS, spot_objects.deployment(name), objects.TENANT)
-        self._began = asyncio.get_running_loop().time()
         self._scene = None
 
     async def remove(self, name: str) -> None:
@@ -88,13 +112,12 @@ class SpotCast:
     async def taint_spot(self, taint: Mapping[str, str], what: str) -> None:
         """All spot nodes at once."""
         patch = MergePatch({"spec": {"taints": [dict(taint)]}})
-        nodes = spot_objects.SPOT_NODES
-        await asyncio.gather(*(self._client.patch(NODES, name, patch, field_manager=_MANAGER) for name in nodes))
+        await asyncio.gather(*(self._client.patch(NODES, name, patch, field_manager=_MANAGER) for name in self._spot))
         self._mark(what)
 
     async def end_spot(self, what: str) -> None:
         """The machines are gone for good."""
-        for name in spot_objects.SPOT_NODES:
+        for name in self._spot:
             with suppress(NotFound):
                 await self._client.delete(NODES, name)
         self._mark(what)
@@ -104,13 +127,15 @@ class SpotCast:
         pods, nodes = await asyncio.gather(
             self._client.list_all(PODS, objects.TENANT, label_selector=f"app={name}"), self._client.list_all(NODES)
         )
-        ours = (*spot_objects.ON_DEMAND_NODES, *spot_objects.SPOT_NODES)
-        there = {node.metadata.name: node for node in nodes.items if node.metadata.name in ours}
+        there = {node.metadata.name: node for node in nodes.items if node.metadata.name in self._nodes}
+        now = asyncio.get_running_loop().time()
+        if self._scene is None or self._scene.workload != name:
+            self._began = now
         scene = SpotScene(
             name,
             tuple(sorted((_replica(pod, there) for pod in pods.items), key=lambda each: each.name)),
-            tuple(_node(each, there) for each in ours),
-            asyncio.get_running_loop().time() - self._began,
+            tuple(_node(each, there) for each in self._nodes),
+            now - self._began,
         )
         self._scene = scene.after(self._scene)
         self._show(self._scene)
@@ -118,11 +143,15 @@ class SpotCast:
 
     async def clear(self) -> None:
         """Removes what does not go with the demo's namespaces."""
-        names = (*spot_objects.ON_DEMAND_NODES, *spot_objects.SPOT_NODES)
+        names = (*spot_objects.ON_DEMAND_NODES, *spot_objects.SPOT_NODES, *spot_objects.NEW_SPOT_NODES)
         for resource, listed in ((NODES, names), (_WEBHOOKS, (configuration_name(objects.SYSTEM),))):
             for name in listed:
                 with suppress(NotFound):
                     await self._client.delete(resource, name)
+
+    @property
+    def _nodes(self) -> tuple[str, ...]:
+        return (*spot_objects.ON_DEMAND_NODES, *self._spot)
 
     def _mark(self, what: str) -> None:
         if self._scene is not None:
@@ -138,9 +167,19 @@ class SpotCast:
             await self._client.patch(resource, name, patch, namespace, field_manager=_MANAGER)
 
 
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port of this machine that nobody is given who asks for any; a server can be told to take it meanwhile."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port: int = holder.getsockname()[1]
+        yield port
+
+
 def _replica(pod: Pod, nodes: Mapping[str, Node]) -> Replica:
     node = nodes.get(pod.spec.node_name)
-    runs = node is not None and _state(node) != "off"
+    runs = node is not None and state_of(node) != "off"
     return Replica(
         pod.metadata.name,
         pod.spec.node_name,
@@ -151,19 +190,14 @@ def _replica(pod: Pod, nodes: Mapping[str, Node]) -> Replica:
 
 
 def _node(name: str, there: Mapping[str, Node]) -> SpotNode:
-    capacity = "spot" if name in spot_objects.SPOT_NODES else "on-demand"
-    return SpotNode(name, capacity, _state(there[name]) if name in there else "gone")
+    return SpotNode(name, spot_objects.capacity(name), state_of(there[name]) if name in there else "gone")
 
 
-def _state(node: Node) -> str:
+def state_of(node: Node) -> str:
+    """What a person would call it; it runs once pods can come to it."""
     keys = {taint.key for taint in node.spec.taints}
     if spot_objects.GONE["key"] in keys:
         return "off"
-    return "ends" if spot_objects.ENDS["key"] in keys else "runs"
-
-
-def _free_port() -> int:
-    with socket.socket() as asking:
-        asking.bind(("127.0.0.1", 0))
-        port: int = asking.getsockname()[1]
-        return port
+    if spot_objects.ENDS["key"] in keys:
+        return "ends"
+    return "runs" if node.ready and not keys else "starts"

@@ -17,7 +17,7 @@ _COLUMNS: Final = 64
 _PER_ROW: Final = 2
 _MARK: Final = "▲"
 _CLASSES: Final = {"on-demand": "green", "spot": "cyan"}
-_STATES: Final = {"runs": "green", "ends": "yellow", "off": "bold red"}
+_STATES: Final = {"starts": "dim", "runs": "green", "ends": "yellow", "off": "bold red"}
 
 
 def drawn(scene: SpotScene) -> list[RenderableType]:

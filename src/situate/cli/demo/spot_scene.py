@@ -25,7 +25,7 @@ class SpotNode:
     name: str
     capacity: str
     state: str
-    """What a person would call it: runs, ends, off."""
+    """What a person would call it: starts, runs, ends, off, gone."""
 
 
 @dataclass(frozen=True, slots=True)

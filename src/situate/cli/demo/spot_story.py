@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from situate.cli.demo.cast import Cast
-from situate.cli.demo.chapters import LOOK_S, Chapter, Unfulfilled
+from situate.cli.demo.chapters import LOOK_S, WITHIN_S, Chapter, Unfulfilled
 from situate.cli.demo.spot_cast import SpotCast
-from situate.cli.demo.spot_objects import ENDS, FLOOR, GONE, NOTICE_S, REPLICAS, SPOT_NODES
+from situate.cli.demo.spot_objects import ENDS, FLOOR, GONE, NEW_SPOT_NODES, NOTICE_S, REPLICAS, SPOT_NODES
 from situate.cli.demo.spot_scene import SpotScene
 
 _LEFT_OUT = "left out: the API server is on another machine and could not ask a webhook here"
@@ -17,7 +18,7 @@ _WARNED, _UNWARNED = "web", "api"
 
 
 async def until(
-    cast: SpotCast, name: str, what: str, holds: Callable[[SpotScene], bool], within_s: float = 60.0
+    cast: SpotCast, name: str, what: str, holds: Callable[[SpotScene], bool], within_s: float = WITHIN_S
 ) -> SpotScene:
     """The first scene of the workload in which `holds`; every look is shown, and counts.
 
@@ -39,7 +40,8 @@ async def nodes_end_after_a_notice(cast: Cast) -> str:
     if not spot.reachable:
         return _LEFT_OUT
     await spot.install()
-    await _trusted(spot)
+    await _until(spot.answers, "admission is not asked; see spot.log")
+    await spot.add_spot(*SPOT_NODES)
     settled = await _settled(spot, _WARNED)
     leaving = settled.on_spot()
     await spot.taint_spot(ENDS, f"notice: {NOTICE_S} s")
@@ -51,7 +53,6 @@ async def nodes_end_after_a_notice(cast: Cast) -> str:
         within_s=NOTICE_S,
     )
     took_s = moved.at - settled.at
-    await until(spot, _WARNED, "the notice is over", lambda scene: scene.at - settled.at >= NOTICE_S)
     await spot.end_spot("the nodes end")
     after = await _a_while(spot, _WARNED)
     least = after.least_since(settled.at)
@@ -68,11 +69,11 @@ async def nodes_end_without_a_notice(cast: Cast) -> str:
     if not spot.reachable:
         return _LEFT_OUT
     await spot.remove(_WARNED)
-    await spot.add_nodes(*SPOT_NODES)
+    await until(spot, _WARNED, "its pods are gone", lambda scene: not scene.replicas)
+    await spot.add_spot(*NEW_SPOT_NODES)
     settled = await _settled(spot, _UNWARNED)
     lost = settled.on_spot()
     await spot.taint_spot(GONE, "the nodes are off")
-    await until(spot, _UNWARNED, "the pods on spot nodes are lost", lambda scene: scene.ready < REPLICAS)
     whole = await until(
         spot,
         _UNWARNED,
@@ -95,17 +96,23 @@ async def _a_while(spot: SpotCast, name: str) -> SpotScene:
     return await until(spot, name, "a while has passed", lambda scene: scene.at - over.at >= _AFTER_S)
 
 
-async def _trusted(spot: SpotCast) -> None:
+async def _until(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
     clock = asyncio.get_running_loop().time
-    deadline = clock() + 60.0
-    while not await spot.trusted():
+    deadline = clock() + WITHIN_S
+    while not await holds():
         if clock() > deadline:
-            raise Unfulfilled("after 60 s API servers have not been told to trust the webhook; see spot.log")
+            raise Unfulfilled(f"after {WITHIN_S:g} s {otherwise}")
         await asyncio.sleep(LOOK_S)
 
 
 async def _settled(spot: SpotCast, name: str) -> SpotScene:
-    """The workload runs, with its floor on demand and the rest on spot."""
+    """The workload runs, with its floor on demand and the rest on spot.
+
+    It comes when all nodes can be used: pods that found no room on spot nodes would stay on demand.
+    """
+    await until(spot, name, "all nodes run", lambda scene: all(node.state == "runs" for node in scene.nodes))
+    await spot.send_scouts(name)
+    await _until(partial(spot.recall_scouts, name), "not every node runs a pod that is meant for it")
     await spot.deploy(name)
     return await until(
         spot,
@@ -125,7 +132,7 @@ def _described(scene: SpotScene) -> str:
 SPOT_STORY = (
     Chapter(
         "Spot nodes end after a notice",
-        f"Ten replicas, two on demand. All spot nodes get two minutes' notice, which are {NOTICE_S} s here.",
+        f"Ten replicas, two on demand. All spot nodes get {NOTICE_S} s notice, and end when they are empty.",
         nodes_end_after_a_notice,
     ),
     Chapter(

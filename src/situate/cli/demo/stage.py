@@ -18,7 +18,7 @@ from situate.cli.demo.objects import CONFIGURATION, SYSTEM
 from situate.cli.failures import ExitCode
 
 SCHEDULERS = ("scheduler-1", "scheduler-2")
-_READY_S = 60.0
+_READY_S = 120.0
 _STOP_S = 20.0
 
 
