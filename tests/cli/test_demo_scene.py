@@ -46,5 +46,5 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 )
 def test_a_node_runs_once_it_can_be_used(ready: bool, taints: list[dict[str, str]], state: str) -> None:
     conditions = (Condition(type="Ready", status="True" if ready else "False"),)
-    spec = NodeSpec(taints=tuple(Taint(**each) for each in taints))
+    spec = NodeSpec(taints=tuple(Taint(key=each["key"], effect=each["effect"]) for each in taints))
     assert state_of(Node(spec=spec, status=NodeStatus(conditions=conditions))) == state
