@@ -43,7 +43,7 @@ class Registered:
             "namespaceSelector": mine,
             "sideEffects": "None",
             "admissionReviewVersions": ["v1"],
-            "timeoutSeconds": 2,
+            "timeoutSeconds": 30,
             **more,
         }
 

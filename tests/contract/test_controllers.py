@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
+
 from tests.contract.api import Json, causes
 from tests.contract.things import apps, budget, core, deployment, eviction, group, pod, replicaset, statefulset
-from tests.contract.waiting import eventually, steady
+from tests.contract.waiting import eventually, gone, steady
 from tests.contract.work import Work, name, owner, ready
+
+
+def stay(held: bool) -> Json:
+    """A patch for a pod that is deleted and does not go, however long anybody looks; or may go at last."""
+    annotations = {
+        "hold": "" if held else None
+    }  # of kwok and the embedded kubelet, which end any pod with any finalizer
+    return {"metadata": {"finalizers": ["example.com/stay"] if held else None, "annotations": annotations}}
 
 
 class TestReleasing:
@@ -53,6 +63,7 @@ class TestReleasing:
     async def test_a_loose_pod_is_adopted(self, work: Work) -> None:
         loose = pod("loose", meta={"labels": {"app": "rs"}})
         (await work.api.post(core(work.namespace, "pods"), loose)).ok(201)
+        await work.known_to_replicasets()
         await work.create("replicasets", replicaset("rs", 1))
         (only,) = await work.settled(1, holds=owner)
         assert (name(only), owner(only)) == ("loose", "ReplicaSet/rs")
@@ -70,12 +81,13 @@ class TestReleasing:
     async def test_a_released_pod_outlives_its_deployment(self, work: Work) -> None:
         await work.create("deployments", deployment("web", 1))
         (only,) = await work.settled(1)
+        (replica_set,) = (await work.api.get(apps(work.namespace, "replicasets"))).ok()["items"]
         await work.label(name(only), app="out")
-        await eventually(lambda: work.pod(name(only)), lambda each: each and not owner(each))
+        await work.settled(1, labelSelector="app=web")
         (await work.api.delete(apps(work.namespace, "deployments", "web"))).ok()
-        await eventually(lambda: work.pods(labelSelector="app=web"), lambda pods: not pods)
-        left = await work.pods()
-        assert [name(each) for each in left] == [name(only)]
+        await gone(work.api, apps(work.namespace, "replicasets", name(replica_set)))
+        (left,) = await work.settled(1)
+        assert left["metadata"]["uid"] == only["metadata"]["uid"]
 
 
 class TestReplacing:
@@ -83,22 +95,20 @@ class TestReplacing:
         await work.create("replicasets", replicaset("rs", 1))
         (only,) = await work.settled(1)
         path = core(work.namespace, "pods", name(only))
-        (await work.api.patch(path, {"metadata": {"finalizers": ["example.com/stay"]}})).ok()
+        (await work.api.patch(path, stay(True))).ok()
         (await work.api.delete(path)).ok()
         pods = await eventually(work.pods, lambda pods: len(pods) == 2)
         assert name(only) in {name(each) for each in pods}
-        (await work.api.patch(path, {"metadata": {"finalizers": None}})).ok()
+        (await work.api.patch(path, stay(False))).ok()
 
     async def test_a_statefulset_waits_for_the_object_to_go(self, work: Work) -> None:
         await work.create("statefulsets", statefulset("db", 1))
         (only,) = await work.settled(1)
         path = core(work.namespace, "pods", "db-0")
-        (
-            await work.api.patch(path, {"metadata": {"finalizers": ["example.com/stay"], "annotations": {"hold": ""}}})
-        ).ok()
+        (await work.api.patch(path, stay(True))).ok()
         (await work.api.delete(path, gracePeriodSeconds=0)).ok()
         await steady(work.pods, lambda pods: [each["metadata"]["uid"] for each in pods] == [only["metadata"]["uid"]])
-        (await work.api.patch(path, {"metadata": {"finalizers": None}})).ok()
+        (await work.api.patch(path, stay(False))).ok()
         (new,) = await work.settled(1, holds=lambda each: each["metadata"]["uid"] != only["metadata"]["uid"])
         assert name(new) == "db-0"
 
@@ -159,13 +169,10 @@ class TestStatefulSets:
         await work.settled(2)
         change = {"spec": {"template": {"metadata": {"labels": {"version": "2"}}}}}
         (await work.api.patch(apps(work.namespace, "statefulsets", "db"), change)).ok()
-        second = await eventually(
-            lambda: work.pod("db-1"), lambda each: each and each["metadata"]["labels"].get("version") == "2"
+        first, second = await work.settled(
+            2, holds=lambda each: ready(each) and each["metadata"]["labels"].get("version") == "2"
         )
-        first = await work.pod("db-0")
-        assert second is not None
-        assert first is None or first["metadata"]["labels"].get("version") in (None, "2")
-        await work.settled(2, holds=lambda each: ready(each) and each["metadata"]["labels"].get("version") == "2")
+        assert second["metadata"]["creationTimestamp"] <= first["metadata"]["creationTimestamp"]
 
     async def test_a_partition_holds_the_lower_back(self, work: Work) -> None:
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
@@ -240,7 +247,10 @@ class TestDeployments:
                 (each["type"], each["status"], each["reason"]) for each in body["status"].get("conditions", [])
             }
 
-        await eventually(work.pods, lambda pods: pods and pods[0]["spec"].get("nodeName"))
+        # Where it takes longer than the deadline until the pod is made, that is progress once more.
+        await eventually(
+            lambda: work.get("deployments", "web"), lambda body: body["status"].get("updatedReplicas") == 1
+        )
         await eventually(lambda: work.get("deployments", "web"), given_up)
         await steady(lambda: work.get("deployments", "web"), given_up)
 
@@ -275,7 +285,7 @@ class TestBudgets:
         pods = await work.settled(2)
         # Replacements do not become Ready, so the first eviction is the last.
         unready = {"spec": {"template": {"metadata": {"annotations": {"notready": ""}}}}}
-        (await work.api.patch(apps(work.namespace, "replicasets", "web"), unready)).ok()
+        await work.change("replicasets", "web", unready)
         path = group("policy/v1", work.namespace, "poddisruptionbudgets")
         (await work.api.post(path, budget("b", {"app": "web"}, maxUnavailable=1))).ok(201)
         await eventually(
@@ -304,11 +314,19 @@ class TestTaints:
     async def test_toleration_seconds_are_waited_for(self, work: Work, own_host: str) -> None:
         host = own_host
         taint = {"key": "example.com/out", "effect": "NoExecute"}
-        tolerations = [{"key": "example.com/out", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}]
-        (await work.api.post(core(work.namespace, "pods"), pod("late", nodeName=host, tolerations=tolerations))).ok(201)
+        tolerations = [{"key": "example.com/out", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 2}]
+        late = pod("late", nodeName=host, tolerations=tolerations, meta={"annotations": {"hold": ""}})
+        (await work.api.post(core(work.namespace, "pods"), late)).ok(201)
         await work.settled(1)
+        tainted = datetime.datetime.now(datetime.UTC)
         (await work.api.patch(f"/api/v1/nodes/{host}", {"spec": {"taints": [taint]}})).ok()
-        await steady(
-            lambda: work.pod("late"), lambda each: each and "deletionTimestamp" not in each["metadata"], seconds=0.6
+        going = await eventually(
+            lambda: work.pod("late"), lambda each: each and "deletionTimestamp" in each["metadata"]
         )
+        assert going is not None
+        # It says when the pod is to be gone, in whole seconds: the grace period after it was deleted.
+        end = datetime.datetime.fromisoformat(going["metadata"]["deletionTimestamp"])
+        deleted = end - datetime.timedelta(seconds=going["metadata"]["deletionGracePeriodSeconds"])
+        assert deleted - tainted > datetime.timedelta(seconds=1)
+        (await work.api.patch(core(work.namespace, "pods", "late"), stay(False))).ok()
         await eventually(lambda: work.pod("late"), lambda each: each is None)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.contract.api import Api, Json
+from tests.contract.api import Json
 from tests.contract.things import apps, configmap, core, replicaset
-from tests.contract.waiting import eventually, steady
+from tests.contract.waiting import eventually, gone, steady
 from tests.contract.work import Work, owner
 
 
@@ -21,10 +21,6 @@ def owned(name: str, by: Json, *, blocks: bool = False, **more: Any) -> Json:
         **({"blockOwnerDeletion": True} if blocks else {}),
     }
     return configmap(name, ownerReferences=[reference], **more)
-
-
-async def gone(api: Api, path: str) -> None:
-    await eventually(lambda: api.get(path), lambda answer: answer.status == 404)
 
 
 async def test_dependents_go_with_their_owner(work: Work) -> None:
@@ -41,8 +37,6 @@ async def test_orphans_stay(work: Work) -> None:
     path = core(work.namespace, "configmaps")
     parent = (await work.api.post(path, configmap("parent"))).ok(201)
     (await work.api.post(path, owned("child", parent))).ok(201)
-    # The collector learns of the pair a moment after they are made.
-    await steady(lambda: work.api.get(f"{path}/child"), lambda answer: answer.status == 200, seconds=0.3)
     (await work.api.delete(f"{path}/parent", {"propagationPolicy": "Orphan"})).ok()
     await gone(work.api, f"{path}/parent")
     left = (await work.api.get(f"{path}/child")).ok()
@@ -53,7 +47,6 @@ async def test_foreground_waits_for_those_that_block(work: Work) -> None:
     path = core(work.namespace, "configmaps")
     parent = (await work.api.post(path, configmap("parent"))).ok(201)
     (await work.api.post(path, owned("child", parent, blocks=True, finalizers=["example.com/stay"]))).ok(201)
-    await steady(lambda: work.api.get(f"{path}/child"), lambda answer: answer.status == 200, seconds=0.3)
     going = (await work.api.delete(f"{path}/parent", {"propagationPolicy": "Foreground"})).ok()
     assert going["metadata"]["finalizers"] == ["foregroundDeletion"]
     assert going["metadata"]["deletionTimestamp"]
@@ -79,7 +72,6 @@ async def test_another_owner_keeps_it(work: Work) -> None:
     body = owned("child", one)
     body["metadata"]["ownerReferences"] += owned("x", two)["metadata"]["ownerReferences"]
     (await work.api.post(path, body)).ok(201)
-    await steady(lambda: work.api.get(f"{path}/child"), lambda answer: answer.status == 200, seconds=0.3)
     (await work.api.delete(f"{path}/one")).ok()
     left = await eventually(
         lambda: work.api.get(f"{path}/child"), lambda answer: len(answer.ok()["metadata"]["ownerReferences"]) == 1
@@ -91,8 +83,8 @@ async def test_another_owner_keeps_it(work: Work) -> None:
 async def test_pods_of_a_replicaset(work: Work, policy: str) -> None:
     await work.create("replicasets", replicaset("rs", 2))
     await work.settled(2, holds=owner)
-    # The collector learns of the pods a moment after they are made.
-    await steady(work.pods, lambda pods: len(pods) == 2)
+    # Orphans are those of which the collector knows, and owners and pods come to it by watches of their own.
+    await work.known_to_collector()
     (await work.api.delete(apps(work.namespace, "replicasets", "rs"), propagationPolicy=policy)).ok()
     await gone(work.api, apps(work.namespace, "replicasets", "rs"))
     if policy == "Orphan":

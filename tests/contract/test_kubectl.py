@@ -16,12 +16,11 @@ from tests.contract.api import Api
 from tests.contract.servers import Server, new_namespace
 from tests.contract.things import configmap, core, deployment, statefulset
 from tests.contract.work import Work
+from tests.waiting import WITHIN_S
 
 Json = dict[str, Any]
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
-WITHIN_S = 60.0
-"""More than enough for anything here; what takes longer hangs."""
 
 
 class Kubectl:
@@ -203,18 +202,18 @@ class TestWorkloads:
     async def test_a_rollout_forth_and_back(self, working: Kubectl, work: Work) -> None:
         await working("create -f -", deployment("web", 2))
         done = 'deployment "web" successfully rolled out\n'
-        assert (await working("rollout status deployment/web --timeout=50s")).endswith(done)
+        assert (await working("rollout status deployment/web --timeout=100s")).endswith(done)
         assert await working("set image deployment/web app=b:2") == "deployment.apps/web image updated\n"
-        assert (await working("rollout status deployment/web --timeout=50s")).endswith(done)
+        assert (await working("rollout status deployment/web --timeout=100s")).endswith(done)
         history = await working("rollout history deployment/web")
         assert [line.split()[0] for line in history.splitlines() if line[:1].isdigit()] == ["1", "2"]
         assert await working("rollout undo deployment/web") == "deployment.apps/web rolled back\n"
-        assert (await working("rollout status deployment/web --timeout=50s")).endswith(done)
+        assert (await working("rollout status deployment/web --timeout=100s")).endswith(done)
         assert "unable to find specified revision 9" in await working.fails(
             "rollout undo deployment/web --to-revision=9"
         )
         assert await working("rollout restart deployment/web") == "deployment.apps/web restarted\n"
-        assert (await working("rollout status deployment/web --timeout=50s")).endswith(done)
+        assert (await working("rollout status deployment/web --timeout=100s")).endswith(done)
         await working("rollout pause deployment/web")
         assert "is already paused" in await working.fails("rollout pause deployment/web")
         assert await working("rollout resume deployment/web") == "deployment.apps/web resumed\n"
@@ -223,15 +222,19 @@ class TestWorkloads:
         body = deployment("web", 1, progressDeadlineSeconds=2)
         body["spec"]["template"]["metadata"]["annotations"] = {"notready": ""}
         await working("create -f -", body)
-        told = await working.fails("rollout status deployment/web --timeout=50s")
+        told = await working.fails("rollout status deployment/web --timeout=100s")
         assert told.endswith('error: deployment "web" exceeded its progress deadline\n')
 
     async def test_a_stateful_set(self, working: Kubectl, work: Work) -> None:
         await working("create -f -", statefulset("db", 2))
-        told = await working("rollout status statefulset/db --timeout=50s")
+        told = await working("rollout status statefulset/db --timeout=100s")
         assert told.endswith("partitioned roll out complete: 2 new pods have been updated...\n")
         assert await working("scale statefulset/db --replicas=1") == "statefulset.apps/db scaled\n"
-        assert "condition met" in await working("wait --for=jsonpath={.status.replicas}=1 statefulset/db --timeout=50s")
+        assert "condition met" in await working(
+            "wait --for=jsonpath={.status.replicas}=1 statefulset/db --timeout=100s"
+        )
+        await working("wait --for=delete pod/db-1 --timeout=100s")
+        await work.known_to_collector()
         assert "deleted" in await working("delete statefulset db --cascade=orphan")
         assert await working("get pods -o name") == "pod/db-0\n"
         assert "force deleted" in await working("delete pod db-0 --force --grace-period=0")
@@ -239,9 +242,9 @@ class TestWorkloads:
     @pytest.mark.parametrize("cascade", ["foreground", "background"])
     async def test_cascades(self, working: Kubectl, work: Work, cascade: str) -> None:
         await working("create -f -", deployment("web", 2))
-        await working("rollout status deployment/web --timeout=50s")
-        assert "deleted" in await working(f"delete deployment web --cascade={cascade} --timeout=50s")
-        await working("wait --for=delete pod,replicaset -l app=web --timeout=50s")
+        await working("rollout status deployment/web --timeout=100s")
+        assert "deleted" in await working(f"delete deployment web --cascade={cascade} --timeout=100s")
+        await working("wait --for=delete pod,replicaset -l app=web --timeout=100s")
 
     async def test_a_drain(self, working: Kubectl, work: Work, own_host: str) -> None:
         assert await working(f"cordon {own_host}") == f"node/{own_host} cordoned\n"
@@ -249,10 +252,10 @@ class TestWorkloads:
         bare = {"metadata": {"name": "bare", "labels": {"app": "web"}}}
         spec = {"nodeName": own_host, "containers": [{"name": "c", "image": "i"}]}
         await working("create -f -", {"apiVersion": "v1", "kind": "Pod", **bare, "spec": spec})
-        await working("wait --for=condition=Ready pod/bare --timeout=50s")
+        await working("wait --for=condition=Ready pod/bare --timeout=100s")
         told = await working.fails(f"drain {own_host}")
         assert "cannot delete Pods that declare no controller (use --force to override)" in told
-        told = await working(f"drain {own_host} --force --timeout=50s")
+        told = await working(f"drain {own_host} --force --timeout=100s")
         assert f"node/{own_host} drained\n" in told
         assert "deleting Pods that declare no controller" in told
         assert await working("get pods -o name") == ""

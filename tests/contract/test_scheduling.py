@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.things import core, pod, replicaset
+from tests.contract.things import Json, core, pod, replicaset
 from tests.contract.waiting import eventually, steady
 from tests.contract.work import Work, ready
+
+
+async def why_not(work: Work, name: str, why: str) -> Json:
+    """The condition of a pod that has no node, once it says so."""
+
+    async def scheduled() -> Json:
+        conditions = ((await work.pod(name)) or {}).get("status", {}).get("conditions", [])
+        return next((each for each in conditions if each["type"] == "PodScheduled"), {})
+
+    return await eventually(scheduled, lambda condition: why in condition.get("message", ""))
 
 
 class TestScheduling:
@@ -38,12 +48,9 @@ class TestScheduling:
 
     async def test_no_room_is_said_on_the_pod(self, work: Work) -> None:
         (await work.api.post(core(work.namespace, "pods"), pod("big", requests={"cpu": "900"}))).ok(201)
-        body = await eventually(lambda: work.pod("big"), lambda each: each and each["status"].get("conditions"))
-        assert body is not None
-        (condition,) = (each for each in body["status"]["conditions"] if each["type"] == "PodScheduled")
+        condition = await why_not(work, "big", "Insufficient cpu")
         assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
         assert "nodes are available" in condition["message"]
-        assert "Insufficient cpu" in condition["message"]
 
     async def test_a_cordoned_node_gets_nothing(self, work: Work, own_host: str) -> None:
         host = own_host
@@ -54,8 +61,11 @@ class TestScheduling:
         (taint,) = body.body["spec"]["taints"]
         assert taint.pop("timeAdded")
         assert taint == {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-        selector = {"kubernetes.io/hostname": host}
-        (await work.api.post(core(work.namespace, "pods"), pod("p", nodeSelector=selector))).ok(201)
+        # A scheduler that knows of the label, which comes last, knows that the node is cordoned.
+        label = {"example.com/cordoned": host}
+        (await work.api.patch(f"/api/v1/nodes/{host}", {"metadata": {"labels": label}})).ok()
+        (await work.api.post(core(work.namespace, "pods"), pod("p", nodeSelector=label))).ok(201)
+        await why_not(work, "p", "were unschedulable")
         await steady(lambda: work.pod("p"), lambda each: each and "nodeName" not in each["spec"], seconds=0.3)
         (await work.api.patch(f"/api/v1/nodes/{host}", {"spec": {"unschedulable": None}})).ok()
         await eventually(lambda: work.pod("p"), lambda each: each and each["spec"].get("nodeName") == host)
@@ -64,6 +74,7 @@ class TestScheduling:
     async def test_a_nomination_holds_room(self, work: Work, own_host: str, scheduler: str) -> None:
         host = own_host
         selector = {"kubernetes.io/hostname": host}
+        await work.known_to_scheduler(host)
         gate = [{"name": "example.com/wait"}]
         holder = pod(
             "holder", requests={"cpu": "6"}, nodeSelector=selector, schedulingGates=gate, schedulerName=scheduler
@@ -100,6 +111,7 @@ class TestPreferences:
         for host in hosts:
             (await work.api.patch(f"/api/v1/nodes/{host}", {"spec": {"taints": taints or None}})).ok()
         try:
+            await work.known_to_scheduler(own_host)
             await work.create("replicasets", replicaset("rs", count, pod_spec={"affinity": affinity}))
             pods = await work.settled(count)
         finally:

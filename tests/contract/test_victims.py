@@ -6,12 +6,16 @@ The order of ages, which needs minutes to show, is in the unit tests of the cont
 from __future__ import annotations
 
 import datetime
+import uuid
 
 import pytest
 
 from tests.contract.things import IMAGE, Json, apps, core, pod, replicaset
-from tests.contract.waiting import eventually, steady
+from tests.contract.waiting import eventually
 from tests.contract.work import Work, name, owner, ready
+
+ABSENT = f"absent-{uuid.uuid4().hex[:8]}"
+"""A kubelet would say what phase the pod is in. Pods of a node that is not there are removed, but only after 40 s."""
 
 
 class TestScalingDown:
@@ -48,9 +52,7 @@ class TestScalingDown:
         cheap = name(pods[1])
         cost = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}}
         (await work.api.patch(core(work.namespace, "pods", cheap), cost)).ok()
-        # The controller knows the cost a moment after it is written.
-        (await work.api.patch(apps(work.namespace, "replicasets", "rs"), {"metadata": {"labels": {"a": "b"}}})).ok()
-        await steady(work.pods, lambda pods: len(pods) == 3, seconds=0.2)
+        await work.known_to_replicasets()
         await work.scale("replicasets", "rs", 2)
         pods = await work.settled(2)
         assert cheap not in {name(each) for each in pods}
@@ -61,6 +63,7 @@ class TestScalingDown:
             body = pod(f"p{number}", meta={"labels": labels}, nodeName=host)
             (await work.api.post(core(work.namespace, "pods"), body)).ok(201)
         await work.settled(3)
+        await work.known_to_replicasets()
         # Pods of a node are counted for ReplicaSets that have a controller themselves; anything will do as one.
         made = (await work.api.post(core(work.namespace, "configmaps"), {"metadata": {"name": "theirs"}})).ok(201)
         theirs = {"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": made["metadata"]["uid"]}
@@ -77,7 +80,7 @@ class TestScalingDown:
 
 
 class TestCrafted:
-    """Pods whose status is the test's, on a node without a kubelet; the set adopts them and gives up one at a time."""
+    """Pods whose status is the test's, which kubelets leave alone; the set adopts them and gives up one at a time."""
 
     @pytest.mark.parametrize(
         "rows",
@@ -86,7 +89,7 @@ class TestCrafted:
                 [
                     {"node": ""},
                     {"phase": "Pending"},
-                    {"phase": "Unknown"},
+                    {"phase": "Unknown", "node": ABSENT},
                     {"phase": "Running"},
                     {"ready_since": 10, "cost": 1},
                     {"ready_since": 10, "cost": 2},
@@ -100,25 +103,25 @@ class TestCrafted:
             pytest.param([{"restarts": 9}, {"restarts": 2}, {"restarts": 0}], id="more restarts"),
         ],
     )
-    async def test_order(self, work: Work, rows: list[Json]) -> None:
+    async def test_order(self, work: Work, own_host: str, rows: list[Json]) -> None:
         # What is to go first is written last and named last, so that no other order explains the outcome.
         for number, row in reversed(list(enumerate(rows))):
-            await self.craft(work, f"p-{9 - number}", **row)
-        assert await self.given_up(work) == [f"p-{9 - number}" for number, _ in enumerate(rows)]
+            await self.craft(work, f"p-{9 - number}", **{"node": own_host, **row})
+        assert await self.given_up(work, own_host) == [f"p-{9 - number}" for number, _ in enumerate(rows)]
 
-    async def test_ready_times_in_one_power_of_two_go_by_uid(self, work: Work) -> None:
+    async def test_ready_times_in_one_power_of_two_go_by_uid(self, work: Work, own_host: str) -> None:
         """600 to 1000 s lie between 2**39 and 2**40 ns."""
         uids = {}
         for number, since in enumerate((600, 700, 800, 900, 1000)):
-            uids[f"p-{number}"] = await self.craft(work, f"p-{number}", ready_since=since)
-        assert await self.given_up(work) == sorted(uids, key=lambda each: uids[each])
+            uids[f"p-{number}"] = await self.craft(work, f"p-{number}", node=own_host, ready_since=since)
+        assert await self.given_up(work, own_host) == sorted(uids, key=lambda each: uids[each])
 
     @staticmethod
     async def craft(
         work: Work,
         name: str,
         *,
-        node: str = "nowhere",
+        node: str,
         phase: str = "Running",
         ready_since: int | None = None,
         restarts: int = 0,
@@ -126,10 +129,9 @@ class TestCrafted:
     ) -> str:
         """Its uid. `ready_since` is in seconds before now; None: not ready."""
         gate: Json = {} if node else {"schedulingGates": [{"name": "example.com/wait"}]}
-        cost_of = {"annotations": {"controller.kubernetes.io/pod-deletion-cost": str(cost)}}
-        body = pod(
-            name, meta={"labels": {"app": "rs"}, **cost_of}, nodeName=node, terminationGracePeriodSeconds=0, **gate
-        )
+        alone = {"notready": "", "noresize": "", "controller.kubernetes.io/pod-deletion-cost": str(cost)}
+        meta = {"labels": {"app": "rs"}, "annotations": alone}
+        body = pod(name, meta=meta, nodeName=node, terminationGracePeriodSeconds=0, **gate)
         made = (await work.api.post(core(work.namespace, "pods"), body)).ok(201)
         if node:
             at = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=ready_since or 0)
@@ -145,11 +147,12 @@ class TestCrafted:
         return str(made["metadata"]["uid"])
 
     @staticmethod
-    async def given_up(work: Work) -> list[str]:
+    async def given_up(work: Work, host: str) -> list[str]:
         """The pods in the order in which the set, scaled down by one each time, deletes them."""
         left = {name(each) for each in await work.pods()}
-        # Ready, and written last: a controller that counts it has seen all the others. It costs most, so it goes last.
-        await TestCrafted.craft(work, "last", ready_since=100_000, cost=100)
+        # It costs most, so it goes last.
+        await TestCrafted.craft(work, "last", node=host, ready_since=100_000, cost=100)
+        await work.known_to_replicasets()
         await work.create("replicasets", replicaset("rs", len(left) + 1))
         ready_ = [each for each in await work.pods() if ready(each)]
         await work.settled(len(left) + 1, holds=owner)

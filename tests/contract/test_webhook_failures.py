@@ -104,7 +104,7 @@ class TestFailure:
                 return web.Response(status=503, headers={"Retry-After": "1"})
             return {"allowed": True}
 
-        await registered.mutating(registered.webhook("a", registered.hooks.at("/a", hook), timeoutSeconds=5))
+        await registered.mutating(registered.webhook("a", registered.hooks.at("/a", hook)))
         (await api.post(core(namespace, "pods"), pod("p"))).ok(201)
         first, second = registered.hooks.requests("/a")
         assert first["uid"] == second["uid"]
@@ -115,7 +115,7 @@ class TestFailure:
         def hook(_: dict[str, Any]) -> Any:
             return web.Response(status=503, headers={"Retry-After": "1"})
 
-        await registered.mutating(registered.webhook("a", registered.hooks.at("/a", hook), timeoutSeconds=3))
+        await registered.mutating(registered.webhook("a", registered.hooks.at("/a", hook), timeoutSeconds=8))
         answer = await api.post(core(namespace, "pods"), pod("p"))
         answer.refused(500, "InternalError", 'Internal error occurred: failed calling webhook "a.situate.dev": …', ...)
         asked = registered.hooks.requests("/a")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from tests.contract.api import Api
 from tests.contract.servers import Server
 from tests.waiting import WITHIN_S
 
@@ -35,6 +36,11 @@ async def eventually(
         assert time.monotonic() < deadline, f"after {timeout_s:g} s still {last}"
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * _SLOWER, longest_s)
+
+
+async def gone(api: Api, path: str) -> None:
+    """Until the object is not there any more."""
+    await eventually(lambda: api.get(path), lambda answer: answer.status == 404)
 
 
 async def steady(ask: Callable[[], Awaitable[T]], holds: Callable[[T], Any] = bool, *, seconds: float = 0.5) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 from tests.contract.api import Api
-from tests.contract.things import apps, core
-from tests.contract.waiting import eventually
+from tests.contract.things import apps, core, pod, replicaset
+from tests.contract.waiting import eventually, gone
 from tests.waiting import WITHIN_S
 
 Json = dict[str, Any]
@@ -51,6 +52,47 @@ class Work:
 
     async def scale(self, resource: str, name: str, replicas: int) -> None:
         (await self.api.patch(apps(self.namespace, resource, name, "scale"), {"spec": {"replicas": replicas}})).ok()
+
+    async def change(self, resource: str, name: str, patch: Json) -> None:
+        """Returns when the workload's controller has seen the change: what it does from now on, it does by that."""
+        made = (await self.api.patch(apps(self.namespace, resource, name), patch)).ok()
+        generation = made["metadata"]["generation"]
+        await eventually(
+            lambda: self.get(resource, name), lambda made: made["status"].get("observedGeneration", 0) >= generation
+        )
+
+    async def known_to_replicasets(self) -> None:
+        """Returns when the controller of ReplicaSets has seen all pods as they are now.
+
+        Sets and pods come to it by watches of their own. It deletes a pod that is one too many, and pods come in order.
+        """
+        witness = f"witness-{uuid.uuid4().hex[:8]}"
+        await self.create("replicasets", replicaset(witness, 0))
+        gates = [{"name": "example.com/wait"}]
+        body = pod(witness, meta={"labels": {"app": witness}}, schedulingGates=gates)
+        (await self.api.post(core(self.namespace, "pods"), body)).ok(201)
+        await gone(self.api, core(self.namespace, "pods", witness))
+
+    async def known_to_collector(self) -> None:
+        """Returns when the garbage collector has seen all pods as now; it deletes one whose owner never was."""
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": str(uuid.uuid4())}
+        gates = [{"name": "example.com/wait"}]
+        body = pod("witness", meta={"ownerReferences": [owner]}, schedulingGates=gates)
+        (await self.api.post(core(self.namespace, "pods"), body)).ok(201)
+        await gone(self.api, core(self.namespace, "pods", "witness"))
+
+    async def known_to_scheduler(self, node: str) -> None:
+        """Returns when the scheduler has seen all nodes as they are now, and that this one can be used.
+
+        It places a pod for which it has to know what was written last.
+        """
+        mark = {"example.com/seen": uuid.uuid4().hex}
+        (await self.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": mark}})).ok()
+        body = pod("witness", nodeSelector=mark, terminationGracePeriodSeconds=0)
+        (await self.api.post(core(self.namespace, "pods"), body)).ok(201)
+        await eventually(lambda: self.pod("witness"), lambda made: made and made["spec"].get("nodeName"))
+        (await self.api.delete(core(self.namespace, "pods", "witness"))).ok()
+        await gone(self.api, core(self.namespace, "pods", "witness"))
 
     async def counted(self, resource: str, name: str, ready: int) -> None:
         """Until the workload's controller has seen so many ready pods: its view is what it acts on."""
