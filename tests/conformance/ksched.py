@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.conformance import ksched_fencing, ksched_histories
+from tests.conformance import ksched_fencing, ksched_histories, ksched_reassign, ksched_supervisor
 from tests.conformance.ksched_basis import scored
 from tests.conformance.outcome import Case, CaseRunner
 
 RUNNERS: Mapping[str, CaseRunner] = {
     "fencing.json": scored(ksched_fencing.fencing),
     "histories.json": ksched_histories.history,
+    "reassign.json": scored(ksched_reassign.reassign),
+    "supervisor.json": scored(ksched_supervisor.supervisor),
 }
 """By file name; each runs one case, wrapped in `ksched_basis.scored`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +23,7 @@ class Report:
 
     capacity: float | None = None
     open: int | None = None
-    metrics: Mapping[str, float] = NO_METRICS
+    metrics: Mapping[str, float] = field(default_factory=lambda: NO_METRICS)
     draining: bool = False
     full: bool = False
 

@@ -28,7 +28,7 @@ class Ownership(Enum):
 class Choose(Protocol):
     """A strategy's choice. Raises `Unschedulable`."""
 
-    def __call__(self, view: ObjectView, among: frozenset[str] | None) -> str:
+    def __call__(self, view: ObjectView, among: frozenset[str] | None, /) -> str:
         """The id of a healthy executor; of one of `among` unless that is None."""
 
 

@@ -1,0 +1,255 @@
+"""supervisor.json: one object, reconciled until nothing is left to do now; the orders are named as its README does.
+
+The language has no word for telling the strategy, nor for taking an object back while nobody can have it; those are
+not listed. A holder that is asked to stop acks at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from situate.archive.canonical import canonical_json, digest
+from situate.sharding.actions import (
+    Action,
+    Archive,
+    Assign,
+    Complete,
+    Delete,
+    RemoveFinalizer,
+    RequestDrain,
+    Revoke,
+    TellCompleted,
+)
+from situate.sharding.archiving import (
+    Deleted,
+    Finished,
+    Moment,
+    NotThere,
+    Progress,
+    Read,
+    ReadBack,
+    Released,
+    Retry,
+    Step,
+    Stored,
+    Unavailable,
+    advanced,
+    released_write,
+)
+from situate.sharding.archiving import (
+    Outcome as StepOutcome,
+)
+from situate.sharding.assignment import ObjectView
+from situate.sharding.configuration import ArchiveTtl, OrphanPolicy, SupervisorConfig
+from situate.sharding.deciding import decide
+from situate.sharding.situation import NEW, Decision
+from situate.sharding.standing import remembered
+from tests.conformance.ksched_world import Actor, Supervisor, World
+from tests.conformance.outcome import Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
+from tests.sharding import builders
+
+NOW: Final = 1_000_000.0
+LONG_S: Final = 7200.0
+"""For how long the supervisor has been watching."""
+UID: Final = "o1"
+_ARCHIVERS: Final = frozenset({"ok", "error", "none", "write_ok_read_missing"})
+_REQUEUES: Final = frozenset({"none", "later", "backoff", "at_expiry", "later_or_event"})
+_STATUSES: Final = frozenset({"Healthy", "Full", "Unhealthy", "Draining", "Removed"})
+
+
+def supervisor(case: Case) -> Outcome:
+    """One case."""
+    env, expect = case["env"], case["expect"]
+    if env["archiver"] not in _ARCHIVERS:
+        raise UnknownOperationError(f"archiver {env['archiver']!r}; known: {', '.join(sorted(_ARCHIVERS))}")
+    if expect["requeue"] not in _REQUEUES:
+        raise UnknownOperationError(f"requeue {expect['requeue']!r}; known: {', '.join(sorted(_REQUEUES))}")
+    play = _Play(case["object"], env)
+    actions = list(play.reconciled())
+    if merged(actions) != merged(expect["actions"]):
+        return compared({"actions": actions}, {"actions": expect["actions"]})
+    if expect["requeue"] not in play.requeues:
+        return failed(f"requeue: expected {expect['requeue']}, got {' or '.join(sorted(play.requeues))}")
+    return compared({}, {key: value for key, value in expect.items() if key not in ("actions", "requeue")})
+
+
+def merged(actions: list[str]) -> list[str]:
+    """Two writes that may be one are in any order."""
+    found = list(actions)
+    for first, second in zip(range(len(found)), range(1, len(found)), strict=False):
+        if found[second] == "add_finalizer" and found[first].startswith(("assign:", "reassign:")):
+            found[first], found[second] = found[second], found[first]
+    return found
+
+
+class _Play:
+    """A supervisor that has been watching for long, and the object."""
+
+    def __init__(self, wire: Mapping[str, Any], env: Mapping[str, Any]) -> None:
+        self._env = env
+        self._world = World()
+        for name, status in env["executors"].items():
+            if status not in _STATUSES:
+                raise UnknownOperationError(f"status {status!r}; known: {', '.join(sorted(_STATUSES))}")
+            pod = {"ready": status != "Unhealthy", "cordoned": status == "Draining"}
+            held = status != "Removed"
+            self._world.actors[f"uid-{name}"] = Actor(name, f"uid-{name}", pod=pod, held=held, full=status == "Full")
+        if wire["exists"]:
+            self._world.objects[UID] = _object(wire)
+        self._supervisor = Supervisor(self._world, _config(env), 1, has_archiver=env["archiver"] != "none")
+        self.requeues: set[str] = {"none"}
+        self._watch()
+
+    def reconciled(self) -> Iterator[str]:
+        """The names of what was done."""
+        while True:
+            members = self._supervisor.observe(NOW)
+            view = self._world.view(UID) if UID in self._world.objects else None
+            memory = self._supervisor.memories.get(UID, NEW)
+            decision = decide(view, memory, self._supervisor.situation(NOW, members))
+            self._supervisor.memories[UID] = decision.memory
+            self.requeues = self._requeues(decision, view)
+            going_on = False
+            for action in decision.actions:
+                assert view is not None, "only an object that is there is acted on"
+                yield from self._named(action, self._world.view(UID))
+                going_on = going_on or isinstance(action, RequestDrain | Revoke)
+            if not going_on:
+                return
+
+    def _named(self, action: Action, view: ObjectView) -> Iterator[str]:
+        match action:
+            case Archive(delete):
+                yield from self._archived(delete)
+                return
+            case Assign(placement):
+                if placement.finalizer is not None and not view.has_finalizer(placement.finalizer):
+                    yield "add_finalizer"
+                yield f"{'assign' if view.holder is None else 'reassign'}:{placement.holder.executor}"
+            case RequestDrain():
+                yield "stop_executor_and_wait_ack"
+            case Complete(_, reason):
+                yield f"complete:failed:{reason}"
+            case RemoveFinalizer():
+                yield "remove_finalizer"
+            case Delete():
+                yield "delete"
+            case Revoke() | TellCompleted():
+                pass
+        self._supervisor.perform(UID, action)
+        if isinstance(action, RequestDrain):
+            self._world.release(UID)
+
+    def _archived(self, delete: bool) -> Iterator[str]:
+        """The steps of archiving, against the archive of the case."""
+        progress = Progress(UID, delete)
+        config = self._supervisor.config
+        while True:
+            outcome = self._performed(progress)
+            bad = isinstance(outcome, Unavailable | NotThere)
+            if progress.step is not Step.READ:
+                yield f"{progress.step.value}{':failed' if bad else ''}"
+            after = advanced(progress, outcome, Moment(NOW, builders.wall(NOW), config))
+            if isinstance(after, Finished):
+                return
+            if isinstance(after, Retry):
+                self.requeues = {"backoff"}
+                return
+            progress = after
+
+    def _performed(self, progress: Progress) -> StepOutcome:
+        archiver = self._env["archiver"]
+        view = progress.view or self._world.view(UID)
+        match progress.step:
+            case Step.READ:
+                return Read(self._world.view(UID))
+            case Step.PUT:
+                stored = Stored(digest(canonical_json(view.content)))
+                return Unavailable("the archive is away", archive=True) if archiver == "error" else stored
+            case Step.VERIFY:
+                if archiver == "write_ok_read_missing":
+                    return NotThere()
+                return ReadBack(progress.digest, view.resource_version)
+            case Step.RELEASE:
+                self._world.write(UID, released_write(view, self._supervisor.config, 1, archived=True), 1)
+                return Released()
+            case Step.DELETE:
+                del self._world.objects[UID]
+                return Deleted()
+
+    def _requeues(self, decision: Decision, view: ObjectView | None) -> set[str]:
+        """The words of the language that this decision may be called."""
+        if decision.wake_at is not None and view is not None and view.completed_at is not None:
+            ttl = self._supervisor.config.ttl.of(view.successful)
+            assert ttl is not None, "nothing else is waited for"
+            expiry = (view.completed_at - builders.wall(0)).total_seconds() + ttl
+            return {"at_expiry"} if abs(decision.wake_at - expiry) < 1e-3 else {"later"}
+        if decision.wake_at is None and view is not None and view.completed:
+            return {"none", "later_or_event"}  # kept for ever, unless somebody changes something
+        return {"later", "later_or_event"} if decision.waits or decision.wake_at is not None else {"none"}
+
+    def _watch(self) -> None:
+        """What the supervisor saw before: the object all the time, the executors' last change when the case says."""
+        supervisor, changed_s = self._supervisor, self._env["last_executor_change_age_s"]
+        told = self._env.get("observations")
+        began = NOW - max(LONG_S, 2 * (changed_s or 0.0))
+        if UID in self._world.objects:
+            situation = supervisor.situation(began, supervisor.membership.members(began, {}))
+            supervisor.memories[UID] = remembered(NEW, self._world.view(UID), situation)
+        supervisor.membership.synced(began)
+        if changed_s is None:
+            self._observations(told)
+            return
+        actors, self._world.actors = self._world.actors, {}
+        gone = Actor("somebody", "uid-somebody")
+        if not actors:
+            self._world.actors = {gone.uid: gone}
+            supervisor.observe(began)
+            gone.held = gone.has_pod = False
+        else:
+            self._world.actors = actors
+        supervisor.observe(NOW - changed_s)
+        self._renew(NOW)
+
+    def _observations(self, told: object) -> None:
+        """Reports that are no changes, again and again."""
+        if told is None:
+            self._renew(NOW)
+            return
+        every = re.search(r"every ([\d.]+) ?(ms|s)\b", str(told))
+        if every is None or re.search(r"flap|alternat|toggl", str(told)):
+            raise UnknownPhraseError(str(told))
+        period = float(every[1]) / (1000 if every[2] == "ms" else 1)
+        for count in range(round(60 / period), -1, -1):
+            self._renew(NOW - count * period)
+
+    def _renew(self, now: float) -> None:
+        for actor in self._world.actors.values():
+            actor.renewed = now if actor.held else actor.renewed
+        self._supervisor.observe(now)
+
+
+def _config(env: Mapping[str, Any]) -> SupervisorConfig:
+    ttl = env["archive_ttl_s"]
+    return SupervisorConfig(
+        scheduler_jitter=env["scheduler_jitter_s"],
+        archive_ttl=ArchiveTtl(ttl["successful"], ttl["failed"]) if isinstance(ttl, Mapping) else ttl,
+        orphan_policy=OrphanPolicy(env.get("orphan_policy", "reassign")),
+    )
+
+
+def _object(wire: Mapping[str, Any]) -> dict[str, Any]:
+    age, executor = wire["completed_age_s"], wire["assigned_to"]
+    return builders.report(
+        UID,
+        executor=executor,
+        executor_uid=f"uid-{executor}" if executor is not None else None,
+        epoch=1 if executor is not None else None,
+        completed=None if age is None else NOW - age,
+        successful=wire["successful"],
+        deleting=wire["deleting"],
+        finalizers=tuple(wire["other_finalizers"]),
+        ours=wire["has_our_finalizer"],
+    )
