@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -132,13 +133,27 @@ def matches(record: Record, query: Query) -> bool:
 
 
 def page_of(records: Iterable[Record], query: Query, corrupt: Iterable[BadRecord] = ()) -> Page:
-    """The page that the query asks for. `corrupt` is reported with the first page, since nobody knows its place."""
+    """The page that the query asks for. `corrupt` is reported with the first page, since nobody knows its place.
+
+    It is read after the records, so it may be what reading them finds.
+    """
     after = None if query.after is None else query.after.order
-    found = sorted((record for record in records if matches(record, query)), key=lambda record: place_of(record).order)
-    rest = [record for record in found if after is None or place_of(record).order > after]
-    page = rest if query.limit is None else rest[: query.limit]
-    continue_ = token(query, place_of(page[-1])) if len(rest) > len(page) else ""
-    return Page(tuple(page), continue_, tuple(corrupt) if after is None else ())
+    found = (
+        record for record in records if matches(record, query) and (after is None or place_of(record).order > after)
+    )
+    if query.limit is None:
+        return Page(tuple(sorted(found, key=_order)), "", _reported(query, corrupt))
+    page = heapq.nsmallest(query.limit + 1, found, key=_order)  # holds no more than that of a large archive
+    continue_ = token(query, place_of(page[query.limit - 1])) if len(page) > query.limit else ""
+    return Page(tuple(page[: query.limit]), continue_, _reported(query, corrupt))
+
+
+def _order(record: Record) -> tuple[int, str, str, str]:
+    return place_of(record).order
+
+
+def _reported(query: Query, corrupt: Iterable[BadRecord]) -> tuple[BadRecord, ...]:
+    return tuple(corrupt) if query.after is None else ()
 
 
 def token(query: Query, last: Place) -> str:

@@ -165,6 +165,7 @@ def record_of(
         raise BadRecord(where, "object", f"{error}") from error
     subject = _subject_of(where, content, resource)
     _text(where, "reason", reason)
+    _term(where, term)
     return Record(subject, completed_at, successful, reason, archived_at, term, digest(raw), raw)
 
 
@@ -210,6 +211,11 @@ def parse_record(text: bytes, where: str) -> Record:
         raise BadRecord(where, "", f"no JSON: {error}") from error
     if not isinstance(wire, Mapping):
         raise BadRecord(where, "", f"found {wire!r:.80}, allowed: a map")
+    return read_record(wire, where)
+
+
+def read_record(wire: Mapping[str, Any], where: str) -> Record:
+    """As `parse_record`, of plain data."""
     for name, value in (("apiVersion", API_VERSION), ("kind", KIND)):
         if wire.get(name) != value:
             raise BadRecord(where, name, f"found {wire.get(name)!r:.80}, allowed: {value!r}")

@@ -11,7 +11,12 @@ def read_back(stored: bytes, where: str) -> Record:
     try:
         return parse_record(stored, where)
     except BadRecord as error:
-        raise ArchiveCorrupt(error.record, error.path, error.problem) from error
+        raise corrupt(error) from error
+
+
+def corrupt(error: BadRecord) -> ArchiveCorrupt:
+    """For a record that was asked for alone; a search reports it and goes on."""
+    return ArchiveCorrupt(error.record, error.path, error.problem)
 
 
 def check_replaces(record: Record, stored: bytes, where: str) -> None:

@@ -1,0 +1,59 @@
+"""Errors of databases in the archive's words: whether trying again helps, and nothing that is secret."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+import sqlalchemy.exc
+
+from situate.archive.protocol import ArchiveError, ArchiveRefused, ArchiveTooLarge, ArchiveUnavailable
+
+_PASSING: Final = ("08", "25006", "40", "53", "55", "57", "58", "XX")
+"""Beginnings of PostgreSQL's codes for what passes: connections, a server that became a replica, conflicts, want of
+room or memory, locks, shut-downs, input and output, its own defects (PostgreSQL's appendix of error codes)."""
+_TOO_LARGE: Final = "54"
+
+_SQLITE_REFUSED: Final = {
+    sqlite3.SQLITE_READONLY: "let this process write the file and its folder",
+    sqlite3.SQLITE_PERM: "let this process read and write the file",
+    sqlite3.SQLITE_AUTH: "let this process read and write the file",
+    sqlite3.SQLITE_NOTADB: "the file is no SQLite database; name another one",
+    sqlite3.SQLITE_CORRUPT: "the database is damaged; put it back from a copy",
+    sqlite3.SQLITE_ERROR: "the database is not laid out as this program does it",
+}
+_SQLITE_PASSING: Final = "it is tried again"
+_SQLITE_HINTS: Final = {
+    sqlite3.SQLITE_FULL: "make room",
+    sqlite3.SQLITE_CANTOPEN: "create the folder, or mount its volume",
+    sqlite3.SQLITE_BUSY: "another process is writing; it is tried again",
+}
+
+
+def told(error: sqlalchemy.exc.SQLAlchemyError, archive: str) -> ArchiveError:
+    """`archive`: what messages call it, without user and password."""
+    cause = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else error
+    if isinstance(cause, sqlite3.Error):
+        return _of_sqlite(cause, archive)
+    what = f"{archive}: {_first_line(cause)}"
+    code: str | None = getattr(cause, "sqlstate", None)
+    if code is None or code.startswith(_PASSING):  # without a code no server has answered
+        return ArchiveUnavailable(f"{what}; it is tried again")
+    if code.startswith(_TOO_LARGE):
+        return ArchiveTooLarge(f"{what}; archive smaller objects")
+    return ArchiveRefused(f"{what} (PostgreSQL's error {code}); correct the database or this user's rights")
+
+
+def _of_sqlite(cause: sqlite3.Error, archive: str) -> ArchiveError:
+    what = f"{archive}: {_first_line(cause)}"
+    code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF  # the rest says more of the same
+    if code == sqlite3.SQLITE_TOOBIG:
+        return ArchiveTooLarge(f"{what}; archive smaller objects")
+    if code in _SQLITE_REFUSED:
+        return ArchiveRefused(f"{what}; {_SQLITE_REFUSED[code]}")
+    return ArchiveUnavailable(f"{what}; {_SQLITE_HINTS.get(code, _SQLITE_PASSING)}")
+
+
+def _first_line(cause: BaseException | None) -> str:
+    """What follows quotes statements."""
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
