@@ -1,0 +1,112 @@
+"""64-bit hashes by which partitions, slots and rings spread keys: FNV-1a, MurmurHash3's finaliser, xxHash64.
+
+FNV-1a is what Kubernetes' sharded list and watch hashes UIDs with (KEP-5866). Its top bits hardly see the last byte, so
+keys that people choose are mixed after it. xxHash64 is what controller-sharding's ring is made of; it is written here
+rather than taken from a library, for a ring hashes few and short texts (specification: xxhash_spec.md of Cyan4973).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.uint64]
+_Hash = TypeVar("_Hash", int, Hashes)
+"""One, or many in an array, whose arithmetic wraps by itself."""
+
+SPACE: Final = 1 << 64
+"""How many values a hash may have."""
+_MASK: Final = SPACE - 1
+
+_FNV_OFFSET: Final = 0xCBF29CE484222325
+_FNV_PRIME: Final = 0x100000001B3
+
+_MURMUR: Final = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
+
+_XX: Final = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+
+
+def fnv1a64(text: str) -> int:
+    """64-bit FNV-1a of the UTF-8 text; half a surrogate pair counts as the bytes that UTF-8 would give it."""
+    found = _FNV_OFFSET
+    for byte in _bytes(text):
+        found = ((found ^ byte) * _FNV_PRIME) & _MASK
+    return found
+
+
+def fnv1a64_many(texts: Sequence[str]) -> Hashes:
+    """`fnv1a64` of each, in their order."""
+    encoded = [_bytes(text) for text in texts]
+    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+    # The longest first, so that those that still have a byte at some column are always a prefix.
+    order = np.argsort(-lengths, kind="stable")
+    flat = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+    starts = (np.cumsum(lengths) - lengths)[order]
+    still = np.searchsorted(-lengths[order], -np.arange(int(lengths.max(initial=0))), side="left")
+    hashes = np.full(len(encoded), _FNV_OFFSET, dtype=np.uint64)
+    prime = np.uint64(_FNV_PRIME)
+    for column, count in enumerate(still.tolist()):
+        hashes[:count] ^= flat[starts[:count] + column]
+        hashes[:count] *= prime
+    found = np.empty_like(hashes)
+    found[order] = hashes
+    return found
+
+
+def mixed64(hashed: _Hash) -> _Hash:
+    """MurmurHash3's 64-bit finaliser: a bijection after which each bit of the input bears on each of the output."""
+    if isinstance(hashed, int):
+        for factor in _MURMUR:
+            hashed = ((hashed ^ (hashed >> 33)) * factor) & _MASK
+        return hashed ^ (hashed >> 33)
+    shift = np.uint64(33)
+    for factor in _MURMUR:
+        hashed = (hashed ^ (hashed >> shift)) * np.uint64(factor)
+    return hashed ^ (hashed >> shift)
+
+
+def xxhash64(text: str) -> int:
+    """xxHash64 of the UTF-8 text with seed 0."""
+    data = _bytes(text)
+    position = 0
+    if len(data) >= 32:
+        lanes = [(_XX[0] + _XX[1]) & _MASK, _XX[1], 0, -_XX[0] & _MASK]
+        while position + 32 <= len(data):
+            for lane in range(4):
+                start = position + 8 * lane
+                lanes[lane] = _round(lanes[lane], int.from_bytes(data[start : start + 8], "little"))
+            position += 32
+        found = sum(_rotated(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
+        for lane_value in lanes:
+            found = ((found ^ _round(0, lane_value)) * _XX[0] + _XX[3]) & _MASK
+    else:
+        found = _XX[4]
+    found = (found + len(data)) & _MASK
+    while position + 8 <= len(data):
+        found ^= _round(0, int.from_bytes(data[position : position + 8], "little"))
+        found = (_rotated(found, 27) * _XX[0] + _XX[3]) & _MASK
+        position += 8
+    if position + 4 <= len(data):
+        found ^= (int.from_bytes(data[position : position + 4], "little") * _XX[0]) & _MASK
+        found = (_rotated(found, 23) * _XX[1] + _XX[2]) & _MASK
+        position += 4
+    for byte in data[position:]:
+        found = (_rotated(found ^ ((byte * _XX[4]) & _MASK), 11) * _XX[0]) & _MASK
+    for shift, factor in ((33, _XX[1]), (29, _XX[2])):
+        found = ((found ^ (found >> shift)) * factor) & _MASK
+    return found ^ (found >> 32)
+
+
+def _round(lane: int, word: int) -> int:
+    return (_rotated((lane + word * _XX[1]) & _MASK, 31) * _XX[0]) & _MASK
+
+
+def _rotated(value: int, bits: int) -> int:
+    return ((value << bits) | (value >> (64 - bits))) & _MASK
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,70 @@
+"""How a supervisor chooses an executor for an object: KSched's four algorithms, hashing, and rules around any of them.
+
+Strategies are told of executors and objects and asked for a choice. They do no I/O; time and chance are given to them.
+
+    strategy = Placer(MinScheduled())
+    strategy.observe_executor("executor-0", ExecutorStatus.HEALTHY)
+    strategy.choose_executor(ObjectFacts("a UID"))   # "executor-0"
+"""
+
+from situate.sharding.strategies.facts import ObjectFacts, facts_of, priority_oddity
+from situate.sharding.strategies.hashed import RendezvousHash, Ring
+from situate.sharding.strategies.metric_settings import MetricSettings
+from situate.sharding.strategies.min_metric_score import MinMetricScore
+from situate.sharding.strategies.min_scheduled import MinScheduled
+from situate.sharding.strategies.placer import Explanation, Placer
+from situate.sharding.strategies.protocol import (
+    ExplainsItself,
+    Ineligible,
+    ObservesMembers,
+    Selective,
+    Standing,
+    Strategy,
+    StrategyFailed,
+    TieBreak,
+    rebuild,
+    tell_member,
+    tell_object,
+)
+from situate.sharding.strategies.registry import BUILT_IN, GROUP, BadArguments, Builder, Surroundings, build
+from situate.sharding.strategies.round_robin import RoundRobin
+from situate.sharding.strategies.rules import Filter, Rules, Score
+from situate.sharding.strategies.samples import Sample
+from situate.sharding.strategies.uniform import Random, RandomSource
+
+__all__ = [
+    "BUILT_IN",
+    "GROUP",
+    "BadArguments",
+    "Builder",
+    "ExplainsItself",
+    "Explanation",
+    "Filter",
+    "Ineligible",
+    "MetricSettings",
+    "MinMetricScore",
+    "MinScheduled",
+    "ObjectFacts",
+    "ObservesMembers",
+    "Placer",
+    "Random",
+    "RandomSource",
+    "RendezvousHash",
+    "Ring",
+    "RoundRobin",
+    "Rules",
+    "Sample",
+    "Score",
+    "Selective",
+    "Standing",
+    "Strategy",
+    "StrategyFailed",
+    "Surroundings",
+    "TieBreak",
+    "build",
+    "facts_of",
+    "priority_oddity",
+    "rebuild",
+    "tell_member",
+    "tell_object",
+]

@@ -1,0 +1,72 @@
+"""What a strategy sees of an object: a small frozen value instead of the object itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from situate.objects.settings import shown
+from situate.sharding.adapter import Content
+from situate.sharding.assignment import ObjectView
+from situate.sharding.names import EXECUTOR_SELECTOR, PRIORITY
+
+HIGHEST_PRIORITY: Final = 1_000_000_000
+"""As of a PriorityClass that users may make; the lowest is its negative."""
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """One object, as a strategy is told of it and asked about it."""
+
+    uid: str
+    namespace: str = ""
+    name: str = ""
+    executor: str = ""
+    """Whom it is assigned to; empty while it is unassigned."""
+    owner_uid: str = ""
+    """Of the controlling owner; empty if there is none."""
+    weight: int = 1
+    """Units of work: what an executor's capacity is counted in. At least 1."""
+    priority: int = 0
+    selector: str = ""
+    """Over executors' labels, as the object's annotation says; empty: any executor."""
+    moved: bool = False
+    """Whether it has been assigned before."""
+    completed: bool = False
+    content: Content = field(default_factory=dict, compare=False, repr=False)
+    """The whole object, for strategies and rules of users."""
+
+
+def facts_of(view: ObjectView, weight_of: Callable[[ObjectView], int] | None = None) -> ObjectFacts:
+    """What strategies see of the object; a priority that cannot be read counts as 0, see `priority_oddity`."""
+    return ObjectFacts(
+        uid=view.uid,
+        namespace=view.namespace,
+        name=view.name,
+        executor=view.executor,
+        owner_uid=view.owner_uid,
+        weight=1 if weight_of is None else max(1, weight_of(view)),
+        priority=_priority(view.annotations.get(PRIORITY, "0")) or 0,
+        selector=view.annotations.get(EXECUTOR_SELECTOR, ""),
+        moved=view.epoch > 0,
+        completed=view.completed,
+        content=view.content,
+    )
+
+
+def priority_oddity(view: ObjectView) -> str | None:
+    """What is wrong with the annotation; None if nothing is."""
+    text = view.annotations.get(PRIORITY)
+    if text is None or _priority(text) is not None:
+        return None
+    allowed = f"whole numbers from {-HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
+    return f"annotation {PRIORITY} is {shown(text)}, allowed: {allowed}; it counts as 0 until it is corrected"
+
+
+def _priority(text: str) -> int | None:
+    if not _INTEGER.fullmatch(text):
+        return None
+    return int(text) if abs(int(text)) <= HIGHEST_PRIORITY else None

@@ -1,0 +1,94 @@
+"""Strategies that ask a hash: the ring of controller-sharding, and rendezvous hashing.
+
+They keep objects where they are through restarts without anybody remembering it; those that count balance better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Protocol
+
+from situate.sharding.members import ExecutorStatus
+from situate.sharding.ring import HashRing, Rendezvous, ring_key
+from situate.sharding.strategies.facts import ObjectFacts
+from situate.sharding.strategies.observed import Roster
+from situate.sharding.strategies.protocol import Standing, TieBreak
+
+
+class Owners(Protocol):
+    """Who owns a key, and who would if that one did not exist, and so on."""
+
+    def owners(self, key: str) -> Iterator[str]: ...
+
+
+class _Hashed:
+    """Over the healthy executors; what follows from their set is computed when it is next asked for."""
+
+    def __init__(self, owners_of: Callable[[frozenset[str]], Owners], key_of: Callable[[ObjectFacts], str]) -> None:
+        self._owners_of = owners_of
+        self._key_of = key_of
+        self._roster = Roster()
+        self._owners: Owners | None = None
+
+    def observe_executor(self, executor: str, status: ExecutorStatus | None) -> None:
+        was = self._roster.is_healthy(executor)
+        self._roster.observe(executor, status)
+        if was != self._roster.is_healthy(executor):
+            self._owners = None
+
+    def observe_scheduled(self, obj: ObjectFacts) -> None:
+        """Counts do not matter here."""
+
+    def observe_completed(self, obj: ObjectFacts) -> None:
+        """Counts do not matter here."""
+
+    def observe_deleted(self, obj: ObjectFacts) -> None:
+        """Counts do not matter here."""
+
+    def choose_executor(self, obj: ObjectFacts) -> str:
+        self._roster.check()
+        return next(self._in_order(obj))
+
+    def choose_among(
+        self,
+        obj: ObjectFacts,
+        among: Container[str],
+        tie_break: TieBreak | None = None,  # noqa: ARG002 - the protocol's
+    ) -> str:
+        """Nobody ties, so nothing is asked of `tie_break`."""
+        found = next((executor for executor in self._in_order(obj) if executor in among), None)
+        if found is None:
+            raise self._roster.refusal({})
+        return found
+
+    def _in_order(self, obj: ObjectFacts) -> Iterator[str]:
+        if self._owners is None:
+            self._owners = self._owners_of(frozenset(each for each in self._roster if self._roster.is_healthy(each)))
+        return self._owners.owners(self._key_of(obj))
+
+    def standings(self, obj: ObjectFacts) -> Sequence[Standing]:
+        order = [
+            Standing(executor, place, "owner of its hash" if place == 1 else f"successor {place - 1}")
+            for place, executor in enumerate(self._in_order(obj), 1)
+        ]
+        return order + self._roster.refused()
+
+
+class Ring(_Hashed):
+    """controller-sharding's ring of 100 tokens an executor, over `group/Kind/namespace/name`."""
+
+    def __init__(self, group: str, kind: str, *, separator: bool = False) -> None:
+        """With `separator` the tokens do not collide, and owners are not those of controller-sharding."""
+        self._ring = HashRing(separator=separator)
+        super().__init__(self._with, lambda obj: ring_key(group, kind, obj.namespace, obj.name))
+
+    def _with(self, members: frozenset[str]) -> HashRing:
+        self._ring = self._ring.of(members)
+        return self._ring
+
+
+class RendezvousHash(_Hashed):
+    """Highest hash of executor and UID: a change of members moves the fewest objects that hashing can."""
+
+    def __init__(self) -> None:
+        super().__init__(Rendezvous, lambda obj: obj.uid)

@@ -1,0 +1,264 @@
+"""MinMetricScore: whoever has the lowest weighted sum of metrics, and of what it has been given since they were taken.
+
+    score(e) = sum over m of weight_m * (value(e, m) + k(e) * estimate_m) / capacity(e, m)
+
+k(e) is the open work that was assigned to e since its sample. Without it everybody who is placed between two samples
+would go to the same executor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import numpy as np
+
+from situate.sharding.errors import NoMetrics
+from situate.sharding.members import Executor, ExecutorStatus
+from situate.sharding.strategies.facts import ObjectFacts
+from situate.sharding.strategies.metric_settings import MetricSettings
+from situate.sharding.strategies.min_scheduled import MinScheduled
+from situate.sharding.strategies.observed import OpenObjects, Roster
+from situate.sharding.strategies.protocol import Standing, TieBreak, tell_member
+from situate.sharding.strategies.round_robin import RoundRobin
+from situate.sharding.strategies.samples import AssignedSince, Bools, Floats, Rows, Sample, Samples, usable_values
+from situate.sharding.strategies.slow_start import SlowStart
+
+TIE: Final = 1e-9
+"""Scores that differ by no more are equal."""
+
+
+class MinMetricScore:
+    """Lowest score; ties go to the least recently chosen, then to the smallest id.
+
+    Choosing looks at every executor, since a sample that comes or grows old may change every score through the
+    estimate; the arithmetic is done for all at once.
+    """
+
+    def __init__(self, clock: Callable[[], float], settings: MetricSettings | None = None) -> None:
+        """`clock` gives seconds, the same that `Sample.taken_at` and `Executor.sampled_at` are in."""
+        self._clock = clock
+        self._settings = settings if settings is not None else MetricSettings()
+        self._weights: Floats = np.array(list(self._settings.weights.values()), dtype=np.float64)
+        self._roster = Roster()
+        self._open = OpenObjects()
+        self._since = AssignedSince()
+        self._samples = Samples(tuple(self._settings.weights))
+        self._told: dict[str, Sample] = {}
+        self._turn = 0
+        share = self._settings.slow_start_max_share
+        self._slow = None if share is None else SlowStart(share)
+        self._fallback: MinScheduled | RoundRobin | None = None
+        match self._settings.fallback:
+            case "MinScheduled":
+                self._fallback = MinScheduled(share)
+            case "RoundRobin":
+                self._fallback = RoundRobin()
+
+    def observe_executor(self, executor: str, status: ExecutorStatus | None) -> None:
+        if self._fallback is not None:
+            self._fallback.observe_executor(executor, status)
+        if not self._roster.observe(executor, status):
+            return
+        if status is None:
+            self._samples.remove(executor)
+            self._told.pop(executor, None)
+        elif executor not in self._samples:
+            self._samples.add(executor)
+            given = self._settings.capacity.get(executor, {})
+            self._samples.set(executor, "capacity", [given.get(metric, 1.0) for metric in self._samples.metrics])
+        if status is not None:
+            self._samples.set(executor, "eligible", status is ExecutorStatus.HEALTHY)
+        self._count(executor)
+
+    def observe_member(self, member: Executor) -> None:
+        """Its capacity for objects, and its metrics."""
+        if self._fallback is not None:
+            tell_member(self._fallback, member)
+        if member.id not in self._samples:
+            return
+        limit = math.inf if member.capacity is None else member.capacity
+        self._samples.set(member.id, "limit", limit if limit >= 0 else 0.0)  # NaN is not, either
+        if member.sampled_at is not None:
+            self.observe_sample(member.id, Sample(member.metrics, member.sampled_at))
+
+    def observe_sample(self, executor: str, sample: Sample) -> None:
+        """What was measured of an executor that is known; one that cannot be used replaces one that could."""
+        if executor not in self._samples or self._told.get(executor) == sample:
+            return
+        self._told[executor] = sample
+        values = usable_values(sample.values, self._samples.metrics)
+        self._samples.set(executor, "values", [0.0] * len(self._samples.metrics) if values is None else values)
+        self._samples.set(executor, "taken_at", -math.inf if values is None else sample.taken_at)
+        self._since.sampled(executor, sample.taken_at)
+        self._count(executor)
+
+    def observe_scheduled(self, obj: ObjectFacts) -> None:
+        if self._fallback is not None:
+            self._fallback.observe_scheduled(obj)
+        self._note(self._open.scheduled, obj)
+
+    def observe_completed(self, obj: ObjectFacts) -> None:
+        if self._fallback is not None:
+            self._fallback.observe_completed(obj)
+        self._note(self._open.completed, obj)
+
+    def observe_deleted(self, obj: ObjectFacts) -> None:
+        if self._fallback is not None:
+            self._fallback.observe_deleted(obj)
+        self._note(self._open.deleted, obj)
+
+    def _note(self, observe: Callable[[ObjectFacts], tuple[str, ...]], obj: ObjectFacts) -> None:
+        before = self._open.holder(obj.uid)
+        changed = observe(obj)
+        after = self._open.holder(obj.uid)
+        if before != after:
+            if before is not None:
+                self._since.left(before, obj.uid)
+            if after is not None:
+                self._since.assigned(after, obj, self._clock())
+        for executor in changed:
+            self._count(executor)
+
+    def _count(self, executor: str) -> None:
+        open_weight = self._open.of(executor)
+        if executor in self._samples:
+            self._samples.set(executor, "open", open_weight)
+            self._samples.set(executor, "since", self._since.of(executor))
+        if self._slow is not None:
+            if self._roster.is_serving(executor):
+                self._slow.put(executor, open_weight, 1.0)
+            else:
+                self._slow.drop(executor)
+
+    def choose_executor(self, obj: ObjectFacts) -> str:
+        return self._choose(obj, None, None)
+
+    def choose_among(self, obj: ObjectFacts, among: Container[str], tie_break: TieBreak | None = None) -> str:
+        return self._choose(obj, among, tie_break)
+
+    def _choose(self, obj: ObjectFacts, among: Container[str] | None, tie_break: TieBreak | None) -> str:
+        rows = self._candidates(among)
+        usable, scores = self._scored(rows)
+        if len(usable):
+            tied = self._tied(usable, scores)
+            chosen = min(self._longest_ago(tied)) if tie_break is None else tie_break(obj, self._by_turn(tied))
+        elif self._fallback is None:
+            raise self._roster.refusal({"without a usable sample": len(rows)}, NoMetrics)
+        else:
+            names = {self._samples.names[row] for row in rows}
+            chosen = self._fallback.choose_among(obj, names, tie_break)
+        if chosen in self._samples:  # a tie-break may name anybody, which is for whoever gave it to notice
+            self._samples.set(chosen, "chosen", self._turn)
+        self._turn += 1
+        if self._slow is not None:
+            self._slow.chosen(chosen)
+        return chosen
+
+    def _candidates(self, among: Container[str] | None) -> Rows:
+        """The executors that may be chosen. Raises if there is none."""
+        eligible = self._samples.eligible()
+        if among is None:
+            rows = np.flatnonzero(eligible)
+        elif isinstance(among, AbstractSet) and len(among) < self._roster.healthy:
+            rows = self._samples.rows_of(among)
+            rows = rows[eligible[rows]]
+        else:
+            names = self._samples.names
+            rows = np.array([row for row in np.flatnonzero(eligible) if names[row] in among], dtype=np.int64)
+        if len(rows):
+            return rows
+        raise self._roster.refused_full(among)
+
+    def _scored(self, rows: Rows) -> tuple[Rows, Floats]:
+        """Those of the candidates that have a score, and their scores; none if nobody has a usable sample."""
+        fresh = self._samples.fresh(self._clock(), self._settings.max_age_s)
+        has_sample = fresh[rows]
+        if not has_sample.any():
+            return rows[:0], np.empty(0)
+        if self._settings.missing == "exclude":
+            rows = rows[has_sample]
+        scores = self._samples.scores(self._weights, self._estimate(fresh), rows)
+        if self._settings.missing == "worst":
+            scores[~has_sample] = scores[has_sample].max()
+        return rows, scores
+
+    def _estimate(self, fresh: Bools) -> Floats:
+        given = self._settings.per_object_estimate
+        if given == "auto":
+            return self._samples.estimate(fresh)
+        return np.array([given.get(metric, 0.0) for metric in self._samples.metrics])
+
+    def _tied(self, rows: Rows, scores: Floats) -> Rows:
+        """Those with the lowest score; newcomers that are to wait only if there is nobody else."""
+        left = np.ones(len(rows), dtype=bool)
+        first: Rows | None = None
+        while left.any():
+            best = left & (scores <= scores[left].min() + TIE)
+            tied: Rows = rows[best]
+            if self._slow is None:
+                return tied
+            allowed = [row for row in tied.tolist() if self._slow.allows(self._samples.names[row])]
+            if allowed:
+                return np.array(allowed, dtype=np.int64)
+            first = tied if first is None else first
+            left &= ~best
+        return rows if first is None else first
+
+    def _longest_ago(self, rows: Rows) -> list[str]:
+        return [self._samples.names[row] for row in self._samples.longest_ago(rows)]
+
+    def _by_turn(self, rows: Rows) -> list[str]:
+        """All of them, those chosen longest ago first."""
+        turns = self._samples.turns(rows).tolist()
+        return [
+            name for _, name in sorted((turn, self._samples.names[row]) for turn, row in zip(turns, rows, strict=True))
+        ]
+
+    def standings(self, obj: ObjectFacts) -> Sequence[Standing]:
+        eligible = self._samples.eligible()
+        rows = np.flatnonzero(eligible)
+        usable, scores = self._scored(rows)
+        if len(rows) and not len(usable):
+            return self._fallback_standings(obj)
+        fresh = self._samples.fresh(self._clock(), self._settings.max_age_s)
+        scored = sorted(
+            (self._waits(name), score, turn, name, bool(fresh[row]))
+            for row, score, turn in zip(
+                usable.tolist(), scores.tolist(), self._samples.turns(usable).tolist(), strict=True
+            )
+            for name in [self._samples.names[row]]
+        )
+        found = [
+            Standing(
+                name,
+                place,
+                f"score {score:.6g}" + (", as the worst" if not sampled else "") + ("; slow start" if waits else ""),
+            )
+            for place, (waits, score, _, name, sampled) in enumerate(scored, 1)
+        ]
+        placed = {each.executor for each in found}
+        healthy = sorted(name for name in self._roster if self._roster.is_healthy(name) and name not in placed)
+        others = [
+            Standing(
+                name,
+                None,
+                "no usable sample" if eligible[self._samples.row(name)] else f"{self._open.of(name)} open, at capacity",
+            )
+            for name in healthy
+        ]
+        return found + others + self._roster.refused()
+
+    def _fallback_standings(self, obj: ObjectFacts) -> Sequence[Standing]:
+        if self._fallback is not None:
+            return [
+                Standing(each.executor, each.place, f"{each.why}; nobody has a usable sample")
+                for each in self._fallback.standings(obj)
+            ]
+        healthy = sorted(name for name in self._roster if self._roster.is_healthy(name))
+        return [Standing(name, None, "no usable sample") for name in healthy] + self._roster.refused()
+
+    def _waits(self, executor: str) -> bool:
+        return self._slow is not None and not self._slow.would_allow(executor)

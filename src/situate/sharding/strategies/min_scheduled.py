@@ -1,0 +1,155 @@
+"""MinScheduled: whoever has the least open work for its capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from math import isfinite
+
+from situate.sharding.members import Executor, ExecutorStatus
+from situate.sharding.strategies.facts import ObjectFacts
+from situate.sharding.strategies.observed import OpenObjects, Roster
+from situate.sharding.strategies.protocol import Standing, TieBreak
+from situate.sharding.strategies.ranking import Ranking
+from situate.sharding.strategies.slow_start import SlowStart
+
+
+class MinScheduled:
+    """Least open / capacity; ties go to the least recently chosen, then to the smallest id.
+
+    Capacity counts for nothing while nobody has declared one; who has not declared one then counts like the largest,
+    and is never full. Choosing costs comparisons in the order of log n, and one step more for each executor that rules
+    or slow start leave out before the first that they allow.
+    """
+
+    def __init__(self, slow_start_max_share: float | None = None) -> None:
+        """None: newcomers get all they can. Raises `ValueError` for what is no share."""
+        self._roster = Roster()
+        self._open = OpenObjects()
+        self._declared: dict[str, float] = {}
+        self._largest = 1.0  # of the declared ones
+        self._ranking = Ranking()  # those that may be chosen
+        self._turn = 0
+        self._chosen: dict[str, int] = {}  # the turn at which each was chosen last
+        self._slow = None if slow_start_max_share is None else SlowStart(slow_start_max_share)
+
+    def observe_executor(self, executor: str, status: ExecutorStatus | None) -> None:
+        if not self._roster.observe(executor, status):
+            return
+        if status is None:
+            self._chosen.pop(executor, None)
+            self._declare(executor, None)
+        self._rank(executor)
+
+    def observe_member(self, member: Executor) -> None:
+        """Its capacity; one that is negative or no number is taken for 0, and so for full."""
+        capacity = member.capacity
+        if member.id in self._roster:
+            usable = capacity is None or (isfinite(capacity) and capacity >= 0)
+            self._declare(member.id, capacity if usable else 0.0)
+
+    def _declare(self, executor: str, capacity: float | None) -> None:
+        if capacity == self._declared.get(executor):
+            return
+        if capacity is None:
+            del self._declared[executor]
+        else:
+            self._declared[executor] = capacity
+        largest = max(self._declared.values(), default=0.0) or 1.0
+        changed = [executor] if largest == self._largest else list(self._roster)
+        self._largest = largest
+        for each in changed:
+            self._rank(each)
+
+    def observe_scheduled(self, obj: ObjectFacts) -> None:
+        self._note(self._open.scheduled, obj)
+
+    def observe_completed(self, obj: ObjectFacts) -> None:
+        self._note(self._open.completed, obj)
+
+    def observe_deleted(self, obj: ObjectFacts) -> None:
+        self._note(self._open.deleted, obj)
+
+    def _note(self, observe: Callable[[ObjectFacts], tuple[str, ...]], obj: ObjectFacts) -> None:
+        for executor in observe(obj):
+            self._rank(executor)
+
+    def _rank(self, executor: str) -> None:
+        """Puts it where it belongs after something about it has changed."""
+        weight, capacity = self._open.of(executor), self._declared.get(executor, self._largest)
+        if self._slow is not None:
+            if self._roster.is_serving(executor):
+                self._slow.put(executor, weight, capacity)
+            else:
+                self._slow.drop(executor)
+        if self._roster.is_healthy(executor) and not self._is_full(executor):
+            self._ranking.put(executor, weight / capacity, self._chosen.get(executor, -1))
+        else:
+            self._ranking.drop(executor)
+
+    def _is_full(self, executor: str) -> bool:
+        return executor in self._declared and self._open.of(executor) >= self._declared[executor]
+
+    def choose_executor(self, obj: ObjectFacts) -> str:
+        return self._choose(obj, None, None)
+
+    def choose_among(self, obj: ObjectFacts, among: Container[str], tie_break: TieBreak | None = None) -> str:
+        return self._choose(obj, among, tie_break)
+
+    def _choose(self, obj: ObjectFacts, among: Container[str] | None, tie_break: TieBreak | None) -> str:
+        if tie_break is None:
+            executor = next(self._in_order(among), None)
+        else:
+            tied = self._tied(among)
+            executor = tie_break(obj, tied) if tied else None
+        if executor is None:
+            raise self._roster.refused_full(among)
+        self._chosen[executor] = self._turn
+        self._turn += 1
+        if self._slow is not None:
+            self._slow.chosen(executor)
+        if executor in self._ranking:  # a tie-break may name anybody, which is for whoever gave it to notice
+            self._rank(executor)
+        return executor
+
+    def _in_order(self, among: Container[str] | None) -> Iterator[str]:
+        """As they would be chosen: newcomers that are to wait come last, for better there than nowhere."""
+        waiting = []
+        for _, _, executor in self._ranking.entries(among):
+            if self._slow is None or self._slow.allows(executor):
+                yield executor
+            else:
+                waiting.append(executor)
+        yield from waiting
+
+    def _tied(self, among: Container[str] | None) -> list[str]:
+        """The first, and those that have as much as it."""
+        tied: list[str] = []
+        for executor in self._in_order(among):
+            if tied and self._load(executor) != self._load(tied[0]):
+                break
+            tied.append(executor)
+        return tied
+
+    def _load(self, executor: str) -> float:
+        return self._open.of(executor) / self._declared.get(executor, self._largest)
+
+    def standings(self, obj: ObjectFacts) -> Sequence[Standing]:  # noqa: ARG002 - the protocol's
+        ranked = [executor for _, _, executor in self._ranking.entries()]
+        slow = self._slow
+        waiting = [] if slow is None else [executor for executor in ranked if not slow.would_allow(executor)]
+        held_back = set(waiting)
+        order = [executor for executor in ranked if executor not in held_back] + waiting
+        found = [
+            Standing(executor, place, self._why(executor) + ("; slow start" if executor in held_back else ""))
+            for place, executor in enumerate(order, 1)
+        ]
+        full = [
+            Standing(executor, None, self._why(executor))
+            for executor in sorted(self._roster)
+            if self._roster.is_healthy(executor) and executor not in self._ranking
+        ]
+        return found + full + self._roster.refused()
+
+    def _why(self, executor: str) -> str:
+        limit = f" of {self._declared[executor]:g}" if executor in self._declared else ""
+        return f"{self._open.of(executor)} open{limit}"

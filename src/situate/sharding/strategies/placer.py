@@ -1,0 +1,258 @@
+"""A strategy with the rules that narrow its choice: executor selectors, users' hooks, owners, whom the caller prefers.
+
+The rules are the same whatever the strategy. One that is not `Selective` is asked once, and its answer must obey them.
+Which executors a rollout or a planned restart prefers is said by `situate.sharding.placing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from situate.sharding.assignment import ObjectView
+from situate.sharding.errors import NoExecutors, NoHealthyExecutors, Unschedulable
+from situate.sharding.members import Executor, ExecutorStatus
+from situate.sharding.strategies.facts import ObjectFacts, facts_of
+from situate.sharding.strategies.observed import OpenObjects, Roster
+from situate.sharding.strategies.protocol import (
+    ExplainsItself,
+    Ineligible,
+    ObservesMembers,
+    Selective,
+    Standing,
+    Strategy,
+    StrategyFailed,
+)
+from situate.sharding.strategies.rules import Allowed, Rules, parsed_selector
+
+_MOST_SELECTORS = 256  # remembered; beyond that one starts afresh
+_TIE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an object would go where it would go."""
+
+    chosen: str | None
+    """None: nobody may be chosen, or one of the first at random."""
+    refusal: Unschedulable | None
+    """Why nobody would be."""
+    candidates: tuple[Standing, ...]
+    """Every known executor, the best first."""
+
+
+class Placer:
+    """A strategy under rules; itself a strategy, and what a supervisor uses whichever strategy is configured."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        rules: Rules | None = None,
+        weight_of: Callable[[ObjectView], int] | None = None,
+    ) -> None:
+        """`weight_of` gives the units of work of an object, at least 1; None: each counts 1."""
+        self._weight_of = weight_of
+        self._strategy = strategy
+        self._rules = rules if rules is not None else Rules()
+        self._roster = Roster()
+        self._members: dict[str, Executor] = {}
+        self._open = OpenObjects()
+        self._selected: dict[str, frozenset[str]] = {}  # by text of a selector
+
+    def observe_executor(self, executor: str, status: ExecutorStatus | None) -> None:
+        self._roster.observe(executor, status)
+        if status is None and self._members.pop(executor, None) is not None:
+            self._selected.clear()
+        self._strategy.observe_executor(executor, status)
+
+    def observe_member(self, member: Executor) -> None:
+        before = self._members.get(member.id)
+        self._members[member.id] = member
+        if before is None or before.labels != member.labels:
+            self._selected.clear()
+        if isinstance(self._strategy, ObservesMembers):
+            self._strategy.observe_member(member)
+
+    def observe_scheduled(self, obj: ObjectFacts) -> None:
+        self._open.scheduled(obj)
+        self._strategy.observe_scheduled(obj)
+
+    def observe_completed(self, obj: ObjectFacts) -> None:
+        self._open.completed(obj)
+        self._strategy.observe_completed(obj)
+
+    def observe_deleted(self, obj: ObjectFacts) -> None:
+        self._open.deleted(obj)
+        self._strategy.observe_deleted(obj)
+
+    def open_weight(self, executor: str) -> int:
+        """Of the open objects that are assigned to it."""
+        return self._open.of(executor)
+
+    def choose(self, view: ObjectView, among: frozenset[str] | None) -> str:
+        """As `situate.sharding.situation.Choose` wants it."""
+        obj = facts_of(view, self._weight_of)
+        return self.choose_executor(obj) if among is None else self.choose_among(obj, among)
+
+    def choose_executor(self, obj: ObjectFacts) -> str:
+        """Raises `Unschedulable`, and nothing else whatever a strategy or a rule of the user does."""
+        return self._choose(obj, None)
+
+    def choose_among(self, obj: ObjectFacts, among: Container[str]) -> str:
+        """Of these only; a strategy that is not `Selective` cannot do so, and nobody is eligible then."""
+        if not isinstance(self._strategy, Selective):
+            raise NoHealthyExecutors(cause=Ineligible("the strategy cannot choose among some of the executors"))
+        return self._choose(obj, among)
+
+    def _choose(self, obj: ObjectFacts, among: Container[str] | None) -> str:
+        allowed = self._allowed(obj, among)
+        refusal: Unschedulable | None = None
+        try:
+            for group in self._groups(obj, allowed):
+                try:
+                    return self._ask(obj, group)
+                except NoHealthyExecutors as error:
+                    refusal = error
+        except Unschedulable:
+            raise
+        except Exception as error:  # a user's code may raise anything, and must not stop other objects
+            raise StrategyFailed(error) from error
+        raise _with_reasons(refusal or self._roster.refusal({}), allowed)
+
+    def _ask(self, obj: ObjectFacts, among: Container[str] | None) -> str:
+        strategy, tie_break = self._strategy, self._rules.tie_break
+        if isinstance(strategy, Selective) and (among is not None or tie_break is not None):
+            chosen = strategy.choose_among(obj, self._roster if among is None else among, tie_break)
+        else:
+            chosen = strategy.choose_executor(obj)
+        if not self._roster.is_healthy(chosen):
+            raise StrategyFailed(Ineligible(f"it named {chosen!r:.80}, which is no healthy executor"))
+        if among is not None and chosen not in among:
+            raise StrategyFailed(Ineligible(f"it named {chosen!r:.80}, which a rule leaves out for this object"))
+        return chosen
+
+    def _allowed(self, obj: ObjectFacts, among: Container[str] | None = None) -> Allowed | None:
+        """Who may have the object; None: anybody."""
+        if not obj.selector and not self._rules.filters and among is None:
+            return None
+        return Allowed(obj, among, self._matching(obj.selector), self._rules.filters, self._member)
+
+    def _matching(self, selector: str) -> frozenset[str] | None:
+        """The executors whose labels it selects; None: all."""
+        if not selector:
+            return None
+        if selector not in self._selected:
+            parsed = parsed_selector(selector)
+            if len(self._selected) >= _MOST_SELECTORS:
+                self._selected.clear()
+            matching = (each.id for each in self._members.values() if parsed.matches(each.labels))
+            self._selected[selector] = frozenset(matching)
+        return self._selected[selector]
+
+    def _member(self, executor: str) -> Executor:
+        return self._members.get(executor) or Executor(executor, "")
+
+    def _groups(self, obj: ObjectFacts, allowed: Allowed | None) -> Iterator[Container[str] | None]:
+        """Whom to choose from: the first group of which one may be chosen. None: everybody."""
+        required = None if allowed is None else allowed.as_container()
+        if not isinstance(self._strategy, Selective):  # nothing can be preferred where only one answer is given
+            yield required
+            return
+        owner = self._owners_executor(obj)
+        first = () if owner is None or (required is not None and owner not in required) else (frozenset((owner,)),)
+        for group in (*first, required):
+            if self._rules.scores:
+                yield from self._by_score(obj, group)
+            else:
+                yield group
+
+    def _owners_executor(self, obj: ObjectFacts) -> str | None:
+        if not self._rules.co_locate_with_owner or not obj.owner_uid:
+            return None
+        owner = self._open.holder(obj.owner_uid)
+        return owner if owner is not None and self._roster.is_healthy(owner) else None
+
+    def _by_score(self, obj: ObjectFacts, among: Container[str] | None) -> Iterator[frozenset[str]]:
+        """The healthy of these in groups of equal scores, the best first."""
+        scored = sorted(
+            (
+                (-self._score(obj, each), each)
+                for each in self._roster
+                if self._roster.is_healthy(each) and (among is None or each in among)
+            ),
+        )
+        group: list[str] = []
+        first = 0.0
+        for score, executor in scored:
+            if group and score - first > _TIE:
+                yield frozenset(group)
+                group = []
+            first = score if not group else first
+            group.append(executor)
+        if group:
+            yield frozenset(group)
+
+    def _score(self, obj: ObjectFacts, executor: str) -> float:
+        member = self._member(executor)
+        total = sum(weight * score(obj, member) for score, weight in self._rules.scores.values())
+        if not isfinite(total):
+            raise ValueError(f"the scores {', '.join(self._rules.scores)} of executor {executor!r} add up to {total}")
+        return float(total)
+
+    def explain(self, obj: ObjectFacts, preferred: frozenset[str] = frozenset()) -> Explanation:
+        """How it would be chosen, changing nothing. Raises what `choose_executor` raises for a fault of a rule.
+
+        `preferred`: those that the caller would ask for first.
+        """
+        try:
+            return self._explain(obj, preferred)
+        except Unschedulable:
+            raise
+        except Exception as error:
+            raise StrategyFailed(error) from error
+
+    def _explain(self, obj: ObjectFacts, preferred: frozenset[str]) -> Explanation:
+        allowed = self._allowed(obj)
+        required = None if allowed is None else allowed.as_container()
+        owner = self._owners_executor(obj) if isinstance(self._strategy, Selective) else None
+        found: list[tuple[tuple[bool, bool, float, int], Standing]] = []
+        refused: list[Standing] = []
+        for each in self._standings(obj):
+            left_out = allowed.why_not(each.executor) if allowed is not None and each.place is not None else None
+            if each.place is None or left_out is not None:
+                refused.append(each if left_out is None else Standing(each.executor, None, left_out))
+                continue
+            score = self._score(obj, each.executor) if self._rules.scores else 0.0
+            is_owners, is_preferred = each.executor == owner, each.executor in preferred
+            notes = [each.why]
+            notes += ["preferred"] if is_preferred else []
+            notes += ["its owner's executor"] if is_owners else []
+            notes += [f"rules' score {score:g}"] if self._rules.scores else []
+            key = (not is_preferred, not is_owners, -score, each.place)
+            found.append((key, Standing(each.executor, each.place, "; ".join(notes))))
+        found.sort(key=lambda each: (each[0], each[1].executor))
+        places = {key: place for place, key in reversed(list(enumerate((key for key, _ in found), 1)))}
+        candidates = [Standing(each.executor, places[key], each.why) for key, each in found]
+        sure = len(candidates) == 1 or (len(candidates) > 1 and candidates[1].place != 1)
+        chosen = candidates[0].executor if sure and self._rules.tie_break is None else None
+        refusal = None if candidates else _with_reasons(self._refusal(required), allowed)
+        return Explanation(chosen, refusal, (*candidates, *refused))
+
+    def _standings(self, obj: ObjectFacts) -> Sequence[Standing]:
+        if isinstance(self._strategy, ExplainsItself):
+            return self._strategy.standings(obj)
+        why = "healthy; the strategy does not say how it chooses"
+        healthy = [Standing(each, 1, why) for each in sorted(self._roster) if self._roster.is_healthy(each)]
+        return healthy + self._roster.refused()
+
+    def _refusal(self, required: Container[str] | None) -> Unschedulable:
+        left = sum(self._roster.is_healthy(each) and (required is None or each in required) for each in self._roster)
+        return self._roster.refusal({"at capacity or without metrics": left})
+
+
+def _with_reasons(refusal: Unschedulable, allowed: Allowed | None) -> Unschedulable:
+    if allowed is None or isinstance(refusal, NoExecutors):
+        return refusal
+    told = "; ".join([str(refusal.cause), *allowed.told()])
+    return type(refusal)(refusal.reason, Ineligible(told))

@@ -1,0 +1,135 @@
+"""Strategies by name, with the arguments that a configuration gives them.
+
+Which others are installed is found by the shell, as entry points of the group `GROUP`: each names a `Builder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+import msgspec
+
+from situate.objects.settings import Mistake, did_you_mean, parse_section, shown
+from situate.sharding.strategies.hashed import RendezvousHash, Ring
+from situate.sharding.strategies.metric_settings import MetricSettings
+from situate.sharding.strategies.min_metric_score import MinMetricScore
+from situate.sharding.strategies.min_scheduled import MinScheduled
+from situate.sharding.strategies.protocol import Strategy
+from situate.sharding.strategies.round_robin import RoundRobin
+from situate.sharding.strategies.uniform import Random, RandomSource
+
+GROUP: Final = "situate.sharding.strategies"
+"""Of entry points."""
+DEFAULT: Final = "MinScheduled"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a strategy may need of the process that it runs in."""
+
+    clock: Callable[[], float]
+    """Seconds, monotonic, the same as in members' `sampled_at`."""
+    random: RandomSource
+    group: str
+    """Of the resource."""
+    kind: str
+
+
+class BadArguments(ValueError):
+    """No strategy can be made; `mistakes` has a path for each."""
+
+    def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
+        self.mistakes = mistakes
+        super().__init__("; ".join(map(str, mistakes)))
+
+
+Arguments = Mapping[str, Any]
+"""Plain data, as a configuration file or `--strategy-arg` gives it."""
+Builder = Callable[[Arguments, Surroundings], Strategy]
+"""May raise `BadArguments`, with paths relative to the arguments."""
+_T = TypeVar("_T")
+_Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+_Number = Annotated[float, msgspec.Meta(ge=0)]
+_Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class _None(msgspec.Struct, frozen=True):
+    pass
+
+
+class _MinScheduled(msgspec.Struct, frozen=True):
+    slow_start_max_share: _Share | None = None
+
+
+class _MinMetricScore(msgspec.Struct, frozen=True):
+    weights: dict[str, _Number] = msgspec.field(default_factory=lambda: {"cpu": 1.0})
+    capacity: dict[str, dict[str, _Positive]] = msgspec.field(default_factory=dict)
+    max_age_s: _Number = 60.0
+    missing: Literal["exclude", "worst"] = "exclude"
+    fallback: Literal["MinScheduled", "RoundRobin", "none"] = "MinScheduled"
+    per_object_estimate: Literal["auto"] | dict[str, _Number] = "auto"
+    slow_start_max_share: _Share | None = None
+
+
+class _Ring(msgspec.Struct, frozen=True):
+    separator: bool = False
+
+
+def _min_metric_score(arguments: Arguments, surroundings: Surroundings) -> Strategy:
+    read = _read(arguments, _MinMetricScore)
+    try:
+        settings = MetricSettings(**{name: getattr(read, name) for name in read.__struct_fields__})
+    except ValueError as error:
+        raise BadArguments((Mistake("weights", shown(read.weights), str(error)),)) from error
+    return MinMetricScore(surroundings.clock, settings)
+
+
+def _random(arguments: Arguments, surroundings: Surroundings) -> Strategy:
+    _read(arguments, _None)
+    return Random(surroundings.random)
+
+
+def _round_robin(arguments: Arguments, _: Surroundings) -> Strategy:
+    _read(arguments, _None)
+    return RoundRobin()
+
+
+def _rendezvous(arguments: Arguments, _: Surroundings) -> Strategy:
+    _read(arguments, _None)
+    return RendezvousHash()
+
+
+BUILT_IN: Final[Mapping[str, Builder]] = {
+    "MinScheduled": lambda arguments, _: MinScheduled(_read(arguments, _MinScheduled).slow_start_max_share),
+    "MinMetricScore": _min_metric_score,
+    "Random": _random,
+    "RoundRobin": _round_robin,
+    "Ring": lambda arguments, place: Ring(place.group, place.kind, separator=_read(arguments, _Ring).separator),
+    "Rendezvous": _rendezvous,
+}
+
+
+def build(
+    name: str, arguments: Arguments, surroundings: Surroundings, installed: Mapping[str, Builder] = BUILT_IN
+) -> Strategy:
+    """The strategy of that name. Raises `BadArguments` with every mistake; paths begin with `strategyArgs`.
+
+    `installed`: with those that entry points add. What else a builder of the user's raises is passed on.
+    """
+    builder = installed.get(name)
+    if builder is None:
+        allowed = "one of " + ", ".join(installed)
+        raise BadArguments((Mistake("strategy", shown(name), allowed, did_you_mean(name, installed)),))
+    try:
+        return builder(arguments, surroundings)
+    except BadArguments as error:
+        raise BadArguments(tuple(replace(each, path=f"strategyArgs.{each.path}") for each in error.mistakes)) from error
+
+
+def _read(arguments: Arguments, kind: type[_T]) -> _T:
+    read, mistakes = parse_section(arguments, kind)
+    if read is None:
+        raise BadArguments(mistakes)
+    return read
