@@ -21,17 +21,19 @@ class S3Server:
     """Keeps its port and what was stored while it is down."""
 
     def __init__(self, program: Path, folder: Path) -> None:
-        self.folder = folder / "data"
-        (self.folder / BUCKET).mkdir(parents=True)
-        (folder / "attributes").mkdir()
+        data, attributes = folder / "data", folder / "attributes"
+        (data / BUCKET).mkdir(parents=True)
+        attributes.mkdir()
+        self.may_be_killed = _has_attributes(data)
+        """Attributes in files of their own are written apart from the object, and a kill may come between."""
+        beside = () if self.may_be_killed else ("--sidecar", str(attributes))
         self._port = ReservedPort()
         self.endpoint = f"http://127.0.0.1:{self._port.number}"
         self.process = Process(
             "versitygw",
             (
                 *(str(program), "--port", f"127.0.0.1:{self._port.number}", "--region", REGION, "--quiet"),
-                # Attributes in files: not every file system of a test machine has extended ones.
-                *("--keep-alive", "posix", "--sidecar", str(folder / "attributes"), str(self.folder)),
+                *("--keep-alive", "posix", *beside, str(data)),
             ),
             folder / "versitygw.log",
             environment={**os.environ, "ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY},
@@ -58,3 +60,12 @@ class S3Server:
             return True  # without a signature it is refused, by a server that is there
         except OSError:
             return False
+
+
+def _has_attributes(folder: Path) -> bool:
+    """Whether its file system keeps extended attributes of users."""
+    try:
+        os.setxattr(folder, "user.situate", b"1")
+    except (OSError, AttributeError):  # the system does not, or Python has no such call here
+        return False
+    return True
