@@ -39,9 +39,10 @@ class FilesystemArchiver:
     The file system must have rename, fsync and flock as POSIX has them, as local ones and NFS 4 do.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, lock_s: float = 5.0) -> None:
+        """`lock_s`: how long a call waits for another process that writes records of the same name."""
         self._root = root
-        self._folder = RecordFolder(root)
+        self._folder = RecordFolder(root, lock_s)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="archive")
         self._swept = False
 

@@ -30,15 +30,16 @@ _PARTIAL: Final = ".partial"
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ATTEMPTS: Final = 5
 """A delete may take away an empty folder that a put enters, and a sweep a new file before it is locked."""
-_LOCK_S: Final = 5.0
 _LOCK_POLL_S: Final = 0.01
 
 
 class RecordFolder:
     """The folder ROOT. It must be there: one made where a volume is not mounted would swallow records."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, lock_s: float) -> None:
+        """`lock_s`: how long a call waits for another process that writes the same name."""
         self._root = root
+        self._lock_s = lock_s
 
     def put(self, record: Record) -> None:
         encoded = encode_record(record)
@@ -46,7 +47,7 @@ class RecordFolder:
             raise ArchiveTooLarge(f"{record.subject.key}: its record has {len(encoded)} bytes, allowed: {LARGEST}")
         for _ in range(_ATTEMPTS):
             with self._opened() as root, suppress(FileNotFoundError):
-                return _put(root, record, encoded)
+                return self._put(root, record, encoded)
         raise ArchiveUnavailable(f"{record.subject.key}: its folder vanished {_ATTEMPTS} times; put it again")
 
     def get(self, key: ByUid | ByName) -> Record:
@@ -70,7 +71,7 @@ class RecordFolder:
         with self._opened() as root:
             bad: list[BadRecord] = []
             for leaf in leaves(root, _query(key), bad):
-                with _locked(leaf.handle, str(key)):
+                with _locked(leaf.handle, self._lock_s, str(key)):
                     with suppress(FileNotFoundError):
                         os.unlink(record_file(key.uid), dir_fd=leaf.handle)
                         os.fsync(leaf.handle)
@@ -86,6 +87,28 @@ class RecordFolder:
                 _write(file, b"{}")
                 os.fsync(file)
 
+    def _put(self, root: int, record: Record, encoded: bytes) -> None:
+        """`FileNotFoundError` if somebody took a folder or the new file away: to be begun anew."""
+        file = record_file(record.subject.uid)
+        with ExitStack() as stack:
+            folders = [root]
+            way = way_of(record.subject)
+            for name in way:
+                folders.append(stack.enter_context(_made(folders[-1], name, way)))
+            leaf = Leaf(way, folders[-1], (folders[1], folders[2]))
+            stack.enter_context(_locked(leaf.handle, self._lock_s, str(record.subject.key)))
+            with suppress(BadRecord):  # what cannot be read is replaced
+                stored = read_file(leaf, file)
+                if stored is not None:
+                    check_replaces(record, stored, leaf.where(file))
+            partial = stack.enter_context(_partial_folder(root))
+            with _new_file(partial) as (name, handle):
+                _write(handle, encoded)
+                os.fsync(handle)
+                os.rename(name, file, src_dir_fd=partial, dst_dir_fd=leaf.handle)
+            for folder in reversed(folders):  # also those that were there: who made them may have died before syncing
+                os.fsync(folder)
+
     @contextmanager
     def _opened(self) -> Iterator[int]:
         """ROOT itself may be a link: whoever configured it meant that."""
@@ -99,29 +122,6 @@ class RecordFolder:
             yield root
         finally:
             os.close(root)
-
-
-def _put(root: int, record: Record, encoded: bytes) -> None:
-    """`FileNotFoundError` if somebody took a folder or the new file away: to be begun anew."""
-    file = record_file(record.subject.uid)
-    with ExitStack() as stack:
-        folders = [root]
-        way = way_of(record.subject)
-        for name in way:
-            folders.append(stack.enter_context(_made(folders[-1], name, way)))
-        leaf = Leaf(way, folders[-1], (folders[1], folders[2]))
-        stack.enter_context(_locked(leaf.handle, str(record.subject.key)))
-        with suppress(BadRecord):  # what cannot be read is replaced
-            stored = read_file(leaf, file)
-            if stored is not None:
-                check_replaces(record, stored, leaf.where(file))
-        partial = stack.enter_context(_partial_folder(root))
-        with _new_file(partial) as (name, handle):
-            _write(handle, encoded)
-            os.fsync(handle)
-            os.rename(name, file, src_dir_fd=partial, dst_dir_fd=leaf.handle)
-        for folder in reversed(folders):  # also those that were there: who made them may have died before syncing
-            os.fsync(folder)
 
 
 @contextmanager
@@ -180,13 +180,13 @@ def _sweep(partial: int) -> None:
 
 
 @contextmanager
-def _locked(folder: int, whom: str) -> Iterator[None]:
+def _locked(folder: int, patience_s: float, whom: str) -> Iterator[None]:
     """The folder of one name for this call alone; `ArchiveUnavailable` if another process keeps it.
 
     A process that is stopped in the midst of a put keeps it until it goes on or is killed: better that its object
     waits than that its old version comes over a newer one when it wakes.
     """
-    deadline = time.monotonic() + _LOCK_S
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -194,8 +194,8 @@ def _locked(folder: int, whom: str) -> Iterator[None]:
         except BlockingIOError as error:
             if time.monotonic() >= deadline:
                 raise ArchiveUnavailable(
-                    f"{whom}: another process has been writing records of this name for {_LOCK_S:g} s; if it hangs, "
-                    "end it"
+                    f"{whom}: another process has been writing records of this name for {patience_s:g} s; if it "
+                    "hangs, end it"
                 ) from error
             time.sleep(_LOCK_POLL_S)
     try:

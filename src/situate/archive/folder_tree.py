@@ -101,13 +101,16 @@ def read_file(leaf: Leaf, file: str) -> bytes | None:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise BadRecord(leaf.where(file), "", "found a link or a socket, allowed: a file") from error
         raise
-    with os.fdopen(handle, "rb") as stream:
+    try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise BadRecord(leaf.where(file), "", "found no regular file, allowed: a file")
         if status.st_size > LARGEST:
             raise BadRecord(leaf.where(file), "", f"found {status.st_size} bytes, allowed: {LARGEST}")
-        return stream.read(LARGEST + 1)
+        with open(handle, "rb", closefd=False) as stream:
+            return stream.read(LARGEST)
+    finally:
+        os.close(handle)
 
 
 def _wanted(query: Query) -> Callable[[str], bool]:
