@@ -156,8 +156,8 @@ class Supervisor:
             limit=self.limit,
         )
 
-    def ownership(self, uid: str) -> Ownership:
-        ours = self.partition in (None, self.world.partitions.get(uid, 0))
+    def ownership(self, view: ObjectView) -> Ownership:
+        ours = self.partition in (None, self.world.partitions.get(view.uid, 0))
         return Ownership.OURS if ours else Ownership.FOREIGN
 
     def chooser(self, members: Members) -> Callable[[ObjectView, frozenset[str] | None], str]:

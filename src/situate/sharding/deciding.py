@@ -39,7 +39,7 @@ def decide(view: ObjectView | None, memory: Memory, situation: Situation) -> Dec
 
 def start(view: ObjectView | None, memory: Memory, situation: Situation) -> Decision | None:
     """Rule 1: an object that is gone, or of another partition, is nothing to us."""
-    if view is None or situation.ownership(view.uid) is Ownership.FOREIGN:
+    if view is None or situation.ownership(view) is Ownership.FOREIGN:
         return Decision(memory, situation.limit)
     return None
 
@@ -103,7 +103,7 @@ def schedule_if_ready(view: ObjectView, memory: Memory, situation: Situation) ->
     """Rule 6: an object that nobody has, and that is ready, goes to the executor that the strategy chooses."""
     config, members, now = situation.config, situation.members, situation.now
     later = now + config.requeue_delay
-    if situation.ownership(view.uid) is Ownership.FROZEN or not config.is_ready(view):
+    if situation.ownership(view) is Ownership.FROZEN or not config.is_ready(view):
         return Decision(_calm(memory, now), situation.limit, waits=True)
     if members.synced_at is None or not eligible(members):
         return Decision(_calm(memory, now), situation.limit, wake_at=later, waits=True, verdict=nobody(members))

@@ -55,7 +55,7 @@ def drain_cause(view: ObjectView, executor: Executor, situation: Situation) -> C
     """Why the object's living holder is to give it up; None: it keeps it."""
     if executor.status is ExecutorStatus.DRAINING:
         return Cause.DRAIN
-    if situation.ownership(view.uid) is Ownership.FROZEN:
+    if situation.ownership(view) is Ownership.FROZEN:
         return Cause.REBALANCE
     if view.drain is not None:
         # asked before; whoever withdraws a request removes it from the object
@@ -108,5 +108,6 @@ def _revoked(view: ObjectView, memory: Memory, situation: Situation, cause: Caus
 
 
 def _waiting(memory: Memory, situation: Situation, until: float | None, message: str) -> Decision:
-    verdict = Verdict(False, Reason.DRAINING, message)
+    # while it still has its holder it is assigned, and that is soon over
+    verdict = Verdict(False, Reason.DRAINING, message, brief=memory.holder is not None)
     return Decision(memory, situation.limit, wake_at=until, waits=True, verdict=verdict)

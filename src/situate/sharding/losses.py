@@ -34,7 +34,7 @@ def lost(view: ObjectView, memory: Memory, situation: Situation) -> Decision:
         verdict = Verdict(False, Reason.QUARANTINED, message)
         return Decision(memory, limit, (Complete(situation.wall, Failure.REASSIGN_LIMIT),), verdict=verdict)
     take_back = Revoke(situation.term, Cause.LOST, losses)
-    if situation.ownership(view.uid) is Ownership.FROZEN or not config.is_ready(view):
+    if situation.ownership(view) is Ownership.FROZEN or not config.is_ready(view):
         return Decision(memory, limit, (take_back,), waits=True)
     executor = chosen(view, situation, newest(situation.members))
     if isinstance(executor, Verdict):

@@ -17,7 +17,7 @@ from situate.sharding.names import Reason
 
 
 class Ownership(Enum):
-    """What the partition table says about an object's UID."""
+    """What the partitions say about an object."""
 
     OURS = "ours"
     FROZEN = "frozen"
@@ -94,8 +94,7 @@ class Situation:
     config: SupervisorConfig = field(default_factory=SupervisorConfig)
     adapter: ObjectAdapter = field(default_factory=FieldPaths)
     has_archiver: bool = False
-    ownership: Callable[[str], Ownership] = lambda _: Ownership.OURS
-    """By UID."""
+    ownership: Callable[[ObjectView], Ownership] = lambda _: Ownership.OURS
     rank: Callable[[ObjectView], int | None] = lambda _: None
     """Among the completed objects of its controlling owner, 1 is the latest; None: no owner. See `archiving.ranks`."""
     drains: int = 0
