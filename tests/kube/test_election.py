@@ -128,6 +128,18 @@ def test_a_lease_that_somebody_has_touched_is_released_all_the_same() -> None:
         assert second.valid(), "long before the lease would have run out"
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_candidate_looks_again_when_the_lease_is_up_and_not_a_pause_later(seed: int) -> None:
+    with World() as world:
+        server = HostileServer()
+        first = Candidate(world, server, "a")
+        second = Candidate(world, server, "b", seed)
+        world.run_until(20)
+        first.process.kill()
+        world.run_until(20 + 15 + 2 * 2.2 + 0.2)  # the last renewal is seen by a look, one pause later at most
+        assert second.valid()
+
+
 def test_a_candidate_that_is_woken_does_not_wait_out_its_pause() -> None:
     with World() as world:
         server = HostileServer()

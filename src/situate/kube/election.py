@@ -30,6 +30,8 @@ JITTER: Final = 1.2
 """A candidate waits up to (1 + this) times the retry period, as in client-go."""
 RELEASE_S: Final = 3.0
 """How long a release may hold up the end of the process."""
+_APART: Final = 0.1
+"""Of the retry period: candidates look so far apart when a lease is up."""
 _REMEMBERED: Final = 64
 """Writes whose answer may yet be found by reading back."""
 
@@ -182,9 +184,20 @@ class Elector:
                 if self._leadership is not None:
                     await self._serve(self._leadership)
                 else:
-                    await self._pause(self._times.retry_s * (1 + JITTER * self._rng.random()))
+                    await self._pause(self._candidates_pause_s())
         finally:
             await self._release()
+
+    def _candidates_pause_s(self) -> float:
+        """As client-go's, and no longer than the lease lasts by what was seen of it: whoever waits has waited enough.
+
+        Candidates whose clocks agree do not all come at the same instant.
+        """
+        usual = self._times.retry_s * (1 + JITTER * self._rng.random())
+        if self._record is None:
+            return usual
+        left = free_at(self._record, self._seen_at, self._times) - _now()
+        return min(usual, left + self._times.retry_s * _APART * self._rng.random()) if left > 0 else usual
 
     async def _pause(self, seconds: float) -> None:
         """Less when woken or asked to stop."""
