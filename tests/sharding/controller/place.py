@@ -1,0 +1,229 @@
+"""Executors as processes on virtual time, before an API server in memory; what happens is checked at the end.
+
+There is no supervisor: tests assign, drain and revoke in its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from situate.cluster.api import ApiServer
+from situate.cluster.effects import ADMIN, Identity
+from situate.cluster.names import Names
+from situate.cluster.watch import Watch
+from situate.kube.client import Client
+from situate.objects.messages import Request, Response
+from situate.sharding.adapter import Content
+from situate.sharding.assignment import Holder, view_of
+from situate.sharding.controller.executor import Executor, Surroundings
+from situate.sharding.controller.work import Work
+from situate.sharding.executing import Outcome
+from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
+from situate.sharding.names import EPOCH, EXECUTOR_UID
+from situate.testing.network import Network, Wire
+from situate.testing.processes import Process, ProcessState, World
+from situate.testing.sharding import events
+from situate.testing.sharding.invariants import breaches
+from tests.sharding.controller.reports import CRDS, PATHS, REPORTS, assigning, definition, draining, report, revoking
+
+BEGAN = 1_800_000_000.0
+NAMESPACE = "shop"
+_JSON = {"accept": "application/json", "content-type": "application/json"}
+_PATCH = {"accept": "application/json", "content-type": "application/json-patch+json"}
+
+Script = Callable[["Member", Content, Work], Awaitable[Outcome | None]]
+
+
+async def endless(_: Member, __: Content, ___: Work) -> None:
+    await asyncio.sleep(1e9)
+
+
+class Member:
+    """One executor process, and what its handlers do."""
+
+    def __init__(self, place: Place, pod: str, uid: str, script: Script, config: ExecutorConfig) -> None:
+        self.place = place
+        self.pod = pod
+        self.uid = uid
+        self.script = script
+        self.running: list[str] = []
+        """Names of the objects at work now."""
+        self.calls: list[str] = []
+        """Names of the objects, in the order in which handlers were called."""
+        self.ended_with: int | None = None
+        self.wires: list[Wire] = []
+        identity = ExecutorIdentity(pod, NAMESPACE, uid)
+        around = Surroundings(
+            rng=Random(f"{pod} {uid}"),
+            now=lambda: place.world.now,
+            wall=place.wall,
+            end_process=self.end,
+            own_thread=False,
+        )
+        self.executor = Executor(identity, self._handle, config, self._connect, around)
+        self.process: Process = place.world.start(f"{pod} {uid}", self._main)
+
+    def end(self, status: int) -> None:
+        """os._exit: nothing runs any more."""
+        self.ended_with = status
+        self.crash()
+
+    def crash(self) -> None:
+        for name in tuple(self.running):
+            self.running.remove(name)
+        self.place.log.append(events.Crash(self.place.world.now, self.pod, self.uid))
+        self.process.kill()
+        for wire in self.wires:
+            wire.unplug()
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        self.process.loop.call_soon_threadsafe(self.executor.stop)
+
+    @property
+    def ended(self) -> bool:
+        return self.process.state is ProcessState.ENDED
+
+    async def _main(self) -> None:
+        await self.executor.run()
+
+    def _connect(self) -> Client:
+        wire = self.place.network.wire(Identity(f"executor {self.pod}", ("system:authenticated",)))
+        self.wires.append(wire)
+        return Client(wire)
+
+    async def _handle(self, obj: Content, work: Work) -> Outcome | None:
+        place, name = self.place, str(obj["metadata"]["name"])
+        place.log.append(events.Start(place.world.now, self.pod, self.uid, name, work.epoch))
+        self.calls.append(name)
+        self.running.append(name)
+        try:
+            return await self.script(self, obj, work)
+        finally:
+            if name in self.running:
+                self.running.remove(name)
+                place.log.append(events.Stop(place.world.now, self.pod, self.uid, name))
+
+
+class Place:
+    """A server, a network, executors, and the log of what happens. Close it when done."""
+
+    def __init__(self, *, status_subresource: bool = True) -> None:
+        self.world = World()
+        self.api = ApiServer(Names(Random(1)), now=BEGAN)
+        self.network = Network(self, self.world.timeline, Random(2), epoch=BEGAN)
+        self.log: list[events.Event] = []
+        self.members: list[Member] = []
+        self.deaf = False
+        """Nobody is told anything about the objects any more: reads of them are never answered."""
+        self.tolerated: set[str] = set()
+        """Invariants that the story breaks itself."""
+        self.call("POST", CRDS, definition(status_subresource=status_subresource))
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+
+    def wall(self) -> datetime:
+        return datetime.fromtimestamp(BEGAN, UTC) + timedelta(seconds=self.world.now)
+
+    def executor(self, pod: str = "a", uid: str = "", script: Script = endless, **config: Any) -> Member:
+        """A process that begins now."""
+        uid = uid or f"uid-{pod}"
+        member = Member(self, pod, uid, script, ExecutorConfig(REPORTS, namespace=NAMESPACE, **config))
+        self.members.append(member)
+        self.log.append(events.Eligible(self.world.now, pod, uid))
+        return member
+
+    def create(self, name: str, **spec: Any) -> Content:
+        made = self.call("POST", REPORTS.path(NAMESPACE), report(name, **spec))
+        self.log.append(events.Create(self.world.now, name, made["metadata"]["uid"]))
+        return made
+
+    def get(self, name: str) -> dict[str, Any]:
+        return self.call("GET", REPORTS.path(NAMESPACE, name))
+
+    def assign(self, name: str, member: Member) -> None:
+        """As a supervisor does; the object is created if it is not there."""
+        found = self.api.store.get(f"reports.{REPORTS.group}", NAMESPACE, name)
+        content = self.create(name) if found is None else self.get(name)
+        stored = self._patch(name, assigning(content, Holder(member.pod, member.uid), self.wall()))
+        epoch = view_of(stored, PATHS).epoch
+        self.log.append(events.Assign(self.world.now, name, member.pod, member.uid, epoch))
+
+    def drain(self, name: str) -> None:
+        self._patch(name, draining(self.get(name), self.wall() + timedelta(seconds=30)))
+
+    def revoke(self, name: str) -> None:
+        stored = self._patch(name, revoking(self.get(name)))
+        self.log.append(events.Revoke(self.world.now, name, view_of(stored, PATHS).epoch))
+
+    def lease(self, member: Member) -> dict[str, Any]:
+        name = member.executor.config.lease_name(member.executor.identity)
+        return self.call("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{name}")
+
+    def lose(self, member: Member) -> None:
+        """What a supervisor knows of it has run out."""
+        self.log.append(events.LeaseLost(self.world.now, member.pod, member.uid))
+
+    def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        return self.world.run_until(self.world.now + seconds, stop=until)
+
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
+        """The server's end of the network: what executors write is logged."""
+        if self.deaf and request.method == "GET" and "/reports" in request.path:
+            return None
+        answer = self.api.answer(request, now, identity)
+        if request.method == "PATCH" and "/reports/" in request.path:
+            assert isinstance(answer, Response)
+            self._log_write(request, answer)
+        return answer
+
+    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """A request of the story's own, carried out at once."""
+        headers = _PATCH if method == "PATCH" else _JSON
+        data = b"" if body is None else json.dumps(body).encode()
+        answer = self.api.answer(Request(method, path, (), headers, data), BEGAN + self.world.now, ADMIN)
+        assert isinstance(answer, Response)
+        assert answer.status < 300, (method, path, answer)
+        return dict(json.loads(answer.body))
+
+    def close(self) -> None:
+        """Raises if an invariant was broken, or a process failed."""
+        for member in self.members:
+            for wire in member.wires:
+                wire.unplug()
+        failures = [
+            failure for member in self.members if member.ended and (failure := member.process.failure()) is not None
+        ]
+        complaints = [each for process in self.world.processes for each in process.complaints]
+        self.world.close()
+        assert not failures, failures
+        assert not complaints, complaints
+        found = [str(each) for each in breaches(self.log) if each.invariant not in self.tolerated]
+        assert found == [], found
+
+    def _patch(self, name: str, operations: Sequence[Any]) -> dict[str, Any]:
+        return self.call("PATCH", REPORTS.path(NAMESPACE, name), [*operations])
+
+    def _log_write(self, request: Request, answer: Response) -> None:
+        tests = {each["path"]: each["value"] for each in json.loads(request.body) if each["op"] == "test"}
+        uid, epoch = tests[_pointer(EXECUTOR_UID)], int(tests[_pointer(EPOCH)])
+        member = next(each for each in self.members if each.uid == uid)
+        name = request.path.split("/reports/")[1].split("/")[0]
+        accepted = answer.status < 300
+        now = self.world.now
+        self.log.append(events.Write(now, member.pod, uid, name, epoch, accepted))
+        if not accepted:
+            return
+        view = view_of(json.loads(answer.body), PATHS)
+        if view.holder is None:
+            self.log.append(events.Ack(now, member.pod, uid, name))
+        if view.completed:
+            self.log.append(events.Complete(now, name))
+
+
+def _pointer(annotation: str) -> str:
+    return f"/metadata/annotations/{annotation.replace('/', '~1')}"

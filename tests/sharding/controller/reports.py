@@ -1,0 +1,65 @@
+"""The kind of objects that executors in tests work on, and what writes an assignment of one as a supervisor would."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from situate.objects.resources import unstructured
+from situate.sharding.adapter import Content, FieldPaths
+from situate.sharding.assignment import (
+    DrainRequest,
+    Holder,
+    Placement,
+    asked_to_drain,
+    placed,
+    revoked,
+    view_of,
+)
+from situate.sharding.names import Cause
+from situate.sharding.patching import Operations, guarded_patch
+
+GROUP = "batch.example.com"
+REPORTS = unstructured(GROUP, "v1", "Report", "reports")
+PATHS = FieldPaths()
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def definition(*, status_subresource: bool = True, group: str = GROUP) -> dict[str, Any]:
+    version: dict[str, Any] = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": ANY, "status": ANY}}},
+    }
+    if status_subresource:
+        version["subresources"] = {"status": {}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"reports.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": "reports", "singular": "report", "kind": "Report"},
+            "versions": [version],
+        },
+    }
+
+
+def report(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Report", "metadata": {"name": name}, "spec": {"work": 1, **spec}}
+
+
+def assigning(content: Content, holder: Holder, now: datetime, term: int = 1) -> Operations:
+    return guarded_patch(content, placed(view_of(content, PATHS), PATHS, Placement(holder, term, now, Cause.NEW, None)))
+
+
+def revoking(content: Content, term: int = 1) -> Operations:
+    return guarded_patch(content, revoked(view_of(content, PATHS), PATHS, term, Cause.DRAIN))
+
+
+def draining(content: Content, deadline: datetime) -> Operations:
+    view = view_of(content, PATHS)
+    return guarded_patch(content, asked_to_drain(view, DrainRequest(view.epoch, deadline, Cause.DRAIN)))
