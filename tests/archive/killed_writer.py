@@ -24,7 +24,7 @@ from tests.archive.reports import archived, report
 
 BEFORE = archived(report(version=10, labels={"state": "before"}, data="x" * 5000), at_s=0)
 AFTER = archived(report(version=11, labels={"state": "after"}, data="y" * 5000), at_s=1)
-EVERY = 8
+EVERY = 20
 """Of the instructions of SQLite's machine; a put takes some two hundred."""
 
 

@@ -24,9 +24,6 @@ from situate.archive.sql_rows import label_rows_of, place_of_row, record_of_row,
 from situate.archive.sql_tables import LABELS, METADATA, RECORDS, SCHEMA, SCHEMA_VERSION
 from situate.archive.stored import conflict, corrupt
 
-TIMEOUT_S: Final = 30.0
-_BUSY_S: Final = 10.0
-"""How long a writer of SQLite waits for another one."""
 _CONNECT_S: Final = 10
 _DRIVERS: Final = {
     "sqlite": "sqlite+aiosqlite",
@@ -46,14 +43,16 @@ class SqlArchiver:
     Made without touching it. The tables are created by whoever calls first; a layout of another version is refused.
     """
 
-    def __init__(self, url: sa.URL) -> None:
-        self._engine = _engine(url)
+    def __init__(self, url: sa.URL, *, timeout_s: float = 30.0) -> None:
+        """`timeout_s`: of a call; writers of SQLite wait half of it for one another."""
+        self._engine = _engine(url, timeout_s / 2)
+        self._timeout_s = timeout_s
         self._dialect = self._engine.dialect.name
         self._name = f"the archive in {without_secrets(url)}"
         self._laid_out = False
 
     @classmethod
-    def from_url(cls, url: str) -> SqlArchiver:
+    def from_url(cls, url: str, *, timeout_s: float = 30.0) -> SqlArchiver:
         """`sqlite:///FILE`, where a fourth slash begins an absolute path, or `postgresql://USER:PASSWORD@HOST/DATABASE`.
 
         `ValueError` says what is allowed and quotes nothing that could be secret.
@@ -67,7 +66,7 @@ class SqlArchiver:
             raise ValueError("archive URL: no such database, allowed: sqlite:///FILE, postgresql://…")
         if found.database in (None, "", ":memory:"):
             raise ValueError("archive URL: found no database, allowed: sqlite:///FILE, postgresql://HOST/DATABASE")
-        return cls(found.set(drivername=driver))
+        return cls(found.set(drivername=driver), timeout_s=timeout_s)
 
     def __repr__(self) -> str:
         return f"SqlArchiver({self._name!r})"
@@ -136,10 +135,11 @@ class SqlArchiver:
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[AsyncConnection]:
         try:
-            async with asyncio.timeout(TIMEOUT_S), self._engine.begin() as connection:
+            async with asyncio.timeout(self._timeout_s), self._engine.begin() as connection:
                 yield connection
         except TimeoutError as error:
-            raise ArchiveUnavailable(f"{self._name}: no answer within {TIMEOUT_S:g} s; it is tried again") from error
+            what = f"{self._name}: no answer within {self._timeout_s:g} s; it is tried again"
+            raise ArchiveUnavailable(what) from error
         except sa.exc.SQLAlchemyError as error:
             raise told(error, self._name) from error
 
@@ -182,14 +182,12 @@ def without_secrets(url: sa.URL) -> str:
     return f"{url.get_backend_name()}://{url.host or ''}{port}/{url.database or ''}"
 
 
-def _engine(url: sa.URL) -> AsyncEngine:
+def _engine(url: sa.URL, busy_s: float) -> AsyncEngine:
     """Objects pass as the text that they are, so that what is read back has the digest of what was written."""
     sqlite_file = url.get_backend_name() == "sqlite"
     engine = create_async_engine(
         url,
-        connect_args={"timeout": _BUSY_S}
-        if sqlite_file
-        else {"connect_timeout": _CONNECT_S, "prepare_threshold": None},
+        connect_args={"timeout": busy_s} if sqlite_file else {"connect_timeout": _CONNECT_S, "prepare_threshold": None},
         hide_parameters=True,
         json_serializer=_as_it_is,
         json_deserializer=_as_text,

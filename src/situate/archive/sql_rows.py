@@ -7,11 +7,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from situate.archive.canonical import mapping_at, read_json
+from situate.archive.protocol import ArchiveCorrupt
 from situate.archive.query import Place
 from situate.archive.record import (
     API_VERSION,
     KIND,
     BadRecord,
+    ByUid,
+    GroupKind,
     Record,
     read_record,
     version_number,
@@ -55,7 +58,7 @@ def label_rows_of(record: Record) -> list[dict[str, Any]]:
 
 def record_of_row(row: Row) -> Record:
     """`BadRecord` for a row that was edited by hand, wherever it does not agree with its object and digest."""
-    where = f"{row.kind}.{row.grp} {row.namespace}/{row.name} with UID {row.uid}"
+    where = _where(row)
     try:
         content = read_json(row.object.encode())
         labels = mapping_at(mapping_at(content, "metadata"), "labels")
@@ -90,6 +93,8 @@ def record_of_row(row: Row) -> Record:
 
 def place_of_row(row: Row) -> Place:
     """Where it stands in the order of queries, whether or not it can be read as a record."""
+    if not isinstance(row.archived_at, datetime):  # such as the thirteenth month, which the table lets through
+        raise ArchiveCorrupt(_where(row), "archivedAt", f"found {row.archived_at!r:.80}, allowed: a time")
     return Place(row.archived_at, row.uid, row.grp, row.kind)
 
 
@@ -100,6 +105,10 @@ def stored_reason(reason: str) -> str:
 
 def _read_reason(stored: str) -> str:
     return _ESCAPE.sub(lambda match: "\0" if match[1] == "0" else match[1], stored)
+
+
+def _where(row: Row) -> str:
+    return str(ByUid(GroupKind(row.grp, row.kind), row.uid, (row.namespace, row.name)))
 
 
 def _time(value: object) -> object:

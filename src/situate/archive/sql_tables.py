@@ -46,6 +46,9 @@ MOMENT: Final = _Moment()
 
 METADATA: Final = sa.MetaData()
 
+_TIME_GLOB: Final = "-".join(("[0-9]" * 4, "[0-9]" * 2, "[0-9]" * 2)) + "T" + ":".join(["[0-9]" * 2] * 3) + ".[0-9]*Z"
+"""Columns of SQLite take any text; what is no time would stand anywhere in the order of pages."""
+
 SCHEMA: Final = sa.Table("situate_archive_schema", METADATA, sa.Column("version", sa.Integer, primary_key=True))
 """One row: how the tables are laid out."""
 
@@ -69,6 +72,8 @@ RECORDS: Final = sa.Table(
     sa.Column("term", sa.BigInteger, nullable=False),
     sa.Column("digest", TEXT, nullable=False),
     sa.Column("object", sa.JSON, nullable=False),
+    sa.CheckConstraint(f"archived_at GLOB '{_TIME_GLOB}'").ddl_if(dialect="sqlite"),
+    sa.CheckConstraint(f"completed_at GLOB '{_TIME_GLOB}'").ddl_if(dialect="sqlite"),
     sa.Index("situate_archive_name", "namespace", "name"),
     sa.Index("situate_archive_completed_at", "completed_at"),
     sa.Index("situate_archive_owner", "owner_uid"),
