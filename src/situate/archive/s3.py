@@ -12,12 +12,11 @@ much and by other than namespace, name and UID wants the SQL archive.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import uuid
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from situate.archive.folder_names import kind_folder, record_file
 from situate.archive.protocol import ArchiveRefused, ArchiveTooLarge, ArchiveUnavailable, NotArchived
@@ -36,13 +35,12 @@ from situate.archive.s3_keys import (
 from situate.archive.s3_objects import LARGEST, Objects, Put, Stored
 from situate.archive.s3_settings import S3Settings, settings_of, store_of
 from situate.archive.stored import check_replaces, corrupt
+from situate.archive.together import together
 
 _ATTEMPTS: Final = 5
 _CHUNK: Final = 256
 """Records that are read before those beyond the page are let go."""
 _PROBES_STAY: Final = timedelta(hours=1)
-
-T = TypeVar("T")
 
 
 class S3Archiver:
@@ -186,13 +184,13 @@ class S3Archiver:
 
     async def _candidates(self, query: Query) -> list[str]:
         which = narrowed(query)
-        listings = await _together(self._objects.below(prefix) for prefix in which.prefixes)
+        listings = await together(self._objects.below(prefix) for prefix in which.prefixes)
         return sorted(key for keys in listings for key in keys if which.wanted(key))
 
     async def _read_all(self, keys: Iterable[str]) -> list[tuple[str, Stored]]:
         """In the order of the keys; what is deleted meanwhile is left out."""
         keys = list(keys)
-        found = await _together(self._objects.read(key) for key in keys)
+        found = await together(self._objects.read(key) for key in keys)
         return [(key, stored) for key, stored in zip(keys, found, strict=True) if stored is not None]
 
     def _read_back(self, key: str, stored: Stored) -> Record:
@@ -213,13 +211,3 @@ class S3Archiver:
 
     def _where(self, key: str) -> str:
         return f"{self._objects.name}/{key}"
-
-
-async def _together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results in order; the first failure ends the others."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(call) for call in calls]
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]

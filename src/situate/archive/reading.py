@@ -1,0 +1,222 @@
+"""Objects as if none had ever left the cluster: live where they are, from the archive where they are not any more.
+
+Live objects are always asked first. An object goes from the cluster into the archive and never back under its UID, so
+whoever looks in this order misses none that is there all along. A list is live objects first, in the API server's
+order, then archived ones, newest first. It holds each UID once; over several pages an object that is archived within
+`SKEW` of the beginning of the list may come live on an early page and archived on a late one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+
+from situate.archive.canonical import canonical_json, mapping_at, read_json
+from situate.archive.protocol import Archiver, NotArchived
+from situate.archive.query import BadQuery, Query
+from situate.archive.record import BadRecord, ByName, ByUid, GroupKind, Record
+from situate.archive.together import together
+from situate.objects.label_selectors import EVERYTHING, Requirement, Selector
+from situate.objects.selectors import LabelSelectorRequirement
+from situate.objects.timestamps import BadTime, micro_time, parse_time
+
+SKEW: Final = timedelta(seconds=5)
+"""By how much the clock of whoever archives may be ahead of ours: what was archived later than the beginning of a list
+by more than this was live then, and has been listed live."""
+_OPERATORS: Final = {
+    "=": "In",
+    "==": "In",
+    "in": "In",
+    "!=": "NotIn",
+    "notin": "NotIn",
+    "exists": "Exists",
+    "!": "DoesNotExist",
+}
+"""Numbers are not compared by archives; what is left is asked of each object here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of the kind."""
+
+    namespace: str | None = None
+    """None: of every namespace."""
+    name: str | None = None
+    """None: of any name."""
+    labels: Selector = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class LivePage:
+    """What the API server gave."""
+
+    items: tuple[Mapping[str, Any], ...]
+    continue_: str
+    """Empty on the last page."""
+    resource_version: str
+
+
+class LiveObjects(Protocol):
+    """The objects of one kind in the cluster. Its failures come out of `ReadThrough` as they are."""
+
+    async def get(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """None if there is none."""
+
+    async def list(self, selection: Selection, limit: int | None, continue_: str) -> LivePage:
+        """As the API server lists: of one moment, over all its pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object, and where it is."""
+
+    content: Mapping[str, Any]
+    record: Record | None
+    """None while it is live."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One page."""
+
+    items: tuple[Found, ...]
+    continue_: str
+    resource_version: str
+    """Of the live objects; empty on pages that have none."""
+    corrupt: tuple[BadRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a page begins."""
+
+    began: datetime
+    live: bool
+    token: str
+
+
+class ReadThrough:
+    """One kind of objects, live and archived. Without an archiver nothing is archived."""
+
+    def __init__(
+        self, kind: GroupKind, live: LiveObjects, archiver: Archiver | None, clock: Callable[[], datetime]
+    ) -> None:
+        self._kind = kind
+        self._live = live
+        self._archiver = archiver
+        self._clock = clock
+
+    async def get(self, namespace: str, name: str, uid: str = "") -> Found:
+        """The live object, else the newest archived one of that name; with a UID, that object. `NotArchived`."""
+        present = await self._live.get(namespace, name)
+        if present is not None and uid in ("", _uid(present)):
+            return Found(present, None)
+        key = ByUid(self._kind, uid, (namespace, name)) if uid else ByName(self._kind, namespace, name)
+        if self._archiver is None:
+            raise NotArchived(key)
+        record = await self._archiver.get(key)
+        return Found(record.object, record)
+
+    async def list(self, selection: Selection, limit: int | None = None, continue_: str = "") -> Listed:
+        """A page of at most `limit` objects; fewer do not mean that it is the last. `BadQuery` for a bad token."""
+        if limit is not None and limit < 1:
+            raise BadQuery(f"limit: found {limit}, allowed: 1 or more, or none")
+        place = _read_token(continue_, selection) if continue_ else _Place(self._clock(), True, "")
+        if not place.live:
+            return await self._archived(selection, limit, place, None)
+        page = await self._live.list(selection, limit, place.token)
+        items = tuple(Found(content, None) for content in page.items)
+        if page.continue_:
+            token = _token(replace(place, token=page.continue_), selection)
+            return Listed(items, token, page.resource_version)
+        behind = _Place(place.began, False, "")
+        room = None if limit is None else limit - len(items)
+        if self._archiver is None:
+            return Listed(items, "", page.resource_version)
+        if room is not None and room <= 0:
+            return Listed(items, _token(behind, selection), page.resource_version)
+        known = None if place.token else {_uid(content) for content in page.items}
+        rest = await self._archived(selection, room, behind, known)
+        return Listed((*items, *rest.items), rest.continue_, page.resource_version, rest.corrupt)
+
+    async def _archived(
+        self, selection: Selection, limit: int | None, place: _Place, live: Collection[str] | None
+    ) -> Listed:
+        """`live`: UIDs of all live objects of the selection; None if they are not known."""
+        items: list[Found] = []
+        corrupt: list[BadRecord] = []
+        if self._archiver is None or selection.labels.nothing:
+            return Listed((), "", "")
+        while True:
+            query = _query(self._kind, selection, None if limit is None else limit - len(items), place)
+            page = await self._archiver.search(query)
+            corrupt += page.corrupt
+            fitting = [record for record in page.records if selection.labels.matches(record.subject.labels)]
+            if live is None:
+                gone = await self._gone(fitting)
+            else:
+                gone = tuple(record for record in fitting if record.subject.uid not in live)
+            items += (Found(record.object, record) for record in gone)
+            if not page.continue_:
+                return Listed(tuple(items), "", "", tuple(corrupt))
+            place = replace(place, token=page.continue_)
+            if limit is not None and len(items) >= limit:
+                return Listed(tuple(items), _token(place, selection), "", tuple(corrupt))
+
+    async def _gone(self, records: Sequence[Record]) -> tuple[Record, ...]:
+        """Those whose objects are not live any more."""
+        subjects = [record.subject for record in records]
+        present = await together(self._live.get(subject.namespace, subject.name) for subject in subjects)
+        return tuple(
+            record
+            for record, content in zip(records, present, strict=True)
+            if content is None or _uid(content) != record.subject.uid
+        )
+
+
+def _query(kind: GroupKind, selection: Selection, limit: int | None, place: _Place) -> Query:
+    return Query(
+        kind=kind,
+        namespaces=None if selection.namespace is None else (selection.namespace,),
+        names=None if selection.name is None else (selection.name,),
+        match_expressions=tuple(
+            _expression(each) for each in selection.labels.requirements if each.operator in _OPERATORS
+        ),
+        archived_before=None if limit is None else place.began + SKEW,
+        limit=limit,
+        continue_=place.token,
+    )
+
+
+def _expression(requirement: Requirement) -> LabelSelectorRequirement:
+    operator = _OPERATORS[requirement.operator]
+    return LabelSelectorRequirement(requirement.key, operator, tuple(sorted(requirement.values)))
+
+
+def _token(place: _Place, selection: Selection) -> str:
+    body = [1, _words(selection), micro_time(place.began), place.live, place.token]
+    return base64.urlsafe_b64encode(canonical_json(body)).decode().rstrip("=")
+
+
+def _read_token(text: str, selection: Selection) -> _Place:
+    try:
+        body = read_json(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+        version, words, began, live, token = body
+        place = _Place(parse_time(began), live, token)
+    except (binascii.Error, BadTime, ValueError, TypeError) as error:
+        raise BadQuery(f"continue: found {text!a:.80}, allowed: what the page before gave") from error
+    if version != 1 or words != _words(selection) or not isinstance(live, bool) or not isinstance(token, str):
+        raise BadQuery(f"continue: found {text!a:.80}, allowed: what the page before of this very list gave")
+    return place
+
+
+def _words(selection: Selection) -> list[Any]:
+    return [selection.namespace, selection.name, str(selection.labels), selection.labels.nothing]
+
+
+def _uid(content: Mapping[str, Any]) -> str:
+    return str(mapping_at(content, "metadata").get("uid", ""))
