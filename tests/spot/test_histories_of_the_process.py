@@ -13,7 +13,8 @@ from collections import Counter
 
 import pytest
 
-from situate.testing.spot.history import History, generate
+from situate.testing.spot.generating import generate
+from situate.testing.spot.history import History
 from situate.testing.spot.run import play
 from situate.testing.spot.soak import PRODUCT
 
@@ -23,7 +24,8 @@ BLOCKS = 2
 
 
 @pytest.mark.slow
-@pytest.mark.rule("spot:I1-I6", "spot:I10-I15", "spot:F1-F16", "spot:B28", "spot:P29")
+@pytest.mark.rule("spot:I1-I6", "spot:I10-I15", "spot:F1-F17", "spot:B28", "spot:P29")
+@pytest.mark.rule("spot:B13", "spot:B14", "spot:B42", "spot:B45", "spot:P1", "spot:P7", "spot:P8")
 @pytest.mark.parametrize("first", range(0, BLOCKS * BLOCK, BLOCK))
 def test_invariants_hold_under_faults(first: int) -> None:
     happened: Counter[str] = Counter()
@@ -40,7 +42,7 @@ def test_invariants_hold_under_faults(first: int) -> None:
 
 
 _STORY = """
-from situate.testing.spot.history import generate
+from situate.testing.spot.generating import generate
 from situate.testing.spot.run import play
 print(play(generate(3, 25)).story)
 """

@@ -15,6 +15,7 @@ from situate.spot.limits import Limits
 from situate.spot.model import PodFacts
 from situate.spot.patched import applied
 from situate.spot.rechecks import barred, shortened, void
+from situate.spot.windows import Window, parse_cron, time_zone
 from tests.spot.builders import NODES, NOW, OD, SPOT, UID, owner, pod, pods
 
 LIMITS = Limits()
@@ -109,6 +110,15 @@ def test_a_policy_move_needs_a_workload_that_is_whole_and_still_lacks_it() -> No
     assert "right" in why(replace(workload, target=3), evict(Reason.TO_SPOT, workload.pods[-1])), "the other way"
     assert "right" in why(workload, leaders={workload.pods[-1].uid})
     assert "right" in why(workload, evict(Reason.TO_ON_DEMAND, workload.pods[0]))
+
+
+@pytest.mark.rule("spot:B13")
+def test_a_policy_move_that_was_held_up_does_not_leave_after_its_window() -> None:
+    workload = whole("od:1 spot:3", 2)
+    closed = replace(LIMITS, windows=(Window(parse_cron("0 0 1 1 *"), 60, time_zone("UTC")),))
+    move = evict(Reason.TO_ON_DEMAND, workload.pods[-1])
+    assert barred(move, workload, NODES, NOW, closed) == "Window"
+    assert barred(evict(Reason.EVACUATE, workload.pods[-1]), workload, NODES, NOW, closed) == ""
 
 
 @pytest.mark.rule("spot:B19", "spot:B20")

@@ -14,9 +14,9 @@ import pytest
 from situate.spot.configuration import SpotSettings
 from situate.spot.model import CLASS, ON_DEMAND
 from situate.testing.network import Weather
-from situate.testing.spot import history as steps
-from situate.testing.spot.history import WorkloadPlan
+from situate.testing.spot import steps
 from situate.testing.spot.invariants import unfinished
+from situate.testing.spot.plans import WorkloadPlan
 from situate.testing.spot.recorder import OwnerRow
 from situate.testing.spot.run import Stage
 from situate.testing.spot.webhooks import Passage

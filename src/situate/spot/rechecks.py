@@ -15,6 +15,7 @@ from situate.spot.evictions import Blocked, Workload, gate, misplaced, patience
 from situate.spot.limits import Limits
 from situate.spot.model import PodFacts
 from situate.spot.patch import DEFAULT_EVICTION_S, Operation
+from situate.spot.windows import any_open
 
 _ENDING_NODE = frozenset((Reason.EVACUATE, Reason.DEAD_NODE))
 _WAITING = frozenset((Reason.SURGE, Reason.DEGRADE))
@@ -76,6 +77,8 @@ def barred(
     )
     if why is not None and not (makes_room and why is Blocked.PENDING):
         return str(why)
+    if action.reason in BY_POLICY and not any_open(limits.windows, now):
+        return str(Blocked.WINDOW)
     if action.reason in _COUNTED:
         found = misplaced(workload, nodes, leaders)
         lacks = found.need > 0 if action.reason in _UPWARDS else found.need < 0

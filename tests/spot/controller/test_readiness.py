@@ -13,7 +13,7 @@ from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.spot.model import CLASS
-from situate.testing.spot.history import WorkloadPlan
+from situate.testing.spot.plans import WorkloadPlan
 from situate.testing.spot.workloads import collection, workload
 from situate.testing.spot.world import SpotWorld, machinery, settings_of
 from situate.testing.undisturbed import collector_at_rest, logs_off

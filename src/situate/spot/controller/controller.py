@@ -127,6 +127,7 @@ class SpotController:
         self._stopping = asyncio.Event()
         self._yielded = False
         self._serving = False
+        self._claim: tuple[str, datetime | None] | None = None  # of the Lease, as it was last seen
         self._nudge = asyncio.Event()
         self._guarded = client.guarded(self._may_write)
         self.watched = Watched.of(client, rng, settings.owner_kinds)
@@ -388,9 +389,12 @@ class SpotController:
         )
 
     def _look_at_lease(self) -> None:
+        """A candidate that sees each renewal when it comes waits for its end no longer than it has to (B4)."""
         self._nudge.set()
         lease = self._standing.lease
-        if lease is not None and not lease.spec.holder_identity:
+        claim = (lease.spec.holder_identity, lease.spec.renew_time) if lease is not None else None
+        if claim != self._claim:
+            self._claim = claim
             self.elector.wake()
 
     async def _ask_for_lease(self) -> None:

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from situate.sim.timeline import Due
 from situate.spot.model import CAPACITY_LABEL
-from situate.testing.spot import history as steps
-from situate.testing.spot.history import ON_DEMAND_NODES, SPOT_NODES
+from situate.testing.spot import steps
 from situate.testing.spot.invariants import Watchdog
+from situate.testing.spot.plans import ON_DEMAND_NODES, SPOT_NODES
 from situate.testing.spot.world import SpotWorld
 
 ON_DEMAND_PODS: Final = 14

@@ -20,6 +20,7 @@ from situate.spot.server.answering import Reply
 from situate.testing.processes import ProcessState
 from situate.testing.spot.recorder import OwnerRow, PodRow, Recorder, owners_in_order
 from situate.testing.spot.world import OURS, OWN_PODS, SpotWorld
+from situate.testing.world import EPOCH
 
 RECHECKED_S: Final = 1.0
 """From the last look of a process at a workload until its write arrives: what happens within it cannot be known."""
@@ -29,6 +30,14 @@ ACTED_S: Final = 5.0
 """After a user has written, until Kubernetes' controllers have begun with it."""
 PEND_S: Final = 30.0
 """A pod that waits for a node for so long is in want, by the settings of histories."""
+WINDOW_EVERY_S: Final = 600.0
+WINDOW_S: Final = 300.0
+LATE_S: Final = 2.0
+"""A move that was decided within a window arrives so long after its end at most, if nothing is lost on its way."""
+DRAINED_S: Final = 100.0
+"""Moves that are under way have ended by then, whatever was lost meanwhile."""
+LED_S: Final = 6.0
+"""How old what is known of the holder of a workload's own Lease may be."""
 _OWN_PATHS: Final = ("/leases/", "/leases", "/secrets", "/mutatingwebhookconfigurations/", "/events")
 _LEASE: Final = f"{OURS}/{NAME}"
 
@@ -50,8 +59,16 @@ class Watchdog:
     """Pods that we have evicted, deleted or released."""
     blind_until: float = 0.0
     """Processes may be behind by any time until then: watches were cut, or the server did not answer."""
+    windows: bool = False
+    """Policy may move pods in the first five of every ten minutes alone."""
+    read_only_since: float | None = None
+    """None: pods may be moved."""
     policy_moves: list[tuple[float, str, str]] = field(default_factory=list)
     """Time, workload and pod of moves that only policy asked for."""
+    _led: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Uid of the pod that leads a workload, and since when, by uid of the workload."""
+    _last_holder: str = ""
+    """Of the Lease."""
     _settled: dict[str, int] = field(default_factory=dict)
     """Workloads that stand as they should and that nobody has disturbed since: by uid, their floor."""
     _digest: Any = field(default_factory=hashlib.sha256)
@@ -96,6 +113,14 @@ class Watchdog:
             self._settled.pop(owner, None)
         else:
             self._settled.clear()
+
+    def led(self, owner: str, pod: str) -> None:
+        """This pod leads the workload from now on (B45)."""
+        self._led[owner] = pod, self.world.now
+
+    def led_by_nobody(self) -> None:
+        """No workload names a leader any more."""
+        self._led.clear()
 
     def settled(self, owner: str) -> bool:
         return owner in self._settled
@@ -143,6 +168,14 @@ class Watchdog:
         found = self.world.cluster.api.store.get("leases.coordination.k8s.io", OURS, NAME)
         return str(found.object()["spec"].get("holderIdentity") or "") if found is not None else ""
 
+    def _held(self) -> None:
+        """Counts hand-overs between processes that live."""
+        holder = self._holder()
+        if holder and holder != self._last_holder:
+            alive = any(member.identity == self._last_holder for member in self.world.members)
+            self.happened["lease handed over"] += alive
+            self._last_holder = holder
+
     def _written(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
         """At every write of a process of ours that was carried out."""
         if not isinstance(answer, Response) or not identity.user.startswith(OWN_PODS):
@@ -156,6 +189,7 @@ class Watchdog:
         if answer.status >= 300:
             return
         if any(part in request.path for part in _OWN_PATHS):
+            self._held()
             return
         self.writes += 1
         if not pod:
@@ -164,7 +198,7 @@ class Watchdog:
         if identity.user != self._holder():
             self.breach(f"I11: {identity.user} wrote {request.path} while {self._holder() or 'nobody'} holds the Lease")
         name, _, sub = pod.partition("/")
-        if name in OWN_PODS:
+        if name.startswith(OWN_PODS):
             return
         row = self.recorder.named(name) or self.recorder.gone.get(name)
         if row is None:
@@ -174,6 +208,10 @@ class Watchdog:
 
     def _touched(self, row: PodRow, sub: str, request: Request) -> None:
         now = self.world.now
+        if sub == "status" or b"schedulingGates" in request.body:
+            return
+        if self.read_only_since is not None and now - max(self.read_only_since, self.blind_until) > DRAINED_S:
+            self.breach(f"B14: {row.name} was touched, and nothing may be since {self.read_only_since:.3f} s")
         if sub == "eviction" or request.method == "DELETE":
             if row.released:
                 self.happened["released pod ended"] += 1
@@ -231,7 +269,13 @@ class Watchdog:
             self.breach(f"I5: {pod.name} was moved while {owner.replicas - live} pods are missing; {told}")
         if owner.opted_out and owner.changed_at < now - self._seen_s():
             self.breach(f"{pod.name} was moved although its workload takes no part; {told}")
-        if owner.kind == "StatefulSet" and owner.replicas == 1 and not owner.may_restart and owner.changed_at < known:
+        if now - self._led.get(owner.uid, ("", now))[1] > LED_S + self._seen_s() and self._led[owner.uid][0] == pod.uid:
+            self.breach(f"B45: {pod.name} was moved, which leads; {told}")
+        steady_clocks = self.world.clocks_agree and now - max(self.world.clock_set_at, self.blind_until) > DRAINED_S
+        if self.windows and steady_clocks and (EPOCH + now) % WINDOW_EVERY_S > WINDOW_S + LATE_S:
+            self.breach(f"B13: {pod.name} was moved outside of the windows; {told}")
+        only = owner.kind == "StatefulSet" and owner.replicas == 1 and not owner.may_restart and not self.windows
+        if only and owner.changed_at < known:
             self.breach(f"P29: {pod.name} was moved, the only pod of its StatefulSet; {told}")
         self._counts(owner, pod, others, told)
 

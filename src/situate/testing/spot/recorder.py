@@ -26,6 +26,9 @@ _ENDING_TAINTS: Final = frozenset(
         "ToBeDeletedByClusterAutoscaler",
     }
 )
+_GATE: Final = _PREFIX + "placement"
+RIVALLED: Final = "rival.example.com/class"
+"""Annotation of a pod that a second spot system of a history has set the affinity of."""
 _RISKY_TAINT: Final = "aws-node-termination-handler/rebalance-recommendation"
 _LOG: Final = 4000
 """Rows that are kept for the story of a failure."""
@@ -74,6 +77,10 @@ class PodRow:
     token: str
     held: bool
     """The history keeps it from ending, or from being ready."""
+    gated: bool
+    """It waits behind our gate."""
+    rivalled: bool
+    """Another spot system has set its affinity."""
 
     @property
     def released(self) -> bool:
@@ -128,6 +135,8 @@ class Recorder:
     """Time, pod, owner, node, phase, and whether it serves."""
     changed: list[Callable[[str], None]] = field(default_factory=list)
     """Told of the uid of every workload of which a pod has changed."""
+    opened: list[Callable[[Obj, Obj], None]] = field(default_factory=list)
+    """Told of every pod that is let go from behind our gate: before, and after."""
     gone: dict[str, PodRow] = field(default_factory=dict)
     """The last of each name that was removed."""
     _sets: dict[str, str] = field(default_factory=dict)
@@ -194,7 +203,7 @@ class Recorder:
             case "replicasets.apps":
                 if event.new is not None:
                     self._sets[event.last.uid] = next(iter(event.last.owners), "")
-            case "deployments.apps" | "statefulsets.apps":
+            case "deployments.apps" | "statefulsets.apps" | "rollouts.argoproj.io" | "clonesets.apps.kruise.io":
                 self._owner(event)
 
     def _pod(self, event: Event) -> None:
@@ -205,6 +214,9 @@ class Recorder:
                 self.gone[before.name] = self.pods.pop(uid)
         else:
             self.pods[uid] = _pod_row(event.new.object(), before, now)
+            if before is not None and before.gated and not self.pods[uid].gated and event.old is not None:
+                for told in self.opened:
+                    told(event.old.object(), event.new.object())
         after = self.pods.get(uid)
         row = after or before
         if row is None:
@@ -323,6 +335,8 @@ def _pod_row(obj: Obj, before: PodRow | None, now: float) -> PodRow:
         annotations.get("controller.kubernetes.io/pod-deletion-cost", ""),
         _field(decision, "token"),
         "hold" in annotations or "unready" in annotations,
+        any(each["name"] == _GATE for each in spec.get("schedulingGates") or ()),
+        RIVALLED in annotations,
     )
     if before is None:
         row.terminating_at = now if terminating else row.terminating_at

@@ -19,7 +19,7 @@ from situate.testing.spot.recorder import NodeRow
 
 Obj = Mapping[str, Any]
 
-_CONTROLLERS: Final = ("ReplicaSet", "StatefulSet")
+_CONTROLLERS: Final = ("ReplicaSet", "StatefulSet", "CloneSet")
 _CLASS: Final = "spot.situate.dev/class"
 _MIX: Final = "spot.situate.dev/mix"
 
@@ -61,8 +61,14 @@ class Reviewing:
             self._breach(f"P2: the patch does not apply: {after.message}")
             return
         pod_class = after["metadata"]["labels"].get(_CLASS, "")
-        self._happened[f"classed {pod_class}"] += 1
+        self._happened[f"classed {pod_class}" if pod_class else "gated"] += 1
         self._widened(pod, after, pod_class)
+
+    def opened(self, before: Obj, after: Obj) -> None:
+        """A pod was let go from behind our gate, by whomever (P8)."""
+        pod_class = after["metadata"]["labels"].get(_CLASS, "")
+        self._happened[f"gated pod classed {pod_class}" if pod_class else "gated pod let go without a class"] += 1
+        self._widened(before, after, pod_class)
 
     def _widened(self, pod: Obj, after: Obj, pod_class: str) -> None:
         for node in self._nodes():

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from situate.spot.configuration import SpotSettings
+from situate.spot.owners import DEFAULT_KINDS, KINDS
 from situate.testing.playing import Played
 from situate.testing.processes import Stuck
-from situate.testing.spot.history import (
-    ON_DEMAND_NODES,
-    SPOT_NODES,
-    WORKLOADS,
-    History,
-    Settings,
-    WorkloadPlan,
-)
+from situate.testing.spot.further import FurtherControllers
+from situate.testing.spot.history import History, Settings
 from situate.testing.spot.invariants import PEND_S, Breach, Watchdog, unfinished
 from situate.testing.spot.performing import Performer
+from situate.testing.spot.plans import ON_DEMAND_NODES, SPOT_NODES, WORKLOADS, WorkloadPlan
 from situate.testing.spot.recorder import Recorder
 from situate.testing.spot.reviewing import Reviewing
 from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
@@ -39,12 +36,16 @@ def play(history: History) -> Played:
 
 
 def _play(history: History) -> Played:
-    stage = Stage.of(history.seed, _settings(history.settings), events=history.settings.events)
+    chosen = history.settings
+    stage = Stage.of(history.seed, _settings(chosen), events=chosen.events)
     world, watchdog = stage.world, stage.watchdog
+    watchdog.windows = chosen.windows
+    if chosen.strict == "policy":
+        stage.performer.gate_by_policy()
     played = Played(happened=stage.happened)
     stage.happened.update(history.settings.names())
     try:
-        stage.begin()
+        stage.begin(chosen.workloads)
         for number, step in enumerate(history.steps):
             played.at_step = number
             stage.happened[type(step).__name__] += 1
@@ -84,17 +85,20 @@ class Stage:
         kubelets = world.cluster.machinery.kubelets
         recorder = Recorder(world.cluster.api.store, SHOP, lambda: world.now, kubelets.works)
         watchdog = Watchdog(world, recorder, happened)
-        world.calls.heard.append(Reviewing(recorder.nodes.values, watchdog.breach, happened).heard)
+        reviewing = Reviewing(recorder.nodes.values, watchdog.breach, happened)
+        world.calls.heard.append(reviewing.heard)
+        recorder.opened.append(reviewing.opened)
+        if len(settings.kinds) > len(DEFAULT_KINDS):
+            FurtherControllers(world)
         return cls(world, recorder, watchdog, Performer(world, watchdog, happened), happened)
 
-    def begin(self, plans: Iterable[WorkloadPlan] = WORKLOADS) -> None:
+    def begin(self, plans: Sequence[WorkloadPlan] = WORKLOADS) -> None:
         """Nodes, a leader, workloads."""
         self.performer.clouds.add_nodes("on-demand", ON_DEMAND_NODES)
         self.performer.clouds.add_nodes("spot", SPOT_NODES)
         if not self.world.lead_to():
             raise Breach("nobody answers after a minute of calm")
-        for plan in plans:
-            self.performer.create(plan)
+        self.performer.begin(plans)
         self.world.let_pass(BEGIN_S)
         self.watchdog.check()
 
@@ -121,7 +125,12 @@ class Stage:
 
 def _settings(chosen: Settings) -> SpotSettings:
     """As shipped, but for patience."""
+    strict: dict[str, Any] = {"strict": {}, "gateBy": chosen.strict} if chosen.strict else {}
+    window = {"cron": "*/10 * * * *", "duration": "5m"}
     return settings_of(
+        **strict,
+        windows=[window] if chosen.windows else [],
+        ownerKinds=list(KINDS) if chosen.further else list(DEFAULT_KINDS),
         evictions={"coolDown": "10s", "perHour": 1000, "stop": "120s"},
         **{"return": {"every": "15s", "nodeAge": "30s", "calm": "60s", "flap": "30s", "distrust": "90s"}},
         pendLimit=f"{PEND_S:g}s",

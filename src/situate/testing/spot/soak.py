@@ -6,7 +6,9 @@ from typing import ClassVar
 
 from situate.testing import playing
 from situate.testing.playing import Played, Product
-from situate.testing.spot.history import FAULTS, History, generate
+from situate.testing.spot.faults import FAULTS
+from situate.testing.spot.generating import generate
+from situate.testing.spot.history import History
 from situate.testing.spot.run import play
 
 

@@ -7,16 +7,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, assert_never
 
+import msgspec
+
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
+from situate.spot.model import GATE
 from situate.spot.names import CERTIFICATES
 from situate.testing.network import CALM, Weather
 from situate.testing.processes import ProcessState
-from situate.testing.spot import history as steps
-from situate.testing.spot.history import ProcessStep
+from situate.testing.spot import steps
 from situate.testing.spot.invariants import Watchdog
 from situate.testing.spot.others import OtherWebhooks
+from situate.testing.spot.steps import ProcessStep
 from situate.testing.spot.webhooks import CLEAR, Passage
 from situate.testing.spot.world import OURS, OWN_PODS, SHOP, SpotMember, SpotWorld
 
@@ -51,6 +54,9 @@ class Troubles:
         self._happened = happened
         self._others = OtherWebhooks(world, happened)
 
+    def gate_by_policy(self) -> None:
+        self._others.gate_by_policy()
+
     def heal(self) -> None:
         """Every process runs, messages arrive, clocks agree, and nobody meddles."""
         world = self._world
@@ -64,6 +70,8 @@ class Troubles:
             world.set_clock(machine, 0.0)
         self._others.refuse_creations(0)
         self._others.meddle("")
+        self._others.rival("", first=False)
+        self._read_only(False)
 
     def perform(self, step: ProcessStep) -> None:
         world = self._world
@@ -94,6 +102,16 @@ class Troubles:
                 self._others.refuse_creations(every)
             case steps.Meddle(how=how):
                 self._others.meddle(how)
+            case steps.Rival(how=how, first=first):
+                self._watchdog.disturbed()
+                self._others.rival(how, first=first)
+            case steps.Upgrade(machine=machine):
+                world.upgrade(machine)
+            case steps.ReadOnly(on=on):
+                self._happened["read-only on"] += on
+                self._read_only(on)
+            case steps.Ungate():
+                self._ungate()
             case steps.Storm(kind=kind):
                 world.network.weather = _STORMS[kind]
             case steps.LoseReviews(kind=kind):
@@ -120,6 +138,20 @@ class Troubles:
                 pass
             case _:
                 assert_never(step)
+
+    def _read_only(self, on: bool) -> None:
+        if self._world.settings.read_only != on:
+            self._world.reconfigure(msgspec.structs.replace(self._world.settings, read_only=on))
+            self._watchdog.read_only_since = self._world.now if on else None
+
+    def _ungate(self) -> None:
+        self._watchdog.disturbed()
+        for pod in self._world.pods():
+            gates = pod["spec"].get("schedulingGates") or ()
+            left = [each for each in gates if each["name"] != GATE]
+            if len(left) < len(gates):
+                path = f"/api/v1/namespaces/{SHOP}/pods/{pod['metadata']['name']}"
+                self._world.call("PATCH", path, {"spec": {"schedulingGates": left or None}}, patch=True)
 
     def _blind(self, seconds: float) -> None:
         self._watchdog.blind_until = max(self._watchdog.blind_until, self._world.now + seconds + RECONNECTED_S)

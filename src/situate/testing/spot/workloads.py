@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from situate.spot.model import ON_DEMAND
-from situate.testing.spot.history import WorkloadPlan
+from situate.spot.model import LEADER, ON_DEMAND
+from situate.spot.owners import KINDS
+from situate.testing.spot.plans import WorkloadPlan
 from situate.testing.spot.world import SHOP
-
-_KINDS: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
 
 
 def workload(plan: WorkloadPlan) -> dict[str, Any]:
@@ -28,16 +27,20 @@ def workload(plan: WorkloadPlan) -> dict[str, Any]:
     }
     if plan.kind == "StatefulSet":
         spec |= {"serviceName": plan.name, "podManagementPolicy": "Parallel" if plan.parallel else "OrderedReady"}
-    else:
+    elif plan.kind == "Deployment":
         rolling = {"maxSurge": "25%", "maxUnavailable": 0} if plan.surge else {"maxSurge": 0, "maxUnavailable": 1}
         spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
     annotations = {ON_DEMAND: plan.policy} if plan.policy else {}
-    return {"metadata": {"name": plan.name, "annotations": annotations}, "spec": spec}
+    annotations |= {LEADER: plan.leader} if plan.leader else {}
+    kind = KINDS[plan.kind]
+    named = {"apiVersion": f"{kind.group}/{kind.version}", "kind": kind.kind}
+    return {**named, "metadata": {"name": plan.name, "annotations": annotations}, "spec": spec}
 
 
 def collection(plan: WorkloadPlan) -> str:
     """Where workloads of its kind are."""
-    return f"/apis/apps/v1/namespaces/{SHOP}/{_KINDS[plan.kind]}"
+    kind = KINDS[plan.kind]
+    return f"/apis/{kind.group}/{kind.version}/namespaces/{SHOP}/{kind.plural}"
 
 
 def _zones(zone: str) -> dict[str, Any]:

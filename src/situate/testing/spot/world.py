@@ -6,28 +6,31 @@ Kubernetes' own controllers, which ask the webhook as API servers do. Only trans
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any, Final, TypeAlias
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from situate.cluster.api import Handling
 from situate.cluster.controller_writes import answer_of
 from situate.cluster.controllers import KubeletSettings, MachinerySettings, NodeLifecycleSettings
 from situate.cluster.controllers.nodes import node as node_object
-from situate.cluster.effects import Effect
+from situate.cluster.effects import ADMIN, Effect
 from situate.kube.client import Client
 from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes
 from situate.objects.events import ObjectReference
+from situate.objects.messages import Request
 from situate.objects.settings import parse_section
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.controller import Place, SpotController
 from situate.spot.model import CAPACITY_LABEL
 from situate.spot.names import LEADS
+from situate.spot.owners import DEFAULT_KINDS, OwnerKind
 from situate.spot.server.answering import Reply
 from situate.spot.server.listener import Answers
 from situate.spot.server.metrics import AdmissionMetrics
@@ -42,8 +45,12 @@ OURS: Final = "situate"
 SHOP: Final = "shop"
 """Where the workloads are."""
 OWN_PODS: Final = ("situate-spot-a", "situate-spot-b")
+"""The first ones; later ones add their revision to these names."""
 CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
+_PODS: Final = f"/api/v1/namespaces/{OURS}/pods"
+_SETS: Final = f"/apis/apps/v1/namespaces/{OURS}/replicasets"
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _TIMES: Final = ElectionTimes()
 _OWN_NODE: Final = "own"
 """Cordoned: nothing else comes here, and no history touches it."""
@@ -81,7 +88,9 @@ class SpotWorld(ClusterWorld[SpotController]):
         """Told of every answer to a review when it is given: who, and what."""
         self.closed_until = 0.0
         """No process begins before that."""
-        self._clocks: dict[str, float] = {}  # seconds by which the clock of an own pod's machine is off
+        self._clocks: dict[int, float] = {}  # seconds by which the clock of one of our machines is off
+        self.clock_set_at = float("-inf")
+        """When that last changed."""
         self.calls = WebhookCalls(
             self.timeline,
             Random(f"webhooks {seed}"),
@@ -91,12 +100,17 @@ class SpotWorld(ClusterWorld[SpotController]):
             settle=self._settled,
         )
         self._tokens = 0
+        self._tickets = 0  # those of the machinery are positive
+        self._callers: dict[int, Callable[[bool], None]] = {}  # who waits for the end of a create, by ticket
         for namespace in (OURS, SHOP):
             self.make("/api/v1/namespaces", {"metadata": {"name": namespace}})
         self.make("/api/v1/nodes", node_object(_OWN_NODE) | {"spec": {"unschedulable": True}})
-        for pod in OWN_PODS:
-            self.make(f"/api/v1/namespaces/{OURS}/pods", _own_pod(pod))
-        self.make(CONFIGURATIONS, webhook_configuration(OURS))
+        self._own = [self._new_pod(name, 1) for name in OWN_PODS]  # the pod on each of our machines
+        self._revisions = [1 for _ in OWN_PODS]
+        for kind in settings.kinds:
+            if kind.kind not in DEFAULT_KINDS:
+                self.make(_DEFINITIONS, definition(kind))
+        self.make(CONFIGURATIONS, webhook_configuration(OURS, kinds=settings.kinds))
         for _ in OWN_PODS:
             self.start_member()
 
@@ -106,8 +120,8 @@ class SpotWorld(ClusterWorld[SpotController]):
             self.timeline.at(self.closed_until, self.start_member)
             return
         taken = {member.controller.place.pod for member in self.members}
-        pod = next(each for each in OWN_PODS if each not in taken)
-        identity, wire = self.new_identity(pod)
+        pod = next(each for each in self._own if each not in taken)
+        identity, wire = self.new_identity(f"{pod}_")
         made: list[SpotController] = []
         process = self.world.start(identity, partial(_run, made))
         made.append(
@@ -118,13 +132,44 @@ class SpotWorld(ClusterWorld[SpotController]):
                 Place(OURS, pod),
                 record=self._record,
                 metrics=AdmissionMetrics(CollectorRegistry(), stopwatch=lambda: self.now),
-                wall=partial(self._wall_of, pod),
+                wall=partial(self._wall_of, self._own.index(pod)),
                 rng=Random(f"{identity} {self.rng.random()}"),
                 token=partial(self._token, identity),
                 door=partial(self._door, identity, pod, process),
             )
         )
         self.members.append(Member(identity, process, wire, made[0]))
+
+    def upgrade(self, machine: int) -> None:
+        """A pod of the next revision takes the place of the one there; its process asks for the Lease when it can."""
+        old = self._own[machine]
+        self._revisions[machine] += 1
+        self._own[machine] = self._new_pod(f"{OWN_PODS[machine]}-r{self._revisions[machine]}", self._revisions[machine])
+        for member in tuple(self.members):
+            if member.controller.place.pod == old:
+                self.stop(member)
+        self.call("DELETE", f"{_SETS}/{old}")
+        self.call("DELETE", f"{_PODS}/{old}")
+
+    def reconfigure(self, settings: SpotSettings) -> None:
+        """A changed file, read by all processes and those that come."""
+        self.settings = settings
+        for member in self.members:
+            member.process.loop.call_soon_threadsafe(member.controller.reconfigure, settings)
+
+    def create(self, collection: str, content: Mapping[str, Any], done: Callable[[bool], None]) -> None:
+        """As a controller of others does, so that webhooks are asked. `done`: whether it was created."""
+        request = Request("POST", collection, (), {"content-type": "application/json"}, msgspec.json.encode(content))
+        handling = self.cluster.api.handle(request, EPOCH + self.now, ADMIN)
+        try:
+            effect = next(handling)
+        except StopIteration as end:
+            self.plan_step()
+            done(end.value.status < 300)
+            return
+        self._tickets -= 1
+        self._callers[self._tickets] = done
+        self.calls.later(handling, effect, self._tickets)
 
     def end(self, member: SpotMember) -> None:
         super().end(member)
@@ -138,7 +183,8 @@ class SpotWorld(ClusterWorld[SpotController]):
 
     def set_clock(self, machine: int, seconds: float) -> None:
         """The clock of the machine under an own pod is off by so much from now on."""
-        self._clocks[OWN_PODS[machine]] = seconds
+        self._clocks[machine] = seconds
+        self.clock_set_at = self.now
 
     @property
     def clocks_agree(self) -> bool:
@@ -170,12 +216,16 @@ class SpotWorld(ClusterWorld[SpotController]):
         self.calls.later(handling, effect, ticket)
 
     def _settled(self, ticket: int, answer: Any) -> None:
+        if ticket in self._callers:
+            self.plan_step()
+            self._callers.pop(ticket)(answer.status < 300)
+            return
         self.cluster.machinery.settle(ticket, answer_of(answer))
         self.plan_step()
 
     def _selected(self) -> Iterator[MemoryDoor]:
         """Doors of the pods that the Service selects."""
-        for pod in OWN_PODS:
+        for pod in self._own:
             found = self.cluster.api.store.get("pods", OURS, pod)
             labels = found.object()["metadata"].get("labels") or {} if found is not None else {}
             if labels.get(LEADS) == "true" and pod in self.doors:
@@ -196,8 +246,35 @@ class SpotWorld(ClusterWorld[SpotController]):
         self._tokens += 1
         return f"{identity}-{self._tokens}"
 
-    def _wall_of(self, pod: str) -> datetime:
-        return self.wall() + timedelta(seconds=self._clocks.get(pod, 0.0))
+    def _wall_of(self, machine: int) -> datetime:
+        return self.wall() + timedelta(seconds=self._clocks.get(machine, 0.0))
+
+    def _new_pod(self, name: str, revision: int) -> str:
+        """Of ours, with a ReplicaSet of that revision, which adopts it."""
+        labels = {"own": name}
+        containers = [{"name": "situate", "image": "example.com/situate:1"}]
+        spec = {"nodeName": _OWN_NODE, "containers": containers}
+        self.make(_PODS, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+        template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+        annotations = {"deployment.kubernetes.io/revision": str(revision)}
+        owned = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+        self.make(_SETS, {"metadata": {"name": name, "annotations": annotations}, "spec": owned})
+        return name
+
+
+def definition(kind: OwnerKind) -> dict[str, Any]:
+    """Of a kind of workloads that Kubernetes does not have."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    names = {"kind": kind.kind, "plural": kind.plural, "singular": kind.kind.lower(), "listKind": f"{kind.kind}List"}
+    spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}
+    return {"metadata": {"name": f"{kind.plural}.{kind.group}"}, "spec": spec}
 
 
 def settings_of(**data: Any) -> SpotSettings:
@@ -205,11 +282,6 @@ def settings_of(**data: Any) -> SpotSettings:
     settings, mistakes = parse_section(data, SpotSettings, "spot")
     assert settings is not None, mistakes
     return settings
-
-
-def _own_pod(name: str) -> dict[str, Any]:
-    containers = [{"name": "situate", "image": "example.com/situate:1"}]
-    return {"metadata": {"name": name}, "spec": {"nodeName": _OWN_NODE, "containers": containers}}
 
 
 async def _run(made: list[SpotController]) -> None:
