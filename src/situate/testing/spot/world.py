@@ -178,8 +178,13 @@ class SpotWorld(ClusterWorld[SpotController]):
                 door.break_off()
 
     def lead_to(self, seconds: float = 60.0) -> bool:
-        """Until questions are answered."""
-        return self.let_pass(seconds, stop=lambda: any(door.reachable for door in self._selected()))
+        """Until all questions are answered: wherever the Service leads."""
+
+        def answered() -> bool:
+            doors = list(self._selected())
+            return bool(doors) and all(door.reachable for door in doors)
+
+        return self.let_pass(seconds, stop=answered)
 
     def set_clock(self, machine: int, seconds: float) -> None:
         """The clock of the machine under an own pod is off by so much from now on."""
