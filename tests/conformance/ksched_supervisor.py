@@ -174,7 +174,7 @@ class _Play:
                 return ReadBack(progress.digest, view.resource_version)
             case Step.RELEASE:
                 self._world.write(UID, released_write(view, self._supervisor.config, 1, archived=True), 1)
-                return Released()
+                return Released(self._world.view(UID))
             case Step.DELETE:
                 del self._world.objects[UID]
                 return Deleted()

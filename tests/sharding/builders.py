@@ -43,7 +43,7 @@ def lease(
     cordoned: bool = False,
     report: str | None = None,
     duration: int = 15,
-    **labels: str,
+    labels: Mapping[str, str] | None = None,
 ) -> Lease:
     """An executor's Lease, renewed at that second by the executor's own clock."""
     annotations = {EXECUTOR: pod, EXECUTOR_UID: uid}
@@ -55,7 +55,7 @@ def lease(
         ObjectMeta(
             name=lease_name("pool", pod, uid),
             namespace=NAMESPACE,
-            labels={POOL: "pool", PARTITION: "0", **labels},
+            labels={POOL: "pool", PARTITION: "0", **(labels or {})},
             annotations=annotations,
         ),
         LeaseSpec(uid if held else "", duration, wall(0), wall(renewed)),

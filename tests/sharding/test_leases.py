@@ -279,8 +279,8 @@ def test_equal_names_in_two_namespaces_are_two_executors() -> None:
 @pytest.mark.rule("sharding:K10")
 def test_leases_of_others_are_nothing_to_us() -> None:
     seen = Membership(WATCH, pool="pool", partition="0")
-    seen.saw_lease(lease("a", "ua", **{POOL: "another"}), 0)
-    seen.saw_lease(lease("b", "ub", **{PARTITION: "1"}), 0)
+    seen.saw_lease(lease("a", "ua", labels={POOL: "another"}), 0)
+    seen.saw_lease(lease("b", "ub", labels={PARTITION: "1"}), 0)
     seen.saw_lease(lease("c", "uc"), 0)
     assert set(at(seen, 1).living) == {"uc"}
 

@@ -74,7 +74,8 @@ class Step(Enum):
     """Read the record back, by UID."""
     RELEASE = "remove_finalizer"
     DELETE = "delete"
-    """With the UID as precondition."""
+    """With UID and resourceVersion of `Progress.view` as preconditions: a successor of the name is another object, and
+    what somebody has written since is not in the archive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Progress:
     """Whether to delete it in the end."""
     step: Step = Step.READ
     view: ObjectView | None = None
-    """The version that is archived; None before it was read."""
+    """The version that is archived, and then the one without the finalizer; None before it was read."""
     digest: str = ""
     """Of the record that was put."""
     failures: int = 0
@@ -137,6 +138,9 @@ class Corrupt:
 @dataclass(frozen=True, slots=True)
 class Released:
     """The finalizer is gone, and the annotation is there."""
+
+    view: ObjectView
+    """As the API answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +219,9 @@ def advanced(progress: Progress, outcome: Outcome, moment: Moment) -> Progress |
             return _again(progress, moment, "the archive took the record and does not have it", condition=True)
         case Corrupt(message):
             return _again(progress, moment, message, condition=True, alert=True)
-        case Released():
+        case Released(view):
             done = Finished("the object is archived, and whoever wanted it deleted has asked for that")
-            return replace(progress, step=Step.DELETE) if progress.delete else done
+            return replace(progress, step=Step.DELETE, view=view) if progress.delete else done
         case Superseded():
             return replace(progress, step=Step.READ, view=None, digest="")
         case Unavailable(message, archive):

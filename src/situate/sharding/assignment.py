@@ -91,8 +91,8 @@ class ObjectView:
     created_at: datetime | None = None
     deleting: bool = False
     finalizers: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
-    annotations: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS, hash=False)
+    annotations: Mapping[str, str] = field(default_factory=lambda: NO_LABELS, hash=False)
     owner_uid: str = ""
     """Of the controlling owner; empty if there is none."""
 
