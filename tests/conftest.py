@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import structlog
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from tests.archive.servers.programs import S3_SERVER
 from tests.controlplane.build import Programs, build, locate
@@ -32,6 +34,9 @@ _PLANES = {"control_plane", "working_control_plane", "start_control_plane", "con
 # random ones find belongs into a soak, not into the way of somebody else's change.
 settings.register_profile("situate", deadline=None, print_blob=True, derandomize=True)
 settings.load_profile("situate")
+# Nor may they depend on what else was imported: hypothesis draws from the constants of every module of ours that it
+# finds loaded, so other tests before it in the same process, or an edit anywhere, would give a property other examples.
+providers._get_local_constants = Constants
 
 
 def pytest_configure(config: pytest.Config) -> None:
