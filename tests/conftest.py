@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import uuid
@@ -43,9 +44,17 @@ def pytest_configure(config: pytest.Config) -> None:
     # When a plain test comes before an async one, pytest-asyncio asks for "the current loop", and asyncio makes one
     # that nobody closes: a warning at the end of the run, which is an error here. Saying that there is none helps.
     asyncio.set_event_loop(None)
+    gc.disable()  # until the tests are collected
     # The workers must agree on the order of the tests, and a build may end while they collect: one process looks.
     told = getattr(config, "workerinput", None)
     config.stash[_BUILT] = _is_built() if told is None else told["control_plane_is_built"]
+
+
+def pytest_collection_finish() -> None:
+    """Seven thousand tests stay: no search for garbage walks them, and what a test makes mostly goes by itself."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
