@@ -1,0 +1,117 @@
+"""Even, bounded and two-sided: fewest moves for objects that count one each, however large the pool.
+
+All bounds are whole numbers, computed without rounding from the number of objects and of live executors.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+
+from situate.sharding.rebalancing.plans import Held, Move, Plan, orphans
+
+
+class Goal(StrEnum):
+    """How equal executors should be."""
+
+    EVEN = "even"
+    """Most and least differ by at most 1."""
+    BOUNDED = "bounded"
+    """Nobody has more than 1.25 times the mean, rounded up."""
+    TWO_SIDED = "two-sided"
+    """Nor anybody less than 0.75 times the mean, rounded down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many objects each executor may have."""
+
+    least: Mapping[str, int]
+    most: Mapping[str, int]
+
+    def hold(self, counts: Mapping[str, int]) -> bool:
+        return all(self.least[each] <= counts[each] <= self.most[each] for each in self.most)
+
+
+def bounds(goal: Goal, counts: Mapping[str, int], total: int) -> Bounds:
+    """For executors that have `counts` now, when `total` objects are theirs: orphans count too."""
+    size = len(counts)
+    most = -(-5 * total // (4 * size))
+    match goal:
+        case Goal.BOUNDED:
+            return Bounds(dict.fromkeys(counts, 0), dict.fromkeys(counts, most))
+        case Goal.TWO_SIDED:
+            return Bounds(dict.fromkeys(counts, 3 * total // (4 * size)), dict.fromkeys(counts, most))
+        case Goal.EVEN:
+            level, more = divmod(total, size)
+            fullest = sorted(counts, key=lambda each: (-counts[each], each))
+            levels = {each: level + (place < more) for place, each in enumerate(fullest)}
+            return Bounds(levels, levels)
+
+
+def is_beyond(goal: Goal, counts: Mapping[str, int]) -> bool:
+    """Whether the executors miss the goal, apart from orphans."""
+    return bool(counts) and not bounds(goal, counts, sum(counts.values())).hold(counts)
+
+
+def plan(goal: Goal, objects: Iterable[Held], live: Collection[str]) -> Plan:
+    """Fewest moves to the goal; among an executor's objects the first ones are moved.
+
+    Objects that may not move are left where they are, and the plan comes as near to the goal as the others allow.
+    """
+    listed = list(objects)
+    lost = orphans(listed, live)
+    if not live:
+        return Plan(reached=not listed, why="no executor is live" if listed else "")
+    counts = dict.fromkeys(sorted(live), 0)
+    leaving: dict[str, list[Held]] = defaultdict(list)
+    for each in reversed(listed):
+        if each.executor in counts:
+            counts[each.executor] += 1
+            if each.movable:
+                leaving[each.executor].append(each)
+    goal_bounds = bounds(goal, counts, len(listed))
+    given = _given(counts, goal_bounds, leaving, len(lost))
+    targets = _targets(counts, goal_bounds, len(lost) + len(given))
+    forced = tuple(Move(each.uid, each.executor, target) for each, target in zip(lost, targets, strict=False))
+    voluntary = tuple(
+        Move(each.uid, each.executor, target) for each, target in zip(given, targets[len(lost) :], strict=True)
+    )
+    beyond = sorted(each for each in counts if not goal_bounds.least[each] <= counts[each] <= goal_bounds.most[each])
+    why = f"objects that may not move keep {', '.join(beyond[:5])} from {goal}" if beyond else ""
+    return Plan(forced, voluntary, not beyond, why)
+
+
+def _given(counts: dict[str, int], allowed: Bounds, leaving: Mapping[str, list[Held]], lost: int) -> list[Held]:
+    """What live executors give up, the fullest first; `counts` is what they are left with."""
+    given: list[Held] = []
+    missing = sum(max(0, allowed.least[each] - count) for each, count in counts.items())
+    donors = [(-count, each) for each, count in counts.items() if leaving.get(each)]
+    heapify(donors)
+    while donors:
+        negative, donor = heappop(donors)
+        count = -negative
+        is_short = missing > lost + len(given)
+        if count > allowed.most[donor] or (is_short and count > allowed.least[donor]):
+            given.append(leaving[donor].pop())
+            counts[donor] = count - 1
+            if leaving[donor]:
+                heappush(donors, (-counts[donor], donor))
+    return given
+
+
+def _targets(counts: dict[str, int], allowed: Bounds, number: int) -> list[str]:
+    """Who gets the next object, each time whoever has the least; `counts` is what they have then."""
+    takers = [(count, each) for each, count in counts.items() if count < allowed.most[each]]
+    heapify(takers)
+    targets = []
+    for _ in range(number):
+        count, taker = heappop(takers)
+        targets.append(taker)
+        counts[taker] = count + 1
+        if counts[taker] < allowed.most[taker]:
+            heappush(takers, (counts[taker], taker))
+    return targets

@@ -1,0 +1,230 @@
+"""Fewest objects to move so that no executor's load exceeds a limit, where objects differ in load.
+
+Packing is hard, so up to 16 movable objects are settled exactly; of more, a good packing is taken once it is proved to
+be within a tenth of the fewest moves, and else improved exactly over the 16 objects that matter most.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice, product
+from typing import Final
+
+from situate.sharding.rebalancing.exact import EXACT_ITEMS, Bin, Item, fewest_moves
+from situate.sharding.rebalancing.plans import Held, Move, Plan
+
+ROUNDING: Final = 1e-9
+"""Of the limit: loads that exceed it by no more do not."""
+_SLACK: Final = 1.1  # how far from the fewest moves a plan may be where the fewest are not known
+
+
+def weighted_plan(objects: Iterable[Held], live: Collection[str], limit: float) -> Plan:
+    """Fewest moves to loads of at most `limit`. If that cannot be, nobody moves and the plan says why."""
+    listed = list(objects)
+    if not live:
+        return Plan(reached=not listed, why="no executor is live" if listed else "")
+    problem = _problem(listed, sorted(live), limit)
+    if isinstance(problem, str):
+        return Plan(reached=False, why=problem)
+    arrangement = _arranged(problem)
+    if arrangement is None:
+        return Plan(reached=False, why=f"no arrangement was found in which every load is at most {limit:g}")
+    arrangement = _spread(problem, arrangement)
+    moves = [
+        (problem.uids[place], Move(problem.uids[place], problem.origins[place], problem.names[target]))
+        for place, target in enumerate(arrangement)
+        if target != problem.items[place].home
+    ]
+    loads = {uid: item.load for uid, item in zip(problem.uids, problem.items, strict=True)}
+    moves.sort(key=lambda each: -loads[each[0]])
+    forced = tuple(move for _, move in moves if move.origin not in live)
+    return Plan(forced, tuple(move for _, move in moves if move.origin in live))
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Objects that may move as items, executors as bins with the room that the others leave."""
+
+    items: tuple[Item, ...]
+    uids: tuple[str, ...]
+    origins: tuple[str, ...]
+    bins: tuple[Bin, ...]
+    names: tuple[str, ...]
+
+    @cached_property
+    def at_home(self) -> tuple[tuple[int, ...], ...]:
+        """The items of each bin, the lightest first."""
+        found: list[list[int]] = [[] for _ in self.bins]
+        for place in sorted(range(len(self.items)), key=lambda each: (self.items[each].load, each)):
+            if self.items[place].home >= 0:
+                found[self.items[place].home].append(place)
+        return tuple(map(tuple, found))
+
+    def excess(self, home: int) -> float:
+        """By how much a bin's items are too much for it."""
+        return sum(self.items[place].load for place in self.at_home[home]) - self.bins[home].room
+
+    def rooms(self, staying: Iterable[int]) -> list[float]:
+        """What is left of each bin's room when these items stay at home."""
+        rooms = [each.room for each in self.bins]
+        for place in staying:
+            rooms[self.items[place].home] -= self.items[place].load
+        return rooms
+
+
+def _problem(objects: Sequence[Held], live: Sequence[str], limit: float) -> _Problem | str:
+    """Or why it cannot be solved, whatever moves."""
+    place = {name: number for number, name in enumerate(live)}
+    rooms = [limit * (1 + ROUNDING)] * len(live)
+    items, uids, origins = [], [], []
+    for each in objects:
+        home = place.get(each.executor)
+        if home is not None and not each.movable:
+            rooms[home] -= each.load
+            continue
+        if each.load > limit * (1 + ROUNDING):
+            return f"object {each.uid} has a load of {each.load:g}, above the limit of {limit:g}"
+        items.append(Item(each.load, -1 if home is None else home))
+        uids.append(each.uid)
+        origins.append(each.executor)
+    over = next((name for name, room in zip(live, rooms, strict=True) if room < 0), None)
+    if over is not None:
+        return f"objects that may not move load {over} above the limit of {limit:g}"
+    total, room = sum(item.load for item in items), sum(rooms)
+    if total > room:
+        return f"objects with a load of {total:g} are to be placed, and there is room for {room:g}"
+    bins = tuple(Bin(room) for room in rooms)
+    return _Problem(tuple(items), tuple(uids), tuple(origins), bins, tuple(live))
+
+
+def _arranged(problem: _Problem) -> tuple[int, ...] | None:
+    """The bin of each item; None if none was found."""
+    removed = [_fewest_removed(problem, home) for home in range(len(problem.bins))]
+    homeless = [place for place, item in enumerate(problem.items) if item.home < 0]
+    least = len(homeless) + sum(map(len, removed))
+    best = _packed_best(problem, homeless, removed)
+    if best is not None and _moves(problem, best) == least:
+        return best
+    if len(problem.items) <= EXACT_ITEMS:
+        return fewest_moves(problem.items, problem.bins)
+    if best is not None and _moves(problem, best) <= _SLACK * least:
+        return best
+    return _improved(problem, homeless, removed, best)
+
+
+def _fewest_removed(problem: _Problem, home: int) -> list[int]:
+    """The items of a bin without which the rest has room: as few as can be, the largest."""
+    excess = problem.excess(home)
+    removed = []
+    for place in reversed(problem.at_home[home]):
+        if excess <= 0:
+            break
+        removed.append(place)
+        excess -= problem.items[place].load
+    return removed
+
+
+def _lightened(problem: _Problem, home: int, removed: Sequence[int]) -> list[int]:
+    """As many items as `removed`, and as light as a pass from the largest on makes them: they fit elsewhere sooner."""
+    chosen = list(removed)
+    spare = sum(problem.items[place].load for place in chosen) - problem.excess(home)
+    for number, place in enumerate(chosen):
+        load, kept = problem.items[place].load, set(chosen)
+        lighter = (
+            each for each in problem.at_home[home] if each not in kept and load - problem.items[each].load <= spare
+        )
+        found = next(lighter, None)
+        if found is not None and problem.items[found].load < load:
+            spare -= load - problem.items[found].load
+            chosen[number] = found
+    return chosen
+
+
+def _packed_best(
+    problem: _Problem, homeless: Sequence[int], removed: Sequence[Sequence[int]]
+) -> tuple[int, ...] | None:
+    """The best of some quick packings of what has to leave, with one light item more if that is not enough."""
+    lighter = [_lightened(problem, home, each) if each else [] for home, each in enumerate(removed)]
+    choices = [*homeless, *chain(*removed)], [*homeless, *chain(*lighter)]
+    for leaving, widest in product(choices, (False, True)):
+        found = _packed(problem, leaving, widest=widest)
+        if found is not None:
+            return found
+    moving = set(choices[1])
+    lightest = sorted(range(len(problem.items)), key=lambda place: problem.items[place].load)
+    for extra in islice((place for place in lightest if place not in moving), EXACT_ITEMS):
+        found = _packed(problem, [*choices[1], extra], widest=False)
+        if found is not None:
+            return found
+    return None
+
+
+def _packed(problem: _Problem, leaving: Sequence[int], *, widest: bool) -> tuple[int, ...] | None:
+    """These items, largest first, into the bin with the least room that has enough, or with the most."""
+    gone = set(leaving)
+    left = problem.rooms(place for place, item in enumerate(problem.items) if place not in gone and item.home >= 0)
+    if min(left) < 0:
+        return None
+    rooms = sorted((room, number) for number, room in enumerate(left))
+    where = [item.home for item in problem.items]
+    for place in sorted(leaving, key=lambda each: (-problem.items[each].load, each)):
+        load = problem.items[place].load
+        least = bisect_left(rooms, (load, -1))
+        if least == len(rooms):
+            return None
+        room, target = rooms.pop(-1 if widest else least)
+        insort(rooms, (room - load, target))
+        where[place] = target
+    return tuple(where)
+
+
+def _improved(
+    problem: _Problem, homeless: Sequence[int], removed: Sequence[Sequence[int]], best: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    """The better of `best` and of what can be done with 16 items while all others stay or go where `best` has them."""
+    free = _that_matter(problem, homeless, removed)
+    fixed = [place for place in range(len(problem.items)) if place not in set(free)]
+    where = [item.home for item in problem.items] if best is None else list(best)
+    if any(where[place] < 0 for place in fixed):
+        return best
+    rooms = [each.room for each in problem.bins]
+    for place in fixed:
+        rooms[where[place]] -= problem.items[place].load
+    if min(rooms) < 0:
+        return best
+    found = fewest_moves([problem.items[place] for place in free], [Bin(room) for room in rooms])
+    if found is None:
+        return best
+    for place, target in zip(free, found, strict=True):
+        where[place] = target
+    if best is None or _moves(problem, where) < _moves(problem, best):
+        return tuple(where)
+    return best
+
+
+def _that_matter(problem: _Problem, homeless: Sequence[int], removed: Sequence[Sequence[int]]) -> list[int]:
+    """Up to 16 items: orphans, then of each overloaded bin those nearest to what has to leave it, then the smallest."""
+    free = list(homeless[:EXACT_ITEMS])
+    queues = []
+    for home, leaving in enumerate(removed):
+        if leaving:
+            lighter = _lightened(problem, home, leaving)
+            queues.append(list(dict.fromkeys([*leaving, *lighter, *reversed(problem.at_home[home])])))
+    while queues and len(free) < EXACT_ITEMS:
+        queues = [queue for queue in queues if queue]
+        free += [queue.pop(0) for queue in queues][: EXACT_ITEMS - len(free)]
+    others = sorted(set(range(len(problem.items))) - set(free), key=lambda each: (problem.items[each].load, each))
+    return free + others[: EXACT_ITEMS - len(free)]
+
+
+def _moves(problem: _Problem, where: Sequence[int]) -> int:
+    return sum(target != item.home for target, item in zip(where, problem.items, strict=True))
+
+
+def _spread(problem: _Problem, where: Sequence[int]) -> tuple[int, ...]:
+    """The same items moved, each to whoever has the most room then, if they all fit that way too."""
+    leaving = [place for place, item in enumerate(problem.items) if where[place] != item.home]
+    return _packed(problem, leaving, widest=True) or tuple(where)
