@@ -7,6 +7,7 @@ from tests.mutations.framework_guards import FRAMEWORK_GUARDS
 from tests.mutations.gpu_guards import GPU_GUARDS
 from tests.mutations.patch import Mutation
 from tests.mutations.scheduler_guards import SCHEDULER_GUARDS
+from tests.mutations.sharding_guards import SHARDING_GUARDS
 from tests.mutations.spot_guards import SPOT_GUARDS
 from tests.mutations.spot_process_guards import SPOT_PROCESS_GUARDS
 from tests.mutations.volume_guards import VOLUME_GUARDS
@@ -356,4 +357,5 @@ GUARDS = (
     *ANSWERS_GUARDS,
     *SPOT_GUARDS,
     *SPOT_PROCESS_GUARDS,
+    *SHARDING_GUARDS,
 )
