@@ -162,6 +162,8 @@ def _failure(where: str, error: Exception) -> ArchiveError:
     if code in _TOO_LARGE or status == 413:
         return ArchiveTooLarge(f"{where}: {said}: the server takes no such object")
     match error:
+        case UnauthenticatedError() if unread := _UNREAD.search(str(error)):
+            return ArchiveRefused(f"{where}: {unread[1]}")
         case PermissionDeniedError() | UnauthenticatedError():
             return ArchiveRefused(
                 f"{where}: {said or 'no credentials'}; see keys, rights and the clock of this machine"

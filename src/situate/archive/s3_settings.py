@@ -84,6 +84,7 @@ def store_of(settings: S3Settings, timeout_s: float) -> S3Store:
     """The client for the archive's part of the bucket. Each call is over within some three times the timeout."""
     timeout = timedelta(seconds=timeout_s)
     config: S3Config = {"checksum_algorithm": "SHA256", "conditional_put": "etag"}
+    config["disable_bulk_delete"] = True  # one at a time: not every server takes lists
     client: ClientConfig = {"timeout": timeout, "connect_timeout": timeout, "user_agent": "situate"}
     if settings.endpoint:
         config["endpoint"] = settings.endpoint

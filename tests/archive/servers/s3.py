@@ -39,6 +39,10 @@ class S3Server:
             environment={**os.environ, "ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY},
         )
 
+    @property
+    def port(self) -> int:
+        return self._port.number
+
     def start(self) -> None:
         """Returns when it answers."""
         self.process.start()
