@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import unquote
 
 from situate.cluster.effects import ADMIN, Identity
 from situate.cluster.field_errors import Refused
+
+_EXTRA: Final = "impersonate-extra-"
+"""What follows in the name of a header is the key, percent-encoded."""
 
 
 class Unauthorized(Exception):
@@ -50,7 +54,10 @@ class Identities:
         if user is None:
             return identity
         groups = tuple(group.strip() for group in headers.get("impersonate-group", "").split(",") if group.strip())
-        return Identity(user, (*groups, "system:authenticated"), headers.get("impersonate-uid", ""))
+        extra = {
+            unquote(name.removeprefix(_EXTRA)): (value,) for name, value in headers.items() if name.startswith(_EXTRA)
+        }
+        return Identity(user, (*groups, "system:authenticated"), headers.get("impersonate-uid", ""), extra)
 
 
 def _host(value: str) -> str:
