@@ -59,28 +59,16 @@ def cost_report(
     pace: Pace = Pace(),  # noqa: B008  # frozen
 ) -> CostReport:
     """`waves_per_month`: how often all spot nodes are expected to end together (B30)."""
-    found = []
-    pods = saved = achievable = 0.0
-    for workload in workloads:
-        discount, priced = _discount(workload, nodes, prices)
-        replicas = workload.owner.replicas
-        live = workload.live
-        spot = sum(effective(pod, nodes) is Capacity.SPOT for pod in live)
-        share = cost_share(replicas, max(0, replicas - spot), discount)
-        ideal = cost_share(replicas, workload.target, discount)
-        outage = waves_per_month * loss(workload, nodes, pace).outage_s
-        one_more = _one_more(workload, nodes, prices)
-        found.append(WorkloadCost(workload.owner, share, ideal, discount, priced, outage, one_more))
-        pods += replicas
-        saved += replicas * (1 - share)
-        achievable += replicas * (1 - ideal)
+    everywhere = discount_on(nodes.values(), prices)
+    found = tuple(workload_cost(each, nodes, prices, everywhere, waves_per_month, pace) for each in workloads)
+    saving, achievable = savings(found)
     used = {node.name: node for node in nodes.values() if not node.ending}
     known = [(node, price) for node in used.values() if (price := prices.price(node.instance_type, node.zone))]
     unpriced = {node.instance_type for node in used.values() if prices.price(node.instance_type, node.zone) is None}
     return CostReport(
-        tuple(found),
-        saved / pods if pods else 0.0,
-        achievable / pods if pods else 0.0,
+        found,
+        saving,
+        achievable,
         sum(_hourly(node, price) for node, price in known) if known else None,
         sum(price.on_demand for _, price in known) if known else None,
         tuple(sorted(unpriced - {""})),
@@ -89,13 +77,42 @@ def cost_report(
     )
 
 
-def _discount(workload: Workload, nodes: Nodes, prices: Prices) -> tuple[float, bool]:
-    """Over the spot nodes that its pods are on; over all that there are where it has none."""
+def workload_cost(
+    workload: Workload,
+    nodes: Nodes,
+    prices: Prices,
+    everywhere: tuple[float, bool],
+    waves_per_month: float = 0.0,
+    pace: Pace = Pace(),  # noqa: B008  # frozen
+) -> WorkloadCost:
+    """Of one. `everywhere`: the discount on all spot nodes, which holds where it has pods on none."""
+    replicas = workload.owner.replicas
     own = [node for pod in workload.live if (node := nodes.get(pod.node)) and node.capacity is Capacity.SPOT]
-    asked = own or [node for node in nodes.values() if node.capacity is Capacity.SPOT]
-    if not asked:
+    discount, priced = discount_on(own, prices) if own else everywhere
+    spot = sum(effective(pod, nodes) is Capacity.SPOT for pod in workload.live)
+    share = cost_share(replicas, max(0, replicas - spot), discount)
+    ideal = cost_share(replicas, workload.target, discount)
+    outage = waves_per_month * loss(workload, nodes, pace).outage_s if waves_per_month else 0.0
+    one_more = _one_more(workload, nodes, prices)
+    return WorkloadCost(workload.owner, share, ideal, discount, priced, outage, one_more)
+
+
+def savings(costs: Iterable[WorkloadCost]) -> tuple[float, float]:
+    """Of all that the workloads would cost on demand: what is saved, and what is with exactly the targets; 0 to 1."""
+    pods = saved = achievable = 0.0
+    for cost in costs:
+        replicas = cost.owner.replicas
+        pods += replicas
+        saved += replicas * (1 - cost.share)
+        achievable += replicas * (1 - cost.share_at_target)
+    return (saved / pods, achievable / pods) if pods else (0.0, 0.0)
+
+
+def discount_on(nodes: Iterable[NodeFacts], prices: Prices) -> tuple[float, bool]:
+    """The mean over those of them that are spot, and whether it was looked up for any; the default without one."""
+    found = [prices.discount(node.instance_type, node.zone) for node in nodes if node.capacity is Capacity.SPOT]
+    if not found:
         return prices.default_discount, False
-    found = [prices.discount(node.instance_type, node.zone) for node in asked]
     return sum(each for each, _ in found) / len(found), any(known for _, known in found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,7 @@ KEY = "spot.situate.dev/on-demand"
 def observed(made: MoveMetrics, target: int, spec: str, at: float = NOW) -> Situation:
     known = cluster(owner(5, annotations={KEY: str(target)}), pods(spec))
     situation = Situation(known, Always())
-    made.observed(decide(State(), situation, at), situation, at)
+    deque(made.observed(decide(State(), situation, at), situation, at), maxlen=0)
     return situation
 
 
@@ -93,7 +94,7 @@ def test_the_number_of_series_is_bounded() -> None:
     owners = {f"uid-{n}": owner(2, name=f"w{n:05}", uid=f"uid-{n}", annotations={KEY: "1"}) for n in range(count)}
     given = {uid: (pod(f"{uid}-a", "od", OD), pod(f"{uid}-b", "spot", SPOT)) for uid in owners}
     situation = Situation(replace(cluster(owner(), []), owners=owners, pods=given), Always())
-    made.observed(decide(State(), situation, NOW), situation, NOW)
+    deque(made.observed(decide(State(), situation, NOW), situation, NOW), maxlen=0)
     found = shown(registry)
     targets = {name: value for name, value in found.items() if name.startswith("situate_spot_target")}
     assert len(targets) == MOST_WORKLOADS + 1

@@ -1,13 +1,14 @@
 """What a scrape shows of workloads and moves while this process leads (B34). A standby shows none of it.
 
-Numbers of workloads are read off the last decision when somebody scrapes; only what adds up over time is counted as it
-happens. So many workloads are shown by name; the others are added up as one.
+What there is to count is counted after each decision, a workload at a time and only where something has changed: a
+scrape must not keep pods waiting that are being admitted. So many workloads are shown by name; the others are added up
+as one.
 """
 
 from __future__ import annotations
 
 from collections import Counter as Count
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,11 +18,12 @@ from prometheus_client.registry import Collector
 
 from situate.spot.actions import Move, Reason
 from situate.spot.controller.attempting import Attempt, Outcome
-from situate.spot.costs import cost_report
-from situate.spot.decide import Decision, Phase, Situation
+from situate.spot.costs import WorkloadCost, discount_on, savings, workload_cost
+from situate.spot.decide import Decision, Phase, Report, Situation
 from situate.spot.evictions import Workload
 from situate.spot.headroom import WaveRoom
 from situate.spot.model import Capacity
+from situate.spot.prices import Prices
 
 MOST_WORKLOADS: Final = 1000
 """That are shown by name."""
@@ -29,7 +31,22 @@ _OTHERS: Final = ("", "", "others")
 _LONGEST_S: Final = 60.0
 """Between two decisions; what lies further apart was no time of leading."""
 _WORKLOAD: Final = ("kind", "namespace", "name")
-_CLASSES: Final = (str(Capacity.ON_DEMAND), str(Capacity.SPOT), "unclassified")
+_UNCLASSIFIED: Final = "unclassified"
+_CLASSES: Final = (str(Capacity.ON_DEMAND), str(Capacity.SPOT), _UNCLASSIFIED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What is shown of one workload, for as long as nothing about it changes."""
+
+    report: Report
+    prices: Prices
+    """What it was counted with."""
+    classes: Count[str]
+    """Live pods."""
+    without: frozenset[str]
+    """Uids of pods that nobody has classed, and that wait behind no gate."""
+    cost: WorkloadCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +58,13 @@ class Observed:
     at: float
     missing: int
     """On-demand pods that are lacking, over all workloads."""
+    figures: Mapping[str, _Figures]
+    """By uid, of the workloads that take part, in their order."""
 
     @property
     def workloads(self) -> list[Workload]:
         """Those that take part."""
-        cluster, reports = self.situation.cluster, self.decision.reports
-        return [
-            Workload(cluster.owners[uid], reports[uid].asked, cluster.pods.get(uid, ()))
-            for uid in _managed(self.decision)
-            if uid in cluster.owners
-        ]
+        return [_workload(self.decision, self.situation, uid) for uid in self.figures]
 
 
 class MoveMetrics(Collector):
@@ -83,22 +97,32 @@ class MoveMetrics(Collector):
                 self.refused.labels(str(outcome))
         registry.register(self)
 
-    def observed(self, decision: Decision, situation: Situation, now: float) -> None:
-        """After each decision; `now` in seconds of any clock."""
+    def observed(self, decision: Decision, situation: Situation, now: float) -> Generator[None, None, None]:
+        """After each decision, in steps of a workload; `now` in seconds of any clock.
+
+        What a decision has not looked at anew was counted before.
+        """
         last = self.last
+        known = last.figures if last is not None else {}
+        everywhere = discount_on(situation.cluster.nodes.values(), situation.prices)
+        figures: dict[str, _Figures] = {}
+        for uid in _managed(decision):
+            if uid not in situation.cluster.owners:
+                continue
+            before = known.get(uid)
+            report = decision.reports[uid]
+            if before is not None and before.report is report and before.prices is situation.prices:
+                figures[uid] = before
+                continue
+            figures[uid] = _figures(_workload(decision, situation, uid), report, situation, everywhere)
+            yield
         if last is not None:
             self.deficit_seconds.inc(last.missing * min(_LONGEST_S, max(0.0, now - last.at)))
-        managed = _managed(decision)
-        missing = sum(max(0, decision.reports[uid].need) for uid in managed)
-        without = frozenset(
-            pod.uid
-            for uid in managed
-            for pod in situation.cluster.pods.get(uid, ())
-            if pod.pod_class is None and pod.live and not pod.gated
-        )
+        without = frozenset().union(*(each.without for each in figures.values()))
         self.unclassified.inc(len(without - self._unclassified))
         self._unclassified = without
-        self.last = Observed(decision, situation, now, missing)
+        missing = sum(max(0, each.report.need) for each in figures.values())
+        self.last = Observed(decision, situation, now, missing, figures)
 
     def attempted(self, attempt: Attempt) -> None:
         action = attempt.action
@@ -129,9 +153,9 @@ class MoveMetrics(Collector):
             return
         yield from _workload_gauges(last)
         yield _gauge("wave_active", "1 while nodes are ending", float(last.decision.wave))
-        report = cost_report(last.workloads, last.situation.cluster.nodes, last.situation.prices)
-        yield _gauge("saving_ratio", "Of the cost of all on demand, the part that is saved", report.saving)
-        yield _gauge("saving_achievable_ratio", "The same with each target met exactly", report.achievable)
+        saving, achievable = savings(each.cost for each in last.figures.values())
+        yield _gauge("saving_ratio", "Of the cost of all on demand, the part that is saved", saving)
+        yield _gauge("saving_achievable_ratio", "The same with each target met exactly", achievable)
         if self._room is not None:
             yield _gauge("wave_displaced_pods", "Pods that the largest known wave would displace", self._room.displaced)
             yield _gauge("wave_missing_pods", "Of these, pods without room on demand", self._room.missing)
@@ -141,20 +165,33 @@ def _managed(decision: Decision) -> list[str]:
     return [uid for uid, report in decision.reports.items() if report.phase is not Phase.UNMANAGED]
 
 
+def _workload(decision: Decision, situation: Situation, uid: str) -> Workload:
+    cluster = situation.cluster
+    return Workload(cluster.owners[uid], decision.reports[uid].asked, cluster.pods.get(uid, ()))
+
+
+def _figures(workload: Workload, report: Report, situation: Situation, everywhere: tuple[float, bool]) -> _Figures:
+    live, prices = workload.live, situation.prices
+    return _Figures(
+        report,
+        prices,
+        Count(str(pod.pod_class) if pod.pod_class is not None else _UNCLASSIFIED for pod in live),
+        frozenset(pod.uid for pod in live if pod.pod_class is None and not pod.gated),
+        workload_cost(workload, situation.cluster.nodes, prices, everywhere),
+    )
+
+
 def _workload_gauges(last: Observed) -> Iterator[GaugeMetricFamily]:
     """By name, in the order of namespace and name; the last ones together."""
     numbers: dict[str, Count[tuple[str, str, str]]] = {"target": Count(), "od_effective": Count()}
     pods: Count[tuple[str, str, str, str]] = Count()
-    for position, workload in enumerate(last.workloads):
-        owner = workload.owner
+    for position, figures in enumerate(last.figures.values()):
+        owner, report = figures.cost.owner, figures.report
         labels = (owner.kind, owner.namespace, owner.name) if position < MOST_WORKLOADS else _OTHERS
-        report = last.decision.reports[owner.uid]
         numbers["target"][labels] += report.target.on_demand
         numbers["od_effective"][labels] += report.on_demand
         for name in _CLASSES:
-            pods[*labels, name] += 0
-        for pod in workload.live:
-            pods[*labels, str(pod.pod_class) if pod.pod_class is not None else "unclassified"] += 1
+            pods[*labels, name] += figures.classes[name]
     texts = {"target": "Pods that have to be on demand", "od_effective": "Pods that effectively are"}
     for name, by_workload in numbers.items():
         family = GaugeMetricFamily(f"situate_spot_{name}", texts[name], labels=_WORKLOAD)

@@ -52,11 +52,11 @@ class Moving:
         settings: Callable[[], SpotSettings],
         *,
         wall: Callable[[], float],
-        decided: Callable[[Decision, Situation], None],
+        decided: Callable[[Decision, Situation], Generator[None, None, None]],
     ) -> None:
         """`cluster`: one that stays as it is now. `memories`: those that admission goes by; they are kept current.
 
-        `decided` is told of each decision.
+        `decided` is told of each decision, and takes it in in steps.
         """
         self.decision: Decision | None = None
         self._prices: Prices = NO_PRICES
@@ -101,9 +101,9 @@ class Moving:
                     continue
                 self.decision = decision
                 telling.decided(decision)
-                self._decided_on(decision, situation)
                 acting.begin(decision.actions, decision, situation, group)
                 group.create_task(conditions.write(decision), name="conditions of pods")
+                await self._in_steps(self._decided_on(decision, situation))
                 await self._rest(begun, decision.requeue_after)
 
     @property
