@@ -76,6 +76,7 @@ def plane(start_control_plane: PlaneFactory) -> ControlPlane:
 
 @pytest.mark.slow
 @pytest.mark.realcluster
+@pytest.mark.xdist_group("demo-cluster")
 @pytest.mark.rule("vpod:V19", "vpod:V23", "vpod:B7")
 def test_the_same_story_holds_on_a_real_control_plane(plane: ControlPlane, tmp_path: Path) -> None:
     told = play(tmp_path, "--kubeconfig", str(plane.kubeconfig()))
