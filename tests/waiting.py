@@ -28,6 +28,19 @@ def eventually(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool
         pause_s = min(pause_s * _SLOWER, longest_s)
 
 
+def unchanged(what: str, ask: Callable[[], T], seconds: float, *, within_s: float = WITHIN_S) -> T:
+    """The first answer that stays what it is for that long; fails when the time is over."""
+    deadline = time.monotonic() + within_s
+    answer, since = ask(), time.monotonic()
+    while time.monotonic() - since < seconds:
+        time.sleep(POLL_S[1])
+        before, answer = answer, ask()
+        if answer != before:
+            since = time.monotonic()
+        assert time.monotonic() < deadline, f"after {within_s:g} s it has still not settled, {what}: {answer}"
+    return answer
+
+
 def steadily(what: str, ask: Callable[[], T], holds: Callable[[T], Any] = bool, *, seconds: float) -> None:
     """Demands that it holds for that long."""
     deadline = time.monotonic() + seconds

@@ -29,7 +29,7 @@ from tests.controlplane.ports import ReservedPort
 from tests.controlplane.process import Process
 from tests.controlplane.stages import Stages
 
-READY_S = 60.0
+READY_S = 120.0
 ADMIN = "admin"
 
 # The order of starting; the reverse is the order of stopping.

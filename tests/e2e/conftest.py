@@ -29,7 +29,7 @@ def cluster(start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPath
     printed = made.situate("crds")
     assert printed.returncode == 0, printed.stderr
     made.kubectl("apply", "--server-side", "-f", "-", given=printed.stdout)
-    made.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    made.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
     made.add_nodes("shared-a", "shared-b", "shared-c", labels={"arena": "shared"})
     return made
 

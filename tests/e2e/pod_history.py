@@ -108,6 +108,8 @@ class Replacements:
     bind_s: float
     start_s: float
     """From being bound until ready."""
+    spread_s: float
+    """Between the first of those that came to be ready and the last."""
 
 
 def replacements(changes: Iterable[Change], apps: Collection[str], gone: Collection[str], begun: float) -> Replacements:
@@ -132,7 +134,9 @@ def replacements(changes: Iterable[Change], apps: Collection[str], gone: Collect
     assert len(whole) == len(lost) > 0, f"{len(lost)} pods were lost, and {len(whole)} came"
     created, bound, ready = (fmean(times) for times in zip(*whole, strict=True))
     ended = fmean(lost.values())
-    return Replacements(ended - begun, max(0.0, created - ended), bound - created, ready - bound)
+    served = [times[-1] for times in whole]
+    spread_s = max(served) - min(served)
+    return Replacements(ended - begun, max(0.0, created - ended), bound - created, ready - bound, spread_s)
 
 
 def leaving(pod: Mapping[str, Any]) -> bool:

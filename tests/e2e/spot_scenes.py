@@ -20,7 +20,7 @@ from tests.controlplane.errors import ControlPlaneError
 from tests.e2e.pod_history import Moment, least, leaving, moments
 from tests.e2e.recording import Change, Recording
 from tests.e2e.spot_installed import Installed, deployment, stateful_set
-from tests.e2e.stub_nodes import add_stub_node, run_pod
+from tests.e2e.stub_nodes import add_stub_node, run_pod, speaking
 from tests.e2e.vpod_cluster import Request, pod_is_ready
 from tests.waiting import eventually
 
@@ -137,13 +137,14 @@ class Scenes:
     def add_pool(self, pool: str, on_demand: int, spot: int) -> None:
         for capacity, count in (("on-demand", on_demand), ("spot", spot)):
             names = [f"{pool}-{capacity}-{number}" for number in range(count)]
+            if not names:
+                continue
             self.cluster.add_nodes(*names, labels={CAPACITY_LABEL: capacity, "pool": pool})
 
     def put_up_before_us(self) -> None:
-        """Workloads that run before anything of ours is there, all of their pods on spot nodes."""
-        self.add_pool("old", 2, 3)
+        """Workloads that run before anything of ours is there, all of their pods on spot nodes: others come later."""
+        self.add_pool("old", 0, 3)
         here = {"nodeSelector": {"pool": "old"}}
-        self.cluster.kubectl("cordon", "-l", f"pool=old,{CAPACITY_LABEL}=on-demand")
         self.spot.deploy(
             deployment("old-web", 6, "3", pod=here),
             deployment("old-guarded", 3, "2", pod=here),
@@ -154,7 +155,7 @@ class Scenes:
         for app, replicas in (("old-web", 6), ("old-guarded", 3), ("old-fitting", 2), ("old-set", 3)):
             pods = self.wait_ready(app, replicas)
             self._before[app] = {each["metadata"]["uid"] for each in pods}
-        self.cluster.kubectl("uncordon", "-l", f"pool=old,{CAPACITY_LABEL}=on-demand")
+        self.add_pool("old", 2, 0)
 
     def untouched(self, app: str) -> bool:
         """Whether its pods are those that were put up, and none is on its way out."""
@@ -167,6 +168,7 @@ class Scenes:
             self.add_pool(pool, on_demand, spot)
         waves = f"pool in (notice,locked,brief),{CAPACITY_LABEL}=on-demand"
         self.cluster.kubectl("taint", "node", "-l", waves, "example.com/dear=yes:PreferNoSchedule")
+        self.cluster.wait_scheduler("open-spot-0")
         slow = {"annotations": {"ready-after": "1s"}, "nodeSelector": {"pool": "notice"}}
         starting = {"annotations": {"ready-after": "2s"}, "nodeSelector": {"pool": "brief"}}
         self.spot.deploy(
@@ -183,11 +185,16 @@ class Scenes:
     def put_up_silence(self) -> None:
         """In the zone s1 one of two nodes falls silent, in the zone s2 three of four: too many for Kubernetes."""
         here = {CAPACITY_LABEL: "spot", "pool": "silent"}
-        for zone, count in (("s1", 1), ("s2", 3)):
-            for number in range(count):
-                add_stub_node(self.cluster.plane, f"silent-{zone}-{number}", {**here, ZONE: zone})
-            living = {CAPACITY_LABEL: "on-demand", "pool": "silent", ZONE: zone}
-            self.cluster.add_nodes(f"living-{zone}", labels=living)
+        zones = {f"silent-{zone}-{number}": zone for zone, count in (("s1", 1), ("s2", 3)) for number in range(count)}
+        for name, zone in zones.items():
+            add_stub_node(self.cluster.plane, name, {**here, ZONE: zone})
+        with speaking(self.cluster.plane, *zones):
+            for zone in ("s1", "s2"):
+                living = {CAPACITY_LABEL: "on-demand", "pool": "silent", ZONE: zone}
+                self.cluster.add_nodes(f"living-{zone}", labels=living)
+            self._put_up_beside_silence()
+
+    def _put_up_beside_silence(self) -> None:
         quick = [
             {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
             for key in ("unreachable", "not-ready")

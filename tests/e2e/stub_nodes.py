@@ -1,12 +1,14 @@
 """Nodes that are ready once and then say nothing more, beside those that kwok plays.
 
-Their Leases are held by somebody who never renews them and end in an hour, so kwok leaves the nodes and their pods
-alone, and the stock controller-manager finds them silent in its own time.
+Their Leases are held by somebody else and end in an hour, so kwok leaves the nodes and their pods alone; nobody renews
+them but in a block of `speaking`, and the stock controller-manager finds them silent in its own time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests.waiting import eventually
 
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _HELD_S = 3600
+_EVERY_S = 5.0
 
 
 def add_stub_node(plane: ControlPlane, name: str, labels: Mapping[str, str]) -> None:
@@ -28,6 +31,27 @@ def add_stub_node(plane: ControlPlane, name: str, labels: Mapping[str, str]) -> 
     status = {"capacity": room, "allocatable": room, "conditions": [ready | times]}
     body = {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}, "status": status}
     plane.request("POST", "/api/v1/nodes", body)
+
+
+@contextmanager
+def speaking(plane: ControlPlane, *names: str) -> Iterator[None]:
+    """The stub nodes say that they are alive, as often as kubelets do; their silence begins after the block."""
+    over = threading.Event()
+
+    def speak() -> None:
+        while not over.wait(_EVERY_S):
+            for name in names:
+                lease = plane.request("GET", f"{_LEASES}/{name}")
+                lease["spec"]["renewTime"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+                plane.request("PUT", f"{_LEASES}/{name}", lease)
+
+    thread = threading.Thread(target=speak, name="stub nodes", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def run_pod(plane: ControlPlane, namespace: str, name: str) -> None:

@@ -20,8 +20,8 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.xdist_group("scheduler-cluster"), pytest.mark.slow]
 
-ELECTION = {"leaseDuration": "6s", "renewDeadline": "4500ms", "retryPeriod": "500ms"}
-"""Short enough to see its end; long enough for a leader not to miss it where processors are scarce."""
+ELECTION = {"leaseDuration": "12s", "renewDeadline": "9s", "retryPeriod": "500ms"}
+"""Short enough to see its end; long enough for a leader not to miss it where a machine stalls for seconds."""
 
 
 @pytest.fixture(scope="module")

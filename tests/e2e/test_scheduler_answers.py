@@ -35,6 +35,13 @@ def plane(start_control_plane: Callable[[Options], ControlPlane]) -> ControlPlan
     made = start_control_plane(Options(scheduler=True, flags=flags))
     for number in range(6):
         made.request("POST", "/api/v1/nodes", a_node(number))
+    # The scheduler watches nodes and pods apart: when it places a pod on the last node, it knows the others.
+    last = {**a_pod(0)["spec"], "nodeSelector": {"kubernetes.io/hostname": "shadow-5"}}
+    pods, first = "/api/v1/namespaces/default/pods", {"name": "first"}
+    made.request("POST", pods, {"metadata": first, "spec": {**last, "terminationGracePeriodSeconds": 0}})
+    path = f"{pods}/first"
+    eventually("all nodes are known", lambda: made.request("GET", path)["spec"].get("nodeName"))
+    made.request("DELETE", path)
     return made
 
 

@@ -127,6 +127,10 @@ def test_what_a_webhook_has_seen_may_never_exist(facts: Facts) -> None:
     """Quota and validating webhooks come after mutation."""
     seen = ask(facts, "narrow", lambda _: ALLOWED, NARROW)
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "two", "namespace": NARROW}}
+    facts.cluster.apply({**quota, "spec": {"hard": {"pods": "0"}}})
+    eventually(
+        "the quota is known", partial(facts.cluster.refuses_pods, NARROW)
+    )  # until then it lets everybody through
     facts.cluster.apply({**quota, "spec": {"hard": {"pods": "2"}}})
     facts.deploy(deployment("narrow", 5), NARROW)
     eventually("a third pod is asked about", lambda: len(seen) > 2)
@@ -201,6 +205,7 @@ def test_preferred_affinity_loses_to_other_wishes_unless_on_demand_nodes_ask_to_
             nodes.update(dict.fromkeys(names, capacity))
             if avoided and capacity == "on-demand":
                 cluster.kubectl("taint", "node", *names, "example.com/dear=yes:PreferNoSchedule")
+    cluster.wait_scheduler("avoided-spot-a")
     try:
         for row in ("plain", "avoided"):
             facts.deploy(deployment(f"wishing-{row}", 12, pod=_wishing(f"wishing-{row}", row)))

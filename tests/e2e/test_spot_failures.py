@@ -6,7 +6,6 @@ On a real control plane; a third webhook holds pods back between our answer and 
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from situate.spot.model import CAPACITY_LABEL, CLASS
-from tests.e2e.spot_installed import Installed, classes, deployment, installation
+from tests.e2e.spot_installed import Installed, classes, deployment, floor_held, installation
 from tests.e2e.vpod_cluster import Cluster, pod_is_ready
 from tests.e2e.webhooks import ALLOWED, Asked, Webhooks
 from tests.waiting import eventually
@@ -79,7 +78,7 @@ def test_a_leader_that_dies_between_answer_and_pod_and_then_nobody_at_all(quick:
             eventually("API servers know the third webhook", partial(_asked, quick, holding))
             quick.deploy(deployment("web", WANTED, str(FLOOR)))
             eventually(
-                "five pods are answered and not there", lambda: holding.held, lambda held: len(held) == WANTED - BEFORE
+                "five pods are answered and not there", lambda: holding.held, lambda held: len(held) >= WANTED - BEFORE
             )
             assert all(CLASS in each["object"]["metadata"]["labels"] for each in holding.held)
             first.kill()
@@ -88,14 +87,10 @@ def test_a_leader_that_dies_between_answer_and_pod_and_then_nobody_at_all(quick:
         finally:
             holding.let_go()
             cluster.kubectl("delete", "validatingwebhookconfiguration", "holding")
-    _near(classes(quick.pods_of("web")), WANTED)
+    floor_held(quick.pods_of("web"), FLOOR)
     quick.wait_answering(second, second_pod)
     cluster.kubectl("scale", "deployment/web", "-n", quick.shop, f"--replicas={WANTED + 8}")
-    counts = classes(quick.wait_pods("web", WANTED + 8))
-    assert FLOOR <= counts["on-demand"] <= FLOOR + 1, (
-        f"{counts}; one more where the server took over a second for a pod"
-    )
-    assert counts["on-demand"] + counts["spot"] == WANTED + 8, f"{counts}"
+    floor_held(quick.wait_pods("web", WANTED + 8), FLOOR)
 
     second.kill()
     quick.deploy(deployment("late", 4, "all-on-demand"))
@@ -114,13 +109,6 @@ def test_a_leader_that_dies_between_answer_and_pod_and_then_nobody_at_all(quick:
 
     eventually("what came without us is put right", partial(quick.pods_of, "late"), put_right)
     quick.check()
-
-
-def _near(counts: Counter[str], pods: int) -> None:
-    assert FLOOR <= counts["on-demand"] <= FLOOR + 1, (
-        f"{counts}; one more where the server took over a second for a pod"
-    )
-    assert counts["on-demand"] + counts["spot"] == pods, f"not all were answered: {counts}"
 
 
 def _asked(quick: Installed, holding: Holding) -> bool:

@@ -21,7 +21,7 @@ from situate.sim.spot.delays import BASELINE, Spread
 from situate.spot.model import CAPACITY_LABEL, CLASS, ON_DEMAND, RELEASED
 from tests.e2e.pod_history import figures, least, leaving, replacements
 from tests.e2e.recording import Recording
-from tests.e2e.spot_installed import classes, deployment, installation, managers, stateful_set
+from tests.e2e.spot_installed import deployment, floor_held, installation, managers, stateful_set
 from tests.e2e.spot_scenes import BRIEF, BRIEF_NODES, OPEN, SETTINGS, SOON, ZONE, Scenes
 from tests.e2e.stub_nodes import ready_condition, taints
 from tests.e2e.vpod_cluster import Cluster, rfc3339_now
@@ -29,6 +29,8 @@ from tests.e2e.webhooks import Asked, Webhooks, patched
 from tests.waiting import eventually
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
+LOOKS_S = timedelta(seconds=3)
+"""Less than between two looks of the controller-manager at its nodes, which are five seconds apart."""
 
 
 @pytest.fixture(scope="module")
@@ -141,16 +143,18 @@ def test_webhooks_of_others_before_and_after_ours_change_no_count(scenes: Scenes
         ]
         scenes.cluster.apply(*made)
         try:
+            tried = deployment("shared", 1)["spec"]["template"]
+            tried["metadata"]["name"] = "tried"
+            path = f"/api/v1/namespaces/{shop}/pods?dryRun=All"
+            both = partial(scenes.cluster.plane.request, "POST", path, tried)
+            eventually("API servers know both webhooks", both, lambda pod: len(_terms(pod)) == 2)
             scenes.spot.deploy(deployment("shared", 12, "5", pod=OPEN))
             pods = scenes.spot.wait_pods("shared", 12)
         finally:
             kubectl("delete", "mutatingwebhookconfiguration", "a-before", "z-after")
-    asked = [each for each in pods if len(_terms(each)) == 2]
-    counts = classes(pods)
-    assert counts["on-demand"] in (5, 6), f"{counts}; one more where the server took over a second for a pod (P5)"
-    assert counts["on-demand"] + counts["spot"] == 12, f"{counts}"
-    assert asked, "webhooks are not known everywhere at once, but soon"
-    for pod in asked:
+    floor_held(pods, 5)
+    for pod in pods:
+        assert len(_terms(pod)) == 2
         on_demand = pod["metadata"]["labels"][CLASS] == "on-demand"
         ours = {"key": CAPACITY_LABEL, "operator": "In", "values": ["on-demand"]}
         for term in _terms(pod):
@@ -212,24 +216,39 @@ def test_a_notice_moves_everything_to_nodes_that_stay_and_nothing_is_short(scene
 def test_nodes_that_are_deleted_without_a_word_leave_the_floor_and_cost_what_the_simulator_foretells(
     scenes: Scenes,
 ) -> None:
-    """It is told how long pods take in this cluster, on this machine; what follows from that, it says itself."""
+    """It is told how long pods take in this cluster, on this machine; what follows from that, it says itself.
+
+    It knows the mean alone: when the first pod serves, and the one that makes half of them, it can tell no better than
+    these moments lie apart.
+    """
     for app in BRIEF:
         scenes.wait_on_demand(app, 10, 10)
     ended = (each for each in scenes.changes() if each.deleted and each.object["metadata"]["name"] in BRIEF_NODES)
     begun = next(ended).at
-    found = replacements(scenes.changes(), BRIEF, BRIEF_NODES, begun)
-    delays = replace(
-        BASELINE,
-        detection_s=found.detection_s,
-        create_s=found.create_s,
-        bind_s=found.bind_s,
-        start=Spread(found.start_s, found.start_s),
-    )
     for app, floor in BRIEF.items():
+        found = replacements(scenes.changes(), [app], BRIEF_NODES, begun)
+        delays = replace(
+            BASELINE,
+            detection_s=found.detection_s,
+            create_s=found.create_s,
+            bind_s=found.bind_s,
+            start=Spread(found.start_s, found.start_s),
+        )
         foretold, _ = expected(Case(floor), Random, delays=delays, runs=1)
         was = figures(scenes.history(), app, 10, begun)
         assert was.least_ready >= floor
-        assert not off(replace(was, cost=foretold.cost), foretold), f"{app}: {was}, foretold {foretold}"
+        nearer = replace(
+            was,
+            cost=foretold.cost,
+            outage_s=nearer_by(found.spread_s, was.outage_s, foretold.outage_s),
+            half_s=nearer_by(found.spread_s, was.half_s, foretold.half_s),
+        )
+        assert not off(nearer, foretold), f"{app}: {was}, foretold {foretold}, from {found}"
+
+
+def nearer_by(room_s: float, was: float, foretold: float) -> float:
+    """`was`, moved towards `foretold` by so much at most."""
+    return min(max(foretold, was - room_s), was + room_s)
 
 
 @pytest.mark.rule("spot:K7", "spot:I2", "spot:F8", "spot:P30", "spot:I14")
@@ -246,8 +265,13 @@ def test_silent_nodes_are_left_by_our_pods_at_once_and_by_others_perhaps_never(s
     found = partial(silent, "silent-s1-0")
     eventually("its pods are to leave", found, lambda node: f"{UNREACHABLE}:NoExecute" in taints(node))
     eventually("they are told to", partial(scenes.untouched, "plain-s1"), lambda untouched: not untouched)
-    assert f"{UNREACHABLE}:NoExecute" not in taints(silent("silent-s2-0")), "too much of its zone is silent"
-    assert scenes.untouched("plain-s2")
+    # Of a zone's nodes that are not all found silent at one look, the first may have to go like any other.
+    others = {name: silent(name) for name in names[1:]}
+    latest = max(map(found_silent, others.values()))
+    too_many = {name for name, node in others.items() if latest - found_silent(node) < LOOKS_S}
+    for name in too_many:
+        assert f"{UNREACHABLE}:NoExecute" not in taints(silent(name)), "too much of its zone is silent"
+    assert scenes.untouched("plain-s2") or "silent-s2-0" not in too_many
 
     def whole(pods: list[Any]) -> bool:
         staying = [each for each in pods if not leaving(each)]
@@ -259,9 +283,16 @@ def test_silent_nodes_are_left_by_our_pods_at_once_and_by_others_perhaps_never(s
 
 def silent_for(node: Mapping[str, Any]) -> float:
     """Seconds from its last word until it was found silent, as its condition has them."""
-    (ready,) = (each for each in node["status"]["conditions"] if each["type"] == "Ready")
-    last, found = (datetime.fromisoformat(ready[key]) for key in ("lastHeartbeatTime", "lastTransitionTime"))
-    return (found - last).total_seconds()
+    last = datetime.fromisoformat(_ready(node)["lastHeartbeatTime"])
+    return (found_silent(node) - last).total_seconds()
+
+
+def found_silent(node: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(_ready(node)["lastTransitionTime"])
+
+
+def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next(each for each in node["status"]["conditions"] if each["type"] == "Ready")
 
 
 @pytest.mark.rule("spot:B37", "spot:P6", "spot:F15")

@@ -55,7 +55,7 @@ def test_a_missing_right_is_named_until_it_is_granted(arena: Callable[..., Arena
         assert "grant the permission (`situate manifests` prints what is needed)" in sentence
         assert ours.missing() == {"orders": 2}
         ours.grant()
-        ours.wait_placed(within_s=60)
+        ours.wait_placed()
 
 
 @pytest.mark.rule("vpod:D20")

@@ -60,7 +60,7 @@ def test_a_kind_of_ones_own_is_placed_by_its_paths_once_it_exists(
         )
         assert "404" in line["error"]
         cluster.apply(_definition())
-        cluster.kubectl("wait", "--for=condition=Established", "crd", "streams.example.com", "--timeout=60s")
+        cluster.kubectl("wait", "--for=condition=Established", "crd", "streams.example.com", "--timeout=120s")
         stream = {
             "apiVersion": "example.com/v1",
             "kind": "Stream",
@@ -73,7 +73,7 @@ def test_a_kind_of_ones_own_is_placed_by_its_paths_once_it_exists(
         def placements() -> dict[str, int]:
             return placed(cluster.get(path), ("status", "schedule", "placements"))
 
-        eventually("it is placed", lambda: sum(placements().values()), lambda total: total == 6, within_s=60)
+        eventually("it is placed", lambda: sum(placements().values()), lambda total: total == 6)
         assert ours.replicas() == 2
 
 

@@ -60,7 +60,7 @@ def test_the_api_server_goes_away_and_forgets_its_history(cluster: Cluster, aren
 def test_pods_that_come_back_in_time_move_nothing(
     cluster: Cluster, arena: Callable[..., Arena], nodes: dict[str, str]
 ) -> None:
-    with arena("returning", minReplicas=3, podGrace="10s") as ours:
+    with arena("returning", minReplicas=3, podGrace="10m") as ours:
         ours.add_statefulset(replicas=3, nodeSelector=nodes)
         eventually("the pods run", ours.ready_pods, lambda pods: len(pods) == 3)
         ours.want(orders=6)
@@ -75,7 +75,7 @@ def test_pods_that_come_back_in_time_move_nothing(
 
         # a drained node: its pod comes back on another one
         node = ours.pod(2)["spec"]["nodeName"]
-        cluster.kubectl("drain", node, "--ignore-daemonsets", "--timeout=60s")
+        cluster.kubectl("drain", node, "--ignore-daemonsets", "--timeout=120s")
         eventually(
             "its pods run elsewhere", lambda: on_nodes(ours), lambda on: len(on) == 3 and node not in on.values()
         )

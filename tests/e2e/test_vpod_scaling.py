@@ -58,7 +58,7 @@ def test_the_set_grows_as_needed_and_is_emptied_before_it_is_cut(cluster: Cluste
 @pytest.mark.rule("vpod:V21", "vpod:D2")
 def test_a_reapplied_manifest_moves_nothing(cluster: Cluster, arena: Callable[..., Arena]) -> None:
     """Somebody applies the StatefulSet as it was installed, with replicas 0: they are asked for again at once."""
-    with arena("reapplied", podGrace="20s") as ours:
+    with arena("reapplied", podGrace="10m") as ours:
         ours.add_statefulset()
         ours.want(orders=6)
         ours.start()

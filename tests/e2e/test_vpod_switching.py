@@ -44,6 +44,7 @@ def test_to_vpod_and_back_moves_nothing(cluster: Cluster, arena: Callable[..., A
         ours.want(orders=6, payments=3, clicks=1)
         knative = ours.start("knative", "vpod[0].profile=reference")
         held = ours.wait_placed()
+        ours.wait_quiet()
         as_knative_leaves_it(ours)
         knative.process.stop(timeout_s=60)
 
@@ -56,6 +57,7 @@ def test_to_vpod_and_back_moves_nothing(cluster: Cluster, arena: Callable[..., A
 
         ours.want(orders=8)  # it does place
         held = ours.wait_placed()
+        ours.wait_quiet()
         vpod.process.stop(timeout_s=60)
         before = versions(ours)
         back = ours.start("knative-again", "vpod[0].profile=reference")

@@ -133,12 +133,12 @@ def test_it_serves_a_cluster_and_plans_for_it(situate: Path, folder: Path) -> No
 
     with api_server(situate, kubeconfig):
         ask("apply", "--server-side", "-f", "-", given=run(situate, "crds", cwd=folder))
-        ask("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        ask("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
         for name in ("namespace", "configmaps", "dispatcher", "kafkasources", "consumergroups"):
             ask("apply", "-f", EXAMPLES / f"{name}.yaml")
         (empty,) = plan(situate, folder, "--kubeconfig", kubeconfig)
         ask("-n", "knative-eventing", "scale", f"statefulset/{STATEFULSET}", "--replicas=3")
-        ask("-n", "knative-eventing", "rollout", "status", f"statefulset/{STATEFULSET}", "--timeout=60s")
+        ask("-n", "knative-eventing", "rollout", "status", f"statefulset/{STATEFULSET}", "--timeout=120s")
         (full,) = plan(situate, folder, "--kubeconfig", kubeconfig)
 
     assert (empty["replicas"], empty["replicasThen"]) == (0, 3)

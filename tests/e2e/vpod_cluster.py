@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.kubeconfig import write_kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import Process
-from tests.waiting import eventually
+from tests.waiting import WITHIN_S, eventually, unchanged
 
 GROUP = "internal.kafka.eventing.knative.dev"
 ACCOUNT = "situate"
@@ -101,7 +102,7 @@ class Cluster:
 
     def _run(self, command: Sequence[str], given: str | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, env=self._environment, input=given or "", text=True, capture_output=True, timeout=60
+            command, env=self._environment, input=given or "", text=True, capture_output=True, timeout=2 * WITHIN_S
         )
 
     def get(self, path: str) -> Any:
@@ -130,13 +131,43 @@ class Cluster:
         return True
 
     def add_nodes(self, *names: str, labels: Mapping[str, str] | None = None) -> None:
-        """Ready nodes in three zones, as kwok plays them."""
+        """Ready nodes in three zones, as kwok plays them; kube-scheduler, if it runs, knows that they can be used."""
         for number, name in enumerate(names):
             zone = {"topology.kubernetes.io/zone": "abc"[number % 3], "kubernetes.io/hostname": name}
             metadata = {"name": name, "labels": {**zone, **(labels or {})}}
             self.plane.request("POST", "/api/v1/nodes", {"metadata": metadata})
         for name in names:
             eventually(f"node {name} is ready", partial(self.get, f"/api/v1/nodes/{name}"), _node_is_ready)
+        if self.plane.options.scheduler:
+            self.wait_scheduler(names[-1])
+
+    def wait_scheduler(self, node: str) -> None:
+        """Until the scheduler knows all nodes as they are now; it watches them apart from pods.
+
+        It places a pod for which it has to know what was written last; the node is one that takes pods.
+        """
+        mark = uuid.uuid4().hex
+        self.kubectl("label", "node", node, f"seen={mark}", "--overwrite")
+        path = f"/api/v1/namespaces/default/pods/seen-{mark}"
+        containers = [{"name": "c", "image": "example.com/c:1"}]
+        spec = {"nodeSelector": {"seen": mark}, "terminationGracePeriodSeconds": 0, "containers": containers}
+        pods, _, name = path.rpartition("/")
+        self.plane.request("POST", pods, {"metadata": {"name": name}, "spec": spec})
+        eventually(f"the scheduler knows {node}", partial(self.get, path), lambda pod: pod["spec"].get("nodeName"))
+        self.plane.request("DELETE", path)
+
+    def refuses_pods(self, namespace: str) -> bool:
+        """Whether a pod that is only tried is forbidden there, as by a quota."""
+        spec = {"containers": [{"name": "c", "image": "example.com/c:1"}]}
+        try:
+            self.plane.request(
+                "POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", {"metadata": {"name": "tried"}, "spec": spec}
+            )
+        except ControlPlaneError as refused:
+            if ": 403 " not in str(refused):
+                raise
+            return True
+        return False
 
     def requests(self, namespace: str) -> list[Request]:
         """What the service accounts of a namespace have asked for so far, in the order of the answers."""
@@ -257,7 +288,9 @@ class Arena:
         """Writes the configuration file, with changed keys of the entry."""
         self.entry |= changes
         document = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", **self.shared, "vpod": [self.entry]}
-        self.file.write_text(yaml.safe_dump(document))
+        whole = self.file.with_suffix(".new")  # a scheduler that runs looks at the file, and never sees half of it
+        whole.write_text(yaml.safe_dump(document))
+        whole.replace(self.file)
 
     def grant(self, without: str = "") -> None:
         """Applies what `situate manifests` prints but for the Deployment, whose place the test takes.
@@ -324,10 +357,14 @@ class Arena:
         gaps = {each["metadata"]["name"]: each["spec"]["replicas"] - sum(placed(each).values()) for each in items}
         return {name: gap for name, gap in gaps.items() if gap}
 
-    def wait_placed(self, **within: float) -> dict[str, dict[str, int]]:
+    def wait_placed(self) -> dict[str, dict[str, int]]:
         """Until every ConsumerGroup has what it wants; the placements then."""
-        eventually(f"everything in {self.name} is placed", self.missing, lambda gaps: not gaps, **within)
+        eventually(f"everything in {self.name} is placed", self.missing, lambda gaps: not gaps)
         return self.placements()
+
+    def wait_quiet(self) -> None:
+        """Until the schedulers have written nothing for three seconds: workers follow some moments after placements."""
+        unchanged("the number of writes", lambda: sum(each.decided for each in self.cluster.requests(self.name)), 3)
 
     def ready_pods(self) -> set[str]:
         pods = self.cluster.get(f"/api/v1/namespaces/{self.name}/pods?labelSelector=app%3D{self.statefulset}")["items"]
