@@ -86,14 +86,20 @@ def test_pods_are_placed_and_told_about(playground: Playground) -> None:
     described = eventually(
         "huge is told why",
         lambda: playground.kubectl("describe", "pod", "huge"),
-        lambda text: "FailedScheduling" in text,
+        lambda text: "0/2 nodes are available: 2 Insufficient cpu." in text,
     )
-    assert "0/2 nodes are available: 2 Insufficient cpu." in described
+    assert "FailedScheduling" in described
     assert playground.asked("/readyz") == "ok"
-    metrics = playground.asked("/metrics")
-    assert 'scheduler_schedule_attempts_total{profile="situate",result="scheduled"} 1.0' in metrics
-    assert 'scheduler_pending_pods{queue="unschedulable"} 1.0' in metrics
-    assert 'situate_leading{lease="default/scheduler"} 1.0' in metrics
+    samples = (
+        'scheduler_schedule_attempts_total{profile="situate",result="scheduled"} 1.0',
+        'scheduler_pending_pods{queue="unschedulable"} 1.0',
+        'situate_leading{lease="default/scheduler"} 1.0',
+    )
+    eventually(
+        "the metrics show it",
+        lambda: playground.asked("/metrics"),
+        lambda metrics: all(each in metrics for each in samples),
+    )
 
 
 def test_it_brings_a_cluster_of_its_own_if_asked(tmp_path: Path) -> None:

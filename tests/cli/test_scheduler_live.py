@@ -156,7 +156,7 @@ def test_a_recorder_that_is_killed_leaves_what_it_has_seen(playground: Playgroun
 
 def test_a_full_part_is_put_aside_and_the_next_stands_alone(playground: Playground) -> None:
     file = playground.folder / "parts.jsonl"
-    with running(playground.record(str(file), "--max-size", "1Ki", "--keep", "1", "--for", "60s")) as recorder:
+    with running(playground.record(str(file), "--max-size", "1Ki", "--keep", "1", "--for", "600s")) as recorder:
         eventually("it has listed", lambda: _synced(file))
         number = 0
         while not file.with_name("parts.jsonl.1").exists():

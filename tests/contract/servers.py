@@ -15,6 +15,7 @@ from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings
 from tests.contract.api import Api
 from tests.controlplane.plane import ControlPlane
+from tests.waiting import WITHIN_S
 
 
 class Server(Protocol):
@@ -86,13 +87,13 @@ class EmbeddedThread:
 
     def __enter__(self) -> EmbeddedThread:
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._server.start(), self._loop).result(30)
+        asyncio.run_coroutine_threadsafe(self._server.start(), self._loop).result(WITHIN_S)
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(30)
+        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(WITHIN_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(30)
+        self._thread.join(WITHIN_S)
         self._loop.close()
 
     def tls(self) -> None:
@@ -119,7 +120,7 @@ class EmbeddedThread:
         self._order("POST", f"/situate/faults/compact{query}")
 
     def _order(self, method: str, path: str, body: bytes = b"") -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", int(self.url.rsplit(":", 1)[1]), timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", int(self.url.rsplit(":", 1)[1]), timeout=WITHIN_S)
         try:
             headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
             connection.request(method, path, body, headers)

@@ -11,7 +11,7 @@ from situate.embedded.running import EmbeddedServer, Settings
 from situate.kube.http1 import AnswerParser
 from tests.cluster.asking import MAPS
 
-_BOUND_S = 20.0
+_BOUND_S = 120.0
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from pathlib import Path
 import aiohttp
 
 from tests.cluster.asking import MAPS, config_map
+from tests.waiting import WITHIN_S
 
 _CLIENTS = 6
 _UNKNOWN_ANSWERS = (aiohttp.ClientError, ConnectionError, TimeoutError)
@@ -49,10 +50,10 @@ async def serving(data: Path) -> AsyncIterator[tuple[Process, aiohttp.ClientSess
     process = await spawn(data)
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             line = (await process.stdout.readline()).decode()
         assert line.startswith("the API server answers at "), line
-        async with aiohttp.ClientSession(line.split()[-1], timeout=aiohttp.ClientTimeout(total=30)) as http:
+        async with aiohttp.ClientSession(line.split()[-1], timeout=aiohttp.ClientTimeout(total=WITHIN_S)) as http:
             yield process, http
     finally:
         if process.returncode is None:
@@ -92,7 +93,7 @@ async def write(http: aiohttp.ClientSession, load: Load, client: int) -> None:
 
 async def loaded(http: aiohttp.ClientSession, load: Load) -> None:
     """Runs the clients until the server is gone."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         await asyncio.gather(*(write(http, load, client) for client in range(_CLIENTS)))
 
 
@@ -146,7 +147,7 @@ async def test_deletions_go_on_where_they_were(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, http):
         async with http.get(f"{MAPS}/held") as response:
             assert (await response.json())["metadata"]["deletionTimestamp"] == marked
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN_S):
             for name in ("one", "two"):
                 while True:
                     async with http.get(f"{MAPS}/{name}") as response:
@@ -167,7 +168,7 @@ async def test_a_full_disk_ends_the_server_with_a_sentence(tmp_path: Path) -> No
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (room, room))
         await loaded(http, load)
         assert process.stderr is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             said = (await process.stderr.read()).decode()
             assert await process.wait() == 1
     assert "the API server stops: " in said
@@ -181,12 +182,12 @@ async def test_a_full_disk_ends_the_server_with_a_sentence(tmp_path: Path) -> No
 async def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as (first, http):
         second = await spawn(tmp_path)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             _, said = await second.communicate()
         assert second.returncode == 1
         assert said.decode() == f"situate: --data {tmp_path} is in use by another server; stop it or name another\n"
         async with http.get("/readyz") as response:
             assert response.status == 200
         first.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             assert await first.wait() == 0

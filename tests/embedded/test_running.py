@@ -17,6 +17,7 @@ from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import DidNotStart, EmbeddedServer, Settings
 from tests.cluster.asking import MAPS, PODS, config_map, pod
 from tests.kube.servers import Authority, server_tls
+from tests.waiting import WITHIN_S
 
 QUIET = Settings(machinery=None, tokens={"secret": Identity("bob", ("system:authenticated",))})
 
@@ -34,7 +35,7 @@ async def http(server: EmbeddedServer) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def lines(response: aiohttp.ClientResponse, count: int) -> list[dict[str, Any]]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN_S):
         return [json.loads(await response.content.readline()) for _ in range(count)]
 
 
@@ -62,7 +63,7 @@ async def test_a_read_waits_for_a_revision_to_come(server: EmbeddedServer, http:
     await http.get("/readyz")
     assert not reading.done()
     await http.post(MAPS, json=config_map("a"))
-    async with asyncio.timeout(10), await reading as response:
+    async with asyncio.timeout(WITHIN_S), await reading as response:
         assert [item["metadata"]["name"] for item in (await response.json())["items"]] == ["a"]
 
 
@@ -70,7 +71,7 @@ async def test_a_read_waits_for_a_revision_to_come(server: EmbeddedServer, http:
 async def test_a_read_waits_for_no_more_than_three_seconds(http: aiohttp.ClientSession, query: str) -> None:
     clock = asyncio.get_running_loop().time
     begun = clock()
-    async with asyncio.timeout(30), http.get(f"{MAPS}?resourceVersion=999999{query}") as response:
+    async with asyncio.timeout(WITHIN_S), http.get(f"{MAPS}?resourceVersion=999999{query}") as response:
         [answer] = await lines(response, 1)
     assert clock() - begun >= 3
     status = answer["object"] if query else answer
@@ -79,7 +80,7 @@ async def test_a_read_waits_for_no_more_than_three_seconds(http: aiohttp.ClientS
 
 
 async def test_a_watch_ends_when_its_time_is_up(http: aiohttp.ClientSession) -> None:
-    async with asyncio.timeout(10), http.get(f"{MAPS}?watch=true&timeoutSeconds=1") as watching:
+    async with asyncio.timeout(WITHIN_S), http.get(f"{MAPS}?watch=true&timeoutSeconds=1") as watching:
         assert await watching.read() == b""
 
 
@@ -88,7 +89,7 @@ async def test_a_client_that_goes_away_is_forgotten(server: EmbeddedServer, http
     table = server.api.store.table("configmaps")
     assert len(table.watchers) == 1
     watching.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN_S):
         while table.watchers:  # noqa: ASYNC110 - the server has no event for it
             await asyncio.sleep(0)
 
@@ -146,7 +147,7 @@ async def test_a_pause_holds_requests_until_resumed(http: aiohttp.ClientSession)
     await http.get("/situate/faults")
     assert not waiting.done()
     await http.post("/situate/faults/resume")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN_S):
         assert (await waiting).status == 200
 
 
@@ -154,7 +155,7 @@ async def test_watches_can_be_cut_and_the_log_compacted(http: aiohttp.ClientSess
     async with http.get(f"{MAPS}?watch=true&resourceVersion=0") as watching:
         async with http.post("/situate/faults/cut-watches") as response:
             assert await response.json() == {"cut": 1}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             assert await watching.read() == b""
     await http.post(MAPS, json=config_map("a"))
     await http.post("/situate/faults/compact")
@@ -180,7 +181,7 @@ async def test_controllers_run(tmp_path: Path) -> None:
         capacity = {"cpu": "8", "memory": "16Gi", "pods": "110"}
         await http.post("/api/v1/nodes", json={"metadata": {"name": "n"}, "status": {"allocatable": capacity}})
         await http.post(PODS, json=pod())
-        async with http.get(f"{PODS}?watch=true&resourceVersion=0") as watching, asyncio.timeout(10):
+        async with http.get(f"{PODS}?watch=true&resourceVersion=0") as watching, asyncio.timeout(WITHIN_S):
             while True:
                 [event] = await lines(watching, 1)
                 if event["object"]["status"]["phase"] == "Running":
@@ -213,7 +214,10 @@ async def test_it_speaks_tls(tmp_path: Path) -> None:
     trusting.verify_flags &= ~ssl.VERIFY_X509_STRICT
     async with EmbeddedServer(settings) as server, aiohttp.ClientSession(server.url) as http:
         assert server.url.startswith("https://")
-        async with asyncio.timeout(20), http.get(f"{MAPS}?watch=true&resourceVersion=0", ssl=trusting) as watching:
+        async with (
+            asyncio.timeout(WITHIN_S),
+            http.get(f"{MAPS}?watch=true&resourceVersion=0", ssl=trusting) as watching,
+        ):
             await http.post(MAPS, json=config_map("a"), ssl=trusting)
             [event] = await lines(watching, 1)
     assert event["object"]["metadata"]["name"] == "a"

@@ -21,6 +21,7 @@ from situate.kube.store import Store
 from situate.objects.configuration import ConfigMap
 from situate.objects.resources import CONFIGMAPS, CORE_EVENTS, LEASES
 from tests.controlplane.plane import ControlPlane
+from tests.waiting import WITHIN_S
 
 
 @pytest.fixture
@@ -33,8 +34,8 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
     await client.close()
 
 
-async def until(condition: Callable[[], bool], within_s: float = 20.0) -> None:
-    async with asyncio.timeout(within_s):
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WITHIN_S):
         while not condition():  # noqa: ASYNC110  # what is waited for happens in another process
             await asyncio.sleep(0.02)
 
@@ -52,7 +53,7 @@ async def test_a_watch_list_follows_and_a_listing_finds_nothing_to_repair(
     store = Store[ConfigMap]("configmaps")
     reflector = Reflector(client, CONFIGMAPS, store, namespace=namespace, rng=Random(1))
     task = asyncio.create_task(reflector.run())
-    await asyncio.wait_for(store.wait_synced(), 20)
+    await asyncio.wait_for(store.wait_synced(), WITHIN_S)
     assert [each.metadata.name for each in store.list()] == ["a", "b"]
     await client.patch(CONFIGMAPS, "a", MergePatch({"data": {"n": "2"}}), namespace)
     await client.delete(CONFIGMAPS, "b", namespace)
@@ -69,7 +70,7 @@ async def test_a_watch_list_follows_and_a_listing_finds_nothing_to_repair(
 
 
 async def test_a_released_lease_changes_hands(client: Client, control_plane_namespace: str) -> None:
-    times = ElectionTimes(lease_s=6, renew_deadline_s=4, retry_s=0.5)
+    times = ElectionTimes(lease_s=300, renew_deadline_s=200, retry_s=0.5)  # whoever waits for its end, waits in vain
     terms: dict[str, Leadership] = {}
 
     def elector(name: str) -> Elector:
@@ -91,17 +92,17 @@ async def test_a_released_lease_changes_hands(client: Client, control_plane_name
         while (await client.get(LEASES, "test", control_plane_namespace)).spec.renew_time == acquired:  # noqa: ASYNC110  # as above
             await asyncio.sleep(0.1)
 
-    await asyncio.wait_for(renewed(), 10)
+    await asyncio.wait_for(renewed(), WITHIN_S)
     assert first.leading()
     assert not second.leading()
     first.stop()
-    await asyncio.wait_for(running, 10)
-    await until(lambda: second.leading() and "second" in terms, 5)
+    await asyncio.wait_for(running, WITHIN_S)
+    await until(lambda: second.leading() and "second" in terms)
     assert (terms["first"].term, terms["second"].term) == (0, 1)
     assert first.problem is None
     assert second.problem is None
     second.stop()
-    await asyncio.wait_for(waiting, 10)
+    await asyncio.wait_for(waiting, WITHIN_S)
     assert (await client.get(LEASES, "test", control_plane_namespace)).spec.holder_identity == ""
 
 
@@ -120,4 +121,4 @@ async def test_events_are_taken_and_counted(client: Client, control_plane_namesp
     assert event.first_timestamp is not None
     assert event.last_timestamp is not None
     recorder.stop()
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, WITHIN_S)
