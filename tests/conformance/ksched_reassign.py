@@ -22,7 +22,7 @@ from tests.conformance.ksched_world import ADAPTER, Actor, Supervisor, World
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, failed
 from tests.sharding import builders
 
-TICK_S: Final = 0.05
+TICK_S: Final = 0.1
 AFTER_S: Final = 20.0
 """For how long a world is watched after the last moment that its case names."""
 _ENDS: Final = frozenset({"drain_ack", "lease_released", "crash", "container_terminated", "last_renew"})
@@ -247,8 +247,12 @@ def _label_removed(play: Play, event: Mapping[str, Any]) -> None:
 
 
 def _joined(play: Play, event: Mapping[str, Any]) -> None:
-    before = sum(actor.id == event["executor"] for actor in play.world.actors.values())
-    _join(play, {"incarnation": before + 1, **event}, event["t"])
+    name = event.get("id") or event["executor"]
+    before = [actor for actor in play.world.actors.values() if actor.id == name]
+    for actor in before:
+        if actor.renews:
+            _silent(play, {**event, "executor": name, "pod_uid": actor.uid})
+    _join(play, {"incarnation": len(before) + 1, **event}, event["t"])
 
 
 def _status(play: Play, event: Mapping[str, Any]) -> None:

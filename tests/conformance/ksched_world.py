@@ -45,6 +45,10 @@ class Actor:
     renewed: float = 0
     full: bool = False
 
+    def said(self) -> tuple[object, ...]:
+        """All that can be seen of it."""
+        return self.has_pod, self.held, self.renewed, self.full, *self.pod.items()
+
     def lease(self) -> Any:
         text = '{"full": true}' if self.full else None
         return builders.lease(self.id, self.uid, self.renewed, held=self.held, report=text)
@@ -119,6 +123,8 @@ class Supervisor:
     """Objects as they were decided on last."""
     wakes: dict[str, float] = field(default_factory=dict)
     present: object = None
+    seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    """What was last said of each executor, by uid."""
 
     def __post_init__(self) -> None:
         self.membership = Membership(ExecutorWatch("app=reports", builders.NAMESPACE), self.world.times, "pool")
@@ -127,8 +133,9 @@ class Supervisor:
     def observe(self, now: float) -> Members:
         """Everything as it is; what has not changed is no news."""
         for actor in self.world.actors.values():
-            if self.partition not in (None, actor.partition):
+            if self.partition not in (None, actor.partition) or self.seen.get(actor.uid) == actor.said():
                 continue
+            self.seen[actor.uid] = actor.said()
             self.membership.saw_lease(actor.lease(), now)
             if actor.has_pod:
                 self.membership.saw_pod(builders.pod(actor.id, actor.uid, **actor.pod))
