@@ -352,7 +352,7 @@ def test_a_conflict_is_reported_with_its_field() -> None:
     found = decided(deployment(2, "spot:3", pinned=SPOT, conflict="spec.nodeSelector"))
     assert (moves(found), found.reports["uid-web"].blocked) == ([], Blocked.PINNED)
     assert [(n.reason, n.message) for n in found.notices] == [
-        ("PolicyConflict", "2 more pods have to be on demand, and spec.nodeSelector allows spot nodes only")
+        ("PolicyConflict", "more pods have to be on demand, and spec.nodeSelector allows spot nodes only")
     ]
 
 
@@ -397,7 +397,10 @@ def test_what_is_done_for_a_pod_without_room() -> None:
     full = Rooms(on_demand=False)
     waits = decided((of, short), room=full)
     assert (moves(waits), waits.reports["uid-web"].waiting) == ([], 1)
-    assert [n.message for n in waits.notices] == ["1 of 2 on-demand pods find no room on on-demand nodes: shop/want"]
+    assert [n.reason for n in waits.notices] == ["NoOnDemandRoom"]
+    more = [*short, pod("too", "", OD, created=NOW - 130)]
+    again = decided((replace(of, replicas=4), more), room=full)
+    assert (again.notices, again.reports["uid-web"].waiting) == (waits.notices, 2), "told once, however many they are"
     owed = decided((of, short), room=full, limits=Limits(degrade_after_s=120))
     assert [(type(each), each.pod.name) for each in moves(owed)] == [(Delete, "want")]
     assert owed.state.memories["uid-web"].debt == 1

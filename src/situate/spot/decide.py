@@ -196,9 +196,8 @@ class _Run:
             if not waiting:
                 self.memories[uid] = repaid(workload, memory, self.situation.room)
                 continue
-            count = len(waiting)
-            message = f"{count} of {workload.target} on-demand pods find no room on on-demand nodes: {waiting[0].key}"
-            self._note(uid, str(Blocked.NO_ON_DEMAND_ROOM), message + (", …" if count > 1 else ""))
+            message = "pods that have to be on demand find no room on on-demand nodes; each of them says so itself"
+            self._note(uid, str(Blocked.NO_ON_DEMAND_ROOM), message)
             if memory.moved:
                 continue
             self._relieve(workload, memory)

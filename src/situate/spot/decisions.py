@@ -43,6 +43,7 @@ class Notice:
     """Uid of the workload."""
     reason: str
     message: str
+    """The same for as long as the same holds: numbers that come and go would have it told again and again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class PolicyMoves:
             held = Blocked.ROLLOUT if owner.rolling else Blocked.HELD
             return self._gate(workload, standing, self.limits.cool_down_s) or held
         if wanted is Capacity.ON_DEMAND:
-            message = f"{found.need} more pods have to be on demand, and {owner.conflict} allows spot nodes only"
+            message = f"more pods have to be on demand, and {owner.conflict} allows spot nodes only"
             self._note(owner.uid, "PolicyConflict", message)
         return Blocked.PINNED
 

@@ -36,7 +36,7 @@ def one_zone(workload: Workload, nodes: Nodes) -> str:
     ]
     if len(held) < max(2, workload.target) or len(set(held)) > 1 or not held[0]:
         return ""
-    return f"all {len(held)} on-demand pods stand in the zone {held[0]}; spread them by constraints of its own"
+    return f"all on-demand pods stand in the zone {held[0]}; spread them by constraints of its own"
 
 
 def leaders_on_spot(workload: Workload, nodes: Nodes, leaders: Collection[str]) -> Iterator[str]:

@@ -52,6 +52,24 @@ def test_what_is_shown_of_workloads_is_that_of_the_last_decision() -> None:
     assert not any("od_effective" in name for name in shown(registry))
 
 
+@pytest.mark.rule("spot:B6", "spot:B34")
+def test_only_what_a_decision_has_looked_at_anew_is_counted_anew() -> None:
+    """A scrape and a decision over 20,000 pods must not keep those waiting that are being admitted."""
+    made = MoveMetrics(CollectorRegistry())
+    owners = {f"uid-{n}": owner(2, name=f"w{n}", uid=f"uid-{n}", annotations={KEY: "1"}) for n in range(20)}
+    given = {uid: (pod(f"{uid}-a", "od", OD, cost=200), pod(f"{uid}-b", "spot", SPOT, cost=100)) for uid in owners}
+    known = replace(cluster(owner(), []), owners=owners, pods=given)
+    first = Situation(known, Always())
+    decision = decide(State(), first, NOW)
+    assert len(list(made.observed(decision, first, NOW))) == 20
+    changed = {**given, "uid-7": (given["uid-7"][0], pod("uid-7-c", "spot", SPOT, cost=100))}
+    second = Situation(replace(known, pods=changed), Always())
+    again = decide(decision.state, second, NOW + 1)
+    assert len(list(made.observed(again, second, NOW + 1))) == 1
+    assert made.last is not None
+    assert len(made.last.workloads) == 20
+
+
 @pytest.mark.rule("spot:B34")
 def test_what_lacks_adds_up_over_time_and_each_pod_without_a_class_counts_once() -> None:
     registry = CollectorRegistry()

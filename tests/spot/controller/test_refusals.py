@@ -122,7 +122,10 @@ async def test_what_cannot_be_read_stays_as_it_is() -> None:
 async def test_an_event_that_goes_or_was_there_before_the_term_is_no_news() -> None:
     rig = Rig()
     await rig.stop()
-    rig.refusals.noted(None, event(1))
+    before = str(vars(rig.refusals))
+    for number in range(1000):
+        rig.refusals.noted(None, event(1, f"r{number}"))
+    assert str(vars(rig.refusals)) == before, "a standby remembers nothing"
     rig.running = asyncio.create_task(rig.refusals.run(rig.change))
     await asyncio.sleep(1)
     rig.refusals.noted(event(1), None)

@@ -6,7 +6,7 @@ it is over, and on pods alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -53,14 +53,27 @@ class Conditions:
         self._log = structlog.get_logger()
 
     async def write(self, decision: Decision) -> None:
-        """Says on pods what has changed with this decision; nothing while an earlier one is still being told."""
-        wanted = self._wanted(decision)
-        if self._writing:
-            return
+        """Says on pods what has changed with this decision; nothing while an earlier one is still being told.
+
+        A defect of ours costs a pod its condition, and admission not its leader.
+        """
+        try:
+            wanted = self._wanted(decision)
+            if not self._writing:
+                await self._tell([*self._begun(wanted), *self._over(wanted)][:MOST_AT_ONCE])
+        except Exception as defect:
+            self._log.error("nobody could be told what pods wait for", exc_info=defect)
+
+    async def _tell(self, changes: Sequence[tuple[Pod, str, str, str]]) -> None:
         self._writing = True
         try:
-            for change in [*self._begun(wanted), *self._over(wanted)][:MOST_AT_ONCE]:
-                if not await self._say(*change):
+            for pod, status, reason, message in changes:
+                try:
+                    well = await self._say(pod, status, reason, message)
+                except Exception as defect:
+                    self._log.error("a pod could not be told why it waits", pod=str(_key(pod)), exc_info=defect)
+                    continue
+                if not well:
                     return
         finally:
             self._writing = False

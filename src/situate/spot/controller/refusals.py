@@ -24,31 +24,36 @@ class _Refused:
 
 
 class Refusals:
-    """`noted` takes the changes of the store of Events; `run` is a task of the leader."""
+    """`noted` takes the changes of the store of Events; `run` is a task of the leader. Others remember nothing."""
 
     def __init__(self, read: Callable[[NeedsRead], Awaitable[LiveRead]], clock: Callable[[], float]) -> None:
         """`clock`: that of the ledger."""
         self._read = read
         self._clock = clock
+        self._running = False
         self._waiting: dict[str, _Refused] = {}  # by uid of the ReplicaSet, the oldest news first
         self._some = asyncio.Event()
 
     def noted(self, old: CoreEvent | None, new: CoreEvent | None) -> None:
-        if new is None or (old is not None and _times(new) <= _times(old)):
+        if not self._running or new is None or (old is not None and _times(new) <= _times(old)):
             return
         about = new.involved_object
         self._note(NeedsRead(about.namespace, Controller("apps/v1", about.kind, about.name, about.uid)))
 
     async def run(self, change: Callable[[Callable[[Ledger], Ledger]], None]) -> None:
         """`change` applies a step to the ledger of now. What was noted before a term is none of its business."""
-        self._waiting.clear()
-        while True:
-            self._some.clear()
-            while self._waiting:
-                refused = self._waiting.pop(next(iter(self._waiting)))
-                await asyncio.sleep(refused.noted_at + ARRIVED_S - self._clock())
-                await self._end(refused, change)
-            await self._some.wait()
+        self._running = True
+        try:
+            while True:
+                self._some.clear()
+                while self._waiting:
+                    refused = self._waiting.pop(next(iter(self._waiting)))
+                    await asyncio.sleep(refused.noted_at + ARRIVED_S - self._clock())
+                    await self._end(refused, change)
+                await self._some.wait()
+        finally:
+            self._running = False
+            self._waiting.clear()
 
     async def _end(self, refused: _Refused, change: Callable[[Callable[[Ledger], Ledger]], None]) -> None:
         live = await self._read(refused.needed)

@@ -1,0 +1,52 @@
+"""What people are told on workloads: once for as long as it holds (B8, B11, B14)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from situate.objects.events import ObjectReference
+from situate.spot.controller.telling import Telling
+from situate.spot.decide import Decision, Notice, Situation, State, decide
+from situate.spot.limits import Limits
+from situate.spot.model import ON_DEMAND
+from tests.spot.builders import NOW, UID, cluster, owner, pods
+from tests.spot.test_plan import Always
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.known = cluster(owner(3, annotations={ON_DEMAND: "2"}), pods("spot:3"))
+        self.events: list[tuple[str, str, str]] = []
+        self.telling = Telling(self.known, self._record)
+
+    def decided(self, *notices: Notice, limits: Limits | None = None) -> Decision:
+        situation = Situation(self.known, Always(), limits=limits or Limits())
+        found = replace(decide(State(), situation, NOW), notices=notices)
+        self.telling.decided(found)
+        return found
+
+    def _record(self, about: ObjectReference, _: str, reason: str, message: str) -> None:
+        self.events.append((about.name, reason, message))
+
+
+@pytest.mark.rule("spot:B8", "spot:B18")
+def test_a_notice_is_told_when_it_begins_and_when_it_begins_again() -> None:
+    heard, notice = Heard(), Notice(UID, "NoOnDemandRoom", "no room")
+    heard.decided(notice)
+    heard.decided(notice)
+    assert heard.events == [("web", "NoOnDemandRoom", "no room")]
+    heard.decided()
+    heard.decided(notice, Notice("uid-gone", "NoOnDemandRoom", "nobody is there to be told"))
+    assert len(heard.events) == 2
+
+
+@pytest.mark.rule("spot:B14")
+def test_what_would_be_moved_is_told_once() -> None:
+    heard = Heard()
+    for _ in range(3):
+        heard.decided(limits=Limits(read_only=True))
+    ((name, reason, message),) = heard.events
+    assert (name, reason) == ("web", "ReadOnly")
+    assert "would be evicted: to-on-demand" in message
