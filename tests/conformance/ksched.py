@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.conformance import (
+    ksched_archive,
     ksched_assignment,
     ksched_fencing,
     ksched_hashing,
@@ -18,6 +19,7 @@ from tests.conformance.ksched_basis import scored
 from tests.conformance.outcome import Case, CaseRunner
 
 RUNNERS: Mapping[str, CaseRunner] = {
+    "archive.json": scored(ksched_archive.archive),
     "assignment.json": scored(ksched_assignment.assignment),
     "fencing.json": scored(ksched_fencing.fencing),
     "hashing.json": scored(ksched_hashing.hashing),
@@ -29,6 +31,7 @@ RUNNERS: Mapping[str, CaseRunner] = {
 """By file name; each runs one case, wrapped in `ksched_basis.scored`."""
 
 CASES: Mapping[str, Callable[[Any], list[Case]]] = {
+    "archive.json": ksched_archive.archive_cases,
     "hashing.json": ksched_hashing.cases,
     "histories.json": ksched_histories.history_cases,
     "rebalance.json": ksched_rebalance.cases,

@@ -1,0 +1,430 @@
+"""Plays a failure sequence of archive.json: a supervisor's own steps, a real archive, and outcomes put between them.
+
+The supervisor makes the calls that it would make; a phrase waits until it makes the call that it is about, and says
+how that ends. What comes in between ends well. After the last phrase the supervisor goes on until nothing is left to
+do, unless that phrase is a failure: then the state is what the failure leaves until the next attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, assert_never
+
+from situate.archive.protocol import (
+    ArchiveConflict,
+    ArchiveCorrupt,
+    ArchiveRefused,
+    ArchiveUnavailable,
+    NotArchived,
+)
+from situate.archive.record import ByName, ByUid, GroupKind, Record, record_of
+from situate.archive.restoring import restored
+from situate.cluster.patches import json_patch
+from situate.sharding import archiving
+from situate.sharding.actions import Archive, Assign
+from situate.sharding.admitting import Request, Role, Writer, admit
+from situate.sharding.archiving import (
+    Corrupt,
+    Deleted,
+    Finished,
+    Gone,
+    Moment,
+    NotThere,
+    Progress,
+    Read,
+    ReadBack,
+    Refused,
+    Released,
+    Retry,
+    Step,
+    Stored,
+    Superseded,
+    Unavailable,
+    advanced,
+    marks_of,
+    released_write,
+)
+from situate.sharding.assignment import ObjectView, view_of
+from situate.sharding.configuration import SupervisorConfig
+from situate.sharding.deciding import decide
+from situate.sharding.names import FINALIZER
+from situate.sharding.situation import NEW
+from tests.conformance.ksched_archive_backends import Backend
+from tests.conformance.ksched_archive_steps import (
+    Archived,
+    Cached,
+    Call,
+    Compare,
+    Crash,
+    Edited,
+    Event,
+    Foreign,
+    Marker,
+    NewSupervisor,
+    Outage,
+    Replaced,
+    Restore,
+    Result,
+    Resumed,
+    UserDeletes,
+    events_of,
+)
+from tests.conformance.ksched_world import ADAPTER, FENCE, Actor, Supervisor, World
+from tests.sharding import builders
+
+NOW: Final = 1_000_000.0
+NAME: Final = "report"
+_FOREIGN: Final = "example.com/foreign"
+KIND: Final = GroupKind("batch.example.com", "Report")
+FIRST: Final = "U1"
+_CONFIG: Final = SupervisorConfig(archive_ttl=60.0)
+MARKS: Final = marks_of(_CONFIG)
+_CALLS: Final = 50
+"""More than any sequence needs until it settles."""
+
+
+class NeverCalledError(AssertionError):
+    """A phrase is about a call that the supervisor does not make."""
+
+
+@dataclass
+class _Leader:
+    """One supervisor process."""
+
+    term: int
+    progress: Progress | None = None
+    """None while it archives nothing."""
+    last: Progress | Retry | Finished | None = None
+
+
+@dataclass
+class Play:
+    """The state of one sequence on one backend."""
+
+    backend: Backend
+    stored_when_unknown: bool
+    objects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What the API server has, by UID; at most one has the name."""
+    cache: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What supervisors see before they read, where that is older."""
+    version: int = 10
+    now: float = NOW
+    """By every clock."""
+    leaders: dict[str, _Leader] = field(default_factory=lambda: {"s1": _Leader(1)})
+    leading: str = "s1"
+    down: bool = False
+    rejected: int = 0
+    first: str = FIRST
+    """The UID that the sequence is about."""
+    blocked_s: float = 0.0
+    """The longest that another object would have waited for its assignment."""
+    alerts: int = 0
+    conditions: int = 0
+    record: Record | None = None
+    """That an object was restored from."""
+
+    async def run(self, phrases: list[str]) -> None:
+        events = [event for phrase in phrases for event in events_of(phrase)]
+        calls = [event for event in events if isinstance(event, Call | Archived)]
+        self.first = (calls[0].uid if calls else "") or FIRST
+        self._create(self.first)
+        for event, following in zip(events, [*events[1:], Marker()], strict=True):
+            spoken_for = isinstance(following, Call) and following.by
+            if not (isinstance(event, Resumed) and spoken_for == event.name):
+                await self._happens(event)
+        ends = [event for event in events if not (isinstance(event, Marker) and event.waiting)]
+        if not ends or not _is_failure(ends[-1]):
+            await self._until(None, Result.OK)
+
+    @property
+    def last(self) -> Progress | Retry | Finished | None:
+        """How the leader's last call has left its work; None if it has made none."""
+        return self.leaders[self.leading].last
+
+    async def _happens(self, event: Event) -> None:
+        match event:
+            case Call():
+                for _ in range(event.times):
+                    await self._call(event)
+                    self.now += event.over_s / event.times
+                    self._others_are_placed()
+            case Crash():
+                self._new_leader(self.leading)
+            case NewSupervisor(name):
+                self._new_leader(name or f"s{len(self.leaders) + 1}")
+                await self.backend.reopen()
+            case Resumed(name):
+                if (progress := self.leaders[name].progress) is not None:  # one call may be under way, and no more
+                    await self._until(progress.step, Result.OK, name)
+            case Cached(cached, stored):
+                self.version = stored
+                uid, content = next(iter(self.objects.items()))
+                self.cache[uid] = _with(content, resourceVersion=str(cached))
+                self.objects[uid] = {**_with(content, resourceVersion=str(stored)), "newer": True}
+            case Archived(uid):
+                if uid not in self.objects:
+                    self._create(uid)
+                await self._until(None, Result.OK)
+                self.now += 1
+            case Replaced(uid, successor):
+                self.objects.pop(uid, None)
+                self._create(successor, completed=False)
+            case Edited():
+                self._changed(self._uid(), labels={"edited": str(self.version)})
+            case Foreign(present):
+                self._foreign(self._uid(), present)
+            case UserDeletes():
+                self._changed(self._uid(), deletionTimestamp="2026-01-01T00:00:00Z")
+            case Outage(down):
+                self.down = down
+            case Restore():
+                await self._restore()
+            case Compare() | Marker():
+                pass  # what is compared stands in `final`
+            case _ as never:
+                assert_never(never)
+
+    def _create(self, uid: str, *, completed: bool = True) -> None:
+        self.version += 1
+        content = (
+            builders.report(
+                uid, executor="e-0", executor_uid="uid-e-0", epoch=3, completed=NOW - 100, successful=True, ours=True
+            )
+            if completed
+            else builders.report(uid)
+        )
+        content = {**content, "spec": {**content["spec"], "state": "written"}}
+        self.objects[uid] = _with(
+            content, name=NAME, resourceVersion=str(self.version), generation=2, managedFields=[{"manager": "m"}]
+        )
+
+    def _uid(self) -> str:
+        return next(iter(self.objects))
+
+    def _changed(self, uid: str, **metadata: Any) -> None:
+        self.version += 1
+        self.objects[uid] = _with(self.objects[uid], resourceVersion=str(self.version), **metadata)
+
+    def _foreign(self, uid: str, present: bool) -> None:
+        own = [each for each in self.objects[uid]["metadata"].get("finalizers", ()) if each != _FOREIGN]
+        self._changed(uid, finalizers=[*own, _FOREIGN] if present else own)
+        if not present and not own and "deletionTimestamp" in self.objects[uid]["metadata"]:
+            del self.objects[uid]
+
+    def _new_leader(self, name: str) -> None:
+        term = max(leader.term for leader in self.leaders.values()) + 1
+        self.leaders[name] = _Leader(term)
+        self.leading = name
+
+    async def _call(self, call: Call) -> None:
+        """One that the supervisor makes by itself; a deletion of a given UID comes however late."""
+        leader = call.by or self.leading
+        if leader not in self.leaders:
+            self._new_leader(leader)
+        if call.step is Step.DELETE and call.uid and self._begun(leader) is None:
+            self._delete(call.uid, call.result)
+            return
+        await self._until(call.step, call.result, leader)
+
+    async def _until(self, step: Step | None, result: Result, name: str = "") -> None:
+        """Goes on until this step has ended so; None: until nothing is left to do."""
+        name = name or self.leading
+        for _ in range(_CALLS):
+            progress = self._begun(name)
+            if progress is None:
+                if step is not None:
+                    raise NeverCalledError(f"the supervisor never calls {step.value}: nothing is left to do")
+                return
+            this = progress.step is step
+            if this and result is Result.TORN:
+                assert progress.view is not None
+                await self.backend.torn(self._record(progress.view, name))
+                self._new_leader(name)
+                return
+            outcome = await self._performed(progress, result if this else Result.OK, name)
+            self._advance(name, progress, outcome)
+            if this:
+                return
+        raise NeverCalledError(f"no end after {_CALLS} calls")
+
+    def _begun(self, name: str) -> Progress | None:
+        """What the supervisor is doing, or begins to do, about the object of the name; None: nothing now."""
+        leader = self.leaders[name]
+        if leader.progress is None and self.objects:
+            uid = self._uid()
+            view = view_of(self.cache.pop(uid, self.objects[uid]), ADAPTER)
+            situation = Supervisor(World(), _CONFIG, leader.term, has_archiver=True)
+            members = situation.observe(self.now)
+            decision = decide(view, NEW, situation.situation(self.now, members))
+            orders = [action for action in decision.actions if isinstance(action, Archive)]
+            leader.progress = Progress(uid, orders[0].delete) if orders else None
+        return leader.progress
+
+    def _advance(self, name: str, progress: Progress, outcome: archiving.Outcome) -> None:
+        leader = self.leaders[name]
+        after = advanced(progress, outcome, Moment(self.now, builders.wall(self.now), _CONFIG))
+        leader.last = after
+        match after:
+            case Retry():
+                self.conditions += after.condition
+                self.alerts += after.alert
+                leader.progress = after.progress
+            case Finished():
+                leader.progress = None
+            case Progress():
+                leader.progress = after
+
+    async def _performed(self, progress: Progress, result: Result, name: str) -> archiving.Outcome:
+        match progress.step:
+            case Step.READ:
+                present = self.objects.get(progress.uid)
+                if present is None:
+                    return Read(view_of(self.objects[self._uid()], ADAPTER)) if self.objects else Gone()
+                return Read(view_of(present, ADAPTER))
+            case Step.PUT:
+                return await self._put(_view(progress), result, name)
+            case Step.VERIFY:
+                return await self._verified(progress, result)
+            case Step.RELEASE:
+                return self._release(_view(progress), result, name)
+            case Step.DELETE:
+                return self._delete(progress.uid, result, _view(progress).resource_version, name)
+
+    def _record(self, view: ObjectView, name: str) -> Record:
+        return record_of(
+            view.content,
+            resource="reports",
+            completed_at=view.completed_at,
+            successful=view.successful,
+            reason=view.reason,
+            archived_at=builders.wall(self.now),
+            term=self.leaders[name].term,
+        )
+
+    async def _put(self, view: ObjectView, result: Result, name: str) -> archiving.Outcome:
+        record = self._record(view, name)
+        archiver = self.backend.archiver
+        if self.down or result is Result.FAILED:
+            return Unavailable("the archive is away", archive=True)
+        if result is Result.REFUSED:
+            return Refused("too large")
+        if result is Result.CONFLICT:
+            return Superseded()
+        try:
+            if result is Result.FULL:
+                await self.backend.full(record)
+            if result is not Result.UNKNOWN or self.stored_when_unknown:
+                await archiver.put(record)
+        except ArchiveConflict:
+            return Superseded()
+        except ArchiveUnavailable as error:
+            return Unavailable(str(error), archive=True)
+        except ArchiveRefused as error:
+            return Refused(str(error))
+        if result in (Result.LOST, Result.UNKNOWN):
+            return Unavailable("no answer", archive=True)
+        return Stored(record.digest)
+
+    async def _verified(self, progress: Progress, result: Result) -> archiving.Outcome:
+        key = ByUid(KIND, progress.uid, (builders.NAMESPACE, NAME))
+        if result is Result.MISSING:
+            return NotThere()
+        if self.down or result in (Result.FAILED, Result.LOST, Result.UNKNOWN):
+            return Unavailable("the archive is away", archive=True)
+        if result is Result.REFUSED:
+            return Refused("not allowed")
+        try:
+            if result is Result.DIFFERS:
+                await self.backend.edit(await self.backend.archiver.get(key))
+            record = await self.backend.archiver.get(key)
+        except NotArchived:
+            return NotThere()
+        except ArchiveCorrupt as error:
+            return Corrupt(str(error))
+        return ReadBack(record.digest, record.subject.resource_version)
+
+    def _release(self, view: ObjectView, result: Result, name: str) -> archiving.Outcome:
+        stored = self.objects.get(view.uid)
+        if stored is None or result is Result.MISSING:
+            self.rejected += name != self.leading
+            return Gone()
+        if result in (Result.FAILED, Result.FULL):
+            return Unavailable("the API server is away", archive=False)
+        if result is Result.REFUSED:
+            return Refused("forbidden")
+        if result is Result.CONFLICT:
+            self._changed(view.uid, labels={"changed": "meanwhile"})
+        if self.objects[view.uid]["metadata"]["resourceVersion"] != view.resource_version:
+            self.rejected += name != self.leading
+            return Superseded()
+        write = released_write(view, _CONFIG, self.leaders[name].term, archived=True)
+        after = json_patch(stored, [dict(operation) for operation in write.operations])
+        if not isinstance(after, Mapping):
+            raise AssertionError(f"{write} does not apply: {after}")
+        asked = Request(Writer(Role.SUPERVISOR), after, leader_term=self.leaders[self.leading].term)
+        if refusal := admit(stored, asked, FENCE):
+            self.rejected += 1
+            return Refused(str(refusal))
+        self.objects[view.uid] = dict(after)
+        self._changed(view.uid)
+        answer = view_of(self.objects[view.uid], ADAPTER)
+        if answer.deleting and not answer.finalizers:
+            del self.objects[view.uid]
+        lost = result in (Result.LOST, Result.UNKNOWN)
+        return Unavailable("no answer", archive=False) if lost else Released(answer)
+
+    def _delete(self, uid: str, result: Result, version: str = "", name: str = "") -> archiving.Outcome:
+        """With the UID as precondition, and the version if it is given: others are none of its business."""
+        if result in (Result.FAILED, Result.FULL):
+            return Unavailable("the API server is away", archive=False)
+        if result is Result.REFUSED:
+            return Refused("forbidden")
+        if result is Result.MISSING:
+            self.objects.pop(uid, None)
+        if uid not in self.objects:
+            self.rejected += name not in ("", self.leading)
+            return Gone()
+        if result is Result.CONFLICT:
+            self._changed(uid, labels={"changed": "meanwhile"})
+        if version not in ("", self.objects[uid]["metadata"]["resourceVersion"]):
+            self.rejected += name not in ("", self.leading)
+            return Superseded()
+        finalizers = self.objects[uid]["metadata"].get("finalizers", ())
+        assert FINALIZER not in finalizers, "only what was released is deleted"
+        if finalizers:
+            self._changed(uid, deletionTimestamp="2026-01-01T00:00:00Z")
+        else:
+            del self.objects[uid]
+        lost = result in (Result.LOST, Result.UNKNOWN)
+        return Unavailable("no answer", archive=False) if lost else Deleted()
+
+    def _others_are_placed(self) -> None:
+        """A new object is assigned in the moment in which it comes, whatever the archive does."""
+        world = World(actors={"uid-e": Actor("e", "uid-e", renewed=self.now)})
+        supervisor = Supervisor(world, SupervisorConfig(scheduler_jitter=0.0, archive_ttl=60.0), 1, has_archiver=True)
+        world.objects["other"] = builders.report("other")
+        decision = supervisor.decide("other", self.now, supervisor.observe(self.now))
+        if not any(isinstance(action, Assign) for action in decision.actions):
+            self.blocked_s = max(self.blocked_s, (decision.wake_at or float("inf")) - self.now)
+
+    async def _restore(self) -> None:
+        self.record = await self.backend.archiver.get(ByName(KIND, builders.NAMESPACE, NAME))
+        found = restored(self.record, MARKS, lambda content: ADAPTER.assign_to(content, None), None)
+        self.version += 1
+        content = {**found.content, **({"status": found.status} if found.status is not None else {})}
+        server_set = {"uid": "restored", "resourceVersion": str(self.version), "generation": 1}
+        self.objects["restored"] = _with(content, **server_set, creationTimestamp="2027-01-01T00:00:00Z")
+
+
+def _is_failure(event: Event) -> bool:
+    return isinstance(event, Call) and event.result not in (Result.OK, Result.LOST, Result.UNKNOWN, Result.CONFLICT)
+
+
+def _view(progress: Progress) -> ObjectView:
+    assert progress.view is not None
+    return progress.view
+
+
+def _with(content: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {**content, "metadata": {**content["metadata"], **metadata}}

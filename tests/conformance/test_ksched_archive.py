@@ -1,0 +1,114 @@
+"""The language of archive.json: what its README names and no case of ours has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.runner import run_file
+
+GONE = {"object_in_api": False, "archive_records_for_uid": 1}
+ENDING = ["archive ok", "verify ok", "remove finalizer ok", "delete ok"]
+
+
+def verdict(folder: Path, document: Any) -> tuple[str, str]:
+    path = folder / "archive.json"
+    path.write_text(json.dumps(document))
+    (result,) = run_file(path, "ksched").results
+    return result.outcome.verdict, result.outcome.detail
+
+
+def sequence(*steps: str, **final: Any) -> dict[str, Any]:
+    return {"failure_sequences": [{"id": "x", "basis": "required", "steps": list(steps), "final": final}]}
+
+
+@pytest.mark.rule("sharding:B9", "sharding:X9", "sharding:X10")
+@pytest.mark.parametrize(
+    ("steps", "final"),
+    [
+        pytest.param(["archive ok", "verify: not found"],
+                     {"object_in_api": True, "finalizer": "kept", "condition": "ArchiveFailed", "requeue": "backoff"},
+                     id="the copy is not there"),
+        pytest.param(["archive ok", "verify: not found", "(backoff)", *ENDING], GONE, id="and is put again"),
+        pytest.param(["archive ok", "verify: digest differs"],
+                     {"object_in_api": True, "finalizer": True, "alert": True, "requeue": "backoff"}, id="another"),
+        pytest.param(["archive ok", "verify: digest differs", "(retry)", *ENDING], {**GONE, "alert": True},
+                     id="it is replaced"),
+        pytest.param(["archive: too large"],
+                     {"object_in_api": True, "archive_records_for_uid": 0, "condition": "ArchiveFailed",
+                      "event": "Warning ArchiveFailed", "requeue": "backoff, capped at 1 h"}, id="too large"),
+        pytest.param(["archive ok", "verify ok", "remove finalizer conflict", "(retry)", *ENDING],
+                     {**GONE, "archived_resource_version": 12}, id="a conflict means the newer version"),
+        pytest.param(["archive ok", "verify ok", "remove finalizer conflict", "remove finalizer ok"], GONE,
+                     id="what lies between goes without saying"),
+        pytest.param(["archive ok", "verify ok", "remove finalizer ok, response lost", "(retry)", "delete ok"], GONE,
+                     id="released, nobody knows"),
+        pytest.param(["archive ok", "verify ok", "remove finalizer ok", "CRASH", "(new supervisor)", "delete ok"], GONE,
+                     id="only deleted after a crash"),
+        pytest.param([*ENDING[:3], "delete ok, response lost"], GONE, id="deleted, nobody knows"),
+        pytest.param(["ENOSPC", "(backoff)", *ENDING], {**GONE, "partial_files_visible": 0}, id="disk full"),
+        pytest.param(["ENOSPC"], {"object_in_api": True, "partial_files_visible": 0, "requeue": "backoff"},
+                     id="the disk stays full"),
+        pytest.param(["upload started, process killed", "(new supervisor)", *ENDING],
+                     {**GONE, "visible_partial_objects": 0}, id="an abandoned upload"),
+        pytest.param(["s1 archive ok", "s1 verify ok", "s1 paused", "s2 becomes leader", "s2 archive ok",
+                      "s2 verify ok", "s1 resumes", "s2 remove finalizer ok", "s2 delete ok"],
+                     {**GONE, "s1_writes_rejected": 1}, id="an old leader wakes up"),
+        pytest.param(["s1 archive ok", "s1 verify ok", "s1 paused", "(s2 takes over)", *(f"s2 {e}" for e in ENDING),
+                      "s1 resumes: remove finalizer"], {**GONE, "s1_writes_rejected": True}, id="too late"),
+        pytest.param(["user deletes the object", "archive ok", "verify ok", "remove finalizer ok"], GONE,
+                     id="a user's delete"),
+        pytest.param(["archive ok", "user labels the object", "verify ok", "remove finalizer conflict", *ENDING],
+                     {**GONE, "archived_resource_version": 13}, id="changed meanwhile"),
+        pytest.param(["foreign finalizer present", *ENDING],
+                     {"object_in_api": True, "finalizer": "removed", "archive_records_for_uid": 1},
+                     id="others hold it"),
+        pytest.param(["uid=U7 archived and deleted"], {"object_in_api": False, "archive_records_for_uid": {"U7": 1},
+                                                      "get_by_name": "U7", "get_by_uid": ["U7"]}, id="another UID"),
+        pytest.param(["archive error x 5 over 10 min", "backend back"], GONE, id="an outage of ten minutes"),
+    ],
+)  # fmt: skip
+def test_sequences_that_the_language_has_and_no_case_of_ours(
+    tmp_path: Path, steps: list[str], final: dict[str, Any]
+) -> None:
+    assert verdict(tmp_path, sequence(*steps, **final)) == ("passed", "")
+
+
+@pytest.mark.parametrize(
+    ("document", "expected", "said"),
+    [
+        pytest.param(sequence("sing a song"), "skipped", "unknown phrase: sing a song", id="a phrase"),
+        pytest.param(sequence("archive quickly"), "skipped", "unknown phrase: archive quickly", id="an outcome"),
+        pytest.param(sequence(*ENDING, happiness=1), "failed", "unknown operation: final 'happiness'", id="final"),
+        pytest.param(sequence(*ENDING, object_in_api=True), "failed", "memory: object_in_api: expected True, got False",
+                     id="a wrong expectation"),
+        pytest.param(sequence(*ENDING, archive_records_for_uid=2), "failed", "expected 2, got 1", id="a wrong count"),
+        pytest.param(sequence(*ENDING, "remove finalizer ok"), "failed", "never calls remove_finalizer", id="no call"),
+        pytest.param({"get": [{"id": "x", "basis": "code", "live": ["a"], "expect": []}]}, "failed",
+                     "unknown operation: object 'a'", id="an object"),
+        pytest.param({"query": {"objects": [], "cases": [{"id": "x", "basis": "code", "query": {"colour": 1}}]}},
+                     "failed", "unknown operation: query with colour", id="a condition"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_not_passed(tmp_path: Path, document: Any, expected: str, said: str) -> None:
+    found, detail = verdict(tmp_path, document)
+    assert (found, said in detail) == (expected, True), detail
+
+
+@pytest.mark.parametrize(
+    ("case", "expect"),
+    [
+        pytest.param({"live": "ns1/a uid=1", "archived": "ns1/a uid=1"}, "uid=1 (live)", id="live wins"),
+        pytest.param({"live": "ns1/a uid=2", "archived": "ns1/a uid=1"}, "uid=2 (live)", id="also over an older one"),
+        pytest.param({"live": None, "archived": "ns1/a uid=1"}, "uid=1 (archived)", id="archived"),
+        pytest.param({"archiver": "error", "key": "ns1/a"}, "backend failure", id="a failure is no absence"),
+        pytest.param({"archiver": "error", "live": ["ns1/a uid=1"], "key": "ns1/a"}, "live", id="live needs none"),
+        pytest.param({"live": [], "archived": []}, [], id="nothing"),
+    ],
+)
+def test_reading_through(tmp_path: Path, case: dict[str, Any], expect: Any) -> None:
+    document = {"get": [{"id": "x", "basis": "required", **case, "expect": expect}]}
+    assert verdict(tmp_path, document) == ("passed", "")
