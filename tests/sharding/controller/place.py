@@ -76,7 +76,7 @@ class Member:
     def crash(self) -> None:
         for name in tuple(self.running):
             self.running.remove(name)
-        self.place.log.append(events.Crash(self.place.world.now, self.pod, self.uid))
+        self.place.note(events.Crash(self.place.world.now, self.pod, self.uid))
         self.process.kill()
         for wire in self.wires:
             wire.unplug()
@@ -93,13 +93,13 @@ class Member:
         await self.executor.run()
 
     def _connect(self) -> Client:
-        wire = self.place.network.wire(Identity(f"executor {self.pod}", ("system:authenticated",)))
+        wire = self.place.network.wire(Identity(f"executor {self.pod}", ("system:authenticated",), self.uid))
         self.wires.append(wire)
         return Client(wire)
 
     async def _handle(self, obj: Content, work: Work) -> Outcome | None:
         place, name = self.place, str(obj["metadata"]["name"])
-        place.log.append(events.Start(place.world.now, self.pod, self.uid, name, work.epoch))
+        place.begins(self, name, work.epoch)
         self.calls.append(name)
         self.running.append(name)
         try:
@@ -107,7 +107,7 @@ class Member:
         finally:
             if name in self.running:
                 self.running.remove(name)
-                place.log.append(events.Stop(place.world.now, self.pod, self.uid, name))
+                place.note(events.Stop(place.world.now, self.pod, self.uid, name))
 
 
 class Place:
@@ -117,7 +117,8 @@ class Place:
         self.world = World()
         self.api = ApiServer(Names(Random(1)), now=BEGAN)
         self.network = Network(self, self.world.timeline, Random(2), epoch=BEGAN)
-        self.log: list[events.Event] = []
+        self.noted: list[tuple[int, events.Event]] = []
+        self._confirmed: dict[tuple[str, str], tuple[float, int]] = {}
         self.members: list[Member] = []
         self.deaf = False
         """Nobody is told anything about the objects any more: reads of them are never answered."""
@@ -126,20 +127,36 @@ class Place:
         self.call("POST", CRDS, definition(status_subresource=status_subresource))
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
 
+    @property
+    def log(self) -> list[events.Event]:
+        """What has happened, in its order: work begins where the server has confirmed that it may."""
+        return [event for _, event in sorted(self.noted, key=lambda noted: noted[0])]
+
+    def note(self, event: events.Event) -> None:
+        self.noted.append((2 * len(self.noted), event))
+
+    def begins(self, member: Member, name: str, epoch: int) -> None:
+        """What comes between the server's answer and its arrival nobody can know."""
+        t, order = self._confirmed[member.uid, name]
+        self.noted.append((order, events.Start(t, member.pod, member.uid, name, epoch)))
+
     def wall(self) -> datetime:
         return datetime.fromtimestamp(BEGAN, UTC) + timedelta(seconds=self.world.now)
 
-    def executor(self, pod: str = "a", uid: str = "", script: Script = endless, **config: Any) -> Member:
-        """A process that begins now."""
+    def executor(
+        self, pod: str = "a", uid: str = "", script: Script = endless, *, announce: bool = True, **config: Any
+    ) -> Member:
+        """A process that begins now. `announce`: whether it counts as eligible from now on."""
         uid = uid or f"uid-{pod}"
         member = Member(self, pod, uid, script, ExecutorConfig(REPORTS, namespace=NAMESPACE, **config))
         self.members.append(member)
-        self.log.append(events.Eligible(self.world.now, pod, uid))
+        if announce:
+            self.note(events.Eligible(self.world.now, pod, uid))
         return member
 
     def create(self, name: str, **spec: Any) -> Content:
         made = self.call("POST", REPORTS.path(NAMESPACE), report(name, **spec))
-        self.log.append(events.Create(self.world.now, name, made["metadata"]["uid"]))
+        self.note(events.Create(self.world.now, name, made["metadata"]["uid"]))
         return made
 
     def get(self, name: str) -> dict[str, Any]:
@@ -151,14 +168,14 @@ class Place:
         content = self.create(name) if found is None else self.get(name)
         stored = self._patch(name, assigning(content, Holder(member.pod, member.uid), self.wall()))
         epoch = view_of(stored, PATHS).epoch
-        self.log.append(events.Assign(self.world.now, name, member.pod, member.uid, epoch))
+        self.note(events.Assign(self.world.now, name, member.pod, member.uid, epoch))
 
     def drain(self, name: str) -> None:
         self._patch(name, draining(self.get(name), self.wall() + timedelta(seconds=30)))
 
     def revoke(self, name: str) -> None:
         stored = self._patch(name, revoking(self.get(name)))
-        self.log.append(events.Revoke(self.world.now, name, view_of(stored, PATHS).epoch))
+        self.note(events.Revoke(self.world.now, name, view_of(stored, PATHS).epoch))
 
     def lease(self, member: Member) -> dict[str, Any]:
         name = member.executor.config.lease_name(member.executor.identity)
@@ -166,7 +183,7 @@ class Place:
 
     def lose(self, member: Member) -> None:
         """What a supervisor knows of it has run out."""
-        self.log.append(events.LeaseLost(self.world.now, member.pod, member.uid))
+        self.note(events.LeaseLost(self.world.now, member.pod, member.uid))
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
         return self.world.run_until(self.world.now + seconds, stop=until)
@@ -176,6 +193,8 @@ class Place:
         if self.deaf and request.method == "GET" and "/reports" in request.path:
             return None
         answer = self.api.answer(request, now, identity)
+        if request.method == "GET" and "/reports/" in request.path:
+            self._confirmed[identity.uid, _name_in(request.path)] = (self.world.now, 2 * len(self.noted) - 1)
         if request.method == "PATCH" and "/reports/" in request.path:
             assert isinstance(answer, Response)
             self._log_write(request, answer)
@@ -212,17 +231,21 @@ class Place:
         tests = {each["path"]: each["value"] for each in json.loads(request.body) if each["op"] == "test"}
         uid, epoch = tests[_pointer(EXECUTOR_UID)], int(tests[_pointer(EPOCH)])
         member = next(each for each in self.members if each.uid == uid)
-        name = request.path.split("/reports/")[1].split("/")[0]
+        name = _name_in(request.path)
         accepted = answer.status < 300
         now = self.world.now
-        self.log.append(events.Write(now, member.pod, uid, name, epoch, accepted))
+        self.note(events.Write(now, member.pod, uid, name, epoch, accepted))
         if not accepted:
             return
         view = view_of(json.loads(answer.body), PATHS)
         if view.holder is None:
-            self.log.append(events.Ack(now, member.pod, uid, name))
+            self.note(events.Ack(now, member.pod, uid, name))
         if view.completed:
-            self.log.append(events.Complete(now, name))
+            self.note(events.Complete(now, name))
+
+
+def _name_in(path: str) -> str:
+    return path.split("/reports/")[1].split("/")[0]
 
 
 def _pointer(annotation: str) -> str:
