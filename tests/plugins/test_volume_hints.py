@@ -131,6 +131,7 @@ WAKES: dict[str, Case] = {
     "a capacity becomes known": (BINDING, pod(MINE), became(capacity(), capacity("2Gi"))),
     # VolumeRestrictions
     "a disk is given back": (RESTRICTIONS, pod(GCE), pod_went(GCE)),
+    "a disk is given back in another namespace": (RESTRICTIONS, pod(GCE), pod_went(GCE, namespace="other")),
     "a reader gives back what it writes": (RESTRICTIONS, pod(GCE), pod_went(GCE_READING)),
     "a claim is given back": (RESTRICTIONS, pod(MINE), pod_went(MINE)),
     "a node with no disks in use": (RESTRICTIONS, pod(GCE), node_event(None, node())),

@@ -125,10 +125,10 @@ def _uses(state: _State, pod: PodInfo, other: PodInfo) -> int:
 
 
 def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
-    if old.namespace != pod.namespace:
-        return Hint.SKIP
+    """Disks are those of any namespace, claims of the pod's own; upstream lets a pod sleep that waits for a disk of
+    another namespace."""
     freed = any(_clashes(volume, (old,)) for volume in pod.volumes)
-    shared = not set(_claim_names(pod)).isdisjoint(_claim_names(old))
+    shared = old.namespace == pod.namespace and not set(_claim_names(pod)).isdisjoint(_claim_names(old))
     return Hint.QUEUE if freed or shared else Hint.SKIP
 
 

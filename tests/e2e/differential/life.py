@@ -178,19 +178,19 @@ class Life:
     def _make_room(self, promise: _Promise) -> list[str]:
         """Waits until the victims have ended, and then for the pod where that is sure to wake it; differences in both.
 
-        With one victim it is. With more, kube-scheduler may let it sleep for minutes: it asks only the plugin that
-        refused the node whether the last one's end helps, and drops what it hears before. See
-        docs/framework-differences.md. Where it is enough that they are leaving, as for PodTopologySpread, it may have
-        been placed by now. Where another pod had to go, or came in between, the pod may not fit after all, and who
-        waits for whom from then on is not looked at.
+        With one victim it is, unless that held a disk from another namespace. With more, kube-scheduler may let it
+        sleep for minutes: it asks only the plugin that refused the node whether the last one's end helps, and drops
+        what it hears before. See docs/framework-differences.md. Where it is enough that they are leaving, as for
+        PodTopologySpread, it may have been placed by now. Where another pod had to go, or came in between, the pod may
+        not fit after all, and who waits for whom from then on is not looked at.
         """
         pod, node, expected = promise.pod, promise.theirs.nominated, promise.expected
         slow = [other for other in self._pods.values() if key_of(other) in expected and _lingering(other)]
         for other in slow:
             self._scheduler.delete(other)  # nobody else ends them here
         self._until(lambda: _keys(slow) <= _keys(promise.ended), promise)
-        several = len(expected) > 1 and expected == _keys(promise.ended)
-        if promise.placed is None and not several:
+        asleep = (len(expected) > 1 or _held_a_disk_elsewhere(promise)) and expected == _keys(promise.ended)
+        if promise.placed is None and not asleep:
             # a label that nobody selects: to a pod that was repelled it is a reason to be tried again
             nudged = Change(self._scheduler.change(pod, {"metadata": {"labels": {"nudged": "yes"}}}), gone=False)
             if not _is_placed(nudged, nudged.uid):
@@ -199,11 +199,11 @@ class Life:
         found = victims_differ(node, _keys(promise.ended), promise.answer)
         if promise.placed is None and again is not None and not again.best:
             self.over = True
-        elif several:
+        elif asleep:
             self.over = bool(pod["spec"].get("volumes"))  # its claims may be on their way to a node by now
         if self.over:
             self.played.counts[ENDED_EARLY] += 1
-        if self.over or several:
+        if self.over or asleep:
             return found
         if promise.placed is None:
             self._scheduler.give_volumes(pod)
@@ -268,6 +268,15 @@ def _keys(pods: list[Object]) -> frozenset[str]:
 
 def _is_placed(change: Change, uid: str) -> bool:
     return change.uid == uid and bool(change.pod["spec"].get("nodeName"))
+
+
+def _held_a_disk_elsewhere(promise: _Promise) -> bool:
+    """Whether the pod waits for a disk that a pod of another namespace gives back."""
+    refused = promise.answer.refused.get(promise.theirs.nominated, ())
+    here = f"{promise.pod['metadata']['namespace']}/"
+    return any(reason.startswith("VolumeRestrictions:") for reason in refused) and not any(
+        key.startswith(here) for key in promise.expected
+    )
 
 
 def _lingering(pod: Object) -> bool:
