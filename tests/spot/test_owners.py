@@ -197,3 +197,12 @@ def test_a_rollout_says_its_generation_as_text_and_lets_go_of_no_pod() -> None:
     assert plain(decode(WORKLOADS["Rollout"], json.dumps(made).encode()))["status"] == status
     behind = {**made, "metadata": {"name": "web", "generation": 4}}
     assert not owner_facts(behind, KINDS["Rollout"], SIGNALS).observed
+
+
+@pytest.mark.rule("spot:B42")
+@pytest.mark.parametrize("label", ["web-6d4b75cb6d", "6d4b75cb6d"])
+def test_a_cloneset_and_its_pods_agree_on_the_revision_with_short_hashes_too(label: str) -> None:
+    status = {"updateRevision": "web-6d4b75cb6d", "currentRevision": "web-6d4b75cb6d"}
+    found = owner_facts({"metadata": {"name": "web"}, "status": status}, KINDS["CloneSet"], SIGNALS)
+    pod = msgspec.convert({"metadata": {"name": "web-x", "labels": {"controller-revision-hash": label}}}, Pod)
+    assert pod_facts(pod).revision == found.revision == "6d4b75cb6d"

@@ -28,6 +28,7 @@ from situate.spot.owners import (
     controller_of,
     kind_of,
     read_decision,
+    revision_of,
     stands_between,
 )
 from situate.spot.patch import Marks, Operation, Placing, class_patch
@@ -271,7 +272,8 @@ def _classed(
 def _demand(request: PodRequest, chain: _Chain, memory: Memory, target: int, live: LiveRead | None) -> Demand:
     owner, replica_set = chain.owner, chain.replica_set
     labels = mapping(mapping(request.pod.get("metadata")).get("labels"))
-    revision = str(labels.get(owner.revision_label, replica_set.revision if replica_set is not None else ""))
+    known = replica_set.revision if replica_set is not None else ""
+    revision = revision_of(labels, owner.revision_label) if owner.revision_label in labels else known
     view = None
     if replica_set is not None:
         was_read = live is not None and live.replica_set is not None

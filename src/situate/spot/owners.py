@@ -32,6 +32,7 @@ from situate.spot.signals import Signal
 from situate.spot.targets import known_annotations
 
 _REVISION_NUMBER: Final = "deployment.kubernetes.io/revision"
+_CONTROLLER_REVISION: Final = "controller-revision-hash"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ KINDS: Final[Mapping[str, OwnerKind]] = {
     each.kind: each
     for each in (
         OwnerKind("Deployment", "deployments", through="ReplicaSet"),
-        OwnerKind("StatefulSet", "statefulsets", revision_label="controller-revision-hash", stateful=True),
+        OwnerKind("StatefulSet", "statefulsets", revision_label=_CONTROLLER_REVISION, stateful=True),
         OwnerKind(
             "Rollout",
             "rollouts",
@@ -62,7 +63,7 @@ KINDS: Final[Mapping[str, OwnerKind]] = {
             through="ReplicaSet",
             revision_label="rollouts-pod-template-hash",
         ),
-        OwnerKind("CloneSet", "clonesets", "apps.kruise.io", "v1alpha1", revision_label="controller-revision-hash"),
+        OwnerKind("CloneSet", "clonesets", "apps.kruise.io", "v1alpha1", revision_label=_CONTROLLER_REVISION),
     )
 }
 DEFAULT_KINDS: Final = ("Deployment", "StatefulSet")
@@ -171,7 +172,20 @@ def _revision(kind: OwnerKind, status: Json, owned: Sequence[ReplicaSetFacts]) -
     if kind.through:
         newest = max(owned, key=lambda each: (each.number, each.replicas, each.uid), default=None)
         return str(status.get("currentPodHash", newest.revision if newest is not None else ""))
-    return str(status.get("updateRevision", ""))
+    return _short(str(status.get("updateRevision", "")))
+
+
+def revision_of(labels: Json, label: str) -> str:
+    """What a pod's label says of its revision; empty if nothing."""
+    said = str(labels.get(label, ""))
+    return _short(said) if label == _CONTROLLER_REVISION else said
+
+
+def _short(revision: str) -> str:
+    """Without the workload's name, which revisions' names begin with and which labels leave away with OpenKruise's
+    CloneSetShortHash (kruise, pkg/controller/cloneset).
+    """
+    return revision.rpartition("-")[2]
 
 
 def _rolling(kind: OwnerKind, spec: Json, status: Json, replicas: int) -> bool:
@@ -213,7 +227,7 @@ def pod_facts(pod: Pod) -> PodFacts:
     controller = metadata.controller
     hashed = metadata.labels.get(TEMPLATE_HASH, "")
     released = hashed.startswith(RELEASED)
-    revision = hashed or next((v for k in KINDS.values() if (v := metadata.labels.get(k.revision_label))), "")
+    revision = hashed or next((v for k in KINDS.values() if (v := revision_of(metadata.labels, k.revision_label))), "")
     grace = pod.spec.termination_grace_period_seconds
     return PodFacts(
         PodKey(metadata.namespace, metadata.name),
