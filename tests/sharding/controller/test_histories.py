@@ -15,6 +15,7 @@ from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.testing.network import CALM, Weather
 from situate.testing.sharding import events
+from situate.testing.undisturbed import logs_off
 from tests.sharding.controller.place import NAMESPACE, Member, Place
 from tests.sharding.controller.reports import PATHS
 
@@ -156,11 +157,12 @@ class Story:
 @pytest.mark.parametrize("pauses", [False, True], ids=["running", "paused"])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_stale_write_and_no_double_run(seed: int, pauses: bool) -> None:
-    story = Story(seed, pauses=pauses)
-    try:
-        story.play()
-    finally:
-        story.place.close()
+    with logs_off():
+        story = Story(seed, pauses=pauses)
+        try:
+            story.play()
+        finally:
+            story.place.close()
     writes = [event for event in story.place.log if isinstance(event, events.Write)]
     assert sum(write.accepted for write in writes) > 30
     assert story.happened.total() > 30

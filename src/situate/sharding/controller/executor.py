@@ -215,7 +215,7 @@ class Executor:
         step = await self._begin(request, record) if isinstance(decided, Start) else decided
         match step:
             case Stop():
-                self._stop(record, step.reason)
+                self._stop(request, record, step.reason)
             case Forget():
                 self._waiting.pop(request, None)
                 if record.run is None:
@@ -285,15 +285,21 @@ class Executor:
         run.task.add_done_callback(lambda _: self._ended(request, record, run))
         self._log.debug("a handler starts", key=str(request), epoch=view.epoch)
 
-    def _stop(self, record: _Record, reason: StopReason) -> None:
+    def _stop(self, request: Request, record: _Record, reason: StopReason) -> None:
         run = record.run
-        if run is None or (run.work.over and reason is StopReason.NOT_OURS):
-            return  # the handler has completed the object itself, and is about to return
+        if run is None or (reason is StopReason.NOT_OURS and self._completed_by(request, run)):
+            return  # about to return by itself
         if run.stopped_for is not reason:
             self._log.info("a handler is cancelled", key=run.task.get_name(), reason=str(reason))
         if reason is StopReason.NOT_OURS and run.must_end_by is None:
             run.must_end_by = self._around.now() + self.config.times.cancel_grace_s
         run.stop(reason)
+
+    def _completed_by(self, request: Request, run: Run) -> bool:
+        """Whether the object is completed, and by this handler."""
+        view, work = self._views.get(request), run.work
+        same = view is not None and (view.uid, view.epoch) == (work.uid, work.epoch)
+        return same and view is not None and view.completed and work.finishing
 
     def _ended(self, request: Request, record: _Record, run: Run) -> None:
         """Nothing of the handler runs any more."""
@@ -302,7 +308,7 @@ class Executor:
         result, reason = run.result(), run.stopped_for
         if reason is StopReason.NO_PROGRESS and not isinstance(result, Outcome):
             result = TimeoutError(f"no heartbeat for {self.config.progress_timeout:g} s")
-        if run.work.gives_up and not run.work.over:
+        if run.work.gives_up and not run.work.finishing:
             # as an assignment under an earlier lease: it is released, and comes back under a new epoch if at all
             self._forgone = Forgone({**self._forgone.epochs, run.work.uid: run.work.epoch})
         elif isinstance(result, Outcome):
@@ -428,7 +434,7 @@ class Executor:
     def _lost(self) -> None:
         """The tenure is over: every handler is cancelled."""
         for request in self._runs:
-            self._stop(self._records[request], StopReason.LEASE_LOST)
+            self._stop(request, self._records[request], StopReason.LEASE_LOST)
 
     async def _mind(self, reflector: Reflector[Unstructured]) -> None:
         """Looks whether the watch goes on, begins tenures, and looks after handlers that do not stop."""
@@ -494,7 +500,7 @@ class Executor:
                 self._log.error("a handler has not stopped in time, so the process ends", key=str(request))
                 self._around.end_process(EXIT_CODE)
             elif limit_s is not None and run.stopped_for is None and now - run.work.beat_at > limit_s:
-                self._stop(self._records[request], StopReason.NO_PROGRESS)
+                self._stop(request, self._records[request], StopReason.NO_PROGRESS)
 
     def _tell(self) -> None:
         """What the Lease shall say of us."""

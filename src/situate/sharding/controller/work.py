@@ -205,8 +205,8 @@ class Work:
         self.epoch = view.epoch
         self.stopping = threading.Event()
         """Set when the handler is to stop; for threads, which cannot be cancelled."""
-        self.over = False
-        """The object was completed by this handler."""
+        self.finishing = False
+        """The handler is about to complete the object, or has done so: it is not cancelled for that."""
         self.gives_up = False
         """The handler has asked for the object to be released."""
         self.beat_at = now()
@@ -215,6 +215,7 @@ class Work:
         self._may_write = may_write
         self._now = now
         self._one_at_a_time = asyncio.Lock()
+        self._over = False
         self._held: set[asyncio.Future[Any]] = set()
 
     @property
@@ -241,8 +242,13 @@ class Work:
 
     async def complete(self, successful: bool, reason: str = "") -> Content:
         """The terminal marks: after them nothing about the object is written any more."""
-        written = await self._write(lambda content: self._writer.completed(content, successful, reason))
-        self.over = True
+        self.finishing = True
+        try:
+            written = await self._write(lambda content: self._writer.completed(content, successful, reason))
+        except BaseException:
+            self.finishing = False
+            raise
+        self._over = True
         return written
 
     async def release(self) -> None:
@@ -291,7 +297,7 @@ class Work:
 
     async def _write(self, change: Callable[[Content], Content]) -> Content:
         async with self._one_at_a_time:
-            if self.over:
+            if self._over:
                 raise NotOwner("the handler has completed the object: nothing is written after that")
             self._content = await self._writer.write(self._content, self.epoch, change, self._may_write)
             self.heartbeat()
