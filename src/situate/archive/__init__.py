@@ -1,4 +1,60 @@
 """Where completed objects are kept: the protocol `Archiver`, and the stores that have it.
 
-Records, queries and errors are plain values; each store is a file of its own, imported by whoever opens it.
+What users of the package need is named here. Records, queries and errors are plain values; each store is a module of
+its own that `open_archiver` imports when it is asked for it, so that only its users need what it is built on.
 """
+
+from __future__ import annotations
+
+from situate.archive.memory import MemoryArchiver
+from situate.archive.opening import BadArchiveUrl, open_archiver
+from situate.archive.protocol import (
+    ArchiveConflict,
+    ArchiveCorrupt,
+    ArchiveError,
+    Archiver,
+    ArchiveRefused,
+    ArchiveTooLarge,
+    ArchiveUnavailable,
+    NotArchived,
+)
+from situate.archive.query import BadQuery, Page, Query, matches, page_of
+from situate.archive.record import (
+    BadRecord,
+    ByName,
+    ByUid,
+    GroupKind,
+    Record,
+    Subject,
+    encode_record,
+    parse_record,
+    record_of,
+)
+
+__all__ = [
+    "ArchiveConflict",
+    "ArchiveCorrupt",
+    "ArchiveError",
+    "ArchiveRefused",
+    "ArchiveTooLarge",
+    "ArchiveUnavailable",
+    "Archiver",
+    "BadArchiveUrl",
+    "BadQuery",
+    "BadRecord",
+    "ByName",
+    "ByUid",
+    "GroupKind",
+    "MemoryArchiver",
+    "NotArchived",
+    "Page",
+    "Query",
+    "Record",
+    "Subject",
+    "encode_record",
+    "matches",
+    "open_archiver",
+    "page_of",
+    "parse_record",
+    "record_of",
+]

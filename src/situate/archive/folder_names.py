@@ -59,9 +59,10 @@ def text_of(folder: str) -> str | None:
     if not _NAME.fullmatch(folder):
         return None
     try:
-        return _unescaped(folder)
+        text = _unescaped(folder)
     except UnicodeDecodeError:
         return None
+    return text if _escaped(text, _PLAIN) == folder else None
 
 
 def is_text_folder(folder: str) -> bool:
