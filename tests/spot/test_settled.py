@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from situate.spot.actions import Evict
 from situate.spot.decide import Decision, Situation, State, decide
 from situate.spot.limits import Limits
 from situate.spot.model import MIX, ON_DEMAND, Capacity, NodeFacts, NodeState, Owner, PodFacts
-from situate.spot.observed import Cluster
+from situate.spot.observed import Cluster, Memory
 from situate.spot.settled import NOTHING_SETTLED
 from situate.spot.targets import Namespace, Rules
 from situate.spot.waves import Surroundings
@@ -136,3 +137,14 @@ def test_a_pod_that_waits_is_looked_at_until_it_has_waited_too_long() -> None:
     assert [notice.reason for notice in first.notices] == []
     later = decide(first.state, waits, NOW + 70)
     assert [notice.reason for notice in later.notices] == ["NoOnDemandRoom"]
+
+
+@pytest.mark.rule("spot:B18", "spot:I1")
+def test_a_debt_that_was_repaid_is_seen_to_though_nothing_else_has_changed() -> None:
+    """A soak found it: seed 284, a pod on demand too few for ever."""
+    uid = "uid-web1"
+    owes = with_pod(situation(), 1, lambda pod: replace(pod, node="spot", pod_class=SPOT, cost=100))
+    first = decide(State({uid: Memory(debt=1)}), owes, NOW)
+    assert (first.reports[uid].asked, first.state.memories[uid].debt, first.actions) == (1, 0, ())
+    later = decide(first.state, owes, NOW + 5)
+    assert [(type(each), each.owner) for each in later.actions] == [(Evict, uid)]

@@ -87,6 +87,8 @@ class _Run:
         self.limits, self.nodes = situation.limits, situation.cluster.nodes
         self.memories = dict(state.memories)
         self.moved_at = [at for at in state.moved_at if now - at < 3600]
+        self.reckoned: dict[str, Memory] = {}
+        """What workloads were looked at with; what is remembered of them since may ask for another look."""
         self.in_flight: set[str] = set()
         """Workloads of which we move a pod."""
         self.targets: dict[str, Target] = {}
@@ -153,7 +155,7 @@ class _Run:
         after = followed(workload, memory, self.limits, self.now)
         if after.stopped:
             self._note(owner.uid, "MovesStopped", after.stopped)
-        self.memories[owner.uid] = awaiting(workload, after.memory, self.now)
+        self.memories[owner.uid] = self.reckoned[owner.uid] = awaiting(workload, after.memory, self.now)
         owed = max(0, target.on_demand - after.memory.debt)
         self.workloads[owner.uid] = replace(workload, target=owed) if after.memory.debt else workload
 
@@ -311,7 +313,7 @@ class _Run:
         for uid, workload in {**self.workloads, **self.unmanaged}.items():
             report = self.reports[uid] = self._report(uid, workload)
             memory = self.memories.get(uid)
-            if uid not in busy and not report.need:
+            if uid not in busy and not report.need and memory == self.reckoned.get(uid, memory):
                 names = nodes_if_timeless(workload, self.nodes, memory)
                 if names is not None:
                     namespace = self.situation.cluster.namespace(workload.owner.namespace)
