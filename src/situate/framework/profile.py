@@ -25,6 +25,7 @@ from situate.framework.plugin import (
     QueueSortPlugin,
     ReservePlugin,
     ScorePlugin,
+    implements,
 )
 
 ALL_NODES: Final = 100
@@ -50,8 +51,8 @@ class Weighted:
             plugin,
             weight or 1,
             plugin.name,
-            plugin if isinstance(plugin, NormalizePlugin) else None,
-            plugin if isinstance(plugin, GradingPlugin) else None,
+            plugin if implements(plugin, NormalizePlugin) else None,
+            plugin if implements(plugin, GradingPlugin) else None,
         )
 
 
@@ -84,24 +85,24 @@ def profile_of(
     """Every plugin at every extension point that it implements, in this order; each comes with its weight."""
     listed = list(weighted)
     plugins = [plugin for plugin, _ in listed]
-    (sort,) = (plugin for plugin in plugins if isinstance(plugin, QueueSortPlugin))
+    (sort,) = (plugin for plugin in plugins if implements(plugin, QueueSortPlugin))
     return Profile(
         scheduler_name,
         sort,
-        pre_enqueue=tuple(plugin for plugin in plugins if isinstance(plugin, PreEnqueuePlugin)),
-        enqueue=tuple(plugin for plugin in plugins if isinstance(plugin, EnqueuePlugin)),
-        pre_filter=tuple(plugin for plugin in plugins if isinstance(plugin, PreFilterPlugin)),
-        filter=tuple(plugin for plugin in plugins if isinstance(plugin, FilterPlugin)),
-        post_filter=tuple(plugin for plugin in plugins if isinstance(plugin, PostFilterPlugin)),
-        pre_score=tuple(plugin for plugin in plugins if isinstance(plugin, PreScorePlugin)),
-        score=tuple(Weighted.of(plugin, weight) for plugin, weight in listed if isinstance(plugin, ScorePlugin)),
-        allot=tuple(plugin for plugin in plugins if isinstance(plugin, AllotPlugin)),
-        annotations=tuple(plugin for plugin in plugins if isinstance(plugin, AnnotationsPlugin)),
-        reserve=tuple(plugin for plugin in plugins if isinstance(plugin, ReservePlugin)),
-        permit=tuple(plugin for plugin in plugins if isinstance(plugin, PermitPlugin)),
-        pre_bind=tuple(plugin for plugin in plugins if isinstance(plugin, PreBindPlugin)),
-        bind=tuple(plugin for plugin in plugins if isinstance(plugin, BindPlugin)),
-        post_bind=tuple(plugin for plugin in plugins if isinstance(plugin, PostBindPlugin)),
+        pre_enqueue=tuple(plugin for plugin in plugins if implements(plugin, PreEnqueuePlugin)),
+        enqueue=tuple(plugin for plugin in plugins if implements(plugin, EnqueuePlugin)),
+        pre_filter=tuple(plugin for plugin in plugins if implements(plugin, PreFilterPlugin)),
+        filter=tuple(plugin for plugin in plugins if implements(plugin, FilterPlugin)),
+        post_filter=tuple(plugin for plugin in plugins if implements(plugin, PostFilterPlugin)),
+        pre_score=tuple(plugin for plugin in plugins if implements(plugin, PreScorePlugin)),
+        score=tuple(Weighted.of(plugin, weight) for plugin, weight in listed if implements(plugin, ScorePlugin)),
+        allot=tuple(plugin for plugin in plugins if implements(plugin, AllotPlugin)),
+        annotations=tuple(plugin for plugin in plugins if implements(plugin, AnnotationsPlugin)),
+        reserve=tuple(plugin for plugin in plugins if implements(plugin, ReservePlugin)),
+        permit=tuple(plugin for plugin in plugins if implements(plugin, PermitPlugin)),
+        pre_bind=tuple(plugin for plugin in plugins if implements(plugin, PreBindPlugin)),
+        bind=tuple(plugin for plugin in plugins if implements(plugin, BindPlugin)),
+        post_bind=tuple(plugin for plugin in plugins if implements(plugin, PostBindPlugin)),
         percentage_of_nodes_to_score=percentage_of_nodes_to_score,
     )
 

@@ -146,9 +146,9 @@ def _profile(
         wire.scheduler_name,
         queue_sort=chosen["queue_sort"][0],
         score=tuple(Weighted.of(plugin, weights.get(plugin.name, 1)) for plugin in chosen["score"]),
-        enqueue=tuple(plugin for plugin in plugins.values() if isinstance(plugin, points.EnqueuePlugin)),
-        allot=tuple(plugin for plugin in plugins.values() if isinstance(plugin, points.AllotPlugin)),
-        annotations=tuple(plugin for plugin in plugins.values() if isinstance(plugin, points.AnnotationsPlugin)),
+        enqueue=tuple(plugin for plugin in plugins.values() if points.implements(plugin, points.EnqueuePlugin)),
+        allot=tuple(plugin for plugin in plugins.values() if points.implements(plugin, points.AllotPlugin)),
+        annotations=tuple(plugin for plugin in plugins.values() if points.implements(plugin, points.AnnotationsPlugin)),
         percentage_of_nodes_to_score=(configuration.percentage_of_nodes_to_score if percentage is None else percentage),
         **{point: tuple(found) for point, found in chosen.items() if point not in ("queue_sort", "score")},
     )
@@ -232,15 +232,15 @@ def _expanded(
     kind = _POINTS[point]
     own = [plugin.name for plugin in changes.enabled]
     for number, name in enumerate(own):
-        if not isinstance(plugins[name], kind):
-            able = sorted(each for each, plugin in plugins.items() if isinstance(plugin, kind))
+        if not points.implements(plugins[name], kind):
+            able = sorted(each for each, plugin in plugins.items() if points.implements(plugin, kind))
             mistakes.append(Mistake(f"{_path(path, point)}.enabled[{number}].name", name, "one of " + ", ".join(able)))
             return []
     disabled = {plugin.name for plugin in changes.disabled}
     if EVERY in disabled:
         return [plugins[name] for name in own]
     expanded = [
-        plugin.name for plugin in multi if isinstance(plugins[plugin.name], kind) and plugin.name not in disabled
+        plugin.name for plugin in multi if points.implements(plugins[plugin.name], kind) and plugin.name not in disabled
     ]
     first = [name for name in own if name in expanded]
     rest = [name for name in expanded if name not in own]
