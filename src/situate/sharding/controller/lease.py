@@ -178,11 +178,8 @@ class LeaseKeeper:
     async def _pause(self, attempt: asyncio.Task[None] | None) -> None:
         """Until something is due, and never for long: the executor's thread may have changed what is."""
         times, now = self._tenure.times, self._now()
-        due = [now + times.retry_s / 4]
-        if attempt is None:
-            due.append(self._next)
-        due += [when for when in (self._tenure.deadline, self._tenure.ends_process_at()) if when > now]
-        seconds = max(0.001, min(due) - now)
+        due = (now + times.retry_s / 4, self._next, self._tenure.deadline, self._tenure.ends_process_at())
+        seconds = max(0.001, min(when for when in due if when > now) - now)
         self._woken.clear()
         if self._stopping:
             return
