@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.sharding.hashing import Hashes, fnv1a64, fnv1a64_many, mixed64, xxhash64
+from situate.sharding.hashing import SPACE, Hashes, fnv1a64, fnv1a64_many, mixed64, xxhash64
 
 TOKENS: Final = 100
 """A member's tokens on the ring (upstream: pkg/sharding/consistenthash)."""
@@ -77,6 +77,18 @@ class HashRing:
             if owner not in seen:
                 seen.add(owner)
                 yield self.members[owner]
+
+    def owners_of(self, keys: Sequence[str]) -> list[str]:
+        """The owner of each key; there must be a member."""
+        hashed = np.array([xxhash64(key) for key in keys], dtype=np.uint64)
+        places = np.searchsorted(self._tokens, hashed, side="left") % len(self._tokens)
+        return [self.members[owner] for owner in self._owner[places].tolist()]
+
+    def shares(self) -> dict[str, float]:
+        """Of all hashes, by member."""
+        arcs = np.diff(self._tokens, prepend=self._tokens[-1:])  # the first one's wraps around
+        owned = np.bincount(self._owner, weights=arcs.astype(np.float64), minlength=len(self.members)) / SPACE
+        return dict(zip(self.members, owned.tolist(), strict=True))
 
     def collisions(self) -> int:
         """Tokens that more than one member claims, counted once for each further claim."""

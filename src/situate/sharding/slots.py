@@ -8,10 +8,11 @@ confirmed. Which slots to move is left to `situate.sharding.resizing`.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
-from typing import Annotated, Final, TypeVar
+from itertools import chain, groupby, pairwise
+from typing import Annotated, Final
 
 import msgspec
 
@@ -22,7 +23,6 @@ from situate.sharding.partitions import HashRange, Keyspace, joined
 SLOTS: Final = 4096
 _SLOT_SIZE: Final = SPACE // SLOTS
 _LONGEST_TEXT: Final = 1 << 20  # a ConfigMap holds no more
-_T = TypeVar("_T")
 _Partition = Annotated[int, msgspec.Meta(ge=0, le=SLOTS - 1)]
 
 
@@ -31,12 +31,18 @@ class BadTable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """Who has a slot."""
+class Slots:
+    """Neighbours that have the same owner."""
 
+    start: int
+    end: int
+    """Exclusive."""
     partition: int
     to: int | None = None
-    """Frozen, and who gets it in the next version; None: not frozen."""
+    """Frozen, and who gets them in the next version; None: not frozen."""
+
+    def __len__(self) -> int:
+        return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +50,43 @@ class SlotTable:
     """Every slot once."""
 
     version: int
-    slots: tuple[Slot, ...]
-    """By number, `SLOTS` of them."""
+    ranges: tuple[Slots, ...]
+    """Ascending, as few as can be: see `table_of`."""
 
     @property
     def partitions(self) -> tuple[int, ...]:
         """All that own a slot or will, ascending."""
-        owners = {slot.partition for slot in self.slots}
-        return tuple(sorted(owners | {slot.to for slot in self.slots if slot.to is not None}))
+        owners = {each.partition for each in self.ranges}
+        return tuple(sorted(owners | {each.to for each in self.ranges if each.to is not None}))
 
     @property
-    def frozen(self) -> tuple[int, ...]:
-        """Numbers of the slots that are about to change owners."""
-        return tuple(number for number, slot in enumerate(self.slots) if slot.to is not None)
+    def frozen(self) -> tuple[Slots, ...]:
+        """Those that are about to change owners."""
+        return tuple(each for each in self.ranges if each.to is not None)
 
-    def at(self, hashed: int) -> Slot:
-        return self.slots[slot_of(hashed)]
+    def at(self, hashed: int) -> Slots:
+        """The slot of this hash, and its neighbours."""
+        return self.ranges[bisect_right(self.ranges, slot_of(hashed), key=lambda each: each.start) - 1]
 
     def keyspace(self, partition: int) -> Keyspace:
         """What the partition is responsible for: its slots, also those that are frozen."""
-        return _keyspace(number for number, slot in enumerate(self.slots) if slot.partition == partition)
+        return _keyspace(each for each in self.ranges if each.partition == partition)
 
     def assignable(self, partition: int) -> Keyspace:
         """Where the partition may assign objects: its slots that are not frozen."""
-        return _keyspace(number for number, slot in enumerate(self.slots) if slot == Slot(partition))
+        return _keyspace(each for each in self.ranges if each.partition == partition and each.to is None)
 
     def owners(self) -> tuple[int, ...]:
-        return tuple(slot.partition for slot in self.slots)
+        """By slot."""
+        return tuple(chain.from_iterable([each.partition] * len(each) for each in self.ranges))
 
     def to_text(self) -> str:
-        """As `parse_table` reads it: equal neighbours are one range."""
-        ranges = []
-        for start, end, slot in _runs(self.slots):
-            entry = {"start": start, "end": end, "partition": slot.partition}
-            ranges.append(entry if slot.to is None else {**entry, "to": slot.to})
+        """As `parse_table` reads it."""
+        ranges = [
+            {"start": each.start, "end": each.end, "partition": each.partition}
+            | ({} if each.to is None else {"to": each.to})
+            for each in self.ranges
+        ]
         return json.dumps({"version": self.version, "slots": SLOTS, "ranges": ranges}, separators=(",", ":"))
 
 
@@ -85,12 +94,21 @@ def slot_of(hashed: int) -> int:
     return hashed >> 52
 
 
+def table_of(version: int, owners: Sequence[int], after: Sequence[int] | None = None) -> SlotTable:
+    """From the owner of each slot now and, if slots are to be frozen, after the next version."""
+    ranges = []
+    start = 0
+    for (owner, then), group in groupby(zip(owners, owners if after is None else after, strict=True)):
+        end = start + sum(1 for _ in group)
+        ranges.append(Slots(start, end, owner, None if then == owner else then))
+        start = end
+    return SlotTable(version, tuple(ranges))
+
+
 def even_table(partitions: int) -> SlotTable:
     """Version 1, with as many slots for each partition as can be."""
     bounds = [index * SLOTS // partitions for index in range(partitions + 1)]
-    return SlotTable(
-        1, tuple(Slot(index) for index, (start, end) in enumerate(pairwise(bounds)) for _ in range(start, end))
-    )
+    return SlotTable(1, tuple(Slots(start, end, index) for index, (start, end) in enumerate(pairwise(bounds))))
 
 
 def frozen(table: SlotTable, owners: Sequence[int]) -> SlotTable:
@@ -100,26 +118,24 @@ def frozen(table: SlotTable, owners: Sequence[int]) -> SlotTable:
     """
     if table.frozen:
         raise BadTable(
-            f"version {table.version} of the table has {len(table.frozen)} frozen slots: hand them over or thaw them "
-            "before another change"
+            f"version {table.version} of the table has {sum(map(len, table.frozen))} frozen slots: hand them over or "
+            "thaw them before another change"
         )
-    slots = tuple(
-        Slot(slot.partition, None if slot.partition == owner else owner)
-        for slot, owner in zip(table.slots, owners, strict=True)
-    )
-    return table if slots == table.slots else SlotTable(table.version + 1, slots)
+    found = table_of(table.version + 1, table.owners(), owners)
+    return found if found.frozen else table
 
 
 def handed_over(table: SlotTable) -> SlotTable:
     """The next version, in which the frozen slots have their new owners; see `hand_over_waits_for`."""
-    slots = tuple(slot if slot.to is None else Slot(slot.to) for slot in table.slots)
-    return table if slots == table.slots else SlotTable(table.version + 1, slots)
+    if not table.frozen:
+        return table
+    after = [each.partition if each.to is None else each.to for each in table.ranges for _ in range(len(each))]
+    return table_of(table.version + 1, after)
 
 
 def thawed(table: SlotTable) -> SlotTable:
     """The next version, in which the frozen slots stay with their owners after all."""
-    slots = tuple(Slot(slot.partition) for slot in table.slots)
-    return table if slots == table.slots else SlotTable(table.version + 1, slots)
+    return table_of(table.version + 1, table.owners()) if table.frozen else table
 
 
 def hand_over_waits_for(table: SlotTable, confirmed: Mapping[int, int], open_objects: Mapping[int, int]) -> list[str]:
@@ -130,10 +146,10 @@ def hand_over_waits_for(table: SlotTable, confirmed: Mapping[int, int], open_obj
     """
     waits = [
         f"partition {partition} has confirmed version {confirmed.get(partition, 0)} of {table.version}"
-        for partition in sorted({table.slots[number].partition for number in table.frozen})
+        for partition in sorted({each.partition for each in table.frozen})
         if confirmed.get(partition, 0) < table.version
     ]
-    left = sum(open_objects.get(number, 0) for number in table.frozen)
+    left = sum(open_objects.get(slot, 0) for each in table.frozen for slot in range(each.start, each.end))
     return [*waits, f"{left} objects of frozen slots are still assigned"] if left else waits
 
 
@@ -141,20 +157,19 @@ def transition_mistakes(old: SlotTable, new: SlotTable) -> tuple[Mistake, ...]:
     """What is wrong with following `old` by `new`: a version that is not the next, an owner that comes unannounced."""
     if new == old:
         return ()
-    found = []
     if new.version <= old.version:
-        found.append(Mistake("version", str(new.version), f"more than {old.version}, the version before"))
+        return (Mistake("version", str(new.version), f"more than {old.version}, the version before"),)
     if new.version > old.version + 1:
-        return tuple(found)  # versions between were missed; what they announced cannot be known
-    changes = [
-        None if before.partition == after.partition or before.to == after.partition else (before, after)
-        for before, after in zip(old.slots, new.slots, strict=True)
-    ]
-    for start, end, change in _runs(changes):
-        if change is not None:
-            before, after = change
-            allowed = f"{before.partition}, or first a version that freezes them with to: {after.partition}"
-            found.append(Mistake(f"slots {start} to {end - 1}", f"partition {after.partition}", allowed))
+        return ()  # versions between were missed; what they announced cannot be known
+    announced = [each.partition if each.to is None else each.to for each in old.ranges for _ in range(len(each))]
+    found = []
+    start = 0
+    for (before, then, after), group in groupby(zip(old.owners(), announced, new.owners(), strict=True)):
+        end = start + sum(1 for _ in group)
+        if after not in (before, then):
+            allowed = f"{before}, or first a version that freezes them with to: {after}"
+            found.append(Mistake(f"slots {start} to {end - 1}", f"partition {after}", allowed))
+        start = end
     return tuple(found)
 
 
@@ -186,10 +201,10 @@ def parse_table(text: str) -> tuple[SlotTable | None, tuple[Mistake, ...]]:
     mistakes = tuple(_cover_mistakes(document.ranges))
     if mistakes:
         return None, mistakes
-    slots: list[Slot | None] = [None] * SLOTS
-    for each in document.ranges:
-        slots[each.start : each.end] = [Slot(each.partition, each.to)] * (each.end - each.start)
-    return SlotTable(document.version, tuple(slot for slot in slots if slot is not None)), ()
+    slots = [each for each in sorted(document.ranges, key=lambda each: each.start) for _ in range(each.start, each.end)]
+    owners = [each.partition for each in slots]
+    after = [each.partition if each.to is None else each.to for each in slots]
+    return table_of(document.version, owners, after), ()
 
 
 def _cover_mistakes(ranges: Sequence[_Range]) -> Iterator[Mistake]:
@@ -215,14 +230,5 @@ def _cover_mistakes(ranges: Sequence[_Range]) -> Iterator[Mistake]:
         yield Mistake(f"ranges[{last}].end", str(covered), f"{SLOTS}, or another range after it")
 
 
-def _runs(values: Sequence[_T]) -> Iterator[tuple[int, int, _T]]:
-    """Equal neighbours as start, end and value."""
-    start = 0
-    for value, group in groupby(values):
-        end = start + sum(1 for _ in group)
-        yield start, end, value
-        start = end
-
-
-def _keyspace(numbers: Iterable[int]) -> Keyspace:
-    return Keyspace(joined(HashRange(number * _SLOT_SIZE, (number + 1) * _SLOT_SIZE) for number in numbers))
+def _keyspace(ranges: Iterable[Slots]) -> Keyspace:
+    return Keyspace(joined(HashRange(each.start * _SLOT_SIZE, each.end * _SLOT_SIZE) for each in ranges))
