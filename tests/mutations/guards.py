@@ -7,6 +7,7 @@ from tests.mutations.framework_guards import FRAMEWORK_GUARDS
 from tests.mutations.gpu_guards import GPU_GUARDS
 from tests.mutations.patch import Mutation
 from tests.mutations.scheduler_guards import SCHEDULER_GUARDS
+from tests.mutations.sharding_executor_guards import SHARDING_EXECUTOR_GUARDS
 from tests.mutations.sharding_guards import SHARDING_GUARDS
 from tests.mutations.spot_guards import SPOT_GUARDS
 from tests.mutations.spot_process_guards import SPOT_PROCESS_GUARDS
@@ -358,4 +359,5 @@ GUARDS = (
     *SPOT_GUARDS,
     *SPOT_PROCESS_GUARDS,
     *SHARDING_GUARDS,
+    *SHARDING_EXECUTOR_GUARDS,
 )

@@ -24,7 +24,7 @@ from situate.sharding.controller.executor import Executor, Surroundings
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
-from situate.sharding.names import EPOCH, EXECUTOR_UID
+from situate.sharding.names import EPOCH
 from situate.testing.network import Network, Wire
 from situate.testing.processes import Process, ProcessState, World
 from situate.testing.sharding import events
@@ -197,7 +197,7 @@ class Place:
             self._confirmed[identity.uid, _name_in(request.path)] = (self.world.now, 2 * len(self.noted) - 1)
         if request.method == "PATCH" and "/reports/" in request.path:
             assert isinstance(answer, Response)
-            self._log_write(request, answer)
+            self._log_write(request, answer, identity.uid)
         return answer
 
     def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
@@ -227,9 +227,10 @@ class Place:
     def _patch(self, name: str, operations: Sequence[Any]) -> dict[str, Any]:
         return self.call("PATCH", REPORTS.path(NAMESPACE, name), [*operations])
 
-    def _log_write(self, request: Request, answer: Response) -> None:
+    def _log_write(self, request: Request, answer: Response, uid: str) -> None:
+        """A write that does not say under which epoch it was made counts as one of none."""
         tests = {each["path"]: each["value"] for each in json.loads(request.body) if each["op"] == "test"}
-        uid, epoch = tests[_pointer(EXECUTOR_UID)], int(tests[_pointer(EPOCH)])
+        epoch = int(tests.get(_pointer(EPOCH), 0))
         member = next(each for each in self.members if each.uid == uid)
         name = _name_in(request.path)
         accepted = answer.status < 300

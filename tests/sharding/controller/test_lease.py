@@ -118,6 +118,15 @@ class Kept:
 
 
 @pytest.mark.rule("sharding:S1")
+def test_it_counts_from_before_it_was_sent(place: Place) -> None:
+    kept = Kept(place)
+    place.network.weather = Weather(latency_s=(2.0, 2.0))
+    before = kept.keeper.renewals
+    assert place.run(20, lambda: kept.keeper.renewals > before)
+    assert kept.tenure.deadline == pytest.approx(place.world.now - 4.0 + 10.0)
+
+
+@pytest.mark.rule("sharding:S1")
 def test_nothing_is_renewed_for_a_loop_that_stands_still(place: Place) -> None:
     kept = Kept(place)
     place.run(5)

@@ -103,8 +103,8 @@ class Writer:
         what the client raises.
         """
         uid = content["metadata"]["uid"]
+        self._check(content, uid, epoch)
         while True:
-            self._check(content, uid, epoch)
             try:
                 return await self._apply(content, change(content), epoch, may_write)
             except (Conflict, Invalid, NotFound) as refusal:
