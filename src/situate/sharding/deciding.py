@@ -61,8 +61,9 @@ def check_for_completion(view: ObjectView, memory: Memory, situation: Situation)
     """Rule 3: a completed object is never placed again; in time it is archived, and deleted."""
     if not view.completed:
         return None
-    told: tuple[Action, ...] = () if memory.told else (TellCompleted(),)
-    memory = replace(memory, told=True)
+    told: tuple[Action, ...] = ()
+    if not memory.told:
+        told, memory = (TellCompleted(),), replace(memory, told=True)
     config = situation.config
     left_s = due_in(view, config, situation.wall, situation.rank(view))
     if left_s == math.inf or not (situation.has_archiver or config.delete_without_archive):

@@ -84,9 +84,9 @@ def remembered(memory: Memory, view: ObjectView, situation: Situation) -> Memory
             gave_up_at=now if released else 0.0,
             gave_up_revision=_revision(memory, situation.members) if released else "",
         )
-    if view.drain is None:
+    if view.drain is None and memory.drain_due is not None:
         memory = replace(memory, drain_due=None)
-    elif memory.drain_due is None:
+    elif view.drain is not None and memory.drain_due is None:
         # no longer than a drain may last, whatever two supervisors' clocks say
         left = (view.drain.deadline - situation.wall).total_seconds()
         due = now + min(max(left, 0.0), situation.config.drain_timeout)
