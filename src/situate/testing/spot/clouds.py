@@ -18,9 +18,11 @@ from situate.testing.spot.world import SpotWorld
 ON_DEMAND_PODS: Final = 14
 """Room of a node, so that a workload may need several."""
 SPOT_PODS: Final = 8
+ZONES: Final = ("zone-0", "zone-1")
 AT_RISK: Final = "aws-node-termination-handler/rebalance-recommendation"
 FULL: Final = "test/full"
 
+_ZONE: Final = "topology.kubernetes.io/zone"
 _DOOMED: Final = {
     "taint": ("aws-node-termination-handler/spot-itn", 120.0),
     "short taint": ("cloud.google.com/impending-node-termination", 30.0),
@@ -40,11 +42,15 @@ class Clouds:
         self._wave_at = float("-inf")
 
     def add_nodes(self, capacity: str, count: int) -> None:
-        prefix, pods = ("od", ON_DEMAND_PODS) if capacity == "on-demand" else ("spot", SPOT_PODS)
+        """One zone after the other."""
         for _ in range(count):
-            number = self._made[prefix]
-            self._made[prefix] += 1
-            self._world.add_node(f"{prefix}-{number}", capacity, pods=pods, zone=f"zone-{number % 2}")
+            self._add_node(capacity, ZONES[self._made[capacity] % len(ZONES)])
+
+    def _add_node(self, capacity: str, zone: str) -> None:
+        prefix, pods = ("od", ON_DEMAND_PODS) if capacity == "on-demand" else ("spot", SPOT_PODS)
+        number = self._made[capacity]
+        self._made[capacity] += 1
+        self._world.add_node(f"{prefix}-{number}", capacity, pods=pods, zone=zone)
 
     def restore(self) -> None:
         """Of those whose machines run."""
@@ -66,8 +72,15 @@ class Clouds:
             if name.startswith(("spot", "od")) and not world.cluster.machinery.kubelets.works(name):
                 world.call("DELETE", f"/api/v1/nodes/{name}")
         self.restore()
-        self.add_nodes("spot", SPOT_NODES - len(self.spot()))
-        self.add_nodes("on-demand", ON_DEMAND_NODES - len(self.on_demand()))
+        self._replenish("spot", self.spot(), SPOT_NODES)
+        self._replenish("on-demand", self.on_demand(), ON_DEMAND_NODES)
+
+    def _replenish(self, capacity: str, present: list[str], wanted: int) -> None:
+        """As many as at first in each zone: some workloads want one of them."""
+        zones = Counter(self._recorder.nodes[name].labels.get(_ZONE, "") for name in present)
+        for zone in ZONES:
+            for _ in range(wanted // len(ZONES) - zones[zone]):
+                self._add_node(capacity, zone)
 
     def nodes(self) -> dict[str, str]:
         """Those whose machines run, and of which kind they are, whatever their labels say."""

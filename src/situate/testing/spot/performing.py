@@ -203,4 +203,4 @@ class Performer:
 
 def _most(plan: WorkloadPlan) -> int:
     """Replicas that leave room for all."""
-    return {"solo": 2, "canary": 4, "clones": 5}.get(plan.name, 10)
+    return {"solo": 2, "zonal": 6, "canary": 4, "clones": 5}.get(plan.name, 10)
