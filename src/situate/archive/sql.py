@@ -72,14 +72,12 @@ class SqlArchiver:
         return f"SqlArchiver({self._name!r})"
 
     async def put(self, record: Record) -> None:
-        row = row_of(record)
+        row, labels = row_of(record), label_rows_of(record)
         async with self._transaction() as connection:
-            result = await connection.execute(_upsert(row, self._dialect))
+            result = await connection.execute(_UPSERTS[self._dialect], row)
             if result.rowcount == 0:
                 raise conflict(record)
-            same = [LABELS.c[name] == row[name] for name in _IDENTITY]
-            await connection.execute(sa.delete(LABELS).where(*same))
-            labels = label_rows_of(record)
+            await connection.execute(_DELETE_LABELS, {f"of_{name}": row[name] for name in _IDENTITY})
             if labels:
                 await connection.execute(sa.insert(LABELS), labels)
 
@@ -160,16 +158,22 @@ class SqlArchiver:
             )
 
 
-def _upsert(row: dict[str, Any], dialect: str) -> sqlite.Insert | postgresql.Insert:
+def _upsert(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
     """Changes no row if the one that is there holds a newer version."""
-    insert = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(RECORDS).values(row)
-    insert = insert.execution_options(preserve_rowcount=True)
     mine, theirs = insert.excluded.version_number, RECORDS.c.version_number
     return insert.on_conflict_do_update(
         index_elements=_IDENTITY,
-        set_={name: insert.excluded[name] for name in row if name not in _IDENTITY},
+        set_={column.name: insert.excluded[column.name] for column in RECORDS.c if not column.primary_key},
         where=sa.or_(mine.is_(None), theirs.is_(None), mine >= theirs),
-    )
+    ).execution_options(preserve_rowcount=True)
+
+
+_UPSERTS: Final = {
+    "sqlite": _upsert(sqlite.insert(RECORDS)),
+    "postgresql": _upsert(postgresql.insert(RECORDS)),
+}
+"""By dialect; made once, for making one costs more than the database takes to carry it out."""
+_DELETE_LABELS: Final = sa.delete(LABELS).where(*(LABELS.c[name] == sa.bindparam(f"of_{name}") for name in _IDENTITY))
 
 
 async def _has_schema(connection: AsyncConnection) -> bool:
@@ -191,7 +195,7 @@ def _engine(url: sa.URL, busy_s: float) -> AsyncEngine:
         hide_parameters=True,
         json_serializer=_as_it_is,
         json_deserializer=_as_text,
-        pool_pre_ping=True,
+        pool_pre_ping=not sqlite_file,  # a file does not close its connections
     )
     sa.event.listen(engine.sync_engine, "connect", _set_up_sqlite if sqlite_file else _set_up_postgresql)
     return engine

@@ -81,6 +81,7 @@ def _conditions(query: Query, dialect: str) -> Iterator[Condition]:
     if query.archived_before is not None:
         yield _COLUMNS.archived_at < query.archived_before
     if query.after is not None:
+        yield _COLUMNS.archived_at <= query.after.archived_at  # says less, and leads into the index
         yield _behind(query.after)
 
 
@@ -114,11 +115,13 @@ def _literal_text(query: Query, dialect: str) -> Iterator[Condition]:
 
 def _labelled(requirement: Requirement, dialect: str) -> Condition:
     """With Kubernetes' meaning: an absent label is in no set, and so `notin` every one."""
-    labels = sa.select(sa.literal(1)).select_from(LABELS).where(_SAME_RECORD, LABELS.c.key == requirement.key)
+    labels = sa.select(LABELS.c.grp, LABELS.c.kind, LABELS.c.uid).where(LABELS.c.key == requirement.key)
     if requirement.operator in ("in", "notin"):
         labels = labels.where(_among(LABELS.c.value, requirement.values, dialect))
-    found = sa.exists(labels.correlate(RECORDS))
-    return sa.not_(found) if requirement.operator in ("notin", "!") else found
+    if requirement.operator in ("notin", "!"):
+        return sa.not_(sa.exists(labels.where(_SAME_RECORD).correlate(RECORDS)))
+    # not `exists`: SQLite would look at every record, here it begins with the label
+    return sa.tuple_(_COLUMNS.grp, _COLUMNS.kind, _COLUMNS.uid).in_(labels)
 
 
 def _among(column: sa.Column[str], values: Iterable[str], dialect: str) -> Condition:

@@ -77,10 +77,12 @@ RECORDS: Final = sa.Table(
     sa.Index("situate_archive_name", "namespace", "name"),
     sa.Index("situate_archive_completed_at", "completed_at"),
     sa.Index("situate_archive_owner", "owner_uid"),
-    sa.Index("situate_archive_archived_at", "archived_at", "uid"),
 )
 """A row a record. `version_number` is the resource version where it is an integer; `object` is the object's JSON as the
 record has it, character by character; zero characters in `reason`, which PostgreSQL has not, are written `\\\\0`."""
+
+sa.Index("situate_archive_newest", RECORDS.c.archived_at.desc(), RECORDS.c.uid, RECORDS.c.grp, RECORDS.c.kind)
+"""The order of every page."""
 
 LABELS: Final = sa.Table(
     "situate_archive_labels",
