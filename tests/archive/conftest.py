@@ -16,7 +16,7 @@ from tests.archive.servers.mongodb import MongoServer
 from tests.archive.servers.postgresql import PostgresqlServer
 from tests.archive.servers.s3 import S3Server
 from tests.archive.stores import Filesystem, Memory, Postgresql, Sqlite, Store
-from tests.archive.stores_mongodb import MongoDB
+from tests.archive.stores_mongodb import MongoDB, collect_forgotten_sockets, forgets_sockets
 from tests.archive.stores_s3 import S3
 
 STORES = (
@@ -25,7 +25,7 @@ STORES = (
     "sqlite",
     pytest.param("postgresql", marks=pytest.mark.xdist_group("postgresql")),
     pytest.param("s3", marks=[pytest.mark.xdist_group("s3"), pytest.mark.realcluster]),
-    pytest.param("mongodb", marks=pytest.mark.xdist_group("mongodb")),
+    pytest.param("mongodb", marks=[pytest.mark.xdist_group("mongodb"), forgets_sockets]),
 )
 
 
@@ -55,8 +55,14 @@ def mongodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MongoServer]:
 
 
 @pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """One empty store of each kind."""
+    yield _store(request, tmp_path)
+    if request.param == "mongodb":
+        collect_forgotten_sockets()
+
+
+def _store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     match request.param:
         case "memory":
             return Memory()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pymongo
+import pytest
 
 from situate.archive.mongodb import COLLECTION
 from situate.archive.opening import open_archiver
@@ -13,6 +18,18 @@ from situate.archive.protocol import Archiver
 from situate.archive.record import Record
 from tests.archive.servers.mongodb import MongoServer
 from tests.archive.stores import edited
+
+forgets_sockets = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+"""For every test that closes an `AsyncMongoClient`: pymongo 4.20 does not close the socket of a connection that is
+being made while its client closes (pool_shared.py, `_async_create_connection`), and Python warns when it is collected.
+"""
+
+
+def collect_forgotten_sockets() -> None:
+    """After such a test, so that no later one is blamed for them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+        gc.collect()
 
 
 class MongoDB:
@@ -32,6 +49,11 @@ class MongoDB:
         self.set_text(record, "\0\0\0")
 
     def set_text(self, record: Record, text: str) -> None:
-        with pymongo.MongoClient[dict[str, Any]](self.url) as client:
-            records = client[self.database][COLLECTION]
+        with self.collection() as records:
             assert records.update_one({"uid": record.subject.uid}, {"$set": {"record": text}}).matched_count == 1
+
+    @contextmanager
+    def collection(self) -> Iterator[Any]:
+        """The archive's collection, past the archive."""
+        with pymongo.MongoClient[dict[str, Any]](self.url, serverMonitoringMode="poll") as client:
+            yield client[self.database][COLLECTION]

@@ -15,7 +15,7 @@ from tests.archive.reports import archived, report
 from tests.archive.servers import mongodb
 from tests.archive.servers.mongodb import MongoServer
 from tests.archive.servers.s3 import S3Server
-from tests.archive.stores_mongodb import MongoDB
+from tests.archive.stores_mongodb import MongoDB, collect_forgotten_sockets, forgets_sockets
 from tests.archive.stores_s3 import S3
 
 pytestmark = [pytest.mark.rule("sharding:B9"), pytest.mark.slow]
@@ -23,7 +23,7 @@ RECORDS = 32
 
 SERVERS = (
     pytest.param("s3", marks=[pytest.mark.xdist_group("s3"), pytest.mark.realcluster]),
-    pytest.param("mongodb", marks=pytest.mark.xdist_group("mongodb")),
+    pytest.param("mongodb", marks=[pytest.mark.xdist_group("mongodb"), forgets_sockets]),
 )
 
 
@@ -40,6 +40,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[S3 | Mongo
         pytest.skip(reason)
     with MongoServer(tmp_path, durable=True) as server:
         yield MongoDB(server)
+    collect_forgotten_sockets()
 
 
 @pytest.mark.rule("sharding:S8")

@@ -8,6 +8,7 @@ no two supervisors need to agree. What stands in documents and filters is in `si
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -70,24 +71,29 @@ class MongoArchiver:
 
     def __init__(self, url: str, *, collection: str = COLLECTION, timeout_s: float = 10.0) -> None:
         """Connects when it is first used. `ValueError` for a URL that is none, without what it holds."""
+        own: dict[str, Any] = {} if "timeoutms=" in url.lower() else {"timeoutMS": int(timeout_s * 1000)}
         try:
-            own: dict[str, Any] = {} if "timeoutms=" in url.lower() else {"timeoutMS": int(timeout_s * 1000)}
-            self._client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(
-                url,
-                w="majority",
-                journal=True,
-                readConcernLevel="majority",
-                readPreference="primary",
-                retryWrites=True,
-                appname="situate",
-                **own,
-            )
-        except (InvalidURI, ConfigurationError, ValueError, TypeError) as error:
+            with warnings.catch_warnings():
+                # Of options that it does not know or understand the driver only warns, and quotes them.
+                warnings.simplefilter("error", UserWarning)
+                self._client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(
+                    url,
+                    w="majority",
+                    journal=True,
+                    readConcernLevel="majority",
+                    readPreference="primary",
+                    retryWrites=True,
+                    # A second connection that waits for news of elections: a call that fails asks at once anyway.
+                    serverMonitoringMode="poll",
+                    appname="situate",
+                    **own,
+                )
+        except (InvalidURI, ConfigurationError, ValueError, TypeError, UserWarning) as error:
             # What the driver says may quote the URL, and with it the password.
             raise ValueError(
                 f"archive URL: no URL that MongoDB's driver accepts ({type(error).__name__}), allowed: "
-                "mongodb://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS or mongodb+srv://…, with what is special in "
-                "them percent-escaped"
+                "mongodb://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS or mongodb+srv://…, with options that it knows "
+                "and what is special in the others percent-escaped"
             ) from None
         database = self._client.get_default_database(DATABASE)
         self._records: AsyncCollection[dict[str, Any]] = database[collection]

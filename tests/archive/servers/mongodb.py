@@ -39,6 +39,10 @@ class MongoServer:
             folder / "secantusd.log",
         )
 
+    @property
+    def port(self) -> int:
+        return self._port.number
+
     def start(self) -> None:
         """Returns when it takes connections."""
         self.process.start()
