@@ -147,6 +147,8 @@ class Supervisor:
         for view in views:
             if view.executor_uid and not view.completed:
                 counts[view.executor_uid] = counts.get(view.executor_uid, 0) + 1
+        for suspect in self.membership.members(now, counts).suspects:
+            self.membership.checked(suspect, self.world.actors[suspect.uid].lease(), now, now)
         return self.membership.members(now, counts)
 
     def situation(self, now: float, members: Members) -> Situation:

@@ -101,10 +101,18 @@ SHARDING_GUARDS = (
         "sharding-monotonic",
         "a lease's age is the time since it was seen to change, by the observer's clock (X15)",
         "sharding/leases.py",
-        "        return Ending.EXPIRED if now - seen.changed_at >= self._lease_s(seen) else None",
+        "        return now - seen.changed_at >= self._lease_s(seen)\n",
         "        renewed = seen.claim.renewed if seen.claim is not None else None\n"
         "        said = (renewed - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds() if renewed is not None else now\n"
-        "        return Ending.EXPIRED if now - said >= self._lease_s(seen) else None",
+        "        return now - said >= self._lease_s(seen)\n",
+        (_LEASES,),
+    ),
+    Mutation(
+        "sharding-suspects",
+        "a lease counts as expired when it was looked at, not because a watch stands still (S1, S5)",
+        "sharding/leases.py",
+        "        return Ending.EXPIRED if self._overdue(seen, now) and known_to_be else None",
+        "        return Ending.EXPIRED if self._overdue(seen, now) or known_to_be else None",
         (_LEASES,),
     ),
     Mutation(

@@ -69,6 +69,10 @@ class Process:
     stops: dict[str, float] = field(default_factory=dict)
     """When what was told to stop will have stopped."""
     done_at: dict[str, float] = field(default_factory=dict)
+    forgone: set[tuple[str, int]] = field(default_factory=set)
+    """What it was given under a lease that it has lost: it is released, not begun."""
+    over: bool = False
+    """It has lost its lease, and not begun anew."""
     cut_until: float = -1.0
     alive: bool = True
     there: bool = True
@@ -232,6 +236,7 @@ class History:
             process.renewed = self.t
         silent_s = (self.t - process.renewed) * process.speed
         if silent_s >= TIMES.renew_deadline_s:
+            process.over = True
             for uid in process.active:
                 grace = self.rng.uniform(0, TIMES.cancel_grace_s) / process.speed
                 process.stops.setdefault(uid, min(self.t + grace, process.renewed + 14.0 / process.speed))
@@ -245,6 +250,10 @@ class History:
                 self._complete(process, uid, epoch)
 
     def _watch(self, process: Process) -> None:
+        if process.over and not process.active:
+            held = [view for view in map(self.view, self.objects) if view.executor_uid == process.uid]
+            process.forgone.update((view.uid, view.epoch) for view in held)
+            process.over = False
         back = int(process.lag_s / TICK_S)
         seen = self.past[-1 - back] if len(self.past) > back else {}
         for uid, content in seen.items():
@@ -255,9 +264,9 @@ class History:
                     process.stops.setdefault(uid, self.t + self.rng.uniform(0, 2))
                 elif view.drain is not None and not process.stubborn:
                     process.stops.setdefault(uid, self.t + self.rng.uniform(0, 5))
-            elif mine and view.drain is not None and not process.stubborn:
+            elif mine and ((uid, view.epoch) in process.forgone or (view.drain is not None and not process.stubborn)):
                 self._release(process, uid)
-            elif mine and view.drain is None and self._holds(process, self.view(uid), view.epoch):
+            elif mine and not process.over and view.drain is None and self._holds(process, self.view(uid), view.epoch):
                 process.active[uid] = view.epoch
                 process.done_at[uid] = self.t + self.rng.uniform(20, 150)
                 self.log.append(Start(self.t, process.id, process.uid, uid, view.epoch))
@@ -315,6 +324,9 @@ class History:
             leader.membership.synced(self.t)
         views = {uid: self._read(content) for uid, content in leader.cache.items()}
         counts = Counter(view.executor_uid for view in views.values() if view.executor_uid and not view.completed)
+        for suspect in leader.membership.members(self.t, counts).suspects:
+            process = next(each for each in self.processes if each.uid == suspect.uid)
+            leader.membership.checked(suspect, builders.lease(process.id, process.uid, process.renewed), self.t, self.t)
         members = leader.membership.members(self.t, counts)
         if leader is self.leader:
             self._tell(members)

@@ -30,6 +30,9 @@ def one(**said: Any) -> Membership:
 
 
 def at(seen: Membership, now: float, **open_objects: int) -> Members:
+    """With a look at each Lease that seems to have run out, which is as it was."""
+    for suspect in seen.members(now, open_objects).suspects:
+        seen.checked(suspect, None, now, now)
     return seen.members(now, open_objects)
 
 
@@ -90,6 +93,29 @@ def test_a_lease_object_a_pod_or_a_watch_that_is_gone_is_no_release() -> None:
     seen.pod_gone(NAMESPACE, "a", "ua")
     assert status(at(seen, 14.9)) == "Unhealthy"
     assert status(at(seen, 15)) == "expired"
+
+
+@pytest.mark.rule("sharding:S1", "sharding:S5", "sharding:S4")
+def test_a_watch_that_stands_still_kills_nobody() -> None:
+    seen = one()
+    members = seen.members(20, {})
+    (suspect,) = members.suspects
+    assert (suspect.uid, suspect.namespace, suspect.lease) == ("ua", NAMESPACE, "pool.a.ua")
+    assert status(members) == "Unhealthy", "no new work, and it keeps what it has"
+    assert members.next_expiry is None, "time alone changes nothing"
+    seen.checked(suspect, lease("a", "ua", 19), 20, 20.1)
+    members = seen.members(20.1, {})
+    assert (status(members), members.suspects, members.living["ua"].expires_at) == ("Healthy", (), 35.1)
+
+
+@pytest.mark.rule("sharding:S5")
+def test_only_a_reading_begun_when_the_lease_had_run_out_proves_that_it_has() -> None:
+    seen = one()
+    (suspect,) = seen.members(15, {}).suspects
+    seen.checked(suspect, lease("a", "ua"), 14.9, 15.2)
+    assert seen.members(16, {}).suspects == (suspect,)
+    seen.checked(suspect, lease("a", "ua"), 16, 16.1)
+    assert status(seen.members(16.1, {})) == "expired"
 
 
 @pytest.mark.rule("sharding:B2")

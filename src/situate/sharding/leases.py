@@ -1,8 +1,10 @@
 """Who is an executor, and who is one no longer: leases and pods as they are seen, judged by the observer's own clock.
 
 A lease's age is the time since this observer saw it change; what anybody wrote into it as a time is compared with
-nothing but its earlier self. Each pod UID is an incarnation with a lease of its own, and inherits nothing. Watching is
-left to the shell, which calls `Membership` with whatever comes; keeping a lease is the executor's half.
+nothing but its earlier self. A watch may stand still without anybody noticing, so a lease that seems to have run out
+is read once more before it counts as expired: else one dead connection would take every executor for dead. Each pod
+UID is an incarnation with a lease of its own, and inherits nothing. Watching is left to the shell, which calls
+`Membership` with whatever comes; keeping a lease is the executor's half.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from situate.objects.coordination import Lease
 from situate.objects.label_selectors import BadSelector, Selector, parse_selector
 from situate.objects.nodes import Node
 from situate.objects.pods import ContainerStatus, Pod
-from situate.sharding.members import Ending, Executor, ExecutorStatus, Members, Removed
+from situate.sharding.members import Ending, Executor, ExecutorStatus, Members, Removed, Suspect
 from situate.sharding.names import CORDON, EXECUTOR, EXECUTOR_UID, PARTITION, POOL, STATUS
 from situate.sharding.reports import NOTHING, Report, report_of
 
@@ -124,6 +126,10 @@ class _Incarnation:
     """None until its Lease was seen."""
     changed_at: float = -math.inf
     """When the claim was last seen to change."""
+    checked_at: float = -math.inf
+    """When the last reading of its Lease was begun that was asked for."""
+    lease: str = ""
+    """Its Lease's name."""
     cordoned: bool = False
     report: Report = NOTHING
     reported: str | None = None
@@ -179,7 +185,7 @@ class Membership:
         if found.claim is None or not found.claim.same_claim(claim):
             found.changed_at = now
             found.proven_dead = False
-        found.claim = claim
+        found.claim, found.lease = claim, lease.metadata.name
         found.cordoned = annotations.get(CORDON) == "true"
         text = annotations.get(STATUS)
         if text != found.reported:
@@ -187,6 +193,14 @@ class Membership:
         found.reported = text
         found.report, oddities = report_of(text)
         return tuple(f"{where}: {oddity}" for oddity in oddities)
+
+    def checked(self, suspect: Suspect, lease: Lease | None, asked_at: float, now: float) -> tuple[str, ...]:
+        """The Lease of a suspect was read from the API, not from a cache; None: there is none. `asked_at`: when the
+        reading was begun."""
+        oddities = () if lease is None else self.saw_lease(lease, now)
+        if suspect.uid in self._incarnations:
+            self._incarnations[suspect.uid].checked_at = asked_at
+        return oddities
 
     def saw_pod(self, pod: Pod) -> None:
         """A pod was listed, added or changed. One that does not match the selector is no executor any longer."""
@@ -221,7 +235,11 @@ class Membership:
             self._synced_at = now
 
     def members(self, now: float, open_objects: Mapping[str, int]) -> Members:
-        """Everybody's standing now. `open_objects`: by uid, from a listing of the objects."""
+        """Everybody's standing now. `open_objects`: by uid, from a listing of the objects.
+
+        Call `checked` for each of its suspects, and then this again.
+        """
+        suspects: list[Suspect] = []
         living: dict[str, Executor] = {}
         removed: dict[str, Removed] = {}
         for uid, seen in list(self._incarnations.items()):
@@ -233,6 +251,8 @@ class Membership:
             if ending is None:
                 seen.ended_at = None
                 living[uid] = self._executor(seen, open_objects.get(uid, 0), now)
+                if self._overdue(seen, now):
+                    suspects.append(Suspect(uid, seen.namespace, seen.lease))
                 continue
             if seen.ended_at is None:
                 seen.ended_at = now
@@ -244,7 +264,13 @@ class Membership:
         if present != self._set:
             self._set, self._changed_at = present, now
         return Members(
-            self.times.lease_s, living, removed, self._synced_at, self._changed_at, self._newest_revision(living)
+            self.times.lease_s,
+            living,
+            removed,
+            self._synced_at,
+            self._changed_at,
+            self._newest_revision(living),
+            tuple(suspects),
         )
 
     def _incarnation(self, uid: str, namespace: str, name: str) -> _Incarnation:
@@ -270,10 +296,14 @@ class Membership:
             return Ending.DEAD
         if seen.claim is not None and not seen.claim.holder:
             return Ending.RELEASED
-        return Ending.EXPIRED if now - seen.changed_at >= self._lease_s(seen) else None
+        known_to_be = seen.checked_at - seen.changed_at >= self._lease_s(seen)
+        return Ending.EXPIRED if self._overdue(seen, now) and known_to_be else None
+
+    def _overdue(self, seen: _Incarnation, now: float) -> bool:
+        return now - seen.changed_at >= self._lease_s(seen)
 
     def _executor(self, seen: _Incarnation, open_objects: int, now: float) -> Executor:
-        ready = seen.pod is not None and _ready(seen.pod)
+        ready = seen.pod is not None and _ready(seen.pod) and not self._overdue(seen, now)
         seen.unhealthy_since = None if ready else now if seen.unhealthy_since is None else seen.unhealthy_since
         return Executor(
             id=seen.id,

@@ -74,6 +74,16 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspect:
+    """An executor whose lease seems to have run out: it gets no work, and keeps what it has until that is certain."""
+
+    uid: str
+    namespace: str
+    lease: str
+    """The Lease's name."""
+
+
+@dataclass(frozen=True, slots=True)
 class Members:
     """All executors at one moment. Times are the observer's monotonic clock's."""
 
@@ -89,6 +99,8 @@ class Members:
     """When the set of (id, uid, status) last changed; None if there has never been anybody."""
     newest_revision: str = ""
     """Of the youngest pod; empty if unknown."""
+    suspects: tuple[Suspect, ...] = ()
+    """Among the living."""
 
     @property
     def current(self) -> Mapping[str, Executor]:
@@ -107,8 +119,9 @@ class Members:
 
     @property
     def next_expiry(self) -> float | None:
-        """When time alone may remove somebody; None while nobody is there."""
-        return min((executor.expires_at for executor in self.living.values()), default=None)
+        """When time alone may make somebody a suspect; None while nobody is there who is none."""
+        doubted = {suspect.uid for suspect in self.suspects}
+        return min((each.expires_at for uid, each in self.living.items() if uid not in doubted), default=None)
 
 
 def _preferred(executor: Executor) -> tuple[int, float, str]:
