@@ -39,13 +39,13 @@ def grown(situation: Situation, own: Places, missing: int) -> dict[int, int]:
     if options.rescale is Rescale.KEEP:
         if not situation.has_room(own):
             return dict(own)
-        kept = _grown(situation, own, missing, policy)
+        kept = _grown(growing_view(situation, own), own, missing, policy)
         if sum(kept.values()) == target or not policy.filters or not situation.state.open:
             return kept
     anew = _anew(situation, own, target, policy)
     if anew is not None:
         return anew
-    return kept if options.rescale is Rescale.KEEP else _grown(situation, own, missing, policy)
+    return kept if options.rescale is Rescale.KEEP else _grown(growing_view(situation, own), own, missing, policy)
 
 
 def shrunk(situation: Situation, own: Places, surplus: int) -> dict[int, int]:
@@ -127,9 +127,10 @@ def _anew(situation: Situation, own: Places, target: int, policy: CompiledPolicy
     """
     held = _held(situation, own)
     missing = target - sum(held.values())
-    if missing > most_that_fit(growing_view(situation, held), policy):
+    view = growing_view(situation, held)
+    if missing > most_that_fit(view, policy):
         return None
-    result = _grown(situation, held, missing, policy)
+    result = _grown(view, held, missing, policy)
     return result if sum(result.values()) == target else None
 
 
@@ -138,9 +139,9 @@ def _held(situation: Situation, own: Places) -> dict[int, int]:
     return {o: n for o, n in own.items() if situation.state.verdict(o).pod_class is not PodClass.ACCEPT}
 
 
-def _grown(situation: Situation, own: Places, missing: int, policy: CompiledPolicy) -> dict[int, int]:
+def _grown(view: View, own: Places, missing: int, policy: CompiledPolicy) -> dict[int, int]:
     result = dict(own)
-    for ordinal, added in placed(growing_view(situation, own), policy, missing).changes.items():
+    for ordinal, added in placed(view, policy, missing).changes.items():
         result[ordinal] = result.get(ordinal, 0) + added
     return result
 

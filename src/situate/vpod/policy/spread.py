@@ -19,12 +19,15 @@ def unevenness(own: Ints, compared: Bools, step: int) -> Ints:
     ``step`` is +1 for placing one more and -1 for removing one. Exact while counts stay below 2**31 and places below
     2**31.
     """
-    others = np.sort(own[compared])
-    below = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(others)))
-    wanted = own + step
-    rank = np.searchsorted(others, wanted)
+    # methods of arrays, and a plain integer: for a handful of pods numpy's functions take longer than what they do
+    others = own[compared]
+    others.sort()
+    below = np.zeros(len(others) + 1, dtype=np.int64)
+    others.cumsum(out=below[1:])
+    wanted = own + int(step)
+    rank = others.searchsorted(wanted)
     sums: Ints = wanted * (2 * rank - len(others)) + below[-1] - 2 * below[rank]
-    sums -= compared * abs(step)  # a compared place has met itself, at a distance of |step|
+    sums -= compared  # a compared place has met itself, one step away
     return sums
 
 
