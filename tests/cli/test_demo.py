@@ -19,9 +19,22 @@ from tests.waiting import eventually
 def play(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "SITUATE"))}
     command = (sys.executable, "-m", "situate", "demo", "--once", *arguments)
-    return subprocess.run(
-        command, env=environment | {"HOME": str(folder)}, cwd=folder, text=True, capture_output=True, timeout=600
+    process = subprocess.Popen(
+        command,
+        env=environment | {"HOME": str(folder)},
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
+    try:
+        told, said = process.communicate(timeout=900)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)  # what it has started would outlive it
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, told, said)
 
 
 @pytest.mark.slow
