@@ -1,6 +1,6 @@
 """What spot relies on in Kubernetes (K1 to K6, K8 and K9 of its reference), on a real control plane as it is shipped.
 
-K7, which takes a minute, is in `test_spot_moves`. Nothing of ours runs here.
+K7, which takes a minute, is in `test_spot_running`. Nothing of ours runs here.
 """
 
 from __future__ import annotations

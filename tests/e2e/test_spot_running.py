@@ -99,7 +99,8 @@ def test_a_rollout_of_any_kind_and_its_rollback_keep_the_floor(scenes: Scenes) -
             scenes.wait_on_demand(name, 3, 8)
     surging = scenes.history()
     assert least(surging, lambda moment: len(moment.on_demand("surging")), 3) >= 3
-    assert scenes.least_serving("surging", 8) >= 8
+    # Where a burst had one too many on demand (P5), that one is moved when all serve, and no other meanwhile.
+    assert scenes.least_serving("surging", 8) >= 8 - bool(scenes.evicted("surging"))
 
 
 @pytest.mark.rule("spot:B1", "spot:F13", "spot:P15", "spot:P31", "spot:S26")
