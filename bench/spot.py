@@ -3,11 +3,12 @@
     python -m bench.spot [--quick] [--rate N]
 
 `situate run` with a `spot` section follows an embedded API server that holds 20,000 running pods of 400 workloads
-(`bench.spot_cluster`). Reviews come as kube-apiserver sends them (`bench.spot_load`): 200 a second, each at a moment of
-its own; and again as whole workloads of fifty pods, each created as fast as its controller can. Times are the
-client's. The process has one core, load and API server the other. The keys: `admission_ms_p50`, `admission_ms_p99`,
-`rss_mib` (resident memory after the load), `ready_s` (from the start of the process until it is ready and its webhook
-answers, all pods listed; the middle of three starts).
+(`bench.spot_cluster`). Reviews come as kube-apiserver sends them (`bench.spot_load`): 200 a second, each at a moment
+of its own; and again as whole workloads of fifty pods, each created as fast as its controller can; and once more with
+pods behind the gate of strict mode (`bench.spot_gated`), fifty at once every second. Times are the client's. The
+process has one core, load and API server the other. The keys: `admission_ms_p50`, `admission_ms_p99`, `gated_ms_p99`
+(until a pod behind the gate was let go), `rss_mib` (resident memory after the load), `ready_s` (from the start of the
+process until it is ready and its webhook answers, all pods listed; the middle of three starts).
 
 Besides, on virtual time: `exact_bursts`, how many of B1's bursts end with the floor exactly while watches are up to 2 s
 behind, and `wave`, what one wave that takes all spot nodes costs each policy of the table in spot's reference. The last
@@ -62,6 +63,8 @@ class Size:
     starts: int
     rate: float
     """Reviews a second."""
+    gated: int
+    """Workloads of fifty pods behind the gate of strict mode, at most as many as `workloads`."""
     shapes: Sequence[Shape]
     tries: int
     """Of each shape of burst."""
@@ -69,8 +72,8 @@ class Size:
     """Runs for each policy."""
 
 
-FULL = Size(pods=20_000, workloads=80, starts=3, rate=200, shapes=SHAPES, tries=20, waves=400)
-QUICK = Size(pods=500, workloads=4, starts=1, rate=50, shapes=SHAPES[:3], tries=2, waves=5)
+FULL = Size(pods=20_000, workloads=80, starts=3, rate=200, gated=30, shapes=SHAPES, tries=20, waves=400)
+QUICK = Size(pods=500, workloads=4, starts=1, rate=50, gated=4, shapes=SHAPES[:3], tries=2, waves=5)
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ LIMITS: Final = (
     Limit("admission_ms_p50", "admission, half of the reviews within", 5.0, "ms"),
     Limit("admission_ms_p99", "admission, 99 % of the reviews within", 50.0, "ms"),
     Limit("admission_ms_max", "admission, the slowest", 2000.0, "ms"),
+    Limit("gated_ms_p99", "strict mode, 99 % of the pods let go within", 1000.0, "ms"),
     Limit("rss_mib", "resident memory", 400.0, "MiB"),
     Limit("ready_s", "ready after a start", 5.0, "s"),
 )
@@ -177,6 +181,14 @@ def under_load(api: Server, ours: Ours, authority: Path, *more: str) -> dict[str
     return {**found, "cpu_ms": (cpu_s(ours.process.pid) - before) / found["reviews"] * 1e3}
 
 
+def behind_the_gate(api: Server, workloads: int, first: int) -> dict[str, Any]:
+    more = ("--workloads", str(workloads), "--first", str(first), "--core", str(LOAD_CORE))
+    found = measured((sys.executable, "-m", "bench.spot_gated", str(urlsplit(api.url).port), *more))
+    times = f"half within {found['ms_p50']:.0f} ms, 99 % within {found['ms_p99']:.0f}, all within {found['ms_max']:.0f}"
+    print(f"strict mode: {found['pods']:,} pods let go, {times}; {found['exact']} of {found['workloads']} exact")
+    return found
+
+
 def told(title: str, found: dict[str, Any]) -> None:
     times = " ".join(f"{found[key]:8.2f}" for key in ("ms_p50", "ms_p90", "ms_p99", "ms_max"))
     rest = f"{found['cpu_ms']:9.2f} {found['late_ms_p99']:9.2f} {found['connections']:12,}"
@@ -184,7 +196,7 @@ def told(title: str, found: dict[str, Any]) -> None:
 
 
 def measure(size: Size, rate: float, folder: Path) -> dict[str, Any]:
-    growing = 2 * size.workloads
+    growing = 3 * size.workloads
     arguments = ("--pods", str(size.pods), "--growing", str(growing))
     with server("bench.spot_cluster", *arguments, core=LOAD_CORE) as api:
         print(f"{size.pods:,} pods, {size.pods // 50 + growing} workloads, {NODES} nodes, {rate:g} reviews a second")
@@ -204,6 +216,7 @@ def measure(size: Size, rate: float, folder: Path) -> dict[str, Any]:
             told("each pod at a moment of its own", steady)
             bursts = under_load(api, ours, authority, *shared, "--bursts", "--first", str(size.workloads))
             told("workloads of fifty pods at once", bursts)
+            gated = behind_the_gate(api, size.gated, 2 * size.workloads)
             mib = rss_mib(ours.process.pid)
     print(f"starts: {', '.join(map(str, starts))}; {listed_mib:.0f} MiB after the last")
     return {
@@ -213,6 +226,8 @@ def measure(size: Size, rate: float, folder: Path) -> dict[str, Any]:
         "burst_ms_p50": round(bursts["ms_p50"], 2),
         "burst_ms_p99": round(bursts["ms_p99"], 2),
         "admission_cpu_ms": round(steady["cpu_ms"], 3),
+        "gated_ms_p50": round(gated["ms_p50"], 1),
+        "gated_ms_p99": round(gated["ms_p99"], 1),
         "rss_mib": round(mib, 1),
         "ready_s": round(median(start.seconds for start in starts), 2),
         "ready_cpu_s": round(median(start.cpu_s for start in starts), 2),
