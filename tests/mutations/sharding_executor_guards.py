@@ -134,9 +134,17 @@ SHARDING_EXECUTOR_GUARDS = (
     Mutation(
         "sharding-relist",
         "a watch that says nothing is asked (S1)",
-        "sharding/controller/executor.py",
-        "            elif now - self.tenure.known_at > deadline_s / 2 and self._relisting is None:",
-        "            elif False:",
+        "sharding/controller/minding.py",
+        "                elif now - self._tenure.known_at > deadline_s / 2 and self._relisting is None:",
+        "                elif False:",
+        (_EXECUTOR,),
+    ),
+    Mutation(
+        "sharding-confirmed",
+        "work is begun when the server has just confirmed that it may be (S11)",
+        "sharding/controller/objects.py",
+        "        if self._around.now() - asked_at >= limit_s:",
+        "        if False:",
         (_EXECUTOR,),
     ),
     Mutation(

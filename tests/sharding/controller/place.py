@@ -20,7 +20,8 @@ from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.sharding.adapter import Content
 from situate.sharding.assignment import Holder, view_of
-from situate.sharding.controller.executor import Executor, Surroundings
+from situate.sharding.controller.executor import Executor
+from situate.sharding.controller.surroundings import Surroundings
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity

@@ -236,6 +236,21 @@ def test_no_news_of_the_objects_are_as_bad_as_no_lease(place: Place) -> None:
     assert place.run(60, lambda: view(place).holder is None)
 
 
+@pytest.mark.rule("sharding:S1", "sharding:S11")
+def test_nothing_is_begun_on_an_answer_that_was_long_under_way(place: Place) -> None:
+    member = place.executor()
+    place.run(10)
+    place.assign("r", member)
+    place.run(0.02)
+    assert member.calls == ["r"]
+    place.network.weather = Weather(latency_s=(2.6, 2.6))
+    place.assign("s", member)
+    place.run(9)
+    assert member.calls == ["r"], "an answer that takes 5.2 s may be true no longer"
+    place.network.weather = Weather()
+    assert place.run(60, lambda: view(place, "s").holder is None or member.calls == ["r", "s"])
+
+
 @pytest.mark.rule("sharding:X4", "sharding:S1")
 def test_a_process_begun_anew_in_the_same_pod_releases_what_it_finds(place: Place) -> None:
     first = place.executor()

@@ -70,7 +70,7 @@ class Story:
 
     def _something(self) -> None:
         place, rng = self.place, self._rng
-        living = [each for each in place.members if not each.ended and each.pod not in self._paused]
+        living = [each for each in place.members if each.process.is_alive and each.pod not in self._paused]
         kinds = ["crash", "begun anew", "weather", "weather", "down", "drain", "drain", "revoke", "term", "cut", "calm"]
         kind = rng.choice([*kinds, "pause", "pause"] if self._pauses else kinds)
         self.happened[kind] += 1
