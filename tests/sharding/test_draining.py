@@ -155,6 +155,18 @@ def test_a_drained_object_waits_for_the_successor_of_its_holder() -> None:
 
 
 @pytest.mark.rule("sharding:B5")
+def test_an_executor_that_ends_releases_before_it_is_asked() -> None:
+    config = {"wait_for_successor": 20.0}
+    freed = acked(held())
+    waiting = decide(freed, known(held(), situation(DRAINING, B)), situation(DRAINING, B, config=config))
+    assert (waiting.actions, waiting.wake_at) == ((), T + 20)
+    ended = decide(freed, known(held(), situation(B)), situation(B, removed=("a",), config=config))
+    assert (ended.actions, ended.wake_at) == ((), T + 20)
+    tired = decide(freed, known(held(), situation(executor("a"), B)), situation(executor("a"), B, config=config))
+    assert isinstance(order(tired), Assign), "a handler that gives an object up is no restart"
+
+
+@pytest.mark.rule("sharding:B5")
 def test_during_a_rollout_an_executor_of_the_newest_revision_is_a_successor() -> None:
     def rollout(*there: Executor, now: float = T) -> Situation:
         found = members(*there, newest_revision="2")

@@ -160,4 +160,4 @@ def _why(view: ObjectView, memory: Memory) -> str:
         return view.revoked.cause
     if view.epoch == 0:
         return Cause.NEW
-    return memory.drain_cause or Cause.DRAIN
+    return memory.gave_up_cause or Cause.DRAIN

@@ -91,7 +91,7 @@ def successors(memory: Memory, situation: Situation) -> frozenset[str]:
 def successor_due(memory: Memory, situation: Situation) -> float | None:
     """Until when a drained object waits for a successor of its holder; None: it does not."""
     wait = situation.config.wait_for_successor
-    if not wait or memory.gave_up is None or memory.drain_cause != Cause.DRAIN or successors(memory, situation):
+    if not wait or memory.gave_up is None or memory.gave_up_cause != Cause.DRAIN or successors(memory, situation):
         return None
     until = memory.gave_up_at + wait
     return until if situation.now < until else None

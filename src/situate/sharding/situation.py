@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -62,8 +63,11 @@ class Memory:
     revoked_at: float | None = None
     """When the revocation that made the present epoch was first seen; None: there is none."""
     drain_cause: str = ""
+    """Of that request."""
     gave_up: Holder | None = None
     """Who released it last; None if that was not seen, or somebody else holds it."""
+    gave_up_cause: str = ""
+    """Of the drain for which it was released; empty if nobody had asked for that."""
     gave_up_at: float = 0.0
     gave_up_revision: str = ""
     jitter_since: float | None = None
@@ -99,7 +103,8 @@ class Situation:
     """Among the completed objects of its controlling owner, 1 is the latest; None: no owner. See `archiving.ranks`."""
     drains: int = 0
     """Open objects with a drain request, from the listing, and requests that are on their way."""
-    limit: MoveLimit = field(default_factory=lambda: MoveLimit(SupervisorConfig().max_forced_moves_per_s))
+    limit: MoveLimit = MoveLimit(math.inf)
+    """Of the last decision; begin with the configuration's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from situate.sharding.assignment import ObjectView
-from situate.sharding.members import Executor, Members
+from situate.sharding.members import Executor, ExecutorStatus, Members
+from situate.sharding.names import Cause
 from situate.sharding.situation import Memory, Situation
 
 
@@ -82,6 +83,7 @@ def remembered(memory: Memory, view: ObjectView, situation: Situation) -> Memory
             jittered_s=0.0,
             gave_up=memory.holder if released else None,
             gave_up_at=now if released else 0.0,
+            gave_up_cause=_cause(memory, situation.members) if released else "",
             gave_up_revision=_revision(memory, situation.members) if released else "",
         )
     if view.drain is None and memory.drain_due is not None:
@@ -105,6 +107,14 @@ def _revoked(view: ObjectView, memory: Memory, members: Members, now: float) -> 
     since = now if memory.revoked_at is None else memory.revoked_at
     until = since + (members.lease_s if holder is None else holder.lease_s)
     return Free() if now >= until else Fading(until)
+
+
+def _cause(memory: Memory, members: Members) -> str:
+    """Of a release. An executor that ends releases what it has before it is asked to."""
+    if memory.drain_due is not None:
+        return memory.drain_cause
+    holder = members.living.get(memory.holder.uid) if memory.holder is not None else None
+    return Cause.DRAIN if holder is None or holder.status is ExecutorStatus.DRAINING else ""
 
 
 def _revision(memory: Memory, members: Members) -> str:
