@@ -22,7 +22,6 @@ from situate.sharding.errors import NoHealthyExecutors
 from situate.sharding.leases import ExecutorWatch, LeaseTimes, Membership
 from situate.sharding.members import Members
 from situate.sharding.patching import guarded_patch
-from situate.sharding.placing import eligible
 from situate.sharding.situation import NEW, Decision, Memory, MoveLimit, Ownership, Situation
 from tests.sharding import builders
 
@@ -175,7 +174,7 @@ class Supervisor:
         def choose(view: ObjectView, among: frozenset[str] | None) -> str:
             if view.uid in self.script and view.epoch == 0:
                 return self.script[view.uid]
-            found = [each for each in eligible(members).values() if among is None or each.id in among]
+            found = [each for each in members.eligible.values() if among is None or each.id in among]
             if not found:
                 raise NoHealthyExecutors
             return min(found, key=lambda each: (each.open, each.id)).id

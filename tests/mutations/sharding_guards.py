@@ -150,17 +150,17 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-eligible",
         "only healthy executors get work, whatever a strategy says (S4)",
-        "sharding/placing.py",
-        "    return {id_: each for id_, each in members.current.items() if each.status is ExecutorStatus.HEALTHY}",
-        "    return dict(members.current)",
+        "sharding/members.py",
+        "        healthy = {id_: each for id_, each in current.items() if each.status is ExecutorStatus.HEALTHY}",
+        "        healthy = dict(current)",
         (_DECIDING,),
     ),
     Mutation(
         "sharding-synced",
         "nobody is placed before executors have been listed (S4)",
         "sharding/deciding.py",
-        "    if members.synced_at is None or not eligible(members):",
-        "    if not eligible(members):",
+        "    if members.synced_at is None or not members.eligible:",
+        "    if not members.eligible:",
         (_DECIDING,),
     ),
     Mutation(

@@ -11,7 +11,6 @@ from situate.sharding.assignment import ObjectView, view_of
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.errors import NoHealthyExecutors
 from situate.sharding.members import Ending, Executor, ExecutorStatus, Members, Removed
-from situate.sharding.placing import eligible
 from situate.sharding.situation import NEW, Memory, Ownership, Situation
 from situate.sharding.standing import remembered
 from tests.conformance.ksched_world import World
@@ -49,7 +48,7 @@ def situation(*executors: Executor, now: float = T, removed: tuple[str, ...] = (
     ownership: Ownership = said.pop("ownership", Ownership.OURS)
 
     def choose(_view: ObjectView, among: frozenset[str] | None, /) -> str:
-        ids = [each for each in sorted(eligible(found)) if among is None or each in among]
+        ids = [each for each in sorted(found.eligible) if among is None or each in among]
         if not ids:
             raise NoHealthyExecutors
         return ids[0]

@@ -25,7 +25,6 @@ from situate.sharding.draining import under_way
 from situate.sharding.errors import NoHealthyExecutors
 from situate.sharding.leases import ExecutorWatch, LeaseTimes, Membership
 from situate.sharding.members import Executor, ExecutorStatus, Members
-from situate.sharding.placing import eligible
 from situate.sharding.situation import NEW, Memory, MoveLimit, Situation
 from situate.testing.sharding.events import (
     Ack,
@@ -348,7 +347,7 @@ class History:
 
     def _decide(self, leader: Leader, view: ObjectView, members: Members, drains: int) -> None:
         def choose(_view: ObjectView, among: frozenset[str] | None, /) -> str:
-            found = sorted(each for each in eligible(members) if among is None or each in among)
+            found = sorted(each for each in members.eligible if among is None or each in among)
             if not found:
                 raise NoHealthyExecutors
             return self.rng.choice(found)

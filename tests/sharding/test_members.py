@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.sharding.members import Executor, ExecutorStatus, Members
-from situate.sharding.placing import eligible, newest
+from situate.sharding.placing import newest
 from tests.sharding.deciding import executor, members
 
 A_OLD = executor("a", ExecutorStatus.UNHEALTHY, uid="old", expires_at=50.0)
@@ -18,8 +18,8 @@ A_OLD = executor("a", ExecutorStatus.UNHEALTHY, uid="old", expires_at=50.0)
 def test_the_incarnation_whose_pod_is_there_goes_by_the_id(order: list[Executor]) -> None:
     found = members(*order)
     assert found.current["a"].uid == "new"
-    assert set(eligible(found)) == {"a", "b"}
-    assert eligible(found)["a"].uid == "new"
+    assert set(found.eligible) == {"a", "b"}
+    assert found.eligible["a"].uid == "new"
 
 
 def test_of_two_that_are_equally_well_the_one_that_renewed_last() -> None:

@@ -16,7 +16,7 @@ from situate.sharding.assignment import ObjectView
 from situate.sharding.draining import drain_cause, grace_ends, stopping, successor_due, successors
 from situate.sharding.losses import lost, recent_losses
 from situate.sharding.names import Cause, Reason
-from situate.sharding.placing import assignment, chosen, eligible, newest, nobody
+from situate.sharding.placing import assignment, chosen, newest, nobody
 from situate.sharding.situation import Decision, Memory, Ownership, Situation, Verdict
 from situate.sharding.standing import Edited, Fading, Free, Lost, Standing, Working, remembered, standing, unseen_until
 
@@ -106,7 +106,7 @@ def schedule_if_ready(view: ObjectView, memory: Memory, situation: Situation) ->
     later = now + config.requeue_delay
     if situation.ownership(view) is Ownership.FROZEN or not config.is_ready(view):
         return Decision(_calm(memory, now), situation.limit, waits=True)
-    if members.synced_at is None or not eligible(members):
+    if members.synced_at is None or not members.eligible:
         return Decision(_calm(memory, now), situation.limit, wake_at=later, waits=True, verdict=nobody(members))
     if (until := successor_due(memory, situation)) is not None:
         verdict = Verdict(False, Reason.DRAINING, "it waits for an executor that takes its holder's place", brief=True)

@@ -16,7 +16,6 @@ from situate.sharding.assignment import DrainRequest, ObjectView
 from situate.sharding.losses import recent_losses
 from situate.sharding.members import Executor, ExecutorStatus
 from situate.sharding.names import Cause, Reason
-from situate.sharding.placing import eligible
 from situate.sharding.situation import Decision, Memory, Ownership, Situation, Verdict
 from situate.sharding.standing import Edited, Fading, Free, Lost, Standing, Working
 
@@ -82,7 +81,7 @@ def successors(memory: Memory, situation: Situation) -> frozenset[str]:
     members = situation.members
     return frozenset(
         each.id
-        for each in eligible(members).values()
+        for each in members.eligible.values()
         if (each.id == memory.gave_up.executor and each.uid != memory.gave_up.uid)
         or (each.revision == members.newest_revision and each.revision != memory.gave_up_revision)
     )

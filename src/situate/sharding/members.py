@@ -102,15 +102,20 @@ class Members:
     suspects: tuple[Suspect, ...] = ()
     """Among the living."""
 
-    @property
-    def current(self) -> Mapping[str, Executor]:
-        """By id, the incarnation that may be given work under it: of two the one whose pod is there."""
-        found: dict[str, Executor] = {}
+    current: Mapping[str, Executor] = field(init=False, compare=False, repr=False)
+    """By id, the incarnation that may be given work under it: of two the one whose pod is there."""
+    eligible: Mapping[str, Executor] = field(init=False, compare=False, repr=False)
+    """By id, those of them that are healthy."""
+
+    def __post_init__(self) -> None:
+        current: dict[str, Executor] = {}
         for executor in self.living.values():
-            other = found.get(executor.id)
+            other = current.get(executor.id)
             if other is None or _preferred(executor) > _preferred(other):
-                found[executor.id] = executor
-        return found
+                current[executor.id] = executor
+        healthy = {id_: each for id_, each in current.items() if each.status is ExecutorStatus.HEALTHY}
+        object.__setattr__(self, "current", current)  # derived: what is frozen is what it is derived from
+        object.__setattr__(self, "eligible", healthy)
 
     @property
     def one_revision(self) -> bool:

@@ -17,14 +17,9 @@ from situate.sharding.names import Reason
 from situate.sharding.situation import Situation, Verdict
 
 
-def eligible(members: Members) -> dict[str, Executor]:
-    """By id, the executors that may be given work."""
-    return {id_: each for id_, each in members.current.items() if each.status is ExecutorStatus.HEALTHY}
-
-
 def chosen(view: ObjectView, situation: Situation, preferred: frozenset[str] = frozenset()) -> Executor | Verdict:
     """The executor for the object, one of `preferred` if any of them can take it; or why there is none."""
-    found = eligible(situation.members)
+    found = situation.members.eligible
     if not found:
         return nobody(situation.members)
     try:
