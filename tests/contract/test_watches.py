@@ -71,10 +71,10 @@ async def test_a_bookmark_comes_before_the_end(api: Api, namespace: str) -> None
     """If there was anything since the start, in its last two seconds, which a server may spend without a processor."""
     query: Json = {"timeoutSeconds": 4, "allowWatchBookmarks": True, "fieldSelector": "metadata.name=nobody"}
     start = await version(api, namespace)
-    (await api.post(core(namespace, "configmaps"), configmap("somebody"))).ok(201)
 
     async def told() -> list[Json]:
         async with api.watch(core(namespace, "configmaps"), resourceVersion=start, **query) as watch:
+            (await api.post(core(namespace, "configmaps"), {"metadata": {"generateName": "somebody-"}})).ok(201)
             return await watch.rest()
 
     events = await eventually(told)
