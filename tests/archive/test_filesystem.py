@@ -227,6 +227,17 @@ class TestLinks:
         assert not (root / place).is_symlink()
         assert RecordFolder(outside, 0.0).search(Query()).records == (archived(),)
 
+    def test_a_link_elsewhere_keeps_nobody_from_a_record(self, folder: RecordFolder, root: Path, outside: Path) -> None:
+        record = archived(report(uid="u1"))
+        folder.put(record)
+        (root / FOLDER_OF_REPORTS / "ns0").symlink_to(outside)
+        for key in (ByUid(KIND, "u1"), record.subject.key, ByName(KIND, "ns1", "nightly")):
+            assert folder.get(key) == record
+        with pytest.raises(ArchiveCorrupt):
+            folder.get(ByUid(KIND, "may-be-behind-the-link"))
+        folder.delete(ByUid(KIND, "u1"))
+        assert folder.search(Query()).records == ()
+
     def test_a_link_in_the_place_of_partial_files(self, folder: RecordFolder, root: Path, outside: Path) -> None:
         (root / ".partial").symlink_to(outside)
         with pytest.raises(ArchiveRefused, match="is a link or a file, allowed: a folder"):

@@ -5,6 +5,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from situate.archive.record import (
     BadRecord,
@@ -124,6 +126,23 @@ def test_hostile_bytes_are_refused_by_record_and_field(text: bytes, path: str) -
         parse_record(text, "ns1/x.json")
     assert (caught.value.record, caught.value.path) == ("ns1/x.json", path)
     assert len(str(caught.value)) < 400
+
+
+WHOLE = encode_record(archived(report("nightly", "ns1", "u1", labels={"app": "x"}, owner="o1"), reason="Done"))
+
+
+@given(
+    st.integers(0, len(WHOLE)),
+    st.integers(0, 3),
+    st.binary(max_size=3) | st.sampled_from([b"null", b"{}", b"[]", b'""', b"1e999", b"\\ud800"]),
+)
+def test_whatever_bytes_are_changed_it_is_refused_or_a_whole_record(place: int, gone: int, put: bytes) -> None:
+    try:
+        record = parse_record(WHOLE[:place] + put + WHOLE[place + gone :], "x")
+    except BadRecord:
+        return
+    assert parse_record(encode_record(record), "x") == record
+    assert record.raw == parse_record(WHOLE, "x").raw, "nobody changes the object and its digest by chance"
 
 
 @pytest.mark.parametrize(

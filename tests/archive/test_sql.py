@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -158,7 +159,7 @@ async def test_a_server_that_does_not_answer_is_unavailable(database: Postgresql
     await patient.put(BEFORE)
     with psycopg.connect(database.url) as connection:
         connection.execute("LOCK TABLE situate_archive")
-        with pytest.raises(ArchiveUnavailable, match=r"no answer within 0.3 s; it is tried again"):
+        with pytest.raises(ArchiveUnavailable, match=r"it is tried again"):
             await open_sql(database.url, timeout_s=0.3).put(AFTER)
         connection.rollback()
     assert await patient.get(BEFORE.subject.key) == BEFORE
@@ -315,6 +316,40 @@ async def test_files_that_are_no_databases_or_nowhere(tmp_path: Path, open_sql: 
         await open_sql(f"sqlite:///{tmp_path / 'nowhere' / 'a.db'}").check()
     (tmp_path / "torn.db").write_bytes(b"")
     await open_sql(f"sqlite:///{tmp_path / 'torn.db'}").put(BEFORE)
+
+
+@pytest.mark.rule("sharding:B9")
+async def test_a_disk_without_room_is_unavailable_and_leaves_what_was_there(tmp_path: Path, open_sql: Open) -> None:
+    archiver = open_sql(f"sqlite:///{tmp_path / 'a.db'}")
+    await archiver.put(BEFORE)
+    await archiver.close()
+
+    def small(connection: Any, _: object) -> None:
+        connection.cursor().execute("PRAGMA max_page_count = 1")  # no fewer than there are
+
+    archiver = open_sql(f"sqlite:///{tmp_path / 'a.db'}")
+    sa.event.listen(archiver._engine.sync_engine, "connect", small)
+    with pytest.raises(ArchiveUnavailable, match="full; make room"):
+        await archiver.put(archived(report(version=11, data="x" * 100_000)))
+    assert (await archiver.search(Query())).records == (BEFORE,)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (sqlite3.SQLITE_BUSY, ArchiveUnavailable),
+        (sqlite3.SQLITE_LOCKED, ArchiveUnavailable),
+        (sqlite3.SQLITE_IOERR_FSYNC, ArchiveUnavailable),
+        (sqlite3.SQLITE_CANTOPEN, ArchiveUnavailable),
+        (sqlite3.SQLITE_READONLY_DBMOVED, ArchiveRefused),
+        (sqlite3.SQLITE_CORRUPT, ArchiveRefused),
+        (sqlite3.SQLITE_TOOBIG, ArchiveTooLarge),
+    ],
+)
+def test_errors_of_sqlite_say_whether_trying_again_helps(code: int, expected: type[ArchiveError]) -> None:
+    cause = sqlite3.OperationalError("x")
+    cause.sqlite_errorcode = code
+    assert type(told(sa.exc.DBAPIError("INSERT", {}, cause), "the archive")) is expected
 
 
 async def test_nobody_there_is_unavailable_and_no_secret_is_told(open_sql: Open) -> None:

@@ -55,7 +55,7 @@ class RecordFolder:
         with self._opened() as root:
             query = _query(key)
             found = [record for leaf in leaves(root, query, bad) for record in records_in(leaf, query, bad)]
-        if bad:  # among records of one name it may be the newest
+        if bad and (not found or isinstance(key, ByName)):  # among records of one name it may be the newest
             raise corrupt(bad[0])
         if not found:
             raise NotArchived(key)
@@ -68,16 +68,19 @@ class RecordFolder:
             return page_of(records, query, bad)
 
     def delete(self, key: ByUid) -> None:
+        file = record_file(key.uid)
+        bad: list[BadRecord] = []
         with self._opened() as root:
-            bad: list[BadRecord] = []
             for leaf in leaves(root, _query(key), bad):
-                with _locked(leaf.handle, self._lock_s, str(key)):
-                    with suppress(FileNotFoundError):
-                        os.unlink(record_file(key.uid), dir_fd=leaf.handle)
+                with suppress(FileNotFoundError):
+                    os.stat(file, dir_fd=leaf.handle, follow_symlinks=False)
+                    with _locked(leaf.handle, self._lock_s, str(key)):
+                        os.unlink(file, dir_fd=leaf.handle)
                         os.fsync(leaf.handle)
-                    _remove_if_empty(leaf)
-            if bad:
-                raise corrupt(bad[0])
+                        _remove_if_empty(leaf)
+                    return
+        if bad:
+            raise corrupt(bad[0])
 
     def check(self) -> None:
         """Whether a file can be written and synced; takes away what writers that died have left."""

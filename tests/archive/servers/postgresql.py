@@ -38,7 +38,8 @@ class PostgresqlServer:
     """Keeps its port and what was stored while it is down."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="situate-postgresql-"))
+        place = Path(tempfile.gettempdir())
+        self.folder = Path(tempfile.mkdtemp("", "situate-postgresql-", place if _open_to_all(place) else "/tmp"))
         self._port = ReservedPort()
         data = self.folder / "data"
         data.mkdir(mode=0o700)
@@ -79,7 +80,7 @@ class PostgresqlServer:
     def crash(self) -> None:
         """Without a checkpoint, as when the machine fails: the next start recovers from the log."""
         os.kill(self.process.pid, signal.SIGQUIT)
-        self.process.stop()
+        self.process.stop(timeout_s=READY_S)
 
     def __enter__(self) -> PostgresqlServer:
         self.start()
@@ -109,7 +110,7 @@ def _programs(folder: Path) -> Path:
     installed = _installed()
     assert installed is not None, why_not()
     newest = max(installed.glob("pginstall*"))
-    if os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in (newest, *newest.parents)):
+    if os.geteuid() != 0 or _open_to_all(newest):
         return newest / "bin"
     copy = folder / "programs"
     shutil.copytree(newest, copy / installed.name / newest.name)
@@ -117,6 +118,12 @@ def _programs(folder: Path) -> Path:
     if libraries.is_dir():
         shutil.copytree(libraries, copy / libraries.name)
     return copy / installed.name / newest.name / "bin"
+
+
+def _open_to_all(folder: Path) -> bool:
+    """Whether anybody can enter it."""
+    path = folder.resolve()
+    return all(parent.stat().st_mode & 0o001 for parent in (path, *path.parents))
 
 
 def _allowed(command: tuple[str, ...]) -> tuple[str, ...]:
