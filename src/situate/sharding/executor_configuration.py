@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -99,10 +100,11 @@ class ExecutorConfig:
         return lease_name(self.pool, identity.pod, identity.uid)
 
     def _mistakes(self) -> Iterator[str]:
-        for name in ("pool", "partition"):
-            value = getattr(self, name)
-            if not valid_label_value(value) or (name == "pool" and not value):
-                yield f"{name} is {shown(value)}, allowed: a label's value: at most 63 letters, digits, '-', '_', '.'"
+        pool: object = self.pool
+        if not isinstance(pool, str) or not _POOL.fullmatch(pool):
+            yield f"pool is {shown(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', not first or last"
+        if not valid_label_value(self.partition):
+            yield f"partition is {shown(self.partition)}, allowed: a label's value, such as a number, or empty"
         for name, least in _COUNTS.items():
             value = getattr(self, name)
             optional = value is None and name != "concurrency"
@@ -112,7 +114,7 @@ class ExecutorConfig:
             value = getattr(self, name)
             optional = value is None and name != "stall_limit"
             if not optional and not _positive(value, or_zero=name == "capacity"):
-                yield f"{name} is {shown(value)}, allowed: a number above 0{' or 0' if name == 'capacity' else ''}"
+                yield f"{name} is {shown(value)}, allowed: a number {'from' if name == 'capacity' else 'above'} 0"
         if _positive(self.stall_limit) and self.stall_limit >= self.times.renew_deadline_s:
             yield (
                 f"stall_limit is {self.stall_limit:g}, allowed: less than renew_deadline_s "
@@ -123,6 +125,7 @@ class ExecutorConfig:
                 yield f"retries.{name} is {shown(getattr(self.retries, name))}, allowed: a number above 0"
 
 
+_POOL: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # part of a Lease's name, and a label
 _COUNTS: Final = {"concurrency": 1, "max_handler_failures": 1}
 
 
