@@ -258,6 +258,24 @@ def test_a_return_has_to_pay_within_a_day() -> None:
     assert ask(0.001).reports["uid-web"].blocked is Blocked.NOT_CALM, "0.002 for a restart is a month's saving"
 
 
+@pytest.mark.rule("spot:F17", "spot:B11")
+def test_pods_that_another_system_keeps_on_spot_are_not_moved_for_ever() -> None:
+    of, given = deployment(1, "spot:2")
+    state, now, pods_now = State(), NOW, list(given)
+    for attempt in range(3):
+        moved = decided((of, pods_now), state=state, now=now)
+        (move,) = moves(moved)
+        back = pod(f"back-{attempt}", "spot", SPOT, created=now + 1, ready_since=now + 30)
+        pods_now = [each for each in pods_now if each.uid != move.uid] + [back]
+        state, now = moved.state, now + 200
+    stopped = decided((of, pods_now), state=state, now=now)
+    assert (moves(stopped), stopped.reports["uid-web"].blocked) == ([], Blocked.STOPPED)
+    assert [notice.reason for notice in stopped.notices] == ["MovesStopped"]
+    lower = replace(of, annotations={KEY: "0"})
+    met = decided((lower, pods_now), state=state, now=now)
+    assert met.state.memories["uid-web"].failures == 0, "it is not wanted any more, so nothing has failed"
+
+
 @pytest.mark.rule("spot:B12", "spot:I4")
 @pytest.mark.parametrize(
     ("more", "left"),

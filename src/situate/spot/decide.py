@@ -152,7 +152,7 @@ class _Run:
         if not owner.placeable:
             message = f"{owner.conflict} allows neither on-demand nor spot nodes, so its pods are left as they are"
             self._note(owner.uid, "Unplaceable", message)
-        after = followed(workload, memory, self.limits, self.now)
+        after = followed(workload, memory, self.nodes, self.limits, self.now)
         if after.stopped:
             self._note(owner.uid, "MovesStopped", after.stopped)
         self.memories[owner.uid] = self.reckoned[owner.uid] = awaiting(workload, after.memory, self.now)
@@ -269,7 +269,8 @@ class _Run:
     def _order(self, move: Move) -> None:
         self._act((move,))
         self.moved_at.append(self.now)
-        memory = replace(self.memories[move.owner], moved=move.uid, moved_at=self.now)
+        raising = move.reason in (Reason.TO_ON_DEMAND, Reason.REPAIR)
+        memory = replace(self.memories[move.owner], moved=move.uid, moved_at=self.now, raising=raising)
         if move.reason is Reason.RETURN:
             memory = replace(memory, returned_at=self.now)
         self._remember(move.owner, memory)

@@ -56,6 +56,8 @@ class Memory:
     moved: str = ""
     """Uid of the pod that we move; empty if none, or if all has been well since."""
     moved_at: float = 0.0
+    raising: bool = False
+    """Whether that move is to bring a pod onto demand."""
     failures: int = 0
     """Moves in a row whose replacement found no node in time."""
     stopped_until: float = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from situate.spot.counting import Nodes, on_demand_effective
 from situate.spot.evictions import Workload
 from situate.spot.limits import Limits
 from situate.spot.observed import Memory
@@ -27,7 +28,7 @@ class Followed:
     """Why the workload is left alone from now on; empty if it is not."""
 
 
-def followed(workload: Workload, memory: Memory, limits: Limits, now: float) -> Followed:
+def followed(workload: Workload, memory: Memory, nodes: Nodes, limits: Limits, now: float) -> Followed:
     """What has become of the workload's last move, and of what a shortage had it remember."""
     memory = remembered(workload, memory)
     if not memory.moved:
@@ -39,8 +40,12 @@ def followed(workload: Workload, memory: Memory, limits: Limits, now: float) -> 
     since = int(memory.moved_at)  # times of objects are whole seconds
     whole = len(live) == workload.owner.replicas and all(pod.ready for pod in live)
     if whole and not any(pod.terminating or (pod.released and pod.active) for pod in workload.pods):
-        if any(pod.pod_class is None and pod.created >= since for pod in live):
+        come = [pod for pod in live if pod.created >= since]
+        if any(pod.pod_class is None for pod in come):
             return _failed(memory, limits, now, "brought a pod that nobody classed")
+        lacks = on_demand_effective(live, nodes) < workload.target
+        if memory.raising and lacks and come and not on_demand_effective(come, nodes):
+            return _failed(memory, limits, now, "brought a pod that is not on demand, as another system may have it")
         wait = 0.0 if memory.returned_at == memory.moved_at else memory.return_wait_s
         return Followed(replace(memory, moved="", failures=0, return_wait_s=wait))
     pending = [pod for pod in live if not pod.node and pod.created >= since]

@@ -106,7 +106,7 @@ def degraded(workload: Workload, now: float, memory: Memory, limits: Limits) -> 
     move = Delete(waiting[0].key, waiting[0].uid, workload.owner.uid, Reason.DEGRADE)
     lacking = max(0, memory.debt - _beyond(workload))
     debt = min(memory.debt + 1, lacking)  # a pod whose deletion was refused is not owed twice
-    return Relief((move,), replace(memory, debt=debt, moved=move.uid, moved_at=now))
+    return Relief((move,), replace(memory, debt=debt, moved=move.uid, moved_at=now, raising=False))
 
 
 def repaid(workload: Workload, memory: Memory, room: Room) -> Memory:
