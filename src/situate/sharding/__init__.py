@@ -3,4 +3,42 @@
 One leader, the supervisor, assigns each object to one executor, a replica with an identity of its own, much as
 kube-scheduler assigns pods to kubelets. Assignments are fenced: each has an epoch, and is made to one incarnation of
 an executor. The deciding half is pure; it leaves reading, writing, time and randomness to `controller`.
+
+What writers of executors need is named here; what does I/O is loaded only when it is asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from situate.sharding.adapter import FieldPaths, ObjectAdapter
+from situate.sharding.executing import Outcome
+from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
+
+if TYPE_CHECKING:
+    from situate.sharding.controller.executor import Executor
+    from situate.sharding.controller.work import NotOwner, Work
+
+__all__ = [
+    "Executor",
+    "ExecutorConfig",
+    "ExecutorIdentity",
+    "FieldPaths",
+    "NotOwner",
+    "ObjectAdapter",
+    "Outcome",
+    "Work",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The part that does I/O, on first use (PEP 562)."""
+    if name == "Executor":
+        from situate.sharding.controller.executor import Executor
+
+        return Executor
+    if name in ("NotOwner", "Work"):
+        from situate.sharding.controller import work
+
+        return getattr(work, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
