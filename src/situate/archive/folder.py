@@ -28,8 +28,9 @@ from situate.archive.stored import check_replaces, corrupt
 
 _PARTIAL: Final = ".partial"
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_ATTEMPTS: Final = 5
-"""A delete may take away an empty folder that a put enters, and a sweep a new file before it is locked."""
+_ATTEMPTS: Final = 100
+"""A delete may take away an empty folder that a put enters, and a sweep a new file before it is locked: by chance five
+times in a row where many come and go under one name."""
 _LOCK_POLL_S: Final = 0.01
 
 

@@ -60,8 +60,8 @@ _TOO_LARGE: Final = frozenset({10334, 17419, 17420, 17280})
 """BSONObjectTooLarge, and its old numbers for updates, upserts and index keys."""
 _NO_ROOM: Final = frozenset({14031})
 """OutOfDiskSpace."""
-_ATTEMPTS: Final = 5
-"""Two first puts of one object at once make one of them meet the unique index; more meet only by rare chance."""
+_ATTEMPTS: Final = 50
+"""Each that fails means that another put of the same object was done, or a delete."""
 _BATCH: Final = 100
 """Documents of one answer, each up to some megabytes."""
 

@@ -37,7 +37,8 @@ from situate.archive.s3_settings import S3Settings, settings_of, store_of
 from situate.archive.stored import check_replaces, corrupt
 from situate.archive.together import together
 
-_ATTEMPTS: Final = 5
+_ATTEMPTS: Final = 50
+"""Each that fails means that another put of the same object was done, or a delete."""
 _CHUNK: Final = 256
 """Records that are read before those beyond the page are let go."""
 _PROBES_STAY: Final = timedelta(hours=1)
