@@ -18,6 +18,7 @@ from situate.sharding.strategies.protocol import Standing, TieBreak
 class Owners(Protocol):
     """Who owns a key, and who would if that one did not exist, and so on."""
 
+    def owner(self, key: str) -> str | None: ...
     def owners(self, key: str) -> Iterator[str]: ...
 
 
@@ -46,8 +47,10 @@ class _Hashed:
         """Counts do not matter here."""
 
     def choose_executor(self, obj: ObjectFacts) -> str:
-        self._roster.check()
-        return next(self._in_order(obj))
+        owner = self._current().owner(self._key_of(obj))
+        if owner is None:
+            raise self._roster.refusal({})
+        return owner
 
     def choose_among(
         self,
@@ -62,9 +65,12 @@ class _Hashed:
         return found
 
     def _in_order(self, obj: ObjectFacts) -> Iterator[str]:
+        return self._current().owners(self._key_of(obj))
+
+    def _current(self) -> Owners:
         if self._owners is None:
             self._owners = self._owners_of(frozenset(each for each in self._roster if self._roster.is_healthy(each)))
-        return self._owners.owners(self._key_of(obj))
+        return self._owners
 
     def standings(self, obj: ObjectFacts) -> Sequence[Standing]:
         order = [

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Final
 
 import numpy as np
@@ -65,33 +64,34 @@ class MinMetricScore:
         if status is None:
             self._samples.remove(executor)
             self._told.pop(executor, None)
-        elif executor not in self._samples:
-            self._samples.add(executor)
+        else:
+            row = self._samples.add(executor)
             given = self._settings.capacity.get(executor, {})
-            self._samples.set(executor, "capacity", [given.get(metric, 1.0) for metric in self._samples.metrics])
-        if status is not None:
-            self._samples.set(executor, "eligible", status is ExecutorStatus.HEALTHY)
+            self._samples.capacity[row] = [given.get(metric, 1.0) for metric in self._samples.metrics]
+            self._samples.healthy[row] = status is ExecutorStatus.HEALTHY
         self._count(executor)
 
     def observe_member(self, member: Executor) -> None:
         """Its capacity for objects, and its metrics."""
         if self._fallback is not None:
             tell_member(self._fallback, member)
-        if member.id not in self._samples:
+        row = self._samples.row(member.id)
+        if row is None:
             return
         limit = math.inf if member.capacity is None else member.capacity
-        self._samples.set(member.id, "limit", limit if limit >= 0 else 0.0)  # NaN is not, either
+        self._samples.limit[row] = limit if limit >= 0 else 0.0  # NaN is not, either
         if member.sampled_at is not None:
             self.observe_sample(member.id, Sample(member.metrics, member.sampled_at))
 
     def observe_sample(self, executor: str, sample: Sample) -> None:
         """What was measured of an executor that is known; one that cannot be used replaces one that could."""
-        if executor not in self._samples or self._told.get(executor) == sample:
+        row = self._samples.row(executor)
+        if row is None or self._told.get(executor) == sample:
             return
         self._told[executor] = sample
         values = usable_values(sample.values, self._samples.metrics)
-        self._samples.set(executor, "values", [0.0] * len(self._samples.metrics) if values is None else values)
-        self._samples.set(executor, "taken_at", -math.inf if values is None else sample.taken_at)
+        self._samples.values[row] = 0.0 if values is None else values
+        self._samples.taken_at[row] = -math.inf if values is None else sample.taken_at
         self._since.sampled(executor, sample.taken_at)
         self._count(executor)
 
@@ -124,9 +124,10 @@ class MinMetricScore:
 
     def _count(self, executor: str) -> None:
         open_weight = self._open.of(executor)
-        if executor in self._samples:
-            self._samples.set(executor, "open", open_weight)
-            self._samples.set(executor, "since", self._since.of(executor))
+        row = self._samples.row(executor)
+        if row is not None:
+            self._samples.open[row] = open_weight
+            self._samples.since[row] = self._since.of(executor)
         if self._slow is not None:
             if self._roster.is_serving(executor):
                 self._slow.put(executor, open_weight, 1.0)
@@ -140,50 +141,41 @@ class MinMetricScore:
         return self._choose(obj, among, tie_break)
 
     def _choose(self, obj: ObjectFacts, among: Container[str] | None, tie_break: TieBreak | None) -> str:
-        rows = self._candidates(among)
-        usable, scores = self._scored(rows)
-        if len(usable):
-            tied = self._tied(usable, scores)
+        candidates = self._candidates(among)
+        if not candidates.any():
+            raise self._roster.refused_full(among)
+        scores = self._scores(candidates)
+        if scores is not None:
+            tied = self._tied(scores)
             chosen = min(self._longest_ago(tied)) if tie_break is None else tie_break(obj, self._by_turn(tied))
         elif self._fallback is None:
-            raise self._roster.refusal({"without a usable sample": len(rows)}, NoMetrics)
+            raise self._roster.refusal({"without a usable sample": int(candidates.sum())}, NoMetrics)
         else:
-            names = {self._samples.names[row] for row in rows}
+            names = {self._samples.names[row] for row in np.flatnonzero(candidates)}
             chosen = self._fallback.choose_among(obj, names, tie_break)
-        if chosen in self._samples:  # a tie-break may name anybody, which is for whoever gave it to notice
-            self._samples.set(chosen, "chosen", self._turn)
+        row = self._samples.row(chosen)
+        if row is not None:  # a tie-break may name anybody, which is for whoever gave it to notice
+            self._samples.chosen[row] = self._turn
         self._turn += 1
         if self._slow is not None:
             self._slow.chosen(chosen)
         return chosen
 
-    def _candidates(self, among: Container[str] | None) -> Rows:
-        """The executors that may be chosen. Raises if there is none."""
-        eligible = self._samples.eligible()
-        if among is None:
-            rows = np.flatnonzero(eligible)
-        elif isinstance(among, AbstractSet) and len(among) < self._roster.healthy:
-            rows = self._samples.rows_of(among)
-            rows = rows[eligible[rows]]
-        else:
-            names = self._samples.names
-            rows = np.array([row for row in np.flatnonzero(eligible) if names[row] in among], dtype=np.int64)
-        if len(rows):
-            return rows
-        raise self._roster.refused_full(among)
+    def _candidates(self, among: Container[str] | None) -> Bools:
+        """(rows): who may be chosen, by everything but samples."""
+        eligible = self._samples.healthy & (self._samples.open < self._samples.limit)
+        return eligible if among is None else eligible & self._samples.mask(among)
 
-    def _scored(self, rows: Rows) -> tuple[Rows, Floats]:
-        """Those of the candidates that have a score, and their scores; none if nobody has a usable sample."""
+    def _scores(self, candidates: Bools) -> Floats | None:
+        """(rows): inf for whoever is not to be chosen; None if no candidate has a usable sample."""
         fresh = self._samples.fresh(self._clock(), self._settings.max_age_s)
-        has_sample = fresh[rows]
-        if not has_sample.any():
-            return rows[:0], np.empty(0)
+        scored = candidates & fresh
+        if not scored.any():
+            return None
+        scores = self._samples.scores(self._weights, self._estimate(fresh))
         if self._settings.missing == "exclude":
-            rows = rows[has_sample]
-        scores = self._samples.scores(self._weights, self._estimate(fresh), rows)
-        if self._settings.missing == "worst":
-            scores[~has_sample] = scores[has_sample].max()
-        return rows, scores
+            return np.where(scored, scores, np.inf)
+        return np.where(scored, scores, np.where(candidates, scores[scored].max(), np.inf))
 
     def _estimate(self, fresh: Bools) -> Floats:
         given = self._settings.per_object_estimate
@@ -191,65 +183,61 @@ class MinMetricScore:
             return self._samples.estimate(fresh)
         return np.array([given.get(metric, 0.0) for metric in self._samples.metrics])
 
-    def _tied(self, rows: Rows, scores: Floats) -> Rows:
+    def _tied(self, scores: Floats) -> Rows:
         """Those with the lowest score; newcomers that are to wait only if there is nobody else."""
-        left = np.ones(len(rows), dtype=bool)
-        first: Rows | None = None
-        while left.any():
-            best = left & (scores <= scores[left].min() + TIE)
-            tied: Rows = rows[best]
-            if self._slow is None:
-                return tied
+        first = tied = np.flatnonzero(scores <= scores.min() + TIE)
+        if self._slow is None:
+            return tied
+        left = scores.copy()
+        while len(tied):
             allowed = [row for row in tied.tolist() if self._slow.allows(self._samples.names[row])]
             if allowed:
                 return np.array(allowed, dtype=np.int64)
-            first = tied if first is None else first
-            left &= ~best
-        return rows if first is None else first
+            left[tied] = np.inf
+            tied = np.flatnonzero(np.isfinite(left) & (left <= left.min() + TIE))
+        return first
 
     def _longest_ago(self, rows: Rows) -> list[str]:
-        return [self._samples.names[row] for row in self._samples.longest_ago(rows)]
+        """Those of the rows that were chosen longest ago, or never."""
+        turns = self._samples.chosen[rows]
+        return [self._samples.names[row] for row in rows[turns == turns.min()]]
 
     def _by_turn(self, rows: Rows) -> list[str]:
         """All of them, those chosen longest ago first."""
-        turns = self._samples.turns(rows).tolist()
-        return [
-            name for _, name in sorted((turn, self._samples.names[row]) for turn, row in zip(turns, rows, strict=True))
-        ]
+        turned = sorted((int(self._samples.chosen[row]), self._samples.names[row]) for row in rows)
+        return [name for _, name in turned]
 
     def standings(self, obj: ObjectFacts) -> Sequence[Standing]:
-        eligible = self._samples.eligible()
-        rows = np.flatnonzero(eligible)
-        usable, scores = self._scored(rows)
-        if len(rows) and not len(usable):
+        candidates = self._candidates(None)
+        scores = self._scores(candidates)
+        if candidates.any() and scores is None:
             return self._fallback_standings(obj)
         fresh = self._samples.fresh(self._clock(), self._settings.max_age_s)
-        scored = sorted(
-            (self._waits(name), score, turn, name, bool(fresh[row]))
-            for row, score, turn in zip(
-                usable.tolist(), scores.tolist(), self._samples.turns(usable).tolist(), strict=True
-            )
-            for name in [self._samples.names[row]]
+        rows = [] if scores is None else np.flatnonzero(np.isfinite(scores)).tolist()
+        names = self._samples.names
+        order = sorted(
+            (self._waits(names[row]), float(scores[row]), int(self._samples.chosen[row]), names[row], row)
+            for row in rows
+            if scores is not None
         )
         found = [
-            Standing(
-                name,
-                place,
-                f"score {score:.6g}" + (", as the worst" if not sampled else "") + ("; slow start" if waits else ""),
-            )
-            for place, (waits, score, _, name, sampled) in enumerate(scored, 1)
+            Standing(name, place, self._why(score, has_sample=bool(fresh[row]), waits=waits))
+            for place, (waits, score, _, name, row) in enumerate(order, 1)
         ]
         placed = {each.executor for each in found}
         healthy = sorted(name for name in self._roster if self._roster.is_healthy(name) and name not in placed)
-        others = [
-            Standing(
-                name,
-                None,
-                "no usable sample" if eligible[self._samples.row(name)] else f"{self._open.of(name)} open, at capacity",
-            )
-            for name in healthy
-        ]
+        others = [Standing(name, None, self._why_not(name, candidates)) for name in healthy]
         return found + others + self._roster.refused()
+
+    @staticmethod
+    def _why(score: float, *, has_sample: bool, waits: bool) -> str:
+        return f"score {score:.6g}" + ("" if has_sample else ", as the worst") + ("; slow start" if waits else "")
+
+    def _why_not(self, executor: str, candidates: Bools) -> str:
+        row = self._samples.row(executor)
+        if row is not None and candidates[row]:
+            return "no usable sample"
+        return f"{self._open.of(executor)} open, at capacity"
 
     def _fallback_standings(self, obj: ObjectFacts) -> Sequence[Standing]:
         if self._fallback is not None:

@@ -54,6 +54,9 @@ class Placer:
         """`weight_of` gives the units of work of an object, at least 1; None: each counts 1."""
         self._weight_of = weight_of
         self._strategy = strategy
+        # asked once: looking whether an object has the methods of a protocol costs more than most choices
+        self._selective = strategy if isinstance(strategy, Selective) else None
+        self._observes_members = strategy if isinstance(strategy, ObservesMembers) else None
         self._rules = rules if rules is not None else Rules()
         self._roster = Roster()
         self._members: dict[str, Executor] = {}
@@ -71,8 +74,8 @@ class Placer:
         self._members[member.id] = member
         if before is None or before.labels != member.labels:
             self._selected.clear()
-        if isinstance(self._strategy, ObservesMembers):
-            self._strategy.observe_member(member)
+        if self._observes_members is not None:
+            self._observes_members.observe_member(member)
 
     def observe_scheduled(self, obj: ObjectFacts) -> None:
         self._open.scheduled(obj)
@@ -101,7 +104,7 @@ class Placer:
 
     def choose_among(self, obj: ObjectFacts, among: Container[str]) -> str:
         """Of these only; a strategy that is not `Selective` cannot do so, and nobody is eligible then."""
-        if not isinstance(self._strategy, Selective):
+        if self._selective is None:
             raise NoHealthyExecutors(cause=Ineligible("the strategy cannot choose among some of the executors"))
         return self._choose(obj, among)
 
@@ -121,11 +124,11 @@ class Placer:
         raise _with_reasons(refusal or self._roster.refusal({}), allowed)
 
     def _ask(self, obj: ObjectFacts, among: Container[str] | None) -> str:
-        strategy, tie_break = self._strategy, self._rules.tie_break
-        if isinstance(strategy, Selective) and (among is not None or tie_break is not None):
-            chosen = strategy.choose_among(obj, self._roster if among is None else among, tie_break)
+        tie_break = self._rules.tie_break
+        if self._selective is not None and (among is not None or tie_break is not None):
+            chosen = self._selective.choose_among(obj, self._roster if among is None else among, tie_break)
         else:
-            chosen = strategy.choose_executor(obj)
+            chosen = self._strategy.choose_executor(obj)
         if not self._roster.is_healthy(chosen):
             raise StrategyFailed(Ineligible(f"it named {chosen!r:.80}, which is no healthy executor"))
         if among is not None and chosen not in among:
@@ -156,7 +159,7 @@ class Placer:
     def _groups(self, obj: ObjectFacts, allowed: Allowed | None) -> Iterator[Container[str] | None]:
         """Whom to choose from: the first group of which one may be chosen. None: everybody."""
         required = None if allowed is None else allowed.as_container()
-        if not isinstance(self._strategy, Selective):  # nothing can be preferred where only one answer is given
+        if self._selective is None:  # nothing can be preferred where only one answer is given
             yield required
             return
         owner = self._owners_executor(obj)
@@ -215,7 +218,7 @@ class Placer:
     def _explain(self, obj: ObjectFacts, preferred: frozenset[str]) -> Explanation:
         allowed = self._allowed(obj)
         required = None if allowed is None else allowed.as_container()
-        owner = self._owners_executor(obj) if isinstance(self._strategy, Selective) else None
+        owner = self._owners_executor(obj) if self._selective is not None else None
         found: list[tuple[tuple[bool, bool, float, int], Standing]] = []
         refused: list[Standing] = []
         for each in self._standings(obj):

@@ -6,7 +6,8 @@ A sample is older than what has been assigned since, so each executor is thought
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,91 +76,95 @@ class AssignedSince:
 
 
 class Samples:
-    """A row for each executor that is known; rows of the removed are used again."""
+    """A row for each executor that is known; rows of the removed are used again.
+
+    Columns are arrays over all rows, also those that are free: a free row is not eligible.
+    """
 
     def __init__(self, metrics: Sequence[str]) -> None:
         self.metrics = tuple(metrics)
-        wide = (len(self.metrics),)
-        self._empty = np.zeros(
-            1,
-            dtype=[
-                ("values", np.float64, wide),  # 0 where there is no usable sample
-                ("capacity", np.float64, wide),
-                ("taken_at", np.float64),  # seconds; -inf where there is no usable sample
-                ("open", np.float64),  # weight of open objects
-                ("since", np.float64),  # weight of those that were assigned since the sample was taken
-                ("limit", np.float64),  # the open weight that is too much
-                ("chosen", np.int64),  # the turn at which it was chosen last; -1: never
-                ("eligible", np.bool_),  # healthy
-            ],
-        )
-        for field, value in (("capacity", 1.0), ("taken_at", -math.inf), ("limit", math.inf), ("chosen", -1)):
-            self._empty[field] = value
-        self._rows = np.repeat(self._empty, 8)
-        self.names: list[str] = [""] * len(self._rows)
+        self.names: list[str] = []
         """By row; empty for a row that is free."""
         self._row: dict[str, int] = {}
-        self._free = list(range(len(self._rows)))
+        self._free: list[int] = []
+        wide = (0, len(self.metrics))
+        self.values: Floats = np.empty(wide)
+        """(rows, metrics); 0 where there is no usable sample."""
+        self.capacity: Floats = np.empty(wide)
+        """(rows, metrics)."""
+        self.taken_at: Floats = np.empty(0)
+        """(rows), seconds; -inf where there is no usable sample."""
+        self.open: Floats = np.empty(0)
+        """(rows), weight of open objects."""
+        self.since: Floats = np.empty(0)
+        """(rows), weight of those that were assigned since the sample was taken."""
+        self.limit: Floats = np.empty(0)
+        """(rows), the open weight that is too much."""
+        self.chosen: Rows = np.empty(0, dtype=np.int64)
+        """(rows), the turn at which it was chosen last; -1: never."""
+        self.healthy: Bools = np.empty(0, dtype=bool)
+        """(rows)."""
 
-    def add(self, name: str) -> None:
-        """An executor of which nothing is known yet, unless it is there."""
+    def add(self, name: str) -> int:
+        """The row of an executor of which nothing is known yet, unless it is there."""
         if name in self._row:
-            return
+            return self._row[name]
         if not self._free:
-            self._free = list(range(len(self._rows), 2 * len(self._rows)))
-            self.names.extend([""] * len(self._rows))
-            self._rows = np.concatenate([self._rows, np.repeat(self._empty, len(self._rows))])
+            self._grow(max(8, len(self.names)))
         row = self._free.pop()
         self._row[name], self.names[row] = row, name
+        self._clear(slice(row, row + 1))
+        return row
+
+    def _grow(self, more: int) -> None:
+        size = len(self.names)
+        self.names.extend([""] * more)
+        self._free = list(range(size, size + more))
+        for column in ("values", "capacity", "taken_at", "open", "since", "limit", "chosen", "healthy"):
+            before = getattr(self, column)
+            setattr(self, column, np.concatenate([before, np.zeros((more, *before.shape[1:]), dtype=before.dtype)]))
+        self._clear(slice(size, size + more))
+
+    def _clear(self, rows: slice) -> None:
+        self.values[rows], self.open[rows], self.since[rows] = 0.0, 0.0, 0.0
+        self.capacity[rows], self.taken_at[rows], self.limit[rows] = 1.0, -math.inf, math.inf
+        self.chosen[rows], self.healthy[rows] = -1, False
 
     def remove(self, name: str) -> None:
+        """If it is there."""
         row = self._row.pop(name, None)
         if row is not None:
-            self._rows[row], self.names[row] = self._empty[0], ""
+            self.names[row] = ""
+            self._clear(slice(row, row + 1))
             self._free.append(row)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._row
+    def row(self, name: str) -> int | None:
+        """None: it is not known."""
+        return self._row.get(name)
 
-    def set(self, name: str, field: str, value: float | Sequence[float]) -> None:
-        """One field of an executor that is there."""
-        self._rows[field][self._row[name]] = value
-
-    def row(self, name: str) -> int:
-        return self._row[name]
-
-    def rows_of(self, names: Iterable[str]) -> Rows:
-        """Of those that are there."""
-        return np.array([self._row[name] for name in names if name in self._row], dtype=np.int64)
-
-    def turns(self, rows: Rows) -> Rows:
-        """When each of the rows was chosen last."""
-        turns: Rows = self._rows["chosen"][rows]
-        return turns
-
-    def longest_ago(self, rows: Rows) -> Rows:
-        """Those of the rows that were chosen longest ago, or never."""
-        turns = self.turns(rows)
-        first: Rows = rows[turns == turns.min()]
-        return first
-
-    def eligible(self) -> Bools:
-        """(rows): healthy, and below the limit of open work."""
-        return self._rows["eligible"] & (self._rows["open"] < self._rows["limit"])
+    def mask(self, among: Container[str]) -> Bools:
+        """(rows): who is among these."""
+        found = np.zeros(len(self.names), dtype=bool)
+        if isinstance(among, AbstractSet) and len(among) < len(self._row):
+            found[[self._row[name] for name in among if name in self._row]] = True
+        else:
+            found[[row for name, row in self._row.items() if name in among]] = True
+        return found
 
     def fresh(self, now: float, max_age_s: float) -> Bools:
         """(rows): with a usable sample."""
-        return now - self._rows["taken_at"] <= max_age_s
+        return now - self.taken_at <= max_age_s
 
     def estimate(self, fresh: Bools) -> Floats:
         """(metrics): what one unit of open work seems to cost; 0 where nobody has any."""
-        work = self._rows["open"][fresh].sum()
-        total: Floats = self._rows["values"][fresh].sum(axis=0)
+        counted = fresh.astype(np.float64)
+        work = counted @ self.open
+        total: Floats = counted @ self.values
         return total / work if work > 0 else np.zeros_like(total)
 
-    def scores(self, weights: Floats, estimate: Floats, rows: Rows) -> Floats:
-        """(rows): for those rows, lower is better."""
-        found = self._rows[rows]
-        expected = found["values"] + found["since"][:, None] * estimate
-        scores: Floats = (expected / found["capacity"]) @ weights
+    def scores(self, weights: Floats, estimate: Floats) -> Floats:
+        """(rows): lower is better; of rows without a sample it means nothing."""
+        # weight * (value + since * estimate) / capacity, with everything that is per metric multiplied at once
+        priced = weights / self.capacity
+        scores: Floats = (priced * self.values).sum(axis=1) + self.since * (priced @ estimate)
         return scores

@@ -1,0 +1,78 @@
+"""Strategies by name and arguments: what is wrong is named with its path."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from situate.sharding.errors import NoExecutors
+from situate.sharding.strategies import (
+    BUILT_IN,
+    BadArguments,
+    MinMetricScore,
+    MinScheduled,
+    RoundRobin,
+    Strategy,
+    Surroundings,
+    build,
+)
+from tests.sharding.strategies.telling import NOTHING
+
+PLACE = Surroundings(lambda: 0.0, random.Random(1), "example.com", "Job")
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.rule("sharding:K13")
+def test_every_strategy_needs_no_arguments(name: str) -> None:
+    with pytest.raises(NoExecutors):
+        build(name, {}, PLACE).choose_executor(NOTHING)
+    with pytest.raises(BadArguments, match=r"strategyArgs\.colour"):
+        build(name, {"colour": 1}, PLACE)
+
+
+def test_arguments_reach_the_strategy() -> None:
+    assert isinstance(build("MinScheduled", {"slow_start_max_share": 0.25}, PLACE), MinScheduled)
+    arguments = {
+        "weights": {"cpu": 1, "memory": 0.5},
+        "capacity": {"executor-0": {"cpu": 4}},
+        "max_age_s": 30,
+        "missing": "worst",
+        "fallback": "RoundRobin",
+        "per_object_estimate": {"cpu": 0.01},
+        "slow_start_max_share": 0.2,
+    }
+    assert isinstance(build("MinMetricScore", arguments, PLACE), MinMetricScore)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("MinSchedule", {}, "strategy: found .*did you mean MinScheduled"),
+        ("MinScheduled", {"slow_start_max_share": 2}, r"strategyArgs\.slow_start_max_share: found 2"),
+        ("MinScheduled", {"slow_start_max_share": "a"}, r"strategyArgs\.slow_start_max_share"),
+        ("MinMetricScore", {"weights": {}}, r"strategyArgs\.weights: found \{\}.*allowed"),
+        ("MinMetricScore", {"weights": {"cpu": -1}}, r"strategyArgs\.weights\.cpu"),
+        ("MinMetricScore", {"capacity": {"a": {"cpu": 0}}}, r"strategyArgs\.capacity\.a\.cpu"),
+        (
+            "MinMetricScore",
+            {"missing": "no", "max_age_s": -1},
+            r"strategyArgs\.max_age_s.*strategyArgs\.missing|missing",
+        ),
+        ("MinMetricScore", {"per_object_estimate": "many"}, r"strategyArgs\.per_object_estimate"),
+    ],
+)
+def test_mistakes_are_named(name: str, arguments: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(BadArguments, match=message):
+        build(name, arguments, PLACE)
+
+
+def test_others_may_be_installed() -> None:
+    def mine(arguments: Mapping[str, Any], surroundings: Surroundings) -> Strategy:
+        assert arguments == {"speed": 3}
+        assert surroundings.kind == "Job"
+        return RoundRobin()
+
+    assert isinstance(build("mine", {"speed": 3}, PLACE, {**BUILT_IN, "mine": mine}), RoundRobin)
