@@ -7,11 +7,13 @@ This is the wiring and the end: what is done about each object is in `objects`, 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store
 from situate.objects.unstructured import Unstructured
@@ -32,6 +34,11 @@ from situate.sharding.tenure import Tenure
 _MOST_WORKERS: Final = 32
 
 
+def connect_here() -> Client:
+    """A client of the cluster in which this pod is, or of whichever kubectl would use."""
+    return connect(find_connection(), random.Random())
+
+
 class Executor:
     """A service: `run` until `stop`, which drains. `setup` adds it to a manager.
 
@@ -44,7 +51,7 @@ class Executor:
         identity: ExecutorIdentity,
         handler: Handler,
         config: ExecutorConfig,
-        connect: Callable[[], Client],
+        connect: Callable[[], Client] = connect_here,
         surroundings: Surroundings = REAL,
     ) -> None:
         """`connect` makes a client in the event loop where it is called: one for the work, one for the Lease."""
