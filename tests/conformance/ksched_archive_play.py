@@ -119,6 +119,8 @@ class Play:
     """The UID that the sequence is about."""
     blocked_s: float = 0.0
     """The longest that another object would have waited for its assignment."""
+    released: list[str] = field(default_factory=list)
+    """The versions from which the finalizer went."""
     alerts: int = 0
     conditions: int = 0
     record: Record | None = None
@@ -128,7 +130,7 @@ class Play:
         events = [event for phrase in phrases for event in events_of(phrase)]
         calls = [event for event in events if isinstance(event, Call | Archived)]
         self.first = (calls[0].uid if calls else "") or FIRST
-        self._create(self.first)
+        self.create(self.first)
         for event, following in zip(events, [*events[1:], Marker()], strict=True):
             spoken_for = isinstance(following, Call) and following.by
             if not (isinstance(event, Resumed) and spoken_for == event.name):
@@ -150,9 +152,9 @@ class Play:
                     self.now += event.over_s / event.times
                     self._others_are_placed()
             case Crash():
-                self._new_leader(self.leading)
+                self.new_leader(self.leading)
             case NewSupervisor(name):
-                self._new_leader(name or f"s{len(self.leaders) + 1}")
+                self.new_leader(name or f"s{len(self.leaders) + 1}")
                 await self.backend.reopen()
             case Resumed(name):
                 if (progress := self.leaders[name].progress) is not None:  # one call may be under way, and no more
@@ -164,12 +166,12 @@ class Play:
                 self.objects[uid] = {**_with(content, resourceVersion=str(stored)), "newer": True}
             case Archived(uid):
                 if uid not in self.objects:
-                    self._create(uid)
+                    self.create(uid)
                 await self._until(None, Result.OK)
                 self.now += 1
             case Replaced(uid, successor):
                 self.objects.pop(uid, None)
-                self._create(successor, completed=False)
+                self.create(successor, completed=False)
             case Edited():
                 self._changed(self._uid(), labels={"edited": str(self.version)})
             case Foreign(present):
@@ -185,7 +187,7 @@ class Play:
             case _ as never:
                 assert_never(never)
 
-    def _create(self, uid: str, *, completed: bool = True) -> None:
+    def create(self, uid: str, *, completed: bool = True) -> None:
         self.version += 1
         content = (
             builders.report(
@@ -212,7 +214,7 @@ class Play:
         if not present and not own and "deletionTimestamp" in self.objects[uid]["metadata"]:
             del self.objects[uid]
 
-    def _new_leader(self, name: str) -> None:
+    def new_leader(self, name: str) -> None:
         term = max(leader.term for leader in self.leaders.values()) + 1
         self.leaders[name] = _Leader(term)
         self.leading = name
@@ -221,8 +223,8 @@ class Play:
         """One that the supervisor makes by itself; a deletion of a given UID comes however late."""
         leader = call.by or self.leading
         if leader not in self.leaders:
-            self._new_leader(leader)
-        if call.step is Step.DELETE and call.uid and self._begun(leader) is None:
+            self.new_leader(leader)
+        if call.step is Step.DELETE and call.uid and self.begun(leader) is None:
             self._delete(call.uid, call.result)
             return
         await self._until(call.step, call.result, leader)
@@ -231,7 +233,7 @@ class Play:
         """Goes on until this step has ended so; None: until nothing is left to do."""
         name = name or self.leading
         for _ in range(_CALLS):
-            progress = self._begun(name)
+            progress = self.begun(name)
             if progress is None:
                 if step is not None:
                     raise NeverCalledError(f"the supervisor never calls {step.value}: nothing is left to do")
@@ -240,15 +242,20 @@ class Play:
             if this and result is Result.TORN:
                 assert progress.view is not None
                 await self.backend.torn(self._record(progress.view, name))
-                self._new_leader(name)
+                self.new_leader(name)
                 return
-            outcome = await self._performed(progress, result if this else Result.OK, name)
-            self._advance(name, progress, outcome)
+            await self.step(result if this else Result.OK, name)
             if this:
                 return
         raise NeverCalledError(f"no end after {_CALLS} calls")
 
-    def _begun(self, name: str) -> Progress | None:
+    async def step(self, result: Result, name: str) -> None:
+        """The one call that the supervisor makes next."""
+        progress = self.begun(name)
+        assert progress is not None, "there is one"
+        self._advance(name, progress, await self._performed(progress, result, name))
+
+    def begun(self, name: str) -> Progress | None:
         """What the supervisor is doing, or begins to do, about the object of the name; None: nothing now."""
         leader = self.leaders[name]
         if leader.progress is None and self.objects:
@@ -342,6 +349,10 @@ class Play:
             return NotThere()
         except ArchiveCorrupt as error:
             return Corrupt(str(error))
+        except ArchiveUnavailable as error:
+            return Unavailable(str(error), archive=True)
+        except ArchiveRefused as error:
+            return Refused(str(error))
         return ReadBack(record.digest, record.subject.resource_version)
 
     def _release(self, view: ObjectView, result: Result, name: str) -> archiving.Outcome:
@@ -367,6 +378,7 @@ class Play:
             self.rejected += 1
             return Refused(str(refusal))
         self.objects[view.uid] = dict(after)
+        self.released.append(view.resource_version)
         self._changed(view.uid)
         answer = view_of(self.objects[view.uid], ADAPTER)
         if answer.deleting and not answer.finalizers:

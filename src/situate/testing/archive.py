@@ -1,0 +1,111 @@
+"""An archive that fails as a test tells it to, in front of any other archiver."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from situate.archive.protocol import (
+    ArchiveCorrupt,
+    Archiver,
+    ArchiveRefused,
+    ArchiveTooLarge,
+    ArchiveUnavailable,
+    NotArchived,
+)
+from situate.archive.query import Page, Query
+from situate.archive.record import ByName, ByUid, Record
+
+
+class Fault(Enum):
+    """How a call goes wrong."""
+
+    ERROR = "it is not carried out, and may be tried again"
+    LOST = "it is carried out, and no answer comes"
+    HANG = "it is not carried out, and no answer ever comes"
+    REFUSED = "it is not carried out, whenever it is tried"
+    TOO_LARGE = "what is put is too large"
+    MISSING = "what is asked for is not there"
+    CORRUPT = "what is asked for cannot be read"
+
+
+PUTTING = (Fault.ERROR, Fault.LOST, Fault.REFUSED, Fault.TOO_LARGE)
+"""Those that a put can have and that end."""
+GETTING = (Fault.ERROR, Fault.LOST, Fault.REFUSED, Fault.MISSING, Fault.CORRUPT)
+"""Those that a get can have and that end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, as it was made."""
+
+    method: str
+    """`put`, `get`, `search`, `delete` or `check`."""
+    uid: str = ""
+    """Of the record; empty if it was not named by it."""
+    resource_version: str = ""
+    """Of the record that was put; empty for other calls."""
+    fault: Fault | None = None
+
+
+class FaultyArchiver:
+    """Asks `fault` about each call, with the number of all calls so far, before it is made; None lets it be."""
+
+    def __init__(self, archiver: Archiver, fault: Callable[[Call, int], Fault | None]) -> None:
+        self._archiver = archiver
+        self._fault = fault
+        self.calls: list[Call] = []
+
+    async def put(self, record: Record) -> None:
+        call = await self._begin(Call("put", record.subject.uid, record.subject.resource_version))
+        if call.fault is Fault.TOO_LARGE:
+            raise ArchiveTooLarge(f"{record.subject.key}: told to be too large")
+        await self._archiver.put(record)
+        self._end(call)
+
+    async def get(self, key: ByUid | ByName) -> Record:
+        call = await self._begin(Call("get", key.uid if isinstance(key, ByUid) else ""))
+        if call.fault is Fault.MISSING:
+            raise NotArchived(key)
+        if call.fault is Fault.CORRUPT:
+            raise ArchiveCorrupt(str(key), "digest", "told to differ")
+        record = await self._archiver.get(key)
+        self._end(call)
+        return record
+
+    async def search(self, query: Query) -> Page:
+        call = await self._begin(Call("search", query.uid or ""))
+        page = await self._archiver.search(query)
+        self._end(call)
+        return page
+
+    async def delete(self, key: ByUid) -> None:
+        call = await self._begin(Call("delete", key.uid))
+        await self._archiver.delete(key)
+        self._end(call)
+
+    async def check(self) -> None:
+        call = await self._begin(Call("check"))
+        await self._archiver.check()
+        self._end(call)
+
+    async def close(self) -> None:
+        await self._archiver.close()
+
+    async def _begin(self, call: Call) -> Call:
+        fault = self._fault(call, len(self.calls) + 1)
+        call = Call(call.method, call.uid, call.resource_version, fault)
+        self.calls.append(call)
+        if fault is Fault.ERROR:
+            raise ArchiveUnavailable(f"the archive is told to be away from {call.method}; it is tried again")
+        if fault is Fault.REFUSED:
+            raise ArchiveRefused(f"the archive is told to refuse {call.method}")
+        if fault is Fault.HANG:
+            await asyncio.get_running_loop().create_future()
+        return call
+
+    def _end(self, call: Call) -> None:
+        if call.fault is Fault.LOST:
+            raise ArchiveUnavailable(f"the archive is told to lose its answer to {call.method}; it is tried again")
