@@ -30,17 +30,22 @@ class Bin:
     """For items, those at home included."""
 
 
-def fewest_moves(items: Sequence[Item], bins: Sequence[Bin]) -> tuple[int, ...] | None:
-    """The bin of each item, most of them at home; None if they do not fit. At most `EXACT_ITEMS` items."""
+def fewest_moves(items: Sequence[Item], bins: Sequence[Bin], below: int | None = None) -> tuple[int, ...] | None:
+    """The bin of each item, most of them at home; None if they do not fit with fewer than `below` moves.
+
+    None for `below`: with any number. Meant for up to `EXACT_ITEMS` items; every further one doubles time and memory.
+    """
     if not items:
-        return ()
+        return () if below is None or below > 0 else None
     kept = _that_matter(items, bins)
     place = {number: position for position, number in enumerate(kept)}
     homes = [place.get(item.home, -1) for item in items]
     search = _Search([item.load for item in items], homes, [bins[number].room for number in kept])
-    if not search.fits():
-        return None
-    return tuple(kept[position] for position in search.arrangement())
+    if below is None:
+        # whether they fit at all is known sooner than with how few moves
+        below = len(items) + 1 if search.fits() else 0
+    found = search.arrangement(below)
+    return None if found is None else tuple(kept[position] for position in found)
 
 
 def _that_matter(items: Sequence[Item], bins: Sequence[Bin]) -> list[int]:
@@ -74,11 +79,15 @@ class _Search:
         """Whether there is any arrangement."""
         return bool(np.isfinite(self._filled(1, [0] * len(self._loads))[0, self._whole]))
 
-    def arrangement(self) -> list[int]:
-        """The bin of each item, with the fewest moves; there must be one."""
-        moves = [1] * len(self._loads)
-        best = self._filled(len(self._loads) + 1, moves)
-        row, mask = int(np.flatnonzero(np.isfinite(best[:, self._whole]))[0]), self._whole
+    def arrangement(self, below: int) -> list[int] | None:
+        """The bin of each item, with the fewest moves; None if fewer than `below` are not enough."""
+        if below <= 0:
+            return None
+        best = self._filled(below, [1] * len(self._loads))
+        possible = np.flatnonzero(np.isfinite(best[:, self._whole]))
+        if not len(possible):
+            return None
+        row, mask = int(possible[0]), self._whole
         where = [0] * len(self._loads)
         while mask:
             row, mask, item, number = self._before(best, row, mask)

@@ -109,7 +109,8 @@ def _arranged(problem: _Problem) -> tuple[int, ...] | None:
     if best is not None and _moves(problem, best) == least:
         return best
     if len(problem.items) <= EXACT_ITEMS:
-        return fewest_moves(problem.items, problem.bins)
+        below = None if best is None else _moves(problem, best)
+        return fewest_moves(problem.items, problem.bins, below) or best
     if best is not None and _moves(problem, best) <= _SLACK * least:
         return best
     return _improved(problem, homeless, removed, best)
