@@ -54,8 +54,8 @@ def desired_executors(state: SizingState, config: SizingConfig, open_weight: flo
     elapsed = max(0.0, now - state.at)
     left = 0.5 ** (elapsed / config.half_life_s) if config.half_life_s else 0.0
     smoothed = max(open_weight, open_weight + (state.weight - open_weight) * left)
-    # a hair is taken off so that a remainder of what was does not keep an executor for ever
-    wanted = math.ceil(smoothed / config.per_executor - 1e-3)
+    # what is smoothed never quite ends: a twentieth of an executor is not worth one
+    wanted = math.ceil(smoothed / config.per_executor - 0.05)
     needed = math.ceil(open_weight / config.per_executor - 1e-9)
     desired = min(max(wanted, needed, config.least, 1), config.most)
     return Sizing(desired, SizingState(smoothed, now))
