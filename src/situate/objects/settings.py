@@ -19,7 +19,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from functools import cache
+from typing import Annotated, Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 import msgspec
 from msgspec import inspect as types
@@ -95,10 +96,16 @@ def parse_section(data: object, kind: type[T], path: str = "") -> tuple[T | None
     never converted.
     """
     found: list[Mistake] = []
-    value = _parse(data, types.type_info(kind), path, found)
+    value = _parse(data, _type_info(cast("Any", kind)), path, found)
     if found:
         return None, tuple(found)
     return value, ()
+
+
+@cache
+def _type_info(kind: Any) -> types.Type:
+    """Once for each kind of section: finding out takes longer than parsing."""
+    return types.type_info(kind)
 
 
 def default_section(kind: type[T], path: str = "") -> tuple[T | None, tuple[Mistake, ...]]:
