@@ -6,8 +6,7 @@ embedded server puts HTTP around it, the simulator calls it in process on virtua
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -150,7 +149,7 @@ class ApiServer:
         if method == "DELETE":
             return (yield from self._delete(request, resource, wanted, now, identity))
         call = self._call(request, resource, wanted, now, identity)
-        with _shown_beside_refusals(call.warnings):
+        with _ShownBesideRefusals(call.warnings):
             if method == "POST":
                 written = yield from self.writing.create(call)
             elif method == "PUT":
@@ -180,7 +179,7 @@ class ApiServer:
                 raise Declined(not_found(resource, wanted.name))
             return json_response(200, _encode(self._subresources.read_scale(resource, decoded(resource, present))))
         call = self._call(request, resource, wanted, now, identity)
-        with _shown_beside_refusals(call.warnings):
+        with _ShownBesideRefusals(call.warnings):
             match name:
                 case "scale":
                     written = yield from self._subresources.write_scale(call)
@@ -211,7 +210,7 @@ class ApiServer:
         warnings: list[str] = []
         if wanted.name:
             deletion = Deletion(resource, wanted.namespace, wanted.name, options, identity, now)
-            with _shown_beside_refusals(warnings):
+            with _ShownBesideRefusals(warnings):
                 written = yield from self._deleting.delete(deletion, warnings)
             return self._written_object(request, resource, written, warnings)
         page = self._reading.selected(resource, wanted, request)
@@ -219,7 +218,7 @@ class ApiServer:
             if self.store.get(resource.table, stored.namespace, stored.name) is None:
                 continue
             deletion = Deletion(resource, stored.namespace, stored.name, options, identity, now, one_of_many=True)
-            with _shown_beside_refusals(warnings):
+            with _ShownBesideRefusals(warnings):
                 yield from self._deleting.delete(deletion, warnings)
         self._custom.settle(now)
         view = self._reading.view(resource, wanted, request)
@@ -299,14 +298,19 @@ def refused_response(refused: Refused, metadata: Mapping[str, Any] | None = None
     return Response(refused.code, _encode(status), headers)
 
 
-@contextmanager
-def _shown_beside_refusals(warnings: Sequence[str]) -> Iterator[None]:
-    """What was to be warned of is told even if the request is refused then."""
-    try:
-        yield
-    except Declined as declined:
-        declined.warnings = warnings
-        raise
+class _ShownBesideRefusals:
+    """What was to be warned of is told even if the request is refused then. A class, as every write enters it."""
+
+    __slots__ = ("_warnings",)
+
+    def __init__(self, warnings: Sequence[str]) -> None:
+        self._warnings = warnings
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Declined):
+            error.warnings = self._warnings
 
 
 def _with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
