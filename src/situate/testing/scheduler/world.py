@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.stored import Stored
 from situate.framework.actions import BindByExtender
 from situate.framework.extenders import Reply
 from situate.framework.profiles import Registry
@@ -90,6 +91,8 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
         """Object, reason and words of those Events."""
         self.registry = CollectorRegistry()
         """Metrics of the process that was started last."""
+        self._decoded: dict[str, tuple[Stored, dict[str, Any]]] = {}
+        """By uid, as it was stored when it was asked for last."""
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         for value in PRIORITIES:
             made = {"metadata": {"name": f"worth-{value}"}, "value": value}
@@ -102,8 +105,14 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
             self.start_member()
 
     def objects(self, table: str) -> list[dict[str, Any]]:
-        """All objects of a table, as the server holds them."""
-        return [dict(each.object()) for each in self.cluster.api.store.table(table).objects.values()]
+        """All objects of a table, as the server holds them; not to be changed."""
+        return [self._object(each) for each in self.cluster.api.store.table(table).objects.values()]
+
+    def _object(self, stored: Stored) -> dict[str, Any]:
+        known = self._decoded.get(stored.uid)
+        if known is None or known[0] is not stored:
+            known = self._decoded[stored.uid] = (stored, stored.object())
+        return known[1]
 
     def pods(self) -> list[dict[str, Any]]:
         return self.objects("pods")

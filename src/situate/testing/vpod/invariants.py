@@ -44,6 +44,20 @@ class Breach(AssertionError):
     """An invariant does not hold; we are wrong."""
 
 
+class _Spec(msgspec.Struct, rename="camel"):
+    """What is looked at of Leases and StatefulSets, which are written more often than all else."""
+
+    holder_identity: str = ""
+    replicas: int = 0
+
+
+class _Specified(msgspec.Struct):
+    spec: _Spec
+
+
+_decode = msgspec.json.Decoder(_Specified).decode
+
+
 @dataclass(slots=True)
 class _Group:
     """A ConsumerGroup on the server."""
@@ -264,9 +278,9 @@ class Watchdog:
                 self._groups[key] = _Group(content, _readable(content), weight, event.new.revision)
                 self._count(key, 1)
         elif event.resource == _LEASES and event.new is not None:
-            self._holder = event.new.object()["spec"].get("holderIdentity", "")
+            self._holder = _decode(event.new.raw).spec.holder_identity
         elif event.resource == _STATEFULSETS and event.new is not None:
-            replicas = event.new.object()["spec"]["replicas"]
+            replicas = _decode(event.new.raw).spec.replicas
             if replicas != self._replicas[1]:
                 self._replicas = (self._replicas[1], replicas)
 
