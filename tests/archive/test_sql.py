@@ -28,6 +28,7 @@ from situate.archive.protocol import (
 from situate.archive.query import Page, Query
 from situate.archive.sql import SqlArchiver
 from situate.archive.sql_errors import told
+from situate.archive.sql_tables import METADATA
 from tests.archive.killed_writer import AFTER, BEFORE
 from tests.archive.reports import archived, report
 from tests.archive.servers.postgresql import PostgresqlServer
@@ -177,6 +178,13 @@ async def test_rights_that_are_missing_are_refused_for_good(database: Postgresql
     for call in (archiver.check(), archiver.put(AFTER)):
         with pytest.raises(ArchiveRefused, match=r"permission denied .*; correct the database or this user's rights"):
             await call
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        tables = ", ".join(table.name for table in METADATA.sorted_tables)
+        connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO visitor".encode())
+    await archiver.check()
+    await archiver.put(AFTER)
+    assert (await archiver.search(Query())).records == (AFTER,)
+    await archiver.delete(AFTER.subject.key)
 
 
 @OnPostgresql
