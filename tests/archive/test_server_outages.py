@@ -20,6 +20,8 @@ from tests.archive.stores_s3 import S3
 
 pytestmark = [pytest.mark.rule("sharding:B9"), pytest.mark.slow]
 RECORDS = 32
+IMPATIENT_S = 3.0
+"""For calls that are to fail; where the machine is slow, others may fail as well, and nothing is asserted of those."""
 
 SERVERS = (
     pytest.param("s3", marks=[pytest.mark.xdist_group("s3"), pytest.mark.realcluster]),
@@ -54,31 +56,30 @@ async def test_what_was_acknowledged_is_there_and_the_rest_can_be_put_again(stor
         if len(acknowledged) == RECORDS // 4:
             store.server.process.kill()  # the others are under way, or begin now
 
-    archiver = store.archiver(timeout_s=3.0)
-    await archiver.check()
+    patient, archiver = store.archiver(), store.archiver(timeout_s=IMPATIENT_S)
+    await patient.check()
     results = await asyncio.gather(*(put(record) for record in records), return_exceptions=True)
     store.server.process.kill()  # where it was too slow to acknowledge so many in time
     assert {type(result) for result in results} <= {type(None), ArchiveUnavailable}
     await archiver.close()
 
     store.server.start()
-    archiver = store.archiver()
-    there = await whole(archiver, records)
+    there = await whole(patient, records)
     assert {record.subject.uid for record in acknowledged} <= {record.subject.uid for record in there}
     for record in records:
-        await archiver.put(record)
-    page = await archiver.search(Query())
+        await patient.put(record)
+    page = await patient.search(Query())
     assert page.records == tuple(reversed(records)), "one record for each UID, none missing"
     assert not page.corrupt
-    await archiver.close()
+    await patient.close()
 
 
 async def test_a_server_that_is_down_is_unavailable_to_every_call_and_used_again_when_it_is_back(
     store: S3 | MongoDB,
 ) -> None:
     first, second = archived(report("a")), archived(report("b"))
-    archiver = store.archiver(timeout_s=3.0)
-    await archiver.put(first)
+    patient, archiver = store.archiver(), store.archiver(timeout_s=IMPATIENT_S)
+    await patient.put(first)
     store.server.process.kill()
     calls = (
         archiver.put(second),
@@ -90,17 +91,12 @@ async def test_a_server_that_is_down_is_unavailable_to_every_call_and_used_again
     for result in await asyncio.gather(*calls, return_exceptions=True):
         assert isinstance(result, ArchiveUnavailable), result
         assert result.retriable
-    store.server.start()
-    for _ in range(10):  # its driver finds out by itself within a few calls
-        try:
-            await archiver.check()
-            break
-        except ArchiveUnavailable:
-            continue
-    assert await archiver.get(first.subject.key) == first
-    with pytest.raises(NotArchived):
-        await archiver.get(second.subject.key)
     await archiver.close()
+    store.server.start()
+    assert await patient.get(first.subject.key) == first
+    with pytest.raises(NotArchived):
+        await patient.get(second.subject.key)
+    await patient.close()
 
 
 async def whole(archiver: Archiver, records: list[Record]) -> list[Record]:

@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from situate.archive.folder_names import kind_folder, record_file
+from situate.archive.folder_tree import LARGEST
 from situate.archive.protocol import ArchiveRefused, ArchiveTooLarge, ArchiveUnavailable, NotArchived
 from situate.archive.query import Page, Query, matches, page_of, place_of
 from situate.archive.record import BadRecord, ByName, ByUid, Record, encode_record, parse_record
@@ -32,7 +33,7 @@ from situate.archive.s3_keys import (
     record_key,
     uid_key,
 )
-from situate.archive.s3_objects import LARGEST, Objects, Put, Stored
+from situate.archive.s3_objects import Objects, Put, Stored
 from situate.archive.s3_settings import S3Settings, settings_of, store_of
 from situate.archive.stored import check_replaces, corrupt
 from situate.archive.together import together

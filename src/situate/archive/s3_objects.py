@@ -26,14 +26,12 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
+from situate.archive.folder_tree import LARGEST
 from situate.archive.protocol import ArchiveError, ArchiveRefused, ArchiveTooLarge, ArchiveUnavailable
 
 if TYPE_CHECKING:
     from obstore import PutMode
     from obstore.store import S3Store
-
-LARGEST: Final = 16 << 20
-"""Bytes of a record: eight times what an API server takes. A larger object is none of ours and is not read."""
 
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
 _STATUS: Final = re.compile(r"status code: ([0-9]{3})")
