@@ -78,7 +78,7 @@ def refused(answer: Answer, refusal: Refusal) -> None:
     assert answer.body["message"].endswith(str(refusal)), answer.body
 
 
-@pytest.mark.rule("sharding:S2", "sharding:S3", "sharding:S6", "sharding:S10", "sharding:B3")
+@pytest.mark.rule("sharding:S2", "sharding:S3", "sharding:S6", "sharding:S10")
 async def test_fencing_by_the_server(api: Api, namespace: str, people: dict[str, Api]) -> None:
     group, name = f"{namespace}.example.com", f"fencing-{namespace}"
     (await api.post(CRDS, definition(group=group))).ok(201)

@@ -77,7 +77,7 @@ STATUS = [
 ]
 
 
-@pytest.mark.rule("sharding:S2", "sharding:X4", "sharding:B3")
+@pytest.mark.rule("sharding:S2", "sharding:X4")
 @pytest.mark.parametrize(("stored", "request_", "want"), STATUS)
 def test_status(stored: Content, request_: Request, want: Refusal | None) -> None:
     assert admit(stored, request_, FENCE) == want

@@ -51,7 +51,7 @@ def test_a_server_takes_the_policies() -> None:
     assert [[str(error) for error in validate_create(each)] for each in policies()] == [[], [], [], []]
 
 
-@pytest.mark.rule("sharding:S2", "sharding:S3", "sharding:S6", "sharding:S10", "sharding:B3")
+@pytest.mark.rule("sharding:S2", "sharding:S3", "sharding:S6", "sharding:S10")
 @pytest.mark.parametrize(("stored", "request_", "want"), ROWS)
 def test_the_policy_says_what_the_table_says(stored: Content | None, request_: Request, want: Refusal | None) -> None:
     """But for the epoch that a client's patch was made under, which no server sees."""

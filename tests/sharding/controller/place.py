@@ -114,7 +114,7 @@ class Member:
 class Place:
     """A server, a network, executors, and the log of what happens. Close it when done."""
 
-    def __init__(self, *, status_subresource: bool = True) -> None:
+    def __init__(self, *, status_subresource: bool = True, selectable: bool = False) -> None:
         self.world = World()
         self.api = ApiServer(Names(Random(1)), now=BEGAN)
         self.network = Network(self, self.world.timeline, Random(2), epoch=BEGAN)
@@ -125,7 +125,7 @@ class Place:
         """Nobody is told anything about the objects any more: reads of them are never answered."""
         self.tolerated: set[str] = set()
         """Invariants that the story breaks itself."""
-        self.call("POST", CRDS, definition(status_subresource=status_subresource))
+        self.call("POST", CRDS, definition(status_subresource=status_subresource, selectable=selectable))
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
 
     @property

@@ -26,7 +26,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def definition(*, status_subresource: bool = True, group: str = GROUP) -> dict[str, Any]:
+def definition(*, status_subresource: bool = True, selectable: bool = False, group: str = GROUP) -> dict[str, Any]:
     version: dict[str, Any] = {
         "name": "v1",
         "served": True,
@@ -35,6 +35,11 @@ def definition(*, status_subresource: bool = True, group: str = GROUP) -> dict[s
     }
     if status_subresource:
         version["subresources"] = {"status": {}}
+    if selectable:
+        version["selectableFields"] = [{"jsonPath": ".spec.assignedTo"}]
+        assigned = {"type": "string"}
+        spec = {**ANY, "properties": {"assignedTo": assigned}}
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

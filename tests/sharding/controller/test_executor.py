@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
+from situate.cluster.effects import Identity
 from situate.kube.errors import TooManyRequests
+from situate.objects.messages import Request
 from situate.sharding.adapter import Content
 from situate.sharding.assignment import ObjectView, view_of
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import HandlerRetries, Outcome
 from situate.sharding.names import EPOCH, EXECUTOR, EXECUTOR_UID, STATUS
 from situate.testing.network import Weather
-from tests.sharding.controller.place import Member, Place
+from tests.sharding.controller.place import Member, Place, Script
 from tests.sharding.controller.reports import PATHS, REPORTS
 
 
@@ -136,7 +138,7 @@ def test_a_drain_ends_with_a_release_and_the_checkpoint_reaches_the_next_holder(
     assert found == [None, {"at": 7}]
 
 
-@pytest.mark.rule("sharding:S1", "sharding:L2")
+@pytest.mark.rule("sharding:S1")
 def test_a_lost_lease_stops_the_handlers_and_what_was_theirs_is_released(place: Place) -> None:
     member = place.executor()
     place.assign("r", member)
@@ -154,7 +156,7 @@ def test_a_lost_lease_stops_the_handlers_and_what_was_theirs_is_released(place: 
     assert place.run(15, lambda: member.running == ["r"]), "under a new epoch it may be worked on again"
 
 
-@pytest.mark.rule("sharding:S1", "sharding:L2")
+@pytest.mark.rule("sharding:S1")
 def test_a_handler_that_ignores_its_cancellation_ends_the_process(place: Place) -> None:
     member = place.executor(script=ignores_cancellation)
     place.assign("r", member)
@@ -265,7 +267,7 @@ def test_a_process_begun_anew_in_the_same_pod_releases_what_it_finds(place: Plac
     assert place.run(5, lambda: second.running == ["r"])
 
 
-@pytest.mark.rule("sharding:B2", "sharding:L3")
+@pytest.mark.rule("sharding:L3", "sharding:S5")
 def test_sigterm_releases_every_object_and_then_the_lease(place: Place) -> None:
     member = place.executor(script=slow_to_stop)
     for name in ("r", "s", "t"):
@@ -281,7 +283,6 @@ def test_sigterm_releases_every_object_and_then_the_lease(place: Place) -> None:
     assert {view(place, name).holder for name in ("r", "s", "t")} == {None}
 
 
-@pytest.mark.rule("sharding:B1")
 def test_only_so_many_handlers_run_at_a_time_and_all_have_their_turn(place: Place) -> None:
     member = place.executor(script=quick, concurrency=2)
     most = 0
@@ -443,3 +444,75 @@ def test_a_resource_without_a_status_subresource() -> None:
         assert place.run(30, lambda: view(place).completed)
     finally:
         place.close()
+
+
+@pytest.mark.rule("sharding:B8")
+def test_its_objects_may_be_selected_by_their_field() -> None:
+    place = Place(selectable=True)
+    try:
+        member = place.executor(assigned_field="spec.assignedTo")
+        other = place.executor("b", assigned_field="spec.assignedTo")
+        for name in ("r", "s"):
+            place.assign(name, member)
+        place.run(10)
+        merge(place, "r", {"metadata": {"labels": {EXECUTOR: "nobody"}}})
+        place.run(5)
+        assert sorted(member.running) == ["r", "s"], "the label does not matter"
+        assert (len(member.executor.store), len(other.executor.store)) == (2, 0)
+        place.drain("r")
+        assert place.run(10, lambda: member.running == ["s"])
+        place.run(1)
+        assert len(member.executor.store) == 1
+    finally:
+        place.close()
+
+
+@pytest.mark.rule("sharding:S2", "sharding:S3", "sharding:S11")
+@pytest.mark.parametrize("carried_out", [False, True], ids=["before", "after"])
+def test_a_process_may_be_killed_before_and_after_each_of_its_writes(carried_out: bool) -> None:
+    """And another one begins in the same pod."""
+
+    async def script(_: Member, __: Content, work: Work) -> Outcome:
+        await work.patch_status({"progress": 1})
+        await work.checkpoint("half")
+        return Outcome.succeeded()
+
+    killed = 0
+    for number in range(8):
+        place = Place()
+        try:
+            killed += _killed_at(place, number, script, carried_out=carried_out)
+        finally:
+            place.close()
+    assert killed >= 4, "the Lease, a status, a checkpoint, the completion"
+
+
+def _killed_at(place: Place, number: int, script: Script, *, carried_out: bool) -> bool:
+    """Whether there was such a write."""
+    member = place.executor(script=script)
+    left = 0
+    killed = False
+
+    def leaving(_: Request, __: Identity) -> None:
+        nonlocal left, killed
+        left += 1
+        if left == number + 1:
+            killed = True
+            if carried_out:
+                place.world.timeline.after(0.02, member.crash)
+            else:
+                member.crash()
+
+    place.network.leaving.append(leaving)
+    place.assign("r", member)
+    place.run(3)
+    place.network.leaving.clear()
+    place.run(1)
+    if killed:
+        again = place.executor(member.pod, member.uid, script)
+        place.run(30, lambda: view(place).holder is None or view(place).completed)
+        if not view(place).completed:
+            place.assign("r", again)
+    assert place.run(30, lambda: view(place).completed)
+    assert place.get("r")["status"]["successful"] is True
+    return killed

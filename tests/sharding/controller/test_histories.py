@@ -153,7 +153,7 @@ class Story:
                 self._revoked_at.pop(name, None)
 
 
-@pytest.mark.rule("sharding:B3", "sharding:S1", "sharding:S2", "sharding:S3", "sharding:S5", "sharding:S11")
+@pytest.mark.rule("sharding:S1", "sharding:S2", "sharding:S3", "sharding:S5", "sharding:S11")
 @pytest.mark.parametrize("pauses", [False, True], ids=["running", "paused"])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_stale_write_and_no_double_run(seed: int, pauses: bool) -> None:

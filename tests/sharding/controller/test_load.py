@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
 from situate.sharding.controller.load import ProcessLoad
 
 
-@pytest.mark.rule("sharding:K7")
 def test_cores_are_counted_between_two_calls_and_memory_at_each() -> None:
     cpu, now = iter([10.0, 11.5, 11.5, 12.0]), iter([100.0, 104.0, 104.0, 105.0])
     load = ProcessLoad(lambda: next(cpu), lambda: next(now))

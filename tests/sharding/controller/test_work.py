@@ -102,7 +102,7 @@ def test_who_is_no_longer_the_owner_writes_nothing(held: Held, place: Place, how
     assert place.get("r") == before
 
 
-@pytest.mark.rule("sharding:S2", "sharding:B3")
+@pytest.mark.rule("sharding:S2")
 def test_a_write_under_way_arrives_too_late(held: Held, place: Place) -> None:
     """Slower than the lease of whoever sent it."""
     other = place.executor("b", script=endless)

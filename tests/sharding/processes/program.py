@@ -24,7 +24,7 @@ from situate.sharding.leases import LeaseTimes
 from tests.sharding.controller.reports import REPORTS
 
 TIMES = {
-    "short": LeaseTimes(lease_s=6.0, renew_s=1.0, retry_s=0.3, renew_deadline_s=4.0, cancel_grace_s=1.6),
+    "short": LeaseTimes(lease_s=9.0, renew_s=1.0, retry_s=0.3, renew_deadline_s=6.0, cancel_grace_s=2.4),
     "long": LeaseTimes(lease_s=120.0, renew_s=1.0, retry_s=0.3, renew_deadline_s=90.0, cancel_grace_s=2.0),
 }
 """Short where a lease is to be lost; long where a machine that is too busy must not lose it."""

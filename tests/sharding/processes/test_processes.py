@@ -13,7 +13,7 @@ def exit_code(process: Process) -> int | None:
     return None if process._popen is None else process._popen.poll()
 
 
-@pytest.mark.rule("sharding:S2", "sharding:X4", "sharding:B3")
+@pytest.mark.rule("sharding:S2", "sharding:X4")
 def test_a_process_stopped_past_its_lease_has_its_write_in_flight_refused(scene: Scene) -> None:
     """What the first one had sent before it was stopped arrives when somebody else is at work; and what it sends when
     it goes on."""
@@ -43,7 +43,7 @@ def test_a_process_stopped_past_its_lease_has_its_write_in_flight_refused(scene:
     assert scene.get()["status"]["by"] == scene.pod("b")
 
 
-@pytest.mark.rule("sharding:S1", "sharding:L2")
+@pytest.mark.rule("sharding:S1")
 def test_a_process_whose_event_loop_is_held_up_ends_itself(scene: Scene) -> None:
     process = scene.executor("a", "blocks")
     scene.assign("a")
@@ -63,7 +63,7 @@ def test_a_process_whose_handler_ignores_its_cancellation_ends_itself(scene: Sce
     assert exit_code(process) == 70, process.tail(40)
 
 
-@pytest.mark.rule("sharding:B4", "sharding:L3")
+@pytest.mark.rule("sharding:L3")
 def test_sigterm_stops_a_thread_and_releases_object_and_lease(scene: Scene) -> None:
     process = scene.executor("a", "thread", lease="long")
     scene.assign("a")

@@ -44,8 +44,7 @@ DELETED = {"t": 9, "ev": "deleted", "uid": "U"}
 ARCHIVED: Log = [archive("archive_put", 5), archive("archive_verified", 6), archive("finalizer_removed", 7)]
 
 
-@pytest.mark.rule("sharding:B12", "sharding:S1", "sharding:S2", "sharding:S3", "sharding:S4", "sharding:S5")
-@pytest.mark.rule("sharding:S6", "sharding:S7", "sharding:S8", "sharding:S9", "sharding:S10", "sharding:S11")
+@pytest.mark.rule("sharding:B12")
 @pytest.mark.parametrize(
     ("log", "want"),
     [
@@ -133,7 +132,7 @@ def test_safety(log: Log, want: set[str]) -> None:
 TICK = eligible(100, "z")
 
 
-@pytest.mark.rule("sharding:B12", "sharding:L1", "sharding:L2")
+@pytest.mark.rule("sharding:B12")
 @pytest.mark.parametrize(
     ("log", "want"),
     [
