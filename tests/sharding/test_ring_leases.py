@@ -23,6 +23,9 @@ from situate.sharding.ring_leases import RingState, ring_state
         (None, 70.0, 10.0, True, "orphaned"),
         ("other", 70.0, 10.0, True, "orphaned"),
         ("other", 0.0, 10.0, True, "dead"),
+        ("", None, 10.0, True, "dead"),
+        ("", 500.0, None, True, "dead"),
+        ("", 500.0, 10.0, False, "dead"),
     ],
 )
 def test_the_states_and_their_bounds(

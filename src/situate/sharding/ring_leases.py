@@ -35,9 +35,10 @@ def ring_state(
     `acquired`: it has an acquire time.
     """
     if holder != name or not holder:
-        # without a duration or a renew time nothing says how long ago it was given up: as long as it takes
-        gone = age_s is None or duration_s is None or age_s >= duration_s + FORGOTTEN_AFTER_S
-        return RingState.ORPHANED if gone else RingState.DEAD
+        # a Lease that lacks a time has expired just now, whenever it is looked at (upstream: times.go)
+        if age_s is None or duration_s is None or not acquired:
+            return RingState.DEAD
+        return RingState.ORPHANED if age_s >= duration_s + FORGOTTEN_AFTER_S else RingState.DEAD
     if age_s is None or duration_s is None or not acquired:
         return RingState.EXPIRED
     if age_s >= 2 * duration_s:
