@@ -356,6 +356,22 @@ def test_a_settled_object_is_looked_at_again_when_its_spec_changes(place: Place)
     assert member.calls == ["r", "r"]
 
 
+def test_a_settled_object_that_comes_back_is_begun_anew(place: Place) -> None:
+    """Also where the watch did not tell that it had been away."""
+
+    async def settles(_: Member, __: Content, ___: Work) -> None:
+        return None
+
+    member = place.executor(script=settles)
+    place.assign("r", member)
+    place.run(20)
+    place.network.weather = Weather(lose_event=1.0)
+    place.revoke("r")
+    place.assign("r", member)
+    place.run(20)
+    assert member.calls == ["r", "r"]
+
+
 def test_a_handler_may_ask_to_be_called_again(place: Place) -> None:
     async def script(member: Member, __: Content, ___: Work) -> Outcome:
         return Outcome.again(10) if len(member.calls) < 3 else Outcome.succeeded()

@@ -59,9 +59,10 @@ class Request(NamedTuple):
 
 @dataclass(slots=True)
 class _Record:
-    """What is remembered of one object, by uid."""
+    """What is remembered of one object under one epoch."""
 
     uid: str
+    epoch: int
     run: Run | None = None
     outcome: Outcome | None = None
     """To be written; None: nothing is."""
@@ -152,11 +153,9 @@ class Objects:
 
     async def reconcile(self, request: Request) -> Result:
         """Looks at one object and does the one thing that is to be done about it."""
-        view, record = self._views.get(request), self._records.get(request)
-        if record is None or (record.run is None and view is not None and view.uid != record.uid):
-            if view is None:
-                return DONE
-            record = self._records[request] = _Record(view.uid)
+        view, record = self._views.get(request), self._record(request)
+        if record is None:
+            return DONE
         if record.outcome is not None and record.run is None and view is not None and self._leased:
             await self._write_outcome(request, view, record, record.outcome)
             return DONE
@@ -176,6 +175,15 @@ class Objects:
             case Fail() if view is not None:
                 await self._write_outcome(request, view, record, Outcome.failed(HANDLER_FAILED))
         return DONE
+
+    def _record(self, request: Request) -> _Record | None:
+        """A new one for a new object, and for a new epoch; None if nothing is known of the object."""
+        view, record = self._views.get(request), self._records.get(request)
+        if view is None or (record is not None and record.run is not None):
+            return record
+        if record is None or (record.uid, record.epoch) != (view.uid, view.epoch):
+            record = self._records[request] = _Record(view.uid, view.epoch)
+        return record
 
     @property
     def _leased(self) -> bool:
@@ -226,7 +234,7 @@ class Objects:
         asked_at = self._around.now()
         try:
             async with asyncio.timeout(limit_s):
-                content = await self._connected.read(*request)
+                content = await self._writing.read(*request)
         except TimeoutError:
             content = None
         if self._around.now() - asked_at >= limit_s:
@@ -240,9 +248,10 @@ class Objects:
             if not self._leased or self._tenure.number != number:
                 raise NotOwner(f"{request}: the lease of {self._name} is lost, so nothing is written")
 
-        work = Work(self._connected, content, view, may_write=may_write, now=self._around.now)
+        work = Work(self._writing, content, view, may_write=may_write, now=self._around.now)
         run = Run(self._handler, content, work, _generation(view), f"{self._name}: {request}")
-        record.run = self._runs[request] = run
+        record.epoch, record.run = view.epoch, run
+        self._runs[request] = run
         record.resume_at = record.settled = None
         run.task.add_done_callback(lambda _: self._ended(request, record, run))
         self._log.debug("a handler starts", key=str(request), epoch=view.epoch)
@@ -307,7 +316,7 @@ class Objects:
     async def _write_outcome(self, request: Request, view: ObjectView, record: _Record, outcome: Outcome) -> None:
         """Completes the object; what cannot be written now is tried again by the queue."""
         record.outcome = outcome
-        writer, successful = self._connected, outcome.successful is True
+        writer, successful = self._writing, outcome.successful is True
         try:
             await writer.write(
                 view.content,
@@ -321,7 +330,7 @@ class Objects:
 
     async def _release(self, request: Request, view: ObjectView) -> None:
         try:
-            await self._connected.write(view.content, view.epoch, self._connected.released, self._may_write)
+            await self._writing.write(view.content, view.epoch, self._writing.released, self._may_write)
         except NotOwner as problem:
             self._log.info("there is nothing left to release", key=str(request), error=str(problem))
         else:
@@ -332,7 +341,7 @@ class Objects:
             raise KubeError(f"the lease of {self._name} is lost, so nothing is written until it is held again")
 
     @property
-    def _connected(self) -> Writer:
+    def _writing(self) -> Writer:
         assert self.writer is not None, "an object was looked at before there was a connection"
         return self.writer
 
@@ -344,7 +353,12 @@ class Objects:
         if new is None:
             self._views.pop(request, None)
         else:
-            self._views[request] = view_of(new.content, self._config.adapter)
+            before = self._views.get(request)
+            view = self._views[request] = view_of(new.content, self._config.adapter)
+            if view.faults and (before is None or before.faults != view.faults):
+                self._log.warning(
+                    "an object cannot be read, so it is left alone", key=str(request), error=view.faults[0]
+                )
             run = self._runs.get(request)
             if run is not None:
                 run.work.saw(self._views[request].content)
