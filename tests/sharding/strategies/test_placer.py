@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from situate.sharding.assignment import view_of
 from situate.sharding.errors import NoCapacity, NoExecutors, NoHealthyExecutors, Unschedulable
 from situate.sharding.members import Executor, ExecutorStatus
 from situate.sharding.names import EXECUTOR_SELECTOR, PRIORITY
+from situate.sharding.situation import Choose
 from situate.sharding.strategies import (
     MinScheduled,
     ObjectFacts,
@@ -309,7 +310,7 @@ def test_a_priority_that_cannot_be_read_counts_as_none_and_is_told(text: str) ->
 
 def test_the_supervisor_asks_with_a_view() -> None:
     placer = zoned()
-    choose: Callable[..., str] = placer.choose
+    choose: Choose = placer.choose
     view = view_of(content({EXECUTOR_SELECTOR: "zone=north"}), FieldPaths())
     assert choose(view, None) == "a"
     assert choose(view, frozenset({"b", "c"})) == "b"
