@@ -18,6 +18,7 @@ from situate.spot.controller.acting import Acting
 from situate.spot.controller.again import Again
 from situate.spot.controller.attempting import Attempt, Attempting, Departures, Outcome
 from situate.spot.decide import Situation, State, decide
+from situate.spot.limits import Limits
 from situate.spot.model import ON_DEMAND, Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
 from situate.spot.observed import Cluster
 from situate.spot.owners import Controller, ReplicaSetFacts
@@ -26,6 +27,7 @@ from situate.spot.signal_table import SIGNALS
 from situate.spot.signals import node_facts
 from situate.spot.targets import Namespace
 from situate.spot.waves import release
+from situate.spot.windows import Window, parse_cron, time_zone
 from tests.kube.hostile_server import Fault, HostileServer
 
 NOW = 1_000_000.0
@@ -64,6 +66,7 @@ class Rig:
     def __init__(self) -> None:
         self.server = Server()
         self.leads = True
+        self.now, self.limits = NOW, Limits()
         self.attempts: list[Attempt] = []
         self.departures: list[tuple[str, str]] = []
         spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}}
@@ -90,7 +93,7 @@ class Rig:
             Again(Client(self.server), self.cluster, lambda: SIGNALS, lambda node: node_facts(node, SIGNALS, NOW)),
             departures,
             self.cluster,
-            wall=lambda: NOW,
+            wall=lambda: self.now,
         )
         self.acting = Acting(attempting.attempt, self.attempts.append)
 
@@ -126,7 +129,7 @@ class Rig:
         return Evict(PodKey("shop", name), self.uid_of(name), self.uid, reason)
 
     async def carry_out(self, *actions: Action, times: int = 1) -> list[Attempt]:
-        situation = Situation(self.cluster, Nowhere())
+        situation = Situation(self.cluster, Nowhere(), limits=self.limits)
         decision = decide(State(), situation, NOW)
         async with asyncio.TaskGroup() as group:
             for _ in range(times):
@@ -295,6 +298,23 @@ async def test_a_policy_move_is_barred_by_what_the_server_shows_by_now(happens: 
     assert attempt.outcome is Outcome.BARRED, attempt.why
     assert rig.writes() == []
     assert rig.departures == []
+
+
+@pytest.mark.rule("spot:B13")
+@pytest.mark.looptime
+@pytest.mark.parametrize(("answered", "outcome"), [(299.0, Outcome.DONE), (301.0, Outcome.BARRED)])
+async def test_a_move_that_the_server_holds_up_beyond_its_window_is_not_made(answered: float, outcome: Outcome) -> None:
+    rig = Rig()
+    rig.limits = Limits(windows=(Window(parse_cron("*/10 * * * *"), 300, time_zone("UTC")),))
+    opened = NOW - NOW % 600
+    rig.now = opened + 299
+
+    def answers_late(request: Request) -> None:
+        rig.now = opened + (answered if request.path == WEB else 299)
+
+    rig.server.judge = answers_late
+    (attempt,) = await rig.carry_out(rig.evict())
+    assert attempt.outcome is outcome, attempt.why
 
 
 @pytest.mark.rule("spot:I4")

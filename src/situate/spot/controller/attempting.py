@@ -123,13 +123,14 @@ class Attempting:
     async def _barred(self, action: Move, decision: Decision, situation: Situation) -> str:
         if action.reason not in BY_POLICY and action.reason is not Reason.MAKE_ROOM:
             return ""
-        owner, now = situation.cluster.owners[action.owner], self._wall()
+        owner = situation.cluster.owners[action.owner]
         memory = decision.state.memories.get(action.owner, NO_MEMORY)
         seen = await self._again.workload(owner, situation.rules, memory)
         if seen is None:
             return "its workload is gone"
         if not seen.takes_part:
             return "its workload takes no part by now"
+        now = self._wall()  # not of before: the server may have taken its time
         return barred(
             action,
             seen.workload,

@@ -42,6 +42,8 @@ class _Figures:
     report: Report
     prices: Prices
     """What it was counted with."""
+    everywhere: tuple[float, bool]
+    """The same: the discount on all spot nodes."""
     classes: Count[str]
     """Live pods."""
     without: frozenset[str]
@@ -111,7 +113,8 @@ class MoveMetrics(Collector):
                 continue
             before = known.get(uid)
             report = decision.reports[uid]
-            if before is not None and before.report is report and before.prices is situation.prices:
+            same = before is not None and before.prices is situation.prices and before.everywhere == everywhere
+            if before is not None and same and before.report is report:
                 figures[uid] = before
                 continue
             figures[uid] = _figures(_workload(decision, situation, uid), report, situation, everywhere)
@@ -175,6 +178,7 @@ def _figures(workload: Workload, report: Report, situation: Situation, everywher
     return _Figures(
         report,
         prices,
+        everywhere,
         Count(str(pod.pod_class) if pod.pod_class is not None else _UNCLASSIFIED for pod in live),
         frozenset(pod.uid for pod in live if pod.pod_class is None and not pod.gated),
         workload_cost(workload, situation.cluster.nodes, prices, everywhere),
