@@ -77,7 +77,7 @@ async def test_a_server_that_never_answers_a_put_is_unavailable_and_what_it_hold
     straight = database.archiver()
     await straight.put(BEFORE)
     async with wire_to(database.server.port) as wire:
-        archiver = through(wire, database, timeout_s=5.0)
+        archiver = through(wire, database, timeout_s=2.0)
         wire.cut = lambda piece: AFTER.digest.encode() in piece
         with pytest.raises(ArchiveUnavailable, match="no answer in time"):
             await archiver.put(AFTER)

@@ -70,6 +70,9 @@ class Watched(MemoryArchiver):
     async def audit(self, deletion: Deletion) -> None:
         self.told.append(f"audit {deletion.subject.name} {deletion.retention.days}d")
 
+    async def spoil(self, record: Record) -> None:
+        self._records[record.subject.key] = b"\0"
+
     async def names(self) -> list[str]:
         return [record.subject.name for record in (await self.search(Query())).records]
 
@@ -123,12 +126,15 @@ async def test_what_is_not_in_the_audit_is_not_deleted() -> None:
     assert len(await archiver.names()) == len(CONTENT)
 
 
-async def test_a_record_that_is_put_anew_meanwhile_stays() -> None:
-    archiver = await Watched(*CONTENT).filled()
+async def test_a_record_that_is_put_anew_or_spoilt_meanwhile_stays() -> None:
+    spoilt = aged("spoilt", 4)
+    archiver = await Watched(*CONTENT, spoilt).filled()
 
-    async def archives_older_again(deletion: Deletion) -> None:
+    async def changes_what_is_next(deletion: Deletion) -> None:
         if deletion.subject.name == "old":
             await archiver.put(aged("older", 0))
+            await archiver.spoil(spoilt)
 
-    assert (await prune(archiver, POLICY, NOON, archives_older_again)).deleted == 1
+    assert (await prune(archiver, POLICY, NOON, changes_what_is_next)).deleted == 1
     assert await archiver.names() == ["older", "new", "failed"]
+    assert len((await archiver.search(Query())).corrupt) == 1

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from situate.archive.protocol import Archiver, NotArchived
+from situate.archive.protocol import ArchiveCorrupt, Archiver, NotArchived
 from situate.archive.query import Query
 from situate.archive.record import BadRecord, Record, Subject
 from situate.archive.walking import PAGE, pages
@@ -116,8 +116,8 @@ async def prune(
 
 
 async def _is_still(archiver: Archiver, record: Record) -> bool:
-    """Whether it has not been put anew since the page was read, with a new age."""
+    """Whether it has not been put anew since the page was read, with a new age, nor spoilt."""
     try:
         return await archiver.get(record.subject.key) == record
-    except NotArchived:
+    except (NotArchived, ArchiveCorrupt):
         return False
