@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.answers_guards import ANSWERS_GUARDS
+from tests.mutations.archive_guards import ARCHIVE_GUARDS
 from tests.mutations.framework_guards import FRAMEWORK_GUARDS
 from tests.mutations.gpu_guards import GPU_GUARDS
 from tests.mutations.patch import Mutation
@@ -360,4 +361,5 @@ GUARDS = (
     *SPOT_PROCESS_GUARDS,
     *SHARDING_GUARDS,
     *SHARDING_EXECUTOR_GUARDS,
+    *ARCHIVE_GUARDS,
 )
