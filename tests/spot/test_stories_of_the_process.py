@@ -17,7 +17,7 @@ from situate.testing.network import Weather
 from situate.testing.spot import steps
 from situate.testing.spot.invariants import unfinished
 from situate.testing.spot.plans import WorkloadPlan
-from situate.testing.spot.recorder import OwnerRow
+from situate.testing.spot.rows import OwnerRow
 from situate.testing.spot.run import Stage
 from situate.testing.spot.webhooks import Passage
 from situate.testing.spot.workloads import workload

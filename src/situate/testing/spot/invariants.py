@@ -18,7 +18,8 @@ from situate.objects.messages import Request, Response
 from situate.spot.names import NAME
 from situate.spot.server.answering import Reply
 from situate.testing.processes import ProcessState
-from situate.testing.spot.recorder import OwnerRow, PodRow, Recorder, owners_in_order
+from situate.testing.spot.recorder import Recorder, owners_in_order
+from situate.testing.spot.rows import OwnerRow, PodRow
 from situate.testing.spot.world import OURS, OWN_PODS, SpotWorld
 from situate.testing.world import EPOCH
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.spot.model import CAPACITY_LABEL, GATE
-from situate.testing.spot.recorder import RIVALLED
+from situate.testing.spot.rows import RIVALLED
 from situate.testing.spot.world import CONFIGURATIONS, SHOP, SpotWorld
 
 _VALIDATING: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

@@ -12,7 +12,7 @@ from situate.testing.spot import steps
 from situate.testing.spot.clouds import AT_RISK, FULL, Clouds
 from situate.testing.spot.invariants import Watchdog
 from situate.testing.spot.plans import SPOT_NODES, WORKLOADS, WorkloadPlan
-from situate.testing.spot.recorder import OwnerRow
+from situate.testing.spot.rows import OwnerRow
 from situate.testing.spot.steps import AnyStep
 from situate.testing.spot.troubles import Troubles
 from situate.testing.spot.workloads import collection, workload

@@ -15,7 +15,7 @@ import msgspec
 from situate.cluster.effects import WebhookReply
 from situate.cluster.field_errors import Refused
 from situate.cluster.patches import json_patch
-from situate.testing.spot.recorder import NodeRow
+from situate.testing.spot.rows import NodeRow
 
 Obj = Mapping[str, Any]
 
