@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.answers_guards import ANSWERS_GUARDS
+from tests.mutations.archive_care_guards import ARCHIVE_CARE_GUARDS
 from tests.mutations.archive_guards import ARCHIVE_GUARDS
 from tests.mutations.framework_guards import FRAMEWORK_GUARDS
 from tests.mutations.gpu_guards import GPU_GUARDS
@@ -362,4 +363,5 @@ GUARDS = (
     *SHARDING_GUARDS,
     *SHARDING_EXECUTOR_GUARDS,
     *ARCHIVE_GUARDS,
+    *ARCHIVE_CARE_GUARDS,
 )

@@ -1,0 +1,108 @@
+"""The safety guards of buckets and of MongoDB, and of what prunes, copies, restores and reads archives."""
+
+from __future__ import annotations
+
+from tests.mutations.patch import Mutation
+
+_BUCKET, _DOCUMENTS = "tests/archive/test_s3.py", "tests/archive/test_mongodb_documents.py"
+_RETENTION, _MIGRATING = "tests/archive/test_retention.py", "tests/archive/test_migrating.py"
+_RESTORING, _READING = "tests/archive/test_restoring.py", "tests/archive/test_reading.py"
+
+ARCHIVE_CARE_GUARDS = (
+    Mutation(
+        "archive-s3-same-uid",
+        "a UID that comes under another name is still one record in a bucket (S8)",
+        "archive/s3.py",
+        "                    await self._objects.delete((former,))\n",
+        "                    pass\n",
+        (f"{_BUCKET}::test_a_uid_under_another_name_is_still_one_record",),
+    ),
+    Mutation(
+        "archive-s3-conditions",
+        "a server that ignores the conditions of puts is refused (S8)",
+        "archive/s3.py",
+        '        if await self._objects.replace(probe, b"3", \'"other"\') is Put.DONE:',
+        "        if False:",
+        (f"{_BUCKET}::test_a_server_without_conditional_puts_is_refused",),
+    ),
+    Mutation(
+        "archive-s3-copies",
+        "a copy by hand under another key is no second record (S8)",
+        "archive/s3.py",
+        "        if record_key(record.subject) != key:",
+        "        if False:",
+        (f"{_BUCKET}::test_a_copy_by_hand_is_reported_and_is_no_second_record",),
+    ),
+    Mutation(
+        "archive-mongodb-newer",
+        "MongoDB itself compares versions when a record is put (S8)",
+        "archive/mongodb_documents.py",
+        '{"version": {"$lte": version}}',
+        '{"version": {"$gte": 0}}',
+        (_DOCUMENTS,),
+    ),
+    Mutation(
+        "archive-mongodb-literal",
+        "text of a query is no pattern (X12)",
+        "archive/mongodb_documents.py",
+        "form.format(re.escape(text))",
+        "form.format(text)",
+        (_DOCUMENTS,),
+    ),
+    Mutation(
+        "archive-retention-audit",
+        "nothing is deleted by age that the audit does not know",
+        "archive/retention.py",
+        "            await audit(Deletion(",
+        "            await archiver.delete(record.subject.key)\n            await audit(Deletion(",
+        (_RETENTION,),
+    ),
+    Mutation(
+        "archive-retention-writes",
+        "an archive that cannot be written to loses nothing by age",
+        "archive/retention.py",
+        "    await archiver.check()\n",
+        "",
+        (_RETENTION,),
+    ),
+    Mutation(
+        "archive-retention-again",
+        "a record that was put anew stays",
+        "archive/retention.py",
+        " or not await _is_still(archiver, record):",
+        ":",
+        (_RETENTION,),
+    ),
+    Mutation(
+        "archive-migration-verified",
+        "a copy counts when it was read back",
+        "archive/migrating.py",
+        "    if (stored := await target.get(key)) != record:",
+        "    if stored is not None and stored != record:",
+        (f"{_MIGRATING}::test_a_record_that_does_not_go_is_named_and_the_others_go",),
+    ),
+    Mutation(
+        "archive-restored-owners",
+        "a restored object has no owner that is gone",
+        "archive/restoring.py",
+        "    gone = {owner.uid for owner in left_out}",
+        "    gone: set[str] = set()",
+        (_RESTORING,),
+    ),
+    Mutation(
+        "archive-reading-once",
+        "a list through the archive holds each UID once, and the live one wins",
+        "archive/reading.py",
+        "record for record in fitting if record.subject.uid not in live",
+        "record for record in fitting",
+        (_READING,),
+    ),
+    Mutation(
+        "archive-reading-pages",
+        "and so over several pages",
+        "archive/reading.py",
+        "            if content is None or _uid(content) != record.subject.uid\n",
+        "",
+        (_READING,),
+    ),
+)
