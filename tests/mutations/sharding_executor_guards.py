@@ -143,9 +143,9 @@ SHARDING_EXECUTOR_GUARDS = (
         "sharding-confirmed",
         "work is begun when the server has just confirmed that it may be (S11)",
         "sharding/controller/objects.py",
-        "        if self._around.now() - asked_at >= limit_s:",
-        "        if False:",
-        (_EXECUTOR,),
+        "                content = await self._writing.read(*request)",
+        "                content = self._views[request].content",
+        (f"{_EXECUTOR}::test_nothing_is_begun_on_old_news",),
     ),
     Mutation(
         "sharding-checker",

@@ -138,7 +138,7 @@ class Place:
 
     def begins(self, member: Member, name: str, epoch: int) -> None:
         """What comes between the server's answer and its arrival nobody can know."""
-        t, order = self._confirmed[member.uid, name]
+        t, order = self._confirmed.get((member.uid, name), (self.world.now, 2 * len(self.noted) - 1))
         self.noted.append((order, events.Start(t, member.pod, member.uid, name, epoch)))
 
     def wall(self) -> datetime:

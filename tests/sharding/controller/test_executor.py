@@ -239,6 +239,18 @@ def test_no_news_of_the_objects_are_as_bad_as_no_lease(place: Place) -> None:
 
 
 @pytest.mark.rule("sharding:S1", "sharding:S11")
+def test_nothing_is_begun_on_old_news(place: Place) -> None:
+    member = place.executor()
+    place.run(10)
+    place.network.weather = Weather(event_delay_s=3.0)
+    place.assign("r", member)
+    place.run(1)
+    place.revoke("r")
+    place.run(20)
+    assert member.calls == []
+
+
+@pytest.mark.rule("sharding:S1", "sharding:S11")
 def test_nothing_is_begun_on_an_answer_that_was_long_under_way(place: Place) -> None:
     member = place.executor()
     place.run(10)
