@@ -86,7 +86,11 @@ class Waiting:
 
     def next(self) -> ObjectFacts | None:
         """Whose turn it is; None: nobody waits. It stays in its place until it is assigned or removed."""
-        return next(self.in_order(), None)
+        if not self._rankings:
+            return None
+        priority = max(self._rankings)
+        _, _, namespace = next(self._rankings[priority].entries())
+        return next(iter(self._queues[_Queue(priority, namespace)].values()))
 
     def in_order(self) -> Iterator[ObjectFacts]:
         """All of them: one of each namespace in their order, then another of each. For whoever is asked about first may

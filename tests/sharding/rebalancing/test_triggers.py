@@ -113,7 +113,8 @@ def test_loads_that_vary_within_five_percent_move_nothing_once_they_are_balanced
 
 def test_a_load_that_no_move_can_bring_down_is_reported() -> None:
     heavy = [Held("heavy", "a", 100), Held("light", "b", 1)]
-    decision = rebalance(RebalanceState(), RebalanceConfig(Goal.BOUNDED, weighted=True), Surface(heavy, LIVE), 100)
+    config = RebalanceConfig(Goal.BOUNDED, weighted=True)
+    decision = rebalance(RebalanceState(beyond_since=0), config, Surface(heavy, LIVE), 100)
     assert not decision.moves
     assert decision.why.startswith("object heavy has a load of 100, above the limit of")
     assert bounded_load(heavy, 2) == pytest.approx(63.125)

@@ -6,12 +6,11 @@ made is followed by a cool-down in which none are.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from situate.sharding.rebalancing.goals import Goal, is_beyond, plan
-from situate.sharding.rebalancing.plans import Held, Move, Plan
+from situate.sharding.rebalancing.plans import Held, Move
 from situate.sharding.rebalancing.weighted import weighted_plan
 
 
@@ -74,33 +73,27 @@ class Rebalancing:
 
 
 def rebalance(state: RebalanceState, config: RebalanceConfig, surface: Surface, now: float) -> Rebalancing:
-    """The moves that are due, and what to remember."""
+    """The moves that are due, and what to remember. The plan itself is made only when moves may be."""
     if config.goal is None:
         return Rebalancing(RebalanceState())
-    found = _plan_if_beyond(config.goal, config, surface)
-    if found is None:
+    loads = _loads(config, surface)
+    if not _is_beyond(config.goal, config, surface, loads):
         return Rebalancing(replace(state, beyond_since=None))
-    if not found.voluntary:
-        return Rebalancing(replace(state, beyond_since=None), why=found.why)
     since = now if state.beyond_since is None else state.beyond_since
     state = replace(state, beyond_since=since)
     if not surface.one_revision:
         return Rebalancing(state, why="a rollout is under way: the revisions of executors differ")
-    waits = [(since + config.hysteresis_s, "beyond the goal for too short a time")]
-    if surface.members_changed_at is not None:
-        waits.append((surface.members_changed_at + config.quiet_period_s, "executors have changed lately"))
     budget = max(1, int(config.max_moves_share * len(surface.objects)))
-    if state.interval_since is not None:
-        over = state.interval_since + config.interval_s
-        ended = over + config.cool_down_s
-        if now >= ended:
-            state = replace(state, interval_since=None, made=0)
-        elif now >= over or state.made >= budget:
-            waits.append((ended, "cooling down after the last moves"))
-    until, why = max(waits)
+    state, until, why = _due(state, config, surface, budget, now)
     if now < until:
         return Rebalancing(state, wake_at=until, why=why)
+    if config.weighted:
+        found = weighted_plan(surface.objects, surface.live, bounded_load(surface.objects, len(loads)))
+    else:
+        found = plan(config.goal, surface.objects, surface.live)
     moves = found.voluntary[: budget - state.made]
+    if not moves:  # what is placed anew anyway is enough, or what is left may not move
+        return Rebalancing(replace(state, beyond_since=None), why=found.why)
     began = now if state.interval_since is None else state.interval_since
     state = replace(state, interval_since=began, made=state.made + len(moves))
     left = len(found.voluntary) - len(moves)
@@ -108,28 +101,41 @@ def rebalance(state: RebalanceState, config: RebalanceConfig, surface: Surface, 
     return Rebalancing(state, moves, wake_at, f"{left} more moves wait for the next interval" if left else "")
 
 
-def _plan_if_beyond(goal: Goal, config: RebalanceConfig, surface: Surface) -> Plan | None:
-    """None: within the goal, or within what loads may vary."""
-    if config.weighted:
-        return _weighted_if_beyond(config, surface)
-    counts = Counter(each.executor for each in surface.objects)
-    if not is_beyond(goal, {executor: counts[executor] for executor in surface.live}):
-        return None
-    return plan(goal, surface.objects, surface.live)
+def _due(
+    state: RebalanceState, config: RebalanceConfig, surface: Surface, budget: int, now: float
+) -> tuple[RebalanceState, float, str]:
+    """When the next move may be made, and what it waits for."""
+    assert state.beyond_since is not None
+    waits = [(state.beyond_since + config.hysteresis_s, "beyond the goal for too short a time")]
+    if surface.members_changed_at is not None:
+        waits.append((surface.members_changed_at + config.quiet_period_s, "executors have changed lately"))
+    if state.interval_since is not None:
+        over = state.interval_since + config.interval_s
+        ended = over + config.cool_down_s
+        if now >= ended:
+            state = replace(state, interval_since=None, made=0)
+        elif now >= over or state.made >= budget:
+            waits.append((ended, "cooling down after the last moves"))
+    return state, *max(waits)
 
 
-def _weighted_if_beyond(config: RebalanceConfig, surface: Surface) -> Plan | None:
+def _loads(config: RebalanceConfig, surface: Surface) -> dict[str, float]:
+    """What each live executor has, in objects or in their loads."""
     loads = dict.fromkeys(surface.live, 0.0)
     for each in surface.objects:
         if each.executor in loads:
-            loads[each.executor] += each.load
+            loads[each.executor] += each.load if config.weighted else 1
+    return loads
+
+
+def _is_beyond(goal: Goal, config: RebalanceConfig, surface: Surface, loads: Mapping[str, float]) -> bool:
+    """Not within the goal, nor within what loads may vary."""
     if not loads:
-        return None
-    limit = bounded_load(surface.objects, len(loads))
+        return False
+    if not config.weighted:
+        return is_beyond(goal, {executor: int(count) for executor, count in loads.items()})
     varying = (1 + config.load_tolerance) / (1 - config.load_tolerance)
-    if max(loads.values()) <= limit * varying:
-        return None
-    return weighted_plan(surface.objects, surface.live, limit)
+    return max(loads.values()) > bounded_load(surface.objects, len(loads)) * varying
 
 
 def bounded_load(objects: Iterable[Held], executors: int) -> float:
