@@ -11,6 +11,7 @@ import pytest
 from situate.cluster.effects import Identity
 from situate.kube.errors import TooManyRequests
 from situate.objects.messages import Request
+from situate.objects.unstructured import with_content
 from situate.sharding.adapter import Content
 from situate.sharding.assignment import ObjectView, view_of
 from situate.sharding.controller.work import Work
@@ -240,13 +241,16 @@ def test_no_news_of_the_objects_are_as_bad_as_no_lease(place: Place) -> None:
 
 @pytest.mark.rule("sharding:S1", "sharding:S11")
 def test_nothing_is_begun_on_old_news(place: Place) -> None:
+    """An event that comes when it is true no longer."""
     member = place.executor()
     place.run(10)
-    place.network.weather = Weather(event_delay_s=3.0)
+    place.network.weather = Weather(lose_event=1.0)
     place.assign("r", member)
-    place.run(1)
+    event = with_content(place.get("r"))
     place.revoke("r")
-    place.run(20)
+    member.process.loop.call_soon_threadsafe(member.executor.store.put, event)
+    place.run(1)
+    assert len(member.executor.store) == 1
     assert member.calls == []
 
 
