@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.sharding.errors import NoCapacity
-from situate.sharding.members import Executor
+from situate.sharding.errors import NoCapacity, NoExecutors, NoHealthyExecutors, Unschedulable
+from situate.sharding.members import Executor, ExecutorStatus
 from situate.sharding.strategies import MinScheduled, ObjectFacts, tell_member
 from tests.sharding.strategies.telling import (
     FULL,
@@ -152,6 +153,79 @@ def test_where_only_newcomers_have_room_they_get_it() -> None:
 def test_what_is_no_share_is_refused(share: float) -> None:
     with pytest.raises(ValueError, match=r"slow_start_max_share is .*, allowed: more than 0 and at most 1"):
         MinScheduled(share)
+
+
+class Plain:
+    """The same, without any bookkeeping: everything is counted anew for each choice."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[str, ExecutorStatus] = {}
+        self.declared: dict[str, float | None] = {}
+        self.holders: dict[str, str] = {}
+        self.chosen: dict[str, int] = {}
+        self.turn = 0
+
+    def choose(self) -> str | type[Unschedulable]:
+        if not self.statuses:
+            return NoExecutors
+        limits = [limit for limit in self.declared.values() if limit is not None]
+        candidates, healthy_ones = [], 0
+        for executor, status in self.statuses.items():
+            if status is not HEALTHY:
+                continue
+            healthy_ones += 1
+            limit, has = self.declared[executor], list(self.holders.values()).count(executor)
+            if limit is None or has < limit:
+                load = has / (limit if limit is not None else max(limits, default=1))
+                candidates.append((load, self.chosen.get(executor, -1), executor))
+        if not candidates:
+            return NoCapacity if healthy_ones else NoHealthyExecutors
+        *_, executor = min(candidates)
+        self.chosen[executor] = self.turn
+        self.turn += 1
+        return executor
+
+
+EVENTS = st.one_of(
+    st.tuples(st.sampled_from("abcd"), st.sampled_from([HEALTHY, HEALTHY, FULL]), st.sampled_from([None, 1, 2, 5])),
+    st.tuples(st.sampled_from("abcd"), st.none()),
+    st.tuples(st.integers(0, 9), st.sampled_from("abcd")),
+    st.integers(0, 9),
+    st.just("choose"),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(EVENTS, max_size=40))
+def test_it_agrees_with_its_plain_twin(events: list[Any]) -> None:
+    strategy, plain = MinScheduled(), Plain()
+    for event in events:
+        match event:
+            case str(executor), None:
+                strategy.observe_executor(executor, None)
+                for known in (plain.statuses, plain.declared, plain.chosen):
+                    known.pop(executor, None)
+            case str(executor), status, capacity:
+                tell_member(strategy, Executor(executor, "uid", status, capacity=capacity))
+                plain.statuses[executor], plain.declared[executor] = status, capacity
+            case int(uid), str(executor):
+                strategy.observe_scheduled(ObjectFacts(f"o{uid}", executor=executor))
+                plain.holders[f"o{uid}"] = executor
+            case int(uid):
+                strategy.observe_deleted(ObjectFacts(f"o{uid}"))
+                plain.holders.pop(f"o{uid}", None)
+            case _:
+                check_choice(strategy, plain)
+    check_choice(strategy, plain)
+
+
+def check_choice(strategy: MinScheduled, plain: Plain) -> None:
+    for _ in range(2):
+        want = plain.choose()
+        if isinstance(want, str):
+            assert strategy.choose_executor(NOTHING) == want
+        else:
+            assert type(refusal(strategy)) is want
 
 
 def test_it_explains_itself() -> None:

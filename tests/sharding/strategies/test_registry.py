@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from situate.sharding.strategies import (
     Strategy,
     Surroundings,
     build,
+    installed,
 )
 from tests.sharding.strategies.telling import NOTHING
 
@@ -69,7 +71,35 @@ def test_mistakes_are_named(name: str, arguments: Mapping[str, Any], message: st
         build(name, arguments, PLACE)
 
 
-def test_others_may_be_installed() -> None:
+@dataclass(frozen=True)
+class Point:
+    name: str
+    load: Callable[[], Any]
+
+
+def broken() -> Any:
+    raise ImportError("no module named theirs")
+
+
+@pytest.mark.rule("sharding:K13")
+def test_entry_points_add_builders_and_a_bad_one_is_named_and_left_out() -> None:
+    points = [
+        Point("theirs", broken),
+        Point("nothing", lambda: 3),
+        Point("Random", lambda: lambda *_: RoundRobin()),
+        Point("mine", lambda: lambda *_: RoundRobin()),
+    ]
+    builders, mistakes = installed(points)
+    assert builders.keys() - BUILT_IN.keys() == {"mine"}
+    assert builders["Random"] is BUILT_IN["Random"]
+    assert isinstance(build("mine", {}, PLACE, builders), RoundRobin)
+    assert [str(each).split(":")[0] for each in mistakes] == [
+        f"entry point {name} of situate.sharding.strategies" for name in ("theirs", "nothing", "Random")
+    ]
+    assert "no module named theirs" in str(mistakes[0])
+
+
+def test_a_builder_gets_arguments_and_surroundings() -> None:
     def mine(arguments: Mapping[str, Any], surroundings: Surroundings) -> Strategy:
         assert arguments == {"speed": 3}
         assert surroundings.kind == "Job"

@@ -26,7 +26,7 @@ from situate.sharding.strategies.protocol import (
     tell_member,
     tell_object,
 )
-from situate.sharding.strategies.registry import BUILT_IN, GROUP, BadArguments, Builder, Surroundings, build
+from situate.sharding.strategies.registry import BUILT_IN, GROUP, BadArguments, Builder, Surroundings, build, installed
 from situate.sharding.strategies.round_robin import RoundRobin
 from situate.sharding.strategies.rules import Filter, Rules, Score
 from situate.sharding.strategies.samples import Sample
@@ -63,6 +63,7 @@ __all__ = [
     "TieBreak",
     "build",
     "facts_of",
+    "installed",
     "priority_oddity",
     "rebuild",
     "tell_member",

@@ -1,13 +1,14 @@
 """Strategies by name, with the arguments that a configuration gives them.
 
-Which others are installed is found by the shell, as entry points of the group `GROUP`: each names a `Builder`.
+Which others are installed is found by the shell, as entry points of the group `GROUP`: each names a `Builder`, and
+`installed` adds them to those that come with us.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -111,17 +112,46 @@ BUILT_IN: Final[Mapping[str, Builder]] = {
 }
 
 
+class EntryPoint(Protocol):
+    """One of `importlib.metadata.entry_points(group=GROUP)`."""
+
+    @property
+    def name(self) -> str: ...
+    def load(self) -> Any:
+        """A `Builder`; may raise anything."""
+
+
+def installed(points: Iterable[EntryPoint]) -> tuple[Mapping[str, Builder], tuple[Mistake, ...]]:
+    """Our builders with those of others, and what is wrong with any that are left out."""
+    found, mistakes = dict(BUILT_IN), []
+    for point in points:
+        path = f"entry point {point.name} of {GROUP}"
+        if point.name in found:
+            mistakes.append(Mistake(path, shown(point.name), "a name that no other strategy has"))
+            continue
+        try:
+            builder = point.load()
+        except Exception as error:  # somebody else's module may raise anything, and must not stop the others
+            mistakes.append(Mistake(path, f"{type(error).__name__}: {error}"[:200], "a module that can be imported"))
+            continue
+        if callable(builder):
+            found[point.name] = builder
+        else:
+            mistakes.append(Mistake(path, shown(builder), "a function of arguments and surroundings"))
+    return found, tuple(mistakes)
+
+
 def build(
-    name: str, arguments: Arguments, surroundings: Surroundings, installed: Mapping[str, Builder] = BUILT_IN
+    name: str, arguments: Arguments, surroundings: Surroundings, builders: Mapping[str, Builder] = BUILT_IN
 ) -> Strategy:
     """The strategy of that name. Raises `BadArguments` with every mistake; paths begin with `strategyArgs`.
 
-    `installed`: with those that entry points add. What else a builder of the user's raises is passed on.
+    `builders`: see `installed`. What else a builder of the user's raises is passed on.
     """
-    builder = installed.get(name)
+    builder = builders.get(name)
     if builder is None:
-        allowed = "one of " + ", ".join(installed)
-        raise BadArguments((Mistake("strategy", shown(name), allowed, did_you_mean(name, installed)),))
+        allowed = "one of " + ", ".join(builders)
+        raise BadArguments((Mistake("strategy", shown(name), allowed, did_you_mean(name, builders)),))
     try:
         return builder(arguments, surroundings)
     except BadArguments as error:
