@@ -319,6 +319,33 @@ def test_a_search_opens_only_what_namespace_name_kind_and_uid_let_through(folder
     assert len(folder.search(Query()).corrupt) == 3
 
 
+def test_pages_report_what_cannot_be_read_once_and_read_no_further_than_they_go(
+    folder: RecordFolder, root: Path
+) -> None:
+    records = [archived(report(f"n{n}", uid=f"u{n}", text="written"), at_s=-(n // 2)) for n in range(9)]
+    for record in records:
+        folder.put(record)
+    for file in files(root):
+        if "u2" in file or "u7" in file:
+            (root / file).write_bytes((root / file).read_bytes().replace(b"written", b"edited"))
+        if "u5" in file:
+            (root / file).write_bytes(b"none")
+    query, found, reported = Query(limit=2), [], []
+    while True:
+        page = folder.search(query)
+        found.append([record.subject.uid for record in page.records])
+        reported.append([error.record.rpartition("/")[2] for error in page.corrupt])
+        if not page.continue_:
+            break
+        query = Query(limit=2, continue_=page.continue_)
+    assert found == [["u0", "u1"], ["u3", "u4"], ["u6", "u8"]]
+    assert reported == [["u5.json"], ["u2.json"], ["u7.json"]]
+    with counted(lambda *_: None) as calls:
+        folder.search(Query(limit=1))
+    whole = sum(name == "fstat" for name in calls) - 9  # each file is looked at, few are read whole
+    assert 1 <= whole <= 5
+
+
 def test_folders_that_deletes_have_emptied_are_taken_away(folder: RecordFolder, root: Path) -> None:
     one, other = archived(report("a", "ns1")), archived(report("b", "ns1"))
     folder.put(one)

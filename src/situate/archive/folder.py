@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from situate.archive.folder_names import record_file
+from situate.archive.folder_pages import searched_in_order
 from situate.archive.folder_tree import FOLDER, LARGEST, Leaf, leaves, read_file, records_in, way_of
 from situate.archive.protocol import ArchiveRefused, ArchiveTooLarge, ArchiveUnavailable, NotArchived
 from situate.archive.query import Page, Query, page_of, place_of
@@ -63,8 +64,10 @@ class RecordFolder:
         return min(found, key=lambda record: place_of(record).order)
 
     def search(self, query: Query) -> Page:
-        bad: list[BadRecord] = []
         with self._opened() as root:
+            if query.limit is not None:
+                return searched_in_order(root, query, query.limit)
+            bad: list[BadRecord] = []
             records = (record for leaf in leaves(root, query, bad) for record in records_in(leaf, query, bad))
             return page_of(records, query, bad)
 

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from situate.archive.folder_names import (
@@ -24,6 +27,7 @@ from situate.archive.folder_names import (
 )
 from situate.archive.query import Query
 from situate.archive.record import BadRecord, Record, Subject, parse_record
+from situate.objects.timestamps import BadTime, parse_time
 
 LARGEST: Final = 16 << 20
 """Bytes of a record: eight times what an API server takes. A larger file is none of ours and is not read."""
@@ -31,6 +35,9 @@ LARGEST: Final = 16 << 20
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FEW: Final = 100
 """Folders that are tried by their names; of more than that, listing says which are there."""
+_GLIMPSE: Final = 128
+_HEAD: Final = re.compile(rb'\{"apiVersion":"archive\.situate\.dev/v1","archivedAt":"([0-9TZ:.-]{1,40})"')
+"""How `encode_record` begins."""
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in a file's place must not hold us
 
 
@@ -66,18 +73,56 @@ def leaves(root: int, query: Query, bad: list[BadRecord]) -> Iterator[Leaf]:
                 yield Leaf((kind, namespace, name), leaf, (in_kind, in_namespace))
 
 
+@contextmanager
+def entered(root: int, way: tuple[str, str, str]) -> Iterator[Leaf | None]:
+    """The folder of one name by its way; None if it is not there any more, or is no folder."""
+    with ExitStack() as stack:
+        handles = [root]
+        for name in way:
+            try:
+                handles.append(os.open(name, FOLDER, dir_fd=handles[-1]))
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+                    raise
+                yield None
+                return
+            stack.callback(os.close, handles[-1])
+        yield Leaf(way, handles[3], (handles[1], handles[2]))
+
+
+def files_in(leaf: Leaf, query: Query) -> list[str]:
+    """The files of records that the query may want."""
+    files = _entries(leaf.handle) if query.uid is None else [record_file(query.uid)]
+    return [file for file in files if file.endswith(SUFFIX) and not file.startswith(".")]
+
+
+def glimpsed(leaf: Leaf, file: str) -> datetime | None:
+    """When it was archived, by the first bytes of the file, where they are as we write them; None if they are not."""
+    try:
+        handle = os.open(file, _FILE, dir_fd=leaf.handle)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
+            return None
+        raise
+    try:
+        head = _HEAD.match(os.read(handle, _GLIMPSE) if stat.S_ISREG(os.fstat(handle).st_mode) else b"")
+        return None if head is None else parse_time(head[1].decode())
+    except BadTime:
+        return None
+    finally:
+        os.close(handle)
+
+
 def records_in(leaf: Leaf, query: Query, bad: list[BadRecord]) -> Iterator[Record]:
     """The records of one name; those that cannot be read are added to `bad`. What is gone meanwhile is left out."""
-    files = _entries(leaf.handle) if query.uid is None else [record_file(query.uid)]
-    for file in files:
-        if file.endswith(SUFFIX) and not file.startswith("."):
-            try:
-                record = read_record(leaf, file)
-            except BadRecord as error:
-                bad.append(error)
-            else:
-                if record is not None:
-                    yield record
+    for file in files_in(leaf, query):
+        try:
+            record = read_record(leaf, file)
+        except BadRecord as error:
+            bad.append(error)
+        else:
+            if record is not None:
+                yield record
 
 
 def read_record(leaf: Leaf, file: str) -> Record | None:
