@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.controlplane.components import CONTROL_PLANE, MODULE_FILES, Component, Module
-from tests.controlplane.errors import ControlPlaneError
+from tests.controlplane.errors import ControlPlaneError, NotFetched
 from tests.controlplane.toolchain import Go, find_go
 
 PROGRESS_S = 15.0
@@ -128,7 +128,7 @@ def _compile(
                 process.wait()
                 raise
         if code != 0 or not target.exists():
-            raise ControlPlaneError(_explain(component, code, log.read_text(errors="replace"), log))
+            raise _failure(component, code, log.read_text(errors="replace"), log)
         os.replace(target, cache / component.name)
     size = (cache / component.name).stat().st_size / 1e6
     say(f"{module.title}: {component.name} built in {_minutes(time.monotonic() - started)} ({size:.0f} MB)")
@@ -144,15 +144,15 @@ def _watch(process: subprocess.Popen[bytes], what: str, log: Path, started: floa
             say(f"{what}: {_minutes(time.monotonic() - started)}{fetched}")
 
 
-def _explain(component: Component, code: int, output: str, log: Path) -> str:
+def _failure(component: Component, code: int, output: str, log: Path) -> ControlPlaneError:
     told = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith("go: downloading")]
     last = _without_credentials(told[-1]) if told else f"go ended with exit code {code}"
     if any(_NO_MODULES.search(line) for line in told):
-        return (
+        return NotFetched(
             f"{component.name} was not built: its Go modules could not be fetched ({last}). Set GOPROXY to a module "
             "proxy that this machine reaches, or KUBEBUILDER_ASSETS to a folder that holds the programs"
         )
-    return f"{component.name} was not built: {last}. The compiler's whole output is in {log}"
+    return ControlPlaneError(f"{component.name} was not built: {last}. The compiler's whole output is in {log}")
 
 
 def _without_credentials(text: str) -> str:

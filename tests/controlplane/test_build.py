@@ -9,7 +9,7 @@ import pytest
 from tests.controlplane import build as building
 from tests.controlplane.build import Programs, cache_root, locate
 from tests.controlplane.components import BY_NAME, COMPONENTS, CONTROL_PLANE
-from tests.controlplane.errors import ControlPlaneError
+from tests.controlplane.errors import ControlPlaneError, NotFetched
 from tests.controlplane.toolchain import Go, parse
 
 
@@ -83,24 +83,29 @@ def test_a_program_is_built_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "want"),
+    ("script", "kind", "want"),
     [
         pytest.param(
             "echo 'go: m@v1: Get \"https://me:secret@proxy.example/m\": dial tcp: connection refused'; exit 1",
+            NotFetched,
             r"could not be fetched .*//proxy\.example.*Set GOPROXY .* or KUBEBUILDER_ASSETS",
             id="no module proxy",
         ),
         pytest.param(
             "echo 'a.go:1: syntax error'; exit 2",
+            ControlPlaneError,
             r"etcd was not built: a\.go:1: syntax error\. .*etcd\.log",
             id="error",
         ),
-        pytest.param("exit 0", "exit code 0", id="nothing made"),
+        pytest.param("exit 0", ControlPlaneError, "exit code 0", id="nothing made"),
     ],
 )
-def test_a_failed_build_leaves_nothing_and_says_why(tmp_path: Path, script: str, want: str) -> None:
+def test_a_failed_build_leaves_nothing_and_says_why(
+    tmp_path: Path, script: str, kind: type[ControlPlaneError], want: str
+) -> None:
     with pytest.raises(ControlPlaneError, match=want) as caught:
         compile_etcd(tmp_path, script)
+    assert type(caught.value) is kind
     assert "secret" not in str(caught.value)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["etcd.log"]
 
