@@ -63,7 +63,7 @@ def test_the_policy_says_what_the_table_says(stored: Content | None, request_: R
 
 @pytest.mark.rule("sharding:S2", "sharding:S3", "sharding:S6", "sharding:S10")
 @given(writes())
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_the_policy_says_what_admit_says(write: tuple[Content | None, Request]) -> None:
     stored, request = write
     assert judged(stored, request) == admit(stored, request, FENCE)
