@@ -23,6 +23,8 @@ from tests.controlplane.process import Process
 READY_S: Final = 60.0
 USER: Final = "archivist"
 NOBODY: Final = 65534
+_EVERYBODYS: Final = Path(os.sep, "tmp")
+"""Where everybody may enter, if the folder for temporary files is this user's own."""
 
 _AS_NOBODY: Final = (
     "import os, sys; os.setgroups([]); os.setgid({0}); os.setuid({0}); os.execv(sys.argv[1], sys.argv[1:])"
@@ -39,7 +41,7 @@ class PostgresqlServer:
 
     def __init__(self) -> None:
         place = Path(tempfile.gettempdir())
-        self.folder = Path(tempfile.mkdtemp("", "situate-postgresql-", place if _open_to_all(place) else "/tmp"))
+        self.folder = Path(tempfile.mkdtemp("", "situate-postgresql-", place if _open_to_all(place) else _EVERYBODYS))
         self._port = ReservedPort()
         data = self.folder / "data"
         data.mkdir(mode=0o700)
