@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from situate.sharding.hashing import xxhash64
 from situate.sharding.ring import HashRing, Rendezvous, ring_key
 
 NAMES = st.lists(st.text("abc-1", min_size=1, max_size=6), min_size=1, max_size=8, unique=True)
@@ -76,6 +78,23 @@ def test_texts_of_tokens_collide_without_a_separator() -> None:
     names = [f"executor-{number}" for number in range(12)]
     assert HashRing(names).collisions() == 10  # tokens 10 to 19 of executor-1 are tokens 0 to 9 of executor-11
     assert HashRing(names, separator=True).collisions() == 0
+
+
+@pytest.mark.rule("sharding:X17")
+def test_equal_tokens_belong_to_the_smallest_name() -> None:
+    """The ring written out: a table from token to the smallest of those that claim it."""
+    names = [f"executor-{number}" for number in range(120)]
+    claims: dict[int, str] = {}
+    for name in names:
+        for number in range(100):
+            token = xxhash64(f"{name}{number}")
+            claims[token] = min(name, claims.get(token, name))
+    tokens = sorted(claims)
+    ring = HashRing(names)
+    assert ring.collisions() == 120 * 100 - len(tokens) > 100
+    for key in (f"key-{number}" for number in range(3000)):
+        place = bisect_left(tokens, xxhash64(key))
+        assert ring.owner(key) == claims[tokens[place % len(tokens)]]
 
 
 def test_shares_are_the_arcs_that_members_own() -> None:

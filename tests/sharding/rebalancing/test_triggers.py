@@ -59,6 +59,13 @@ def test_an_interval_has_a_budget_and_ends_in_a_cool_down() -> None:
     assert (waits.wake_at, waits.why) == (180, "cooling down after the last moves")
 
 
+def test_what_an_interval_leaves_of_its_budget_is_not_made_up_for_in_the_cool_down() -> None:
+    state = RebalanceState(beyond_since=0, interval_since=60, made=1)
+    within, after = (rebalance(state, EVEN, Surface(SKEWED, LIVE), now) for now in (119, 120))
+    assert (len(within.moves), len(after.moves)) == (1, 0)
+    assert after.wake_at == 180
+
+
 def test_one_move_is_always_allowed() -> None:
     few = [Held("x", "a"), Held("y", "a"), Held("z", "a")]
     assert made(Surface(few, LIVE), [0, 60]) == [0, 1]

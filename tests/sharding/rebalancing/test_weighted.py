@@ -126,6 +126,14 @@ def test_what_cannot_be_moves_nothing_and_is_reported(listed: list[Held], limit:
     assert why in found.why
 
 
+def test_what_fits_exactly_fits() -> None:
+    assert fewest_moves([Item(2, 0), Item(2, 0)], [Bin(2), Bin(2)]) in ((0, 1), (1, 0))
+    assert fewest_moves([Item(2, -1), Item(2, -1), Item(2, -1)], [Bin(2), Bin(1), Bin(4)]) is not None
+    assert fewest_moves([Item(2, 0), Item(2, 0)], [Bin(2), Bin(2)], below=1) is None
+    assert fewest_moves([Item(2, 0)], [Bin(1)]) is None
+    assert fewest_moves([], []) == ()
+
+
 def test_objects_go_to_who_has_the_most_room_and_the_heaviest_first() -> None:
     listed = held([5, 4, 3, 1], [0, 0, 0, 1])
     found = weighted_plan(listed, ["e0", "e1", "e2"], 6)
