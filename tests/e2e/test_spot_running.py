@@ -266,13 +266,14 @@ def test_silent_nodes_are_left_by_our_pods_at_once_and_by_others_perhaps_never(s
     found = partial(silent, "silent-s1-0")
     eventually("its pods are to leave", found, lambda node: f"{UNREACHABLE}:NoExecute" in taints(node))
     eventually("they are told to", partial(scenes.untouched, "plain-s1"), lambda untouched: not untouched)
-    # Of a zone's nodes that are not all found silent at one look, the first may have to go like any other.
+    # Of a zone's nodes that are not all found silent at one look, the first may have to go like any other. So may one
+    # of those that are: it may be its turn while the look is still going over them, and only then too many are silent.
     others = {name: silent(name) for name in names[1:]}
     latest = max(map(found_silent, others.values()))
     too_many = {name for name, node in others.items() if latest - found_silent(node) < LOOKS_S}
-    for name in too_many:
-        assert f"{UNREACHABLE}:NoExecute" not in taints(silent(name)), "too much of its zone is silent"
-    assert scenes.untouched("plain-s2") or "silent-s2-0" not in too_many
+    hurried = {name for name in too_many if f"{UNREACHABLE}:NoExecute" in taints(silent(name))}
+    assert len(hurried) <= 1, "too much of its zone is silent"
+    assert scenes.untouched("plain-s2") or "silent-s2-0" not in too_many - hurried
 
     def whole(pods: list[Any]) -> bool:
         staying = [each for each in pods if not leaving(each)]
