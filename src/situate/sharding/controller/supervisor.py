@@ -1,0 +1,234 @@
+"""Assigns the objects of one partition to executors, and archives them: KSched's `Supervisor`, made safe.
+
+This is the wiring: what is watched, who leads, and when. What is done about each object in a term of leading is in
+`supervising`; who is an executor, in `observing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import structlog
+
+from situate.archive.protocol import Archiver
+from situate.kube.client import Client
+from situate.kube.election import ElectionNews, Elector, Leadership
+from situate.kube.events import EventRecorder
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.coordination import Lease
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import LEASES, NODES, PODS
+from situate.objects.unstructured import Unstructured
+from situate.runtime.manager import Manager
+from situate.runtime.outcomes import DONE, Result
+from situate.sharding.adapter import ObjectAdapter
+from situate.sharding.assignment import view_of
+from situate.sharding.configuration import SupervisorConfig
+from situate.sharding.controller.executor import connect_here
+from situate.sharding.controller.listing import Listing
+from situate.sharding.controller.objects import Request
+from situate.sharding.controller.observing import MembersChanged, Observer
+from situate.sharding.controller.sending import Sender
+from situate.sharding.controller.supervising import Standby, Supervising
+from situate.sharding.controller.surroundings import REAL, Surroundings
+from situate.sharding.leases import Membership
+from situate.sharding.members import Members
+from situate.sharding.names import POOL
+from situate.sharding.owning import owned_by
+from situate.sharding.scope import Scope
+from situate.sharding.strategies import Placer, Strategy, tell_member
+
+COMPONENT: Final = "situate-supervisor"
+"""What Events are from."""
+
+
+class Supervisor:
+    """A service: `run` until `stop`. `setup` adds it to a manager.
+
+    supervisor = Supervisor(FieldPaths(), MinScheduled(), scope=scope)
+    supervisor.setup(manager)
+    """
+
+    def __init__(
+        self,
+        adapter: ObjectAdapter,
+        strategy: Strategy,
+        archiver: Archiver | None = None,
+        config: SupervisorConfig = SupervisorConfig(),  # noqa: B008  # frozen
+        *,
+        scope: Scope,
+        connect: Callable[[], Client] = connect_here,
+        surroundings: Surroundings = REAL,
+        observe_election: Callable[[ElectionNews], None] = lambda _: None,
+    ) -> None:
+        """`connect` makes a client in the event loop where it is called: one for the work, one for the election.
+
+        The strategy is this supervisor's alone from now on; the archiver is not closed.
+        """
+        self.scope = scope
+        self.config = config
+        self.name = f"supervisor {scope.lease}"
+        self.store: Store[Unstructured] = Store(scope.resource.group_resource)
+        """All objects, also those of other partitions."""
+        self.term: Supervising | None = None
+        """None while this process does not lead."""
+        self._adapter = adapter
+        self._placer = Placer(strategy, scope.rules, scope.weight_of)
+        self._archiver = archiver
+        self._connect = connect
+        self._around = surroundings
+        self._observe_election = observe_election
+        self._leases: Store[Lease] = Store("leases of executors")
+        self._pods: Store[Pod] = Store("pods of executors")
+        self._nodes: Store[Node] = Store("nodes")
+        self._own_lease: Store[Lease] = Store("lease of supervisors")
+        self._synced = asyncio.Event()
+        self._stopping = False
+        self._elector: Elector | None = None
+        self._standby: Standby | None = None
+        self._problem: Callable[[], str | None] = lambda: f"{self.name} has not been started"
+        self._log = structlog.get_logger().bind(controller=self.name)
+
+    def setup(self, manager: Manager) -> None:
+        """Runs with the manager; what is added after it starts when executors and objects are known."""
+        manager.add(self, ready=self.wait_synced)
+
+    async def wait_synced(self) -> None:
+        """Until executors and objects are known; whether or not it leads."""
+        await self._synced.wait()
+
+    def not_ready(self) -> str | None:
+        """For readiness: why executors or objects are not known yet; None if they are."""
+        return None if self._synced.is_set() else self._problem()
+
+    def leading(self) -> bool:
+        """Whether this process leads at this moment."""
+        return self._elector is not None and self._elector.leading()
+
+    def stop(self) -> None:
+        """Ends `run`: what is in flight is waited for, the Lease is released."""
+        self._stopping = True
+        if self._elector is not None:
+            self._elector.stop()
+
+    async def reconcile(self, request: Request) -> Result:
+        """Decides on one object and does what was decided; nothing while this process does not lead."""
+        return DONE if self.term is None else await self.term.reconcile(request)
+
+    async def run(self) -> None:
+        """Watches and stands for election. Raises what a defect of ours raises."""
+        client, elections = self._connect(), self._connect()
+        scope, around = self.scope, self._around
+        membership = Membership(scope.executors, scope.times, scope.pool, scope.partition)
+        listing = Listing(scope.weight_of, self._counted, ranked=self.config.keep_last_per_owner is not None)
+        observer = Observer(client, membership, lambda: listing.open, around.now, self._members_changed)
+        self._standby = Standby(
+            scope, self.config, self._adapter, self._placer, listing, observer, owned_by(scope.keyspace)
+        )
+        reflectors = [*self._watching(client, observer)]
+        needed = reflectors[:3]
+        objects = needed[0]
+        self._problem = lambda: next((each.not_ready() for each in needed if each.not_ready()), None)
+        recorder = EventRecorder(client, COMPONENT, scope.identity, wall_clock=around.wall, rng=around.rng)
+
+        async def relist() -> None:
+            await asyncio.gather(*(each.relist() for each in needed))
+
+        async def lead(leadership: Leadership) -> None:
+            assert self._standby is not None
+            await self._synced.wait()
+            sender = Sender(client, scope, self._adapter, leadership, objects.learn)
+            self.term = Supervising(self._standby, sender, self._archiver, recorder.record, around, relist)
+            try:
+                await self.term.run()
+            finally:
+                self.term = None
+
+        elector = self._elector = Elector(
+            elections,
+            scope.lease,
+            scope.identity,
+            lead,
+            wall_clock=around.wall,
+            rng=around.rng,
+            times=scope.election,
+            observe=self._observe_election,
+        )
+        if self._stopping:
+            elector.stop()
+        try:
+            async with asyncio.TaskGroup() as group:
+                beside = [group.create_task(each.run(), name=each.name) for each in reflectors]
+                beside.append(group.create_task(observer.run(), name=observer.name))
+                beside.append(group.create_task(self._sync(observer), name="first listings"))
+                recording = group.create_task(recorder.run(), name=recorder.name)
+                await group.create_task(elector.run(), name=elector.name)
+                for task in beside:
+                    task.cancel()
+                recorder.stop()
+                await recording
+        finally:
+            await client.close()
+            await elections.close()
+
+    def _watching(self, client: Client, observer: Observer) -> Iterator[Reflector[Any]]:
+        """Objects, Leases and pods come first."""
+        scope, rng = self.scope, self._around.rng
+        self.store.on_change(self._object_changed)
+        self._leases.on_change(observer.saw_lease)
+        self._pods.on_change(observer.saw_pod)
+        self._nodes.on_change(observer.saw_node)
+        self._own_lease.on_change(self._lease_changed)
+
+        where = scope.executors.namespace
+        yield Reflector(client, scope.resource, self.store, rng=rng, namespace=scope.namespace)
+        pool = f"{POOL}={scope.pool}"
+        yield Reflector(client, LEASES, self._leases, rng=rng, namespace=where, label_selector=pool)
+        selector = scope.executors.selector
+        yield Reflector(client, PODS, self._pods, rng=rng, namespace=where, label_selector=selector)
+        yield Reflector(client, NODES, self._nodes, rng=rng)
+        named = f"metadata.name={scope.lease.name}"
+        yield Reflector(client, LEASES, self._own_lease, rng=rng, namespace=scope.lease.namespace, field_selector=named)
+
+    async def _sync(self, observer: Observer) -> None:
+        await self._leases.wait_synced()
+        await self._pods.wait_synced()
+        observer.synced()
+        await self.store.wait_synced()
+        observer.members()
+        self._synced.set()
+        self._log.info("executors and objects are known", pods=len(self._pods), objects=len(self.store))
+
+    def _object_changed(self, old: Unstructured | None, new: Unstructured | None) -> None:
+        seen = new or old
+        assert seen is not None
+        assert self._standby is not None
+        request = Request(seen.metadata.namespace, seen.metadata.name)
+        view = view_of(new.content, self._adapter) if new is not None else None
+        if view is not None and not self.scope.keyspace.holds(view):
+            view = None  # another partition's
+        before = self._standby.saw(request, view)
+        if self.term is not None and (before is not None or view is not None):
+            self.term.changed(request, before, view)
+
+    def _members_changed(self, before: Members, after: Members, change: MembersChanged | None) -> None:
+        for id_, executor in after.current.items():
+            if before.current.get(id_) != executor:
+                tell_member(self._placer, executor)
+        for id_ in before.current.keys() - after.current.keys():
+            self._placer.observe_executor(id_, None)
+        if self.term is not None and change is not None:
+            self.term.members_changed(before, after, change)
+
+    def _counted(self, uid: str, before: int, after: int) -> None:
+        if self._standby is not None:
+            self._standby.observer.counted(uid, before, after)
+
+    def _lease_changed(self, _: Lease | None, __: Lease | None) -> None:
+        """A candidate that sees each renewal when it comes waits for its end no longer than it has to."""
+        if self._elector is not None and not self._elector.leading():
+            self._elector.wake()
