@@ -25,7 +25,7 @@ from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.supervisor import Supervisor
 from situate.sharding.controller.surroundings import Surroundings
 from situate.sharding.leases import ExecutorWatch
-from situate.sharding.names import EXECUTOR_UID, FINALIZER
+from situate.sharding.names import CORDON, EXECUTOR_UID, FINALIZER
 from situate.sharding.scope import Scope
 from situate.sharding.strategies import MinScheduled, Strategy
 from situate.testing.network import Wire
@@ -36,6 +36,7 @@ from tests.sharding.controller.place import NAMESPACE, Member, Place, Script, en
 from tests.sharding.controller.reports import PATHS, REPORTS
 
 LEASE_S = 15.0
+CONFIG = SupervisorConfig()
 LABELS = {"app": "reports"}
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
@@ -139,7 +140,7 @@ class NotedArchive:
 class Town(Place):
     """A place with supervisors. Close it when done."""
 
-    def __init__(self, config: SupervisorConfig = SupervisorConfig(), *, archive: bool = False) -> None:
+    def __init__(self, config: SupervisorConfig = CONFIG, *, archive: bool = False) -> None:
         super().__init__()
         self.config = config
         self.leaders: list[Leader] = []
@@ -221,6 +222,15 @@ class Town(Place):
 
     def views(self) -> list[ObjectView]:
         return [view_of(each, PATHS) for each in self.call("GET", REPORTS.path(NAMESPACE))["items"]]
+
+    def exists(self, name: str) -> bool:
+        return self.api.store.get(f"reports.{REPORTS.group}", NAMESPACE, name) is not None
+
+    def cordon(self, pod: str, text: str = "true") -> None:
+        """What an administrator writes on a pod."""
+        found = self.call("GET", f"{PODS}/{pod}")
+        annotations = found["metadata"].get("annotations", {}) | {CORDON: text}
+        self.call("PUT", f"{PODS}/{pod}", found | {"metadata": found["metadata"] | {"annotations": annotations}})
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
         if not identity.user.startswith("supervisor"):

@@ -35,6 +35,8 @@ class Listing:
         """Open objects whose holder is asked to stop, and those whose request is on its way."""
         self.requests: dict[str, Request] = {}
         """By UID."""
+        self.since: dict[Request, float] = {}
+        """When each was first seen to have the holder and the epoch that it has, on the monotonic clock."""
         self._weight_of = weight_of
         self._tell_counted = counted
         self._ranked = ranked
@@ -46,9 +48,13 @@ class Listing:
         self._completed: dict[str, dict[Request, None]] = {}
         """Of each controlling owner, by its UID."""
 
-    def saw(self, request: Request, view: ObjectView | None) -> ObjectView | None:
+    def saw(self, request: Request, view: ObjectView | None, now: float) -> ObjectView | None:
         """The object is so now, or gone; gives what was known before."""
         before = self.views.get(request)
+        if view is None:
+            self.since.pop(request, None)
+        elif before is None or (view.uid, view.holder, view.epoch) != (before.uid, before.holder, before.epoch):
+            self.since[request] = now
         if before is not None and (view is None or view.uid != before.uid):
             self._promised.pop(request, None)
             self._asked.discard(request)

@@ -7,8 +7,8 @@ what lies between the end of a term and the moment in which the Lease may be tak
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from situate.kube.client import Client
 from situate.kube.election import Leadership
@@ -62,7 +62,7 @@ class Sender:
         """The object as the API server has it now; None: there is none. Raises what the client raises."""
         namespace = request.namespace or None
         try:
-            found = await _within(READ_S, self._client.get(self._scope.resource, request.name, namespace))
+            found = await _within(READ_S, lambda: self._client.get(self._scope.resource, request.name, namespace))
         except NotFound:
             return None
         self._learn(found)
@@ -72,10 +72,9 @@ class Sender:
         """The object after the write. Raises `NotLeading`, and what the client raises."""
         subresource = write.subresource if self._scope.status_subresource else ""
         patch = JsonPatch(write.operations)
+        namespace = request.namespace or None
         answer = await self._write(
-            self._guarded.patch(
-                self._scope.resource, request.name, patch, request.namespace or None, subresource or None
-            )
+            lambda: self._guarded.patch(self._scope.resource, request.name, patch, namespace, subresource or None)
         )
         view = view_of(answer.content, self._adapter)
         if not (view.deleting and not view.finalizers):  # else it has gone with this write
@@ -85,7 +84,7 @@ class Sender:
     async def delete(self, request: Request, uid: str, resource_version: str = "") -> None:
         """Deletes it if it has this UID, and this version where one is given. Raises as `patch` does."""
         await self._write(
-            self._guarded.delete(
+            lambda: self._guarded.delete(
                 self._scope.resource,
                 request.name,
                 request.namespace or None,
@@ -99,7 +98,7 @@ class Sender:
         """Waits for the answers that are still due, before somebody else may lead."""
         await self._actuator.finish()
 
-    async def _write(self, call: Coroutine[Any, Any, _T]) -> _T:
+    async def _write(self, call: Callable[[], Awaitable[_T]]) -> _T:
         return await self._actuator.write(_within(self._write_s, call))
 
     def _check(self) -> None:
@@ -107,9 +106,9 @@ class Sender:
             raise NotLeading("another supervisor may lead by now; nothing is written", after_s=1.0)
 
 
-async def _within(seconds: float, call: Coroutine[Any, Any, _T]) -> _T:
+async def _within(seconds: float, call: Callable[[], Awaitable[_T]]) -> _T:
     try:
         async with asyncio.timeout(seconds):
-            return await call
+            return await call()
     except TimeoutError as error:
         raise Unreachable(f"no answer within {seconds:g} s", outcome_unknown=True) from error

@@ -77,6 +77,7 @@ class Standby:
         listing: Listing,
         observer: Observer,
         owned: Owned,
+        now: Callable[[], float],
     ) -> None:
         self.scope = scope
         self.config = config
@@ -86,10 +87,11 @@ class Standby:
         self.observer = observer
         self.owned = owned
         self.waiting = Waiting()
+        self._now = now
 
     def saw(self, request: Request, view: ObjectView | None) -> ObjectView | None:
         """An object is so now, or gone; gives what was known before."""
-        before = self.listing.saw(request, view)
+        before = self.listing.saw(request, view, self._now())
         if before is not None and (view is None or view.uid != before.uid):
             gone = facts_of(before, self.scope.weight_of)
             self.placer.observe_deleted(gone)
@@ -231,7 +233,7 @@ class Supervising:
         for _ in range(MOST_CONFLICTS):
             if request in self._unsure:
                 await self._read_again(request)
-            view = self._listing.views.get(request)
+            view = await self._beyond_doubt(request)
             if view is None:
                 return DONE
             decision = self._decided(request, view)
@@ -249,6 +251,17 @@ class Supervising:
                 self._standby.settle(request)
                 self._next_drains()
         raise Retriable(f"{request}: somebody else keeps writing it, so nothing could be written")
+
+    async def _beyond_doubt(self, request: Request) -> ObjectView | None:
+        """The object, when it is known whether its holder is gone; None: the object is."""
+        observer = self._standby.observer
+        while (view := self._listing.views.get(request)) is not None:
+            since = self._listing.since[request]
+            uid = view.executor_uid or (view.revoked.executor_uid if view.revoked is not None else "")
+            if view.completed or not observer.in_doubt(uid, since):
+                return view
+            await observer.confirm(uid, since)
+        return None
 
     def _decided(self, request: Request, view: ObjectView) -> Decision:
         """What it leaves behind is stored, and what it orders counts, from here on."""

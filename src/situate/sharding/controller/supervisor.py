@@ -127,7 +127,7 @@ class Supervisor:
         listing = Listing(scope.weight_of, self._counted, ranked=self.config.keep_last_per_owner is not None)
         observer = Observer(client, membership, lambda: listing.open, around.now, self._members_changed)
         self._standby = Standby(
-            scope, self.config, self._adapter, self._placer, listing, observer, owned_by(scope.keyspace)
+            scope, self.config, self._adapter, self._placer, listing, observer, owned_by(scope.keyspace), around.now
         )
         reflectors = [*self._watching(client, observer)]
         needed = reflectors[:3]
