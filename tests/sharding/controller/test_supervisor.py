@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
 from situate.sharding.adapter import Content
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
+from situate.sharding.hashing import fnv1a64
+from situate.sharding.names import PRIORITY
+from situate.sharding.partitions import partition_of, static_partition
+from situate.sharding.strategies import RoundRobin
+from situate.testing.network import Weather
 from tests.sharding.controller.place import Member
 from tests.sharding.controller.town import Town
-
-
-@pytest.fixture
-def town() -> Iterator[Town]:
-    """Checked at the end."""
-    made = Town()
-    yield made
-    made.close()
 
 
 async def quick(_: Member, __: Content, ___: Work) -> Outcome:
@@ -59,3 +56,186 @@ def test_a_crash_moves_the_objects_when_the_lease_has_run_out(town: Town) -> Non
     assert town.run(20, lambda: len(second.running) == 4)
     assert 10 < town.world.now - crashed_at < 17.1
     assert Counter(each.why for each in town.views()) == {"new": 2, "lost": 2}
+
+
+@pytest.mark.rule("sharding:B2")
+def test_the_next_supervisor_takes_over_in_time_and_moves_nothing(town: Town) -> None:
+    town.work("a")
+    town.work("b")
+    town.leader("s1")
+    town.leader("s2")
+    for number in range(6):
+        town.create(f"r-{number}")
+    town.run(30)
+    before = {view.name: view.epoch for view in town.views()}
+    first = town.leading
+    assert first is not None
+    crashed_at = town.world.now
+    first.crash()
+    town.create("late")
+    assert town.run(20, lambda: "late" in town.placed)
+    assert town.world.now - crashed_at <= 17
+    assert {view.name: view.epoch for view in town.views() if view.name != "late"} == before
+
+
+@pytest.mark.rule("sharding:S10", "sharding:X4")
+def test_a_leader_that_wakes_up_writes_nothing_in_its_old_term(town: Town) -> None:
+    town.work("a")
+    old = town.leader("s1")
+    assert town.run(10, lambda: old.leads)
+    new = town.leader("s2")
+    town.run(10)
+    old.process.pause()
+    town.run(20, lambda: new.leads)
+    town.create("first")
+    town.run(1, lambda: "first" in town.placed)
+    new.crash()
+    town.create("second")
+    old.process.resume()
+    assert town.run(40, lambda: "second" in town.placed)
+    assert town.view("second").term > town.view("first").term
+
+
+@pytest.mark.rule("sharding:X15")
+def test_a_silent_watch_kills_nobody(town: Town) -> None:
+    members = [town.work("a"), town.work("b")]
+    town.leader()
+    for number in range(4):
+        town.create(f"r-{number}")
+    assert town.run(10, lambda: sum(len(each.running) for each in members) == 4)
+    town.network.weather = Weather(lose_event=1.0)
+    town.run(90)
+    assert {view.epoch for view in town.views()} == {1}
+
+
+@pytest.mark.rule("sharding:B4", "sharding:L3")
+def test_a_cordoned_executor_gives_everything_up(town: Town) -> None:
+    first, second = town.work("a"), town.work("b")
+    town.leader()
+    for number in range(6):
+        town.create(f"r-{number}")
+    assert town.run(10, lambda: len(first.running) == len(second.running) == 3)
+    town.cordon("a")
+    assert town.run(10, lambda: len(second.running) == 6)
+    assert not first.running
+
+
+def test_no_more_are_asked_to_drain_than_may_be_at_a_time(town_of: Callable[..., Town]) -> None:
+    async def reluctant(member: Member, _: Content, __: Work) -> None:
+        try:
+            await asyncio.sleep(1e9)
+        finally:
+            await asyncio.sleep(3)
+
+    town = town_of(max_parallel_drains=2)
+    first = town.work("a", reluctant)
+    town.leader()
+    for number in range(6):
+        town.create(f"r-{number}")
+    assert town.run(10, lambda: len(first.running) == 6)
+    second = town.work("b", reluctant)
+    town.run(5)
+    town.cordon("a")
+    most = 0
+    for _ in range(60):
+        town.run(0.25)
+        most = max(most, sum(view.drain is not None for view in town.views()))
+    assert most == 2
+    assert len(second.running) == 6, "each turn follows the last at once"
+
+
+def test_who_is_full_gets_no_more_until_there_is_room(town: Town) -> None:
+    release = {"r-0": 20.0}
+
+    async def for_a_while(_: Member, obj: Content, __: Work) -> Outcome:
+        await asyncio.sleep(release.get(obj["metadata"]["name"], 1e9))
+        return Outcome.succeeded()
+
+    member = town.work("a", for_a_while, capacity=2)
+    town.leader(strategy=RoundRobin())
+    town.run(5)
+    for number in range(3):
+        town.create(f"r-{number}")
+        town.run(1)
+    town.run(5)
+    assert member.running == ["r-0", "r-1"]
+    condition = town.get("r-2")["status"]["conditions"][0]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Assigned", "False", "NoCapacity")
+    assert town.run(20, lambda: member.running == ["r-1", "r-2"])
+    assert town.run(5, lambda: town.get("r-2")["status"]["conditions"][0]["status"] == "True")
+
+
+def test_of_those_that_wait_the_highest_priority_goes_first(town: Town) -> None:
+    async def three_seconds(_: Member, __: Content, ___: Work) -> Outcome:
+        await asyncio.sleep(3)
+        return Outcome.succeeded()
+
+    member = town.work("a", three_seconds, capacity=1)
+    town.leader()
+    town.run(5)
+    for number, priority in enumerate((0, 0, 5, 9)):
+        town.create(f"r-{number}")
+        town.annotate(f"r-{number}", PRIORITY, str(priority))
+        town.run(0.5)
+    town.run(40)
+    assert member.calls == ["r-0", "r-3", "r-2", "r-1"]
+
+
+def test_nobody_there_is_said_and_what_waits_is_placed_when_somebody_comes(town: Town) -> None:
+    town.leader()
+    town.create("r")
+    assert town.run(10, lambda: bool(town.get("r").get("status")))
+    assert town.get("r")["status"]["conditions"][0]["reason"] == "NoExecutors"
+    town.work("a")
+    assert town.run(2, lambda: "r" in town.placed)
+
+
+@pytest.mark.rule("sharding:K10")
+def test_each_partition_has_a_supervisor_and_executors_of_its_own(town: Town) -> None:
+    for index in range(2):
+        town.work(f"e{index}", partition=str(index), pool=f"p{index}")
+        town.leader(f"s{index}", partition=str(index), pool=f"p{index}", keyspace=static_partition(index, 2))
+    for number in range(20):
+        town.create(f"r-{number}")
+    assert town.run(20, lambda: len(town.placed) == 20)
+    for view in town.views():
+        assert view.executor == f"e{partition_of(fnv1a64(view.uid), 2)}"
+
+
+@pytest.mark.rule("sharding:B11")
+def test_it_is_ready_when_executors_and_objects_are_known(town: Town) -> None:
+    town.network.down = True
+    leader = town.leader()
+    town.run(5)
+    assert "is not listed yet" in str(leader.supervisor.not_ready())
+    town.network.down = False
+    assert town.run(120, lambda: leader.supervisor.not_ready() is None)
+
+
+def test_it_gives_its_lease_back_when_it_is_stopped(town: Town) -> None:
+    town.work("a")
+    town.leader("s1")
+    town.leader("s2")
+    assert town.run(10, lambda: town.leading is not None)
+    first = town.leading
+    assert first is not None
+    first.stop()
+    assert town.run(2, lambda: town.leading not in (None, first))
+    assert not first.process.is_alive
+
+
+@pytest.mark.rule("sharding:K8")
+def test_forced_moves_take_turns(town_of: Callable[..., Town]) -> None:
+    town = town_of(max_forced_moves_per_s=2.0)
+    first = town.work("a")
+    town.leader()
+    for number in range(8):
+        town.create(f"r-{number}")
+    assert town.run(10, lambda: len(first.running) == 8)
+    second = town.work("b")
+    town.run(5)
+    first.crash()
+    town.tell_pod("a", terminated=True)
+    town.run(1.9)
+    assert 1 <= len(second.running) <= 5
+    assert town.run(4, lambda: len(second.running) == 8)

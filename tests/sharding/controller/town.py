@@ -223,6 +223,13 @@ class Town(Place):
     def views(self) -> list[ObjectView]:
         return [view_of(each, PATHS) for each in self.call("GET", REPORTS.path(NAMESPACE))["items"]]
 
+    def annotate(self, name: str, key: str, value: str) -> None:
+        """What a user writes on an object."""
+        found = self.get(name)
+        annotations = found["metadata"].get("annotations", {}) | {key: value}
+        path = REPORTS.path(NAMESPACE, name)
+        self.call("PUT", path, found | {"metadata": found["metadata"] | {"annotations": annotations}})
+
     def exists(self, name: str) -> bool:
         return self.api.store.get(f"reports.{REPORTS.group}", NAMESPACE, name) is not None
 

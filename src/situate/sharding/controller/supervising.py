@@ -7,11 +7,11 @@ before anything is awaited, so that two decisions never know less than the first
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import inf
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import structlog
 
@@ -23,7 +23,6 @@ from situate.runtime.outcomes import DONE, Result, Retriable
 from situate.runtime.reconciler import Reconciler
 from situate.runtime.workqueue import WorkQueue
 from situate.sharding.actions import (
-    Action,
     Archive,
     Assign,
     Complete,
@@ -63,6 +62,8 @@ LOOK_AHEAD: Final = 64
 SAYING: Final = 8
 """Conditions that are written at a time."""
 _NO_ROOM: Final = (Reason.NO_CAPACITY, Reason.NO_EXECUTORS, Reason.NO_HEALTHY_EXECUTORS)
+Order: TypeAlias = Patching | Delete | Archive
+"""What takes time to carry out."""
 
 
 class Standby:
@@ -237,10 +238,11 @@ class Supervising:
             if view is None:
                 return DONE
             decision = self._decided(request, view)
-            if not decision.actions:
+            orders = [each for each in decision.actions if not isinstance(each, TellCompleted)]
+            if not orders:
                 return self._rested(request, view, decision)
             try:
-                await self._act(request, view, decision.actions)
+                await self._act(request, view, orders)
                 return DONE  # what was done is seen, and decided on
             except Conflict:
                 self._unsure.add(request)
@@ -288,11 +290,13 @@ class Supervising:
                 standby.promise(request, view, action)
             elif isinstance(action, RequestDrain):
                 self._listing.ask(request)
+            elif isinstance(action, TellCompleted):
+                standby.placer.observe_completed(facts_of(view, self._scope.weight_of))
         return decision
 
-    async def _act(self, request: Request, view: ObjectView, actions: tuple[Action, ...]) -> None:
+    async def _act(self, request: Request, view: ObjectView, orders: Sequence[Order]) -> None:
         """In their order; each on what the one before has left."""
-        for action in actions:
+        for action in orders:
             match action:
                 case Assign() | RequestDrain() | Revoke() | Complete() | RemoveFinalizer():
                     write = write_of(action, view, self._standby.adapter)
@@ -304,8 +308,6 @@ class Supervising:
                 case Archive(delete):
                     assert self.archive is not None, "nothing is archived without an archive"
                     self.archive.begin(request, view.uid, delete=delete)
-                case TellCompleted():
-                    self._standby.placer.observe_completed(facts_of(view, self._scope.weight_of))
                 case _ as never:
                     assert_never(never)
 
