@@ -20,6 +20,7 @@ from situate.sharding.configuration import BadConfiguration
 from situate.sharding.leases import ExecutorWatch, LeaseTimes
 from situate.sharding.partitions import EVERYTHING, Keyspace
 from situate.sharding.rebalancing import RebalanceConfig
+from situate.sharding.sizing import SizingConfig
 from situate.sharding.strategies.rules import Rules
 
 PROPAGATIONS: Final = ("Background", "Foreground", "Orphan")
@@ -51,6 +52,8 @@ class Scope:
     weight_of: Callable[[ObjectView], int] | None = field(default=None, repr=False)
     """Units of work of an object, at least 1; None: each counts 1."""
     rebalance: RebalanceConfig = field(default_factory=RebalanceConfig)
+    sizing: SizingConfig | None = None
+    """For the metric of how many executors are wanted; None: it is not shown."""
     write_concurrency: int = 64
     """Objects that are written at a time."""
     archive_concurrency: int = 8

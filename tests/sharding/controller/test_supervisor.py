@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
+from situate.runtime.metrics import Metrics
 from situate.sharding.adapter import Content
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.hashing import fnv1a64
 from situate.sharding.names import PRIORITY
 from situate.sharding.partitions import partition_of, static_partition
+from situate.sharding.sizing import SizingConfig
 from situate.sharding.strategies import RoundRobin
 from situate.testing.network import Weather
 from tests.sharding.controller.place import Member
@@ -239,3 +241,30 @@ def test_forced_moves_take_turns(town_of: Callable[..., Town]) -> None:
     town.run(1.9)
     assert 1 <= len(second.running) <= 5
     assert town.run(4, lambda: len(second.running) == 8)
+
+
+@pytest.mark.rule("sharding:B11", "sharding:B16")
+def test_a_scrape_shows_who_has_what(town: Town) -> None:
+    metrics = Metrics()
+    town.work("a")
+    town.work("b")
+    leader = town.leader(metrics=metrics, sizing=SizingConfig(per_executor=2))
+    for number in range(5):
+        town.create(f"r-{number}")
+    town.run(10)
+    assert leader.leads
+    label = {"supervisor": str(leader.supervisor.scope.lease)}
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(f"situate_shard_{name}", label | labels)
+
+    assert {value("open", executor="a"), value("open", executor="b")} == {2, 3}
+    assert (value("assigned_total"), value("unassigned"), value("imbalance")) == (5, 0, 1.2)
+    assert value("desired_executors") == 3
+    assert value("executors", status="Healthy") == 2
+    assert b"situate_leading" in metrics.render()
+    held = value("open", executor="a")
+    town.members[0].crash()
+    town.tell_pod("a", terminated=True)
+    town.run(2)
+    assert (value("moves_total", cause="lost"), value("open", executor="b")) == (held, 5)

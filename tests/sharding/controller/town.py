@@ -20,6 +20,7 @@ from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
+from situate.runtime.metrics import Metrics
 from situate.sharding.assignment import ObjectView, view_of
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.supervisor import Supervisor
@@ -51,9 +52,9 @@ class Leader:
         self,
         town: Town,
         name: str,
-        config: SupervisorConfig,
         strategy: Strategy,
         archiver: Archiver | None,
+        metrics: Metrics | None,
         **scope: Any,
     ) -> None:
         self.town = town
@@ -66,10 +67,11 @@ class Leader:
             PATHS,
             strategy,
             archiver,
-            config,
+            town.config,
             scope=Scope(REPORTS, ExecutorWatch("app=reports", NAMESPACE), name, NAMESPACE, NAMESPACE, **scope),
             connect=self._connect,
             surroundings=around,
+            metrics=metrics,
         )
         self.process: Process = town.world.start(name, self.supervisor.run)
 
@@ -158,10 +160,15 @@ class Town(Place):
         self.tolerated.add("S4")  # judged here, with the time that a watch takes
 
     def leader(
-        self, name: str = "s1", strategy: Strategy | None = None, archiver: Archiver | None = None, **scope: Any
+        self,
+        name: str = "s1",
+        strategy: Strategy | None = None,
+        archiver: Archiver | None = None,
+        metrics: Metrics | None = None,
+        **scope: Any,
     ) -> Leader:
         """A process that begins now."""
-        leader = Leader(self, name, self.config, strategy or MinScheduled(), archiver or self.archiver, **scope)
+        leader = Leader(self, name, strategy or MinScheduled(), archiver or self.archiver, metrics, **scope)
         self.leaders.append(leader)
         return leader
 
@@ -288,7 +295,8 @@ class Town(Place):
         content = json.loads(answer.body)
         annotations = content["metadata"].get("annotations", {})
         uid = annotations[EXECUTOR_UID]
-        pod = next(each.pod for each in self.members if each.uid == uid)
+        member = next(each for each in self.members if each.uid == uid)
+        pod = member.pod
         spec = content["spec"]
         self.judge()
         lease = self._leases.get(uid)
@@ -298,7 +306,7 @@ class Town(Place):
             lease.spec, lease.changed_at = spec, self.world.now
         if not spec.get("holderIdentity"):
             self._lose(uid)
-        elif lease.lost:
+        elif lease.lost and member.process.is_alive:  # else it was sent before the end
             lease.lost = False
             self._ineligible_since.pop(uid, None)
             self.note(events.Eligible(self.world.now, pod, uid))

@@ -57,6 +57,7 @@ from situate.sharding.controller.listing import Listing
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.saying import Saying
 from situate.sharding.controller.sending import NotLeading, Sender
+from situate.sharding.controller.supervisor_metrics import Counts
 from situate.sharding.scope import Scope
 
 FIRST_RETRY_S: Final = 1.0
@@ -71,6 +72,8 @@ _T = TypeVar("_T")
 class _Job:
     request: Request
     progress: Progress
+    since: float
+    """When it was begun, on the monotonic clock."""
     conflicts: int = 0
 
 
@@ -96,14 +99,11 @@ class ArchiveQueue:
         clocks: Clocks,
         rng: random.Random,
         look_again: Callable[[Request, float], None],
+        counts: Counts,
     ) -> None:
         """`look_again` is asked to decide on an object anew, after so many seconds."""
         self.queue: WorkQueue[Request] = WorkQueue(rng=rng)
         """Of `reconcile`."""
-        self.failures = 0
-        """Calls that the archive did not carry out, so far."""
-        self.archived = 0
-        """Objects that it has and that were read back, so far."""
         self._archiver = archiver
         self._sender = sender
         self._scope = scope
@@ -113,6 +113,7 @@ class ArchiveQueue:
         self._clocks = clocks
         self._rng = rng
         self._look_again = look_again
+        self._counts = counts
         self._jobs: dict[Request, _Job] = {}
         self._not_before_s: dict[Request, float] = {}
         """What the API server has asked for in Retry-After."""
@@ -121,11 +122,15 @@ class ArchiveQueue:
     def __len__(self) -> int:
         return len(self._jobs)
 
+    def lag_s(self) -> float:
+        """Since when the one is under way that is longest; 0: none is."""
+        return max((self._clocks.now() - job.since for job in self._jobs.values()), default=0.0)
+
     def begin(self, request: Request, uid: str, *, delete: bool) -> None:
         """Archives the object of this UID, if that is not under way; a user's delete does not wait for a back-off."""
         job = self._jobs.get(request)
         if job is None or job.progress.uid != uid:
-            self._jobs[request] = _Job(request, Progress(uid, delete))
+            self._jobs[request] = _Job(request, Progress(uid, delete), self._clocks.now())
             self.queue.add(request)
         elif job.progress.delete and not delete:
             self.queue.add(request)
@@ -148,7 +153,7 @@ class ArchiveQueue:
                         continue
                     self._jobs[request] = replace(job, progress=after)
                 case Retry():
-                    self._jobs[request] = _Job(request, after.progress)
+                    self._jobs[request] = _Job(request, after.progress, job.since)
                     self._failed(request, job, after)
                     return self._rest(request, after.progress.failures, after.cap_s)
                 case Finished():
@@ -167,7 +172,7 @@ class ArchiveQueue:
         if after.step is not Step.RELEASE:
             return
         if after.digest:
-            self.archived += 1
+            self._counts.archived += 1
         elif job.progress.view is not None:
             said = outcome.message if isinstance(outcome, Unavailable) else ""
             self._log.warning("an object is let go without a copy in the archive", key=str(job.request), error=said)
@@ -184,7 +189,7 @@ class ArchiveQueue:
         level("an object could not be archived yet", key=str(request), error=retry.message, alert=retry.alert)
         if not retry.condition:
             return
-        self.failures += 1
+        self._counts.archive_failures += 1
         self._saying.archive_failed(request, retry.message)
         if job.progress.view is not None:
             reason = "ArchiveCorrupt" if retry.alert else "ArchiveFailed"

@@ -6,7 +6,7 @@ made meanwhile know of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
 from situate.sharding.archiving import ranks
 from situate.sharding.assignment import ObjectView
@@ -91,11 +91,11 @@ class Listing:
     def is_promised(self, request: Request) -> bool:
         return request in self._promised
 
-    def held_by(self, uid: str) -> Iterable[Request]:
+    def held_by(self, uid: str) -> Collection[Request]:
         """The open objects of one executor; of `NOBODYS` those that nobody holds."""
         return self._held.get(uid, _NO_GROUP)
 
-    def of_owner(self, uid: str) -> Iterable[Request]:
+    def of_owner(self, uid: str) -> Collection[Request]:
         """The completed objects that this owner controls, if ranks are asked for."""
         return self._completed.get(uid, _NO_GROUP)
 

@@ -69,6 +69,8 @@ class Observer:
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._where: dict[str, tuple[str, str]] = {}
         """Namespace and name of executors' Leases, by the executor's UID."""
+        self.removed_at: dict[str, float] = {}
+        """By UID, when a removed executor was first known to be removed."""
         self._gone_at: dict[str, float] = {}
         """By UID, the last moment at which a removed executor is known to have been gone."""
         self._confirming: dict[str, tuple[float, asyncio.Task[None]]] = {}
@@ -206,10 +208,12 @@ class Observer:
         before, after = self._members, self._membership.members(now, self._open())
         self._members, self._due = after, after.next_expiry
         for uid, each in after.removed.items():
+            self.removed_at.setdefault(uid, now)
             if uid not in before.removed and each.ending is not Ending.EXPIRED:
                 self._gone_at[uid] = now
         for uid in before.removed.keys() - after.removed.keys():
             self._gone_at.pop(uid, None)
+            self.removed_at.pop(uid, None)
             if uid not in after.living:
                 self._where.pop(uid, None)
         self._changed(before, after, _difference(before, after))

@@ -19,8 +19,9 @@ from situate.archive.protocol import Archiver
 from situate.kube.backoff import Backoff
 from situate.kube.errors import Conflict, KubeError
 from situate.kube.events import NORMAL, WARNING
+from situate.runtime.metrics import Metrics
 from situate.runtime.outcomes import DONE, Result, Retriable
-from situate.runtime.reconciler import Reconciler
+from situate.runtime.reconciler import Reconcile, Reconciler
 from situate.runtime.workqueue import WorkQueue
 from situate.sharding.actions import (
     Archive,
@@ -43,6 +44,7 @@ from situate.sharding.controller.objects import Request
 from situate.sharding.controller.observing import MembersChanged, Observer
 from situate.sharding.controller.saying import Record, Saying
 from situate.sharding.controller.sending import Sender
+from situate.sharding.controller.supervisor_metrics import Counts
 from situate.sharding.controller.surroundings import Surroundings
 from situate.sharding.deciding import decide
 from situate.sharding.members import Members
@@ -79,6 +81,7 @@ class Standby:
         observer: Observer,
         owned: Owned,
         now: Callable[[], float],
+        counts: Counts,
     ) -> None:
         self.scope = scope
         self.config = config
@@ -88,6 +91,7 @@ class Standby:
         self.observer = observer
         self.owned = owned
         self.waiting = Waiting()
+        self.counts = counts
         self._now = now
 
     def saw(self, request: Request, view: ObjectView | None) -> ObjectView | None:
@@ -137,8 +141,9 @@ class Supervising:
         record: Record,
         around: Surroundings,
         relist: Callable[[], Awaitable[None]],
+        metrics: Metrics | None = None,
     ) -> None:
-        """`relist` compares what is known with fresh listings."""
+        """`relist` compares what is known with fresh listings. `metrics`: where attempts are counted, if anywhere."""
         self.queue: WorkQueue[Request] = WorkQueue(rng=around.rng, backoff=RETRY)
         """Of `reconcile`."""
         self.term = sender.term
@@ -150,6 +155,8 @@ class Supervising:
         self._sender = sender
         self._around = around
         self._relist = relist
+        self._metrics = metrics
+        self._counts = standby.counts
         self.saying = Saying(sender, scope, standby.listing, record, around.rng, around.wall)
         self.archive: ArchiveQueue | None = None
         """None: no archive is configured."""
@@ -157,7 +164,7 @@ class Supervising:
             clocks = Clocks(around.now, around.wall)
             again = self.queue.add_after
             self.archive = ArchiveQueue(
-                archiver, sender, scope, config, standby.listing, self.saying, clocks, around.rng, again
+                archiver, sender, scope, config, standby.listing, self.saying, clocks, around.rng, again, self._counts
             )
         self._memories: dict[str, Memory] = {}
         """By UID."""
@@ -172,17 +179,14 @@ class Supervising:
 
     async def run(self) -> None:
         """Until cancelled. Raises what a defect of ours raises."""
-        name = self._scope.resource.group_resource
-        workers = self._scope.write_concurrency
+        scope, name = self._scope, self._scope.resource.group_resource
         services = [
-            Reconciler(f"supervisor of {name}", self.queue, self.reconcile, workers=workers),
-            Reconciler(f"conditions of {name}", self.saying.queue, self.saying.reconcile, workers=SAYING),
+            self._service(f"supervisor of {name}", self.queue, self.reconcile, scope.write_concurrency),
+            self._service(f"conditions of {name}", self.saying.queue, self.saying.reconcile, SAYING),
         ]
-        if self.archive is not None:
-            archiving = self.archive.reconcile
-            services.append(
-                Reconciler(f"archive of {name}", self.archive.queue, archiving, workers=self._scope.archive_concurrency)
-            )
+        if (archive := self.archive) is not None:
+            workers = scope.archive_concurrency
+            services.append(self._service(f"archive of {name}", archive.queue, archive.reconcile, workers))
         try:
             self.look_at_all()
             async with asyncio.TaskGroup() as group:
@@ -191,6 +195,14 @@ class Supervising:
                 group.create_task(self._sweep(), name=f"sweep of {name}")
         finally:
             await self._sender.finish()
+
+    def _service(
+        self, name: str, queue: WorkQueue[Request], reconcile: Reconcile[Request], workers: int
+    ) -> Reconciler[Request]:
+        if self._metrics is None:
+            return Reconciler(name, queue, reconcile, workers=workers)
+        self._metrics.add_queue(name, queue)
+        return Reconciler(name, queue, reconcile, workers=workers, observe=self._metrics.observe_attempts(name))
 
     def look_at_all(self) -> None:
         """Queues everything."""
@@ -245,6 +257,7 @@ class Supervising:
                 await self._act(request, view, orders)
                 return DONE  # what was done is seen, and decided on
             except Conflict:
+                self._counts.rejected += 1
                 self._unsure.add(request)
             except KubeError:
                 self._unsure.add(request)
@@ -370,14 +383,17 @@ class Supervising:
         key = str(request)
         match action:
             case Assign(placement):
+                self._counts.assigned += 1
                 if placement.why == Cause.NEW:
                     return
+                self._counts.moves[placement.why] += 1
                 self._log.info("an object is moved", key=key, executor=placement.holder.executor, why=placement.why)
                 said = f"assigned to {placement.holder.executor}, because of its last holder: {placement.why}"
                 self.saying.event(view, NORMAL, "Reassigned", said)
             case RequestDrain(request=asked):
                 self._log.info("the holder of an object is asked to stop", key=key, cause=asked.cause)
             case Revoke(cause=cause):
+                self._counts.revoked[cause] += 1
                 self._log.info("an object is taken from its holder", key=key, cause=cause)
                 self.saying.event(view, WARNING, "Revoked", f"taken from its holder without its consent: {cause}")
             case Complete(reason=reason):

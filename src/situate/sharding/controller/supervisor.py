@@ -14,7 +14,7 @@ import structlog
 
 from situate.archive.protocol import Archiver
 from situate.kube.client import Client
-from situate.kube.election import ElectionNews, Elector, Leadership
+from situate.kube.election import Elector, Leadership
 from situate.kube.events import EventRecorder
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store
@@ -24,22 +24,25 @@ from situate.objects.pods import Pod
 from situate.objects.resources import LEASES, NODES, PODS
 from situate.objects.unstructured import Unstructured
 from situate.runtime.manager import Manager
+from situate.runtime.metrics import Metrics
 from situate.runtime.outcomes import DONE, Result
 from situate.sharding.adapter import ObjectAdapter
 from situate.sharding.assignment import view_of
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.executor import connect_here
-from situate.sharding.controller.listing import Listing
+from situate.sharding.controller.listing import NOBODYS, Listing
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.observing import MembersChanged, Observer
 from situate.sharding.controller.sending import Sender
 from situate.sharding.controller.supervising import Standby, Supervising
+from situate.sharding.controller.supervisor_metrics import Counts, Figures, ShardMetrics
 from situate.sharding.controller.surroundings import REAL, Surroundings
 from situate.sharding.leases import Membership
 from situate.sharding.members import Members
 from situate.sharding.names import POOL
 from situate.sharding.owning import owned_by
 from situate.sharding.scope import Scope
+from situate.sharding.sizing import SizingState, desired_executors
 from situate.sharding.strategies import Placer, Strategy, tell_member
 
 COMPONENT: Final = "situate-supervisor"
@@ -63,11 +66,12 @@ class Supervisor:
         scope: Scope,
         connect: Callable[[], Client] = connect_here,
         surroundings: Surroundings = REAL,
-        observe_election: Callable[[ElectionNews], None] = lambda _: None,
+        metrics: Metrics | None = None,
     ) -> None:
         """`connect` makes a client in the event loop where it is called: one for the work, one for the election.
 
-        The strategy is this supervisor's alone from now on; the archiver is not closed.
+        `metrics`: where everything is counted, if anywhere. The strategy is this supervisor's alone from now on; the
+        archiver is not closed.
         """
         self.scope = scope
         self.config = config
@@ -81,7 +85,9 @@ class Supervisor:
         self._archiver = archiver
         self._connect = connect
         self._around = surroundings
-        self._observe_election = observe_election
+        self.counts = Counts()
+        self._metrics = metrics
+        self._sizing = SizingState()
         self._leases: Store[Lease] = Store("leases of executors")
         self._pods: Store[Pod] = Store("pods of executors")
         self._nodes: Store[Node] = Store("nodes")
@@ -119,6 +125,31 @@ class Supervisor:
         """Decides on one object and does what was decided; nothing while this process does not lead."""
         return DONE if self.term is None else await self.term.reconcile(request)
 
+    def figures(self) -> Figures | None:
+        """For metrics: the state now; None before the first listings."""
+        standby, now = self._standby, self._around.now()
+        if standby is None or not self._synced.is_set():
+            return None
+        members, listing = standby.observer.members(), standby.listing
+        unassigned = len(listing.held_by(NOBODYS))
+        removed_at = standby.observer.removed_at
+        orphaned = [now - at for uid, at in removed_at.items() if listing.held_by(uid)]
+        desired = None
+        if self.scope.sizing is not None:
+            wanted = desired_executors(self._sizing, self.scope.sizing, sum(listing.open.values()) + unassigned, now)
+            desired, self._sizing = wanted.desired, wanted.state
+        archive = None if self.term is None else self.term.archive
+        return Figures(
+            members,
+            now,
+            dict(listing.open),
+            unassigned,
+            max(orphaned, default=0.0),
+            0 if archive is None else len(archive),
+            0.0 if archive is None else archive.lag_s(),
+            desired,
+        )
+
     async def run(self) -> None:
         """Watches and stands for election. Raises what a defect of ours raises."""
         client, elections = self._connect(), self._connect()
@@ -127,13 +158,27 @@ class Supervisor:
         listing = Listing(scope.weight_of, self._counted, ranked=self.config.keep_last_per_owner is not None)
         observer = Observer(client, membership, lambda: listing.open, around.now, self._members_changed)
         self._standby = Standby(
-            scope, self.config, self._adapter, self._placer, listing, observer, owned_by(scope.keyspace), around.now
+            scope,
+            self.config,
+            self._adapter,
+            self._placer,
+            listing,
+            observer,
+            owned_by(scope.keyspace),
+            around.now,
+            self.counts,
         )
         reflectors = [*self._watching(client, observer)]
         needed = reflectors[:3]
         objects = needed[0]
         self._problem = lambda: next((each.not_ready() for each in needed if each.not_ready()), None)
         recorder = EventRecorder(client, COMPONENT, scope.identity, wall_clock=around.wall, rng=around.rng)
+
+        if self._metrics is not None:
+            self._metrics.add_events(recorder)
+            for each in reflectors:
+                self._metrics.add_reflector(each)
+            self._metrics.registry.register(ShardMetrics(self, str(scope.lease)))
 
         async def relist() -> None:
             await asyncio.gather(*(each.relist() for each in needed))
@@ -142,7 +187,9 @@ class Supervisor:
             assert self._standby is not None
             await self._synced.wait()
             sender = Sender(client, scope, self._adapter, leadership, objects.learn)
-            self.term = Supervising(self._standby, sender, self._archiver, recorder.record, around, relist)
+            self.term = Supervising(
+                self._standby, sender, self._archiver, recorder.record, around, relist, self._metrics
+            )
             try:
                 await self.term.run()
             finally:
@@ -156,7 +203,7 @@ class Supervisor:
             wall_clock=around.wall,
             rng=around.rng,
             times=scope.election,
-            observe=self._observe_election,
+            observe=self._metrics.observe_election if self._metrics is not None else lambda _: None,
         )
         if self._stopping:
             elector.stop()
