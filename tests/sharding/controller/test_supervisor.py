@@ -15,6 +15,7 @@ from situate.sharding.executing import Outcome
 from situate.sharding.hashing import fnv1a64
 from situate.sharding.names import PRIORITY
 from situate.sharding.partitions import partition_of, static_partition
+from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.sharding.sizing import SizingConfig
 from situate.sharding.strategies import RoundRobin
 from situate.testing.network import Weather
@@ -268,3 +269,20 @@ def test_a_scrape_shows_who_has_what(town: Town) -> None:
     town.tell_pod("a", terminated=True)
     town.run(2)
     assert (value("moves_total", cause="lost"), value("open", executor="b")) == (held, 5)
+
+
+@pytest.mark.rule("sharding:B6")
+def test_executors_become_equal_a_few_objects_at_a_time(town: Town) -> None:
+    first = town.work("a")
+    town.leader(rebalance=RebalanceConfig(Goal.EVEN, max_moves_share=0.25))
+    for number in range(8):
+        town.create(f"r-{number}")
+    assert town.run(10, lambda: len(first.running) == 8)
+    second = town.work("b")
+    town.run(58)
+    assert not second.running, "so long nobody is moved after a newcomer"
+    town.run(15)
+    assert len(second.running) == 2
+    town.run(300)
+    assert (len(first.running), len(second.running)) == (4, 4)
+    assert sorted(view.epoch for view in town.views()) == [1, 1, 1, 1, 2, 2, 2, 2]

@@ -12,6 +12,7 @@ from situate.sharding.adapter import Content
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
+from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.testing.network import CALM, Weather
 from situate.testing.sharding import events
 from situate.testing.undisturbed import logs_off
@@ -22,6 +23,7 @@ from tests.sharding.controller.town import Leader, Town
 OBJECTS = 8
 SECONDS = 200
 CALM_FROM = 130
+BALANCE = RebalanceConfig(Goal.EVEN, hysteresis_s=5.0, interval_s=10.0, cool_down_s=5.0, quiet_period_s=3.0)
 CONFIG = SupervisorConfig(archive_ttl=20.0, requeue_delay=20.0)
 FAULTS = [
     *("crash", "term", "unready", "terminated", "pause", "weather", "weather", "down", "cut", "calm"),
@@ -43,7 +45,7 @@ class Story:
         for pod in "abcd":
             self.town.work(pod, self._script, concurrency=5)
         for name in ("s1", "s2"):
-            self.town.leader(name)
+            self.town.leader(name, rebalance=BALANCE)
         self._born = 0
 
     def play(self) -> None:
@@ -95,7 +97,7 @@ class Story:
             case "leader-crash" | "leader-term" if leader is not None:
                 leader.crash() if kind == "leader-crash" else leader.stop()
                 self._lives += 1
-                town.leader(f"s{self._lives + 2}")
+                town.leader(f"s{self._lives + 2}", rebalance=BALANCE)
             case "weather":
                 town.network.weather = Weather(
                     latency_s=(0.0005, rng.choice([0.005, 0.3])),

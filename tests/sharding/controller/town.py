@@ -21,6 +21,9 @@ from situate.cluster.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.runtime.metrics import Metrics
+from situate.sharding import admitting
+from situate.sharding.adapter import Content
+from situate.sharding.admitting import Fence, Role, Writer
 from situate.sharding.assignment import ObjectView, view_of
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.supervisor import Supervisor
@@ -156,6 +159,8 @@ class Town(Place):
         self._ineligible_since: dict[str, float] = {}
         self.late: list[str] = []
         """Assignments to executors that had not been eligible for too long."""
+        self.forbidden: list[str] = []
+        """Writes that a server with the policy would have refused, whoever led."""
         self.s4_slack_s = S4_SLACK_S
         self.tolerated.add("S4")  # judged here, with the time that a watch takes
 
@@ -247,18 +252,20 @@ class Town(Place):
         self.call("PUT", f"{PODS}/{pod}", found | {"metadata": found["metadata"] | {"annotations": annotations}})
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
-        if not identity.user.startswith("supervisor"):
-            answer = super().answer(request, now, identity)
-            if "/leases" in request.path and request.method != "GET" and isinstance(answer, Response):
-                self._saw_lease(answer)
-            return answer
         about_object = "/reports/" in request.path and request.method in ("PATCH", "DELETE")
-        before = self._stored(request) if about_object else None
-        answer = self.api.answer(request, now, identity)
-        if isinstance(answer, Response) and answer.status < 300 and request.method != "GET":
-            if before is not None:
-                self._log_supervisor(request, before, answer)
+        stored = self._stored(request) if about_object else None
+        supervises = identity.user.startswith("supervisor")
+        answer = self.api.answer(request, now, identity) if supervises else super().answer(request, now, identity)
+        if not isinstance(answer, Response) or answer.status >= 300 or request.method == "GET":
+            return answer
+        if stored is not None and request.method == "PATCH":
+            self._audit(request, stored, answer, Role.SUPERVISOR if supervises else Role.EXECUTOR, identity.uid)
+        if supervises:
+            if stored is not None:
+                self._log_supervisor(request, stored, answer)
             self.on_write(request, identity)
+        elif "/leases" in request.path:
+            self._saw_lease(answer)
         return answer
 
     def close(self) -> None:
@@ -270,6 +277,7 @@ class Town(Place):
         super().close()
         assert [each for each in failures if each is not None] == []
         assert self.late == []
+        assert self.forbidden == []
 
     def check(self, **limits: float) -> None:
         """Raises if a limit of time was not kept."""
@@ -289,9 +297,14 @@ class Town(Place):
             self._ineligible_since.setdefault(uid, self.world.now if at is None else at)
             self.note(events.LeaseLost(self.world.now, lease.pod, uid))
 
+    def _audit(self, request: Request, stored: Content, answer: Response, role: Role, uid: str) -> None:
+        """As the policy judges; the leader's term apart, of which a server without it cannot know."""
+        subresource = "status" if request.path.endswith("/status") else ""
+        asked = admitting.Request(Writer(role, uid), json.loads(answer.body), subresource)
+        if refusal := admitting.admit(stored, asked, Fence()):
+            self.forbidden.append(f"{role.value}: {request.body!r}: {refusal}")
+
     def _saw_lease(self, answer: Response) -> None:
-        if answer.status >= 300:
-            return
         content = json.loads(answer.body)
         annotations = content["metadata"].get("annotations", {})
         uid = annotations[EXECUTOR_UID]

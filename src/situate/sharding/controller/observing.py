@@ -150,7 +150,7 @@ class Observer:
                     continue
                 self._woken.clear()
         finally:
-            if asking := [*self._asking.values()]:
+            if asking := [*self._asking.values(), *(task for _, task in self._confirming.values())]:
                 for task in asking:
                     task.cancel()
                 await asyncio.wait(asking)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from itertools import islice
 from math import inf
 from typing import Final, TypeAlias, assert_never
@@ -36,9 +37,10 @@ from situate.sharding.actions import (
     write_of,
 )
 from situate.sharding.adapter import ObjectAdapter
-from situate.sharding.assignment import ObjectView
+from situate.sharding.assignment import DrainRequest, ObjectView
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.archive_queue import ArchiveQueue, Clocks
+from situate.sharding.controller.balancing import LOOK_S, Balancing
 from situate.sharding.controller.listing import NOBODYS, Listing
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.observing import MembersChanged, Observer
@@ -173,6 +175,9 @@ class Supervising:
         """What became of the last write of these is not known, or somebody else has written."""
         self._undrained: dict[Request, None] = {}
         """Whose holder will be asked to stop when fewer others are."""
+        self._balancing = Balancing(scope.rebalance, standby.listing, scope.weight_of)
+        self._moves: set[Request] = set()
+        """Whose holders are to be asked to give them up, for the sake of balance."""
         self._round: Iterator[str] = iter(())
         """UIDs of objects that are offered the room that there is, one after the other."""
         self._log = structlog.get_logger().bind(term=self.term)
@@ -193,6 +198,8 @@ class Supervising:
                 for each in services:
                     group.create_task(each.run(), name=each.name)
                 group.create_task(self._sweep(), name=f"sweep of {name}")
+                if scope.rebalance.goal is not None:
+                    group.create_task(self._balance(), name=f"balance of {name}")
         finally:
             await self._sender.finish()
 
@@ -214,6 +221,7 @@ class Supervising:
         if before is not None and (view is None or view.uid != before.uid):
             self._memories.pop(before.uid, None)
             self._undrained.pop(request, None)
+            self._moves.discard(request)
             self.saying.forget(request)
         if view is not None and view.faults and (before is None or before.faults != view.faults):
             self._log.warning("an object cannot be read, so it is left alone", key=str(request), error=view.faults[0])
@@ -250,7 +258,10 @@ class Supervising:
             if view is None:
                 return DONE
             decision = self._decided(request, view)
-            orders = [each for each in decision.actions if not isinstance(each, TellCompleted)]
+            orders: list[Order] = [each for each in decision.actions if not isinstance(each, TellCompleted)]
+            if request in self._moves:
+                self._moves.discard(request)
+                orders = orders or self._voluntary(request, view)
             if not orders:
                 return self._rested(request, view, decision)
             try:
@@ -367,6 +378,23 @@ class Supervising:
         self._unsure.discard(request)
         if view is None and (before := self._standby.saw(request, None)) is not None:
             self.changed(request, before, None)
+
+    def _voluntary(self, request: Request, view: ObjectView) -> list[Order]:
+        """The drain of an object that still has a living holder."""
+        living = view.executor_uid in self._standby.observer.members().living
+        settled = view.completed or view.deleting or view.drain is not None or view.faults
+        if settled or not living or len(self._listing.drains) >= self._config.max_parallel_drains:
+            return []
+        self._listing.ask(request)
+        deadline = self._around.wall() + timedelta(seconds=self._config.drain_timeout)
+        return [RequestDrain(DrainRequest(view.epoch, deadline, Cause.REBALANCE))]
+
+    async def _balance(self) -> None:
+        while True:
+            for request in self._balancing.due(self._standby.observer.members(), self._around.now()):
+                self._moves.add(request)
+                self.queue.add(request)
+            await asyncio.sleep(LOOK_S)
 
     async def _sweep(self) -> None:
         """Whatever was missed is found again."""
