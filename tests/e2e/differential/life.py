@@ -181,14 +181,16 @@ class Life:
         With one victim it is, unless that held a disk from another namespace. With more, kube-scheduler may let it
         sleep for minutes: it asks only the plugin that refused the node whether the last one's end helps, and drops
         what it hears before. See docs/framework-differences.md. Where it is enough that they are leaving, as for
-        PodTopologySpread, it may have been placed by now. Where another pod had to go, or came in between, the pod may
-        not fit after all, and who waits for whom from then on is not looked at.
+        PodTopologySpread, it may have been placed by now: on another node, if it was tried at a moment when those that
+        were leaving still kept it from this one, which nobody can look at afterwards. Where another pod had to go, or
+        came in between, the pod may not fit after all, and who waits for whom from then on is not looked at.
         """
         pod, node, expected = promise.pod, promise.theirs.nominated, promise.expected
         slow = [other for other in self._pods.values() if key_of(other) in expected and _lingering(other)]
         for other in slow:
             self._scheduler.delete(other)  # nobody else ends them here
         self._until(lambda: _keys(slow) <= _keys(promise.ended), promise)
+        elsewhere = promise.placed is not None and told_of(promise.placed.pod).node != node
         asleep = (len(expected) > 1 or _held_a_disk_elsewhere(promise)) and expected == _keys(promise.ended)
         if promise.placed is None and not asleep:
             # a label that nobody selects: to a pod that was repelled it is a reason to be tried again
@@ -210,7 +212,7 @@ class Life:
         self._until(lambda: promise.placed is not None, promise)
         assert promise.placed is not None
         self._see(promise.placed)
-        return found + differences(told_of(promise.placed.pod), again)
+        return found if elsewhere else found + differences(told_of(promise.placed.pod), again)
 
     def _until(self, holds: Callable[[], bool], promise: _Promise) -> None:
         """Our engine hears of all that happens meanwhile, but for the pod's own placement."""
