@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from situate.archive.query import Query
-from situate.archive.record import Record
+from situate.archive.protocol import ArchiveConflict, Archiver
+from situate.archive.query import Page, Query
+from situate.archive.record import ByName, ByUid, Record
 from situate.sharding.adapter import Content
 from situate.sharding.configuration import OnUnavailable
 from situate.sharding.controller.work import Work
@@ -141,3 +142,41 @@ def test_a_delete_goes_through_after_a_while_where_that_is_configured(town_of: T
     story.town.run(5)
     reasons = [each["reason"] for each in story.town.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events")["items"]]
     assert "ReleasedWithoutArchive" in reasons
+
+
+class Ahead:
+    """An archive that has a newer version of everything, for ever."""
+
+    def __init__(self, archiver: Archiver) -> None:
+        self._archiver = archiver
+        self.puts = 0
+
+    async def put(self, record: Record) -> None:
+        self.puts += 1
+        raise ArchiveConflict(f"{record.subject.key}: there is a newer version")
+
+    async def get(self, key: ByUid | ByName) -> Record:
+        return await self._archiver.get(key)
+
+    async def search(self, query: Query) -> Page:
+        return await self._archiver.search(query)
+
+    async def delete(self, key: ByUid) -> None:
+        await self._archiver.delete(key)
+
+    async def check(self) -> None:
+        await self._archiver.check()
+
+    async def close(self) -> None:
+        await self._archiver.close()
+
+
+def test_an_archive_that_has_a_newer_version_is_not_asked_all_the_time(town_of: Towns) -> None:
+    town = town_of(archive_ttl=TTL_S)
+    ahead = Ahead(town.memory)
+    town.work("a", quick)
+    town.leader(archiver=ahead)
+    town.create("r")
+    town.run(120)
+    assert town.exists("r")
+    assert 6 < ahead.puts < 30

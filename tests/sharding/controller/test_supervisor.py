@@ -13,6 +13,7 @@ from situate.sharding.adapter import Content
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.hashing import fnv1a64
+from situate.sharding.leases import lease_name
 from situate.sharding.names import PRIORITY
 from situate.sharding.partitions import partition_of, static_partition
 from situate.sharding.rebalancing import Goal, RebalanceConfig
@@ -20,7 +21,7 @@ from situate.sharding.sizing import SizingConfig
 from situate.sharding.strategies import RoundRobin
 from situate.testing.network import Weather
 from tests.sharding.controller.place import Member
-from tests.sharding.controller.town import Town
+from tests.sharding.controller.town import LEASES, PODS, Town
 
 
 async def quick(_: Member, __: Content, ___: Work) -> Outcome:
@@ -286,3 +287,86 @@ def test_executors_become_equal_a_few_objects_at_a_time(town: Town) -> None:
     town.run(300)
     assert (len(first.running), len(second.running)) == (4, 4)
     assert sorted(view.epoch for view in town.views()) == [1, 1, 1, 1, 2, 2, 2, 2]
+
+
+@pytest.mark.rule("sharding:L6")
+def test_an_object_whose_event_was_missed_is_found(town: Town) -> None:
+    town.work("a")
+    town.leader()
+    town.run(10)
+    town.network.weather = Weather(lose_event=1.0)
+    town.create("r")
+    assert town.run(60, lambda: "r" in town.placed)
+
+
+def test_an_object_that_cannot_be_written_waits_and_holds_up_nobody(town: Town) -> None:
+    town.work("a")
+    town.leader()
+    town.run(10)
+    town.refused.add("bad")
+    town.create("bad")
+    town.create("good")
+    assert town.run(1, lambda: "good" in town.placed)
+    town.run(60)
+    assert 3 < len(town.refusals) < 12
+    town.refused.clear()
+    assert town.run(120, lambda: "bad" in town.placed)
+
+
+@pytest.mark.rule("sharding:X6", "sharding:L5")
+def test_pods_that_flap_keep_nobody_waiting_for_long(town: Town) -> None:
+    town.work("a")
+    town.work("b")
+    town.leader()
+    town.run(10)
+    for number in range(60):
+        town.tell_pod("b", ready=number % 2 == 0)
+        if number == 20:
+            town.create("r")
+            created_at = town.world.now
+        town.run(0.3)
+    assert town.placed["r"] - created_at < 2.5
+
+
+@pytest.mark.rule("sharding:K8", "sharding:X14")
+def test_an_object_of_an_executor_that_nobody_has_is_reassigned(town: Town) -> None:
+    gone = town.work("gone")
+    town.run(1)
+    town.assign("r", gone)
+    town.call("DELETE", f"{LEASES}/{lease_name('default', 'gone', gone.uid)}")
+    gone.crash()
+    town.call("DELETE", f"{PODS}/gone", {"gracePeriodSeconds": 0})
+    member = town.work("a")
+    town.leader()
+    town.run(14)
+    assert not member.running, "its lease may live where nobody sees it"
+    assert town.run(10, lambda: member.running == ["r"])
+
+
+@pytest.mark.rule("sharding:X4")
+def test_a_new_incarnation_inherits_nothing_and_gets_new_work_at_once(town: Town) -> None:
+    first = town.work("a")
+    town.leader()
+    town.create("old")
+    assert town.run(10, lambda: first.running == ["old"])
+    first.crash()
+    second = town.work("a")
+    town.run(2)
+    town.create("new")
+    assert town.run(3, lambda: second.running == ["new"])
+    assert town.view("old").executor_uid == first.uid
+    assert town.run(20, lambda: second.running == ["new", "old"])
+
+
+@pytest.mark.rule("sharding:S10")
+def test_terms_go_on_when_somebody_deletes_the_lease(town: Town) -> None:
+    member = town.work("a")
+    first = town.leader("s1")
+    town.create("before")
+    assert town.run(30, lambda: member.running == ["before"])
+    first.crash()
+    town.call("DELETE", f"{LEASES}/{first.supervisor.scope.lease.name}")
+    town.leader("s2")
+    town.create("after")
+    assert town.run(30, lambda: member.running == ["before", "after"])
+    assert town.view("after").term > town.view("before").term

@@ -46,6 +46,7 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 S4_SLACK_S = 1.5
 """A supervisor on a calm network learns so soon that an executor is no longer eligible."""
+_INVALID = Response(422, b'{"kind":"Status","reason":"Invalid","code":422,"message":"no"}', {})
 
 
 class Leader:
@@ -159,6 +160,10 @@ class Town(Place):
         self._ineligible_since: dict[str, float] = {}
         self.late: list[str] = []
         """Assignments to executors that had not been eligible for too long."""
+        self.refused: set[str] = set()
+        """Names of objects of which no write is valid."""
+        self.refusals: list[float] = []
+        """When such writes came."""
         self.forbidden: list[str] = []
         """Writes that a server with the policy would have refused, whoever led."""
         self.s4_slack_s = S4_SLACK_S
@@ -253,6 +258,9 @@ class Town(Place):
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
         about_object = "/reports/" in request.path and request.method in ("PATCH", "DELETE")
+        if about_object and request.path.split("/reports/")[1] in self.refused:
+            self.refusals.append(self.world.now)
+            return _INVALID
         stored = self._stored(request) if about_object else None
         supervises = identity.user.startswith("supervisor")
         answer = self.api.answer(request, now, identity) if supervises else super().answer(request, now, identity)

@@ -41,10 +41,11 @@ class Sender:
         scope: Scope,
         adapter: ObjectAdapter,
         leadership: Leadership,
+        term: int,
         learn: Callable[[Unstructured], None],
     ) -> None:
-        """`learn` is told of what the server answers."""
-        self.term = leadership.term
+        """`term` is what is written; `learn` is told of what the server answers."""
+        self.term = term
         self._client = client
         self._guarded = client.guarded(self._check)
         self._actuator = Actuator(self._check)

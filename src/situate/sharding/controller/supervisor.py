@@ -27,7 +27,7 @@ from situate.runtime.manager import Manager
 from situate.runtime.metrics import Metrics
 from situate.runtime.outcomes import DONE, Result
 from situate.sharding.adapter import ObjectAdapter
-from situate.sharding.assignment import view_of
+from situate.sharding.assignment import LARGEST, view_of
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.executor import connect_here
 from situate.sharding.controller.listing import NOBODYS, Listing
@@ -186,7 +186,7 @@ class Supervisor:
         async def lead(leadership: Leadership) -> None:
             assert self._standby is not None
             await self._synced.wait()
-            sender = Sender(client, scope, self._adapter, leadership, objects.learn)
+            sender = Sender(client, scope, self._adapter, leadership, self._term(leadership, listing), objects.learn)
             self.term = Supervising(
                 self._standby, sender, self._archiver, recorder.record, around, relist, self._metrics
             )
@@ -221,6 +221,16 @@ class Supervisor:
         finally:
             await client.close()
             await elections.close()
+
+    def _term(self, leadership: Leadership, listing: Listing) -> int:
+        """The Lease's; after what is written on objects where somebody has deleted the Lease and so begun anew."""
+        highest = max((view.term for view in listing.views.values() if view.epoch), default=-1)
+        if highest < leadership.term:
+            return leadership.term
+        self._log.warning(
+            "objects bear later terms than the Lease: was it deleted?", lease=leadership.term, found=highest
+        )
+        return min(highest + 1, LARGEST)
 
     def _watching(self, client: Client, observer: Observer) -> Iterator[Reflector[Any]]:
         """Objects, Leases and pods come first."""
