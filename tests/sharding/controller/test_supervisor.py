@@ -10,6 +10,7 @@ import pytest
 
 from situate.runtime.metrics import Metrics
 from situate.sharding.adapter import Content
+from situate.sharding.assignment import ObjectView
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.hashing import fnv1a64
@@ -18,7 +19,7 @@ from situate.sharding.names import PRIORITY
 from situate.sharding.partitions import partition_of, static_partition
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.sharding.sizing import SizingConfig
-from situate.sharding.strategies import RoundRobin
+from situate.sharding.strategies import MinScheduled, ObjectFacts, RoundRobin
 from situate.testing.network import Weather
 from tests.sharding.controller.place import Member
 from tests.sharding.controller.town import LEASES, PODS, Town
@@ -370,3 +371,23 @@ def test_terms_go_on_when_somebody_deletes_the_lease(town: Town) -> None:
     town.create("after")
     assert town.run(30, lambda: member.running == ["before", "after"])
     assert town.view("after").term > town.view("before").term
+
+
+class Moody(MinScheduled):
+    """A strategy of a user's that fails at what it is told."""
+
+    def observe_scheduled(self, obj: ObjectFacts) -> None:
+        super().observe_scheduled(obj)
+        if obj.name == "bad":
+            raise ValueError("a bad day")
+
+
+def test_what_a_user_has_written_may_fail_and_stops_nobody(town: Town) -> None:
+    def weigh(view: ObjectView) -> int:
+        return int(view.content["spec"]["weight"])
+
+    member = town.work("a")
+    town.leader(strategy=Moody(), weight_of=weigh)
+    for name in ("bad", "good"):
+        town.create(name)
+    assert town.run(10, lambda: sorted(member.running) == ["bad", "good"])

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 from math import inf
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 import structlog
 
@@ -54,7 +54,7 @@ from situate.sharding.names import Cause, Reason
 from situate.sharding.owning import Owned
 from situate.sharding.scope import Scope
 from situate.sharding.situation import NEW, Decision, Memory, MoveLimit, Situation
-from situate.sharding.strategies import Placer, facts_of
+from situate.sharding.strategies import Placer, facts_of, tell_member
 from situate.sharding.waiting import Waiting
 
 RETRY: Final = Backoff(initial_s=1.0, cap_s=300.0)
@@ -66,6 +66,7 @@ LOOK_AHEAD: Final = 64
 SAYING: Final = 8
 """Conditions that are written at a time."""
 _NO_ROOM: Final = (Reason.NO_CAPACITY, Reason.NO_EXECUTORS, Reason.NO_HEALTHY_EXECUTORS)
+_T = TypeVar("_T")
 Order: TypeAlias = Patching | Delete | Archive
 """What takes time to carry out."""
 
@@ -95,13 +96,14 @@ class Standby:
         self.waiting = Waiting()
         self.counts = counts
         self._now = now
+        self._log = structlog.get_logger()
 
     def saw(self, request: Request, view: ObjectView | None) -> ObjectView | None:
         """An object is so now, or gone; gives what was known before."""
         before = self.listing.saw(request, view, self._now())
         if before is not None and (view is None or view.uid != before.uid):
             gone = facts_of(before, self.scope.weight_of)
-            self.placer.observe_deleted(gone)
+            self._strategy_is_told(self.placer.observe_deleted, gone)
             self.waiting.observe_deleted(gone)
         self.tell(request)
         return before
@@ -112,24 +114,44 @@ class Standby:
         if view is None or self.listing.is_promised(request):
             return
         facts = facts_of(view, self.scope.weight_of)
-        for each in (self.placer, self.waiting):
-            if view.completed:
-                each.observe_completed(facts)
-            else:
-                each.observe_scheduled(facts)
+        if view.completed:
+            self._strategy_is_told(self.placer.observe_completed, facts)
+            self.waiting.observe_completed(facts)
+        else:
+            self._strategy_is_told(self.placer.observe_scheduled, facts)
+            self.waiting.observe_scheduled(facts)
 
     def promise(self, request: Request, view: ObjectView, order: Assign) -> None:
         """An assignment is on its way, and counts."""
         holder = order.placement.holder
         self.listing.promise(request, holder.uid)
         facts = replace(facts_of(view, self.scope.weight_of), executor=holder.executor)
-        self.placer.observe_scheduled(facts)
+        self._strategy_is_told(self.placer.observe_scheduled, facts)
         self.waiting.observe_scheduled(facts)
 
     def settle(self, request: Request) -> None:
         """Nothing is on its way any more: what was seen counts."""
         self.listing.settle(request)
         self.tell(request)
+
+    def complete(self, view: ObjectView) -> None:
+        """The strategy is to know that the object is completed; it may know already."""
+        self._strategy_is_told(self.placer.observe_completed, facts_of(view, self.scope.weight_of))
+
+    def members_changed(self, before: Members, after: Members) -> None:
+        """Tells the strategy of everybody who is not as before."""
+        for id_, executor in after.current.items():
+            if before.current.get(id_) != executor:
+                self._strategy_is_told(lambda member: tell_member(self.placer, member), executor)
+        for id_ in before.current.keys() - after.current.keys():
+            self._strategy_is_told(lambda gone: self.placer.observe_executor(gone, None), id_)
+
+    def _strategy_is_told(self, tell: Callable[[_T], None], what: _T) -> None:
+        """A strategy of the user's may raise anything; it must not stop what does not depend on it."""
+        try:
+            tell(what)
+        except Exception as problem:
+            self._log.error("the strategy has failed at what it was told", error=repr(problem), exc_info=problem)
 
 
 class Supervising:
@@ -315,7 +337,7 @@ class Supervising:
             elif isinstance(action, RequestDrain):
                 self._listing.ask(request)
             elif isinstance(action, TellCompleted):
-                standby.placer.observe_completed(facts_of(view, self._scope.weight_of))
+                standby.complete(view)
         return decision
 
     async def _act(self, request: Request, view: ObjectView, orders: Sequence[Order]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -27,7 +28,7 @@ from situate.runtime.manager import Manager
 from situate.runtime.metrics import Metrics
 from situate.runtime.outcomes import DONE, Result
 from situate.sharding.adapter import ObjectAdapter
-from situate.sharding.assignment import LARGEST, view_of
+from situate.sharding.assignment import LARGEST, ObjectView, view_of
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.executor import connect_here
 from situate.sharding.controller.listing import NOBODYS, Listing
@@ -43,7 +44,7 @@ from situate.sharding.names import POOL
 from situate.sharding.owning import owned_by
 from situate.sharding.scope import Scope
 from situate.sharding.sizing import SizingState, desired_executors
-from situate.sharding.strategies import Placer, Strategy, tell_member
+from situate.sharding.strategies import Placer, Strategy
 
 COMPONENT: Final = "situate-supervisor"
 """What Events are from."""
@@ -73,7 +74,8 @@ class Supervisor:
         `metrics`: where everything is counted, if anywhere. The strategy is this supervisor's alone from now on; the
         archiver is not closed.
         """
-        self.scope = scope
+        self._log = structlog.get_logger().bind(controller=f"supervisor {scope.lease}")
+        self.scope = scope if scope.weight_of is None else replace(scope, weight_of=self._weighing(scope.weight_of))
         self.config = config
         self.name = f"supervisor {scope.lease}"
         self.store: Store[Unstructured] = Store(scope.resource.group_resource)
@@ -81,7 +83,7 @@ class Supervisor:
         self.term: Supervising | None = None
         """None while this process does not lead."""
         self._adapter = adapter
-        self._placer = Placer(strategy, scope.rules, scope.weight_of)
+        self._placer = Placer(strategy, scope.rules, self.scope.weight_of)
         self._archiver = archiver
         self._connect = connect
         self._around = surroundings
@@ -97,7 +99,6 @@ class Supervisor:
         self._elector: Elector | None = None
         self._standby: Standby | None = None
         self._problem: Callable[[], str | None] = lambda: f"{self.name} has not been started"
-        self._log = structlog.get_logger().bind(controller=self.name)
 
     def setup(self, manager: Manager) -> None:
         """Runs with the manager; what is added after it starts when executors and objects are known."""
@@ -273,13 +274,26 @@ class Supervisor:
             self.term.changed(request, before, view)
 
     def _members_changed(self, before: Members, after: Members, change: MembersChanged | None) -> None:
-        for id_, executor in after.current.items():
-            if before.current.get(id_) != executor:
-                tell_member(self._placer, executor)
-        for id_ in before.current.keys() - after.current.keys():
-            self._placer.observe_executor(id_, None)
+        assert self._standby is not None
+        self._standby.members_changed(before, after)
         if self.term is not None and change is not None:
             self.term.members_changed(before, after, change)
+
+    def _weighing(self, weight_of: Callable[[ObjectView], int]) -> Callable[[ObjectView], int]:
+        """As the user's, but for what it cannot weigh."""
+
+        def weigh(view: ObjectView) -> int:
+            try:
+                return max(1, int(weight_of(view)))
+            except Exception as problem:  # a user's code may raise anything, and must not stop other objects
+                self._log.error(
+                    "an object cannot be weighed, so it counts 1",
+                    key=f"{view.namespace}/{view.name}",
+                    error=repr(problem),
+                )
+                return 1
+
+        return weigh
 
     def _counted(self, uid: str, before: int, after: int) -> None:
         if self._standby is not None:
