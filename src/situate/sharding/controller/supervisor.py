@@ -35,7 +35,8 @@ from situate.sharding.controller.listing import NOBODYS, Listing
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.observing import MembersChanged, Observer
 from situate.sharding.controller.sending import Sender
-from situate.sharding.controller.supervising import Standby, Supervising
+from situate.sharding.controller.standby import Standby
+from situate.sharding.controller.supervising import Supervising
 from situate.sharding.controller.supervisor_metrics import Counts, Figures, ShardMetrics
 from situate.sharding.controller.surroundings import REAL, Surroundings
 from situate.sharding.leases import Membership
@@ -266,7 +267,7 @@ class Supervisor:
         assert seen is not None
         assert self._standby is not None
         request = Request(seen.metadata.namespace, seen.metadata.name)
-        view = view_of(new.content, self._adapter) if new is not None else None
+        view = view_of(_slim(new.content), self._adapter) if new is not None else None
         if view is not None and not self.scope.keyspace.holds(view):
             view = None  # another partition's
         before = self._standby.saw(request, view)
@@ -303,3 +304,11 @@ class Supervisor:
         """A candidate that sees each renewal when it comes waits for its end no longer than it has to."""
         if self._elector is not None and not self._elector.leading():
             self._elector.wake()
+
+
+def _slim(content: dict[str, Any]) -> dict[str, Any]:
+    """Without what is half of most objects and bears on nothing; what is archived is read anew."""
+    metadata = content.get("metadata")
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+    return content
