@@ -21,7 +21,7 @@ from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.testing.network import CALM
 from situate.testing.sharding import events
-from situate.testing.undisturbed import logs_off
+from situate.testing.undisturbed import collector_at_rest, logs_off
 from tests.sharding.controller.place import NAMESPACE, Member
 from tests.sharding.controller.reports import REPORTS
 from tests.sharding.controller.town import Leader, Town
@@ -134,7 +134,7 @@ SLOW = pytest.mark.slow
 
 @cache
 def undisturbed() -> tuple[int, dict[str, tuple[str, bool]]]:
-    with logs_off():
+    with logs_off(), collector_at_rest():
         story = Story(before=True)
         story.play()
         found = outcome(story.town)
@@ -156,8 +156,8 @@ def test_the_story_has_each_kind_of_write() -> None:
 def test_whatever_happens_at_a_write_the_end_is_the_same(fault: str) -> None:
     writes, wanted = undisturbed()
     happens, before = FAULTS[fault]
-    for at in range(1, writes + 1):
-        with logs_off():
+    with logs_off(), collector_at_rest():
+        for at in range(1, writes + 1):
             story = Story(happens, at, before=before)
             try:
                 story.play()

@@ -15,7 +15,7 @@ from situate.sharding.executing import Outcome
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.testing.network import CALM, Weather
 from situate.testing.sharding import events
-from situate.testing.undisturbed import logs_off
+from situate.testing.undisturbed import collector_at_rest, logs_off
 from tests.sharding.controller.place import NAMESPACE, Member
 from tests.sharding.controller.reports import REPORTS
 from tests.sharding.controller.town import Leader, Town
@@ -159,7 +159,7 @@ class Story:
 @pytest.mark.rule("sharding:S10", "sharding:S11", "sharding:L2", "sharding:L6")
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_is_broken_and_all_is_repaired(seed: int) -> None:
-    with logs_off():
+    with logs_off(), collector_at_rest():
         story = Story(seed)
         town = story.town
         try:

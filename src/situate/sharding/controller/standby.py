@@ -100,8 +100,9 @@ class Standby:
         for id_, executor in after.current.items():
             if before.current.get(id_) != executor:
                 self._strategy_is_told(lambda member: tell_member(self.placer, member), executor)
-        for id_ in before.current.keys() - after.current.keys():
-            self._strategy_is_told(lambda gone: self.placer.observe_executor(gone, None), id_)
+        for id_ in before.current:
+            if id_ not in after.current:
+                self._strategy_is_told(lambda gone: self.placer.observe_executor(gone, None), id_)
 
     def _strategy_is_told(self, tell: Callable[[_T], None], what: _T) -> None:
         """A strategy of the user's may raise anything; it must not stop what does not depend on it."""
