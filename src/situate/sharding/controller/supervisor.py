@@ -43,7 +43,9 @@ from situate.sharding.leases import Membership
 from situate.sharding.members import Members
 from situate.sharding.names import POOL
 from situate.sharding.owning import owned_by
+from situate.sharding.partitions import Identified
 from situate.sharding.scope import Scope
+from situate.sharding.situation import Ownership
 from situate.sharding.sizing import SizingState, desired_executors
 from situate.sharding.strategies import Placer, Strategy
 
@@ -166,7 +168,7 @@ class Supervisor:
             self._placer,
             listing,
             observer,
-            owned_by(scope.keyspace),
+            owned_by(scope.keyspace) if not scope.keyspace.whole else _all_ours,
             around.now,
             self.counts,
         )
@@ -268,7 +270,8 @@ class Supervisor:
         assert self._standby is not None
         request = Request(seen.metadata.namespace, seen.metadata.name)
         view = view_of(_slim(new.content), self._adapter) if new is not None else None
-        if view is not None and not self.scope.keyspace.holds(view):
+        keyspace = self.scope.keyspace
+        if view is not None and not keyspace.whole and not keyspace.holds(view):
             view = None  # another partition's
         before = self._standby.saw(request, view)
         if self.term is not None and (before is not None or view is not None):
@@ -304,6 +307,11 @@ class Supervisor:
         """A candidate that sees each renewal when it comes waits for its end no longer than it has to."""
         if self._elector is not None and not self._elector.leading():
             self._elector.wake()
+
+
+def _all_ours(_: Identified) -> Ownership:
+    """Without partitions nothing need be hashed."""
+    return Ownership.OURS
 
 
 def _slim(content: dict[str, Any]) -> dict[str, Any]:
