@@ -326,6 +326,22 @@ async def test_files_that_are_no_databases_or_nowhere(tmp_path: Path, open_sql: 
     await open_sql(f"sqlite:///{tmp_path / 'torn.db'}").put(BEFORE)
 
 
+async def test_nothing_of_a_closed_archive_comes_back_to_the_event_loop(tmp_path: Path, open_sql: Open) -> None:
+    nowhere = open_sql(f"sqlite:///{tmp_path / 'nowhere' / 'a.db'}")
+    with pytest.raises(ArchiveUnavailable):
+        await nowhere.check()
+    cancelled = open_sql(f"sqlite:///{tmp_path / 'a.db'}")
+    task = asyncio.ensure_future(cancelled.check())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    for archiver in (nowhere, cancelled):
+        threads = set(archiver._threads)
+        await archiver.close()
+        assert threads
+        assert not any(thread.is_alive() for thread in threads)
+
+
 @pytest.mark.rule("sharding:B9")
 async def test_a_disk_without_room_is_unavailable_and_leaves_what_was_there(tmp_path: Path, open_sql: Open) -> None:
     archiver = open_sql(f"sqlite:///{tmp_path / 'a.db'}")

@@ -249,7 +249,9 @@ def _full(trace: Trace, ready: str, spot: str) -> bool:
 
 def _shortage_told(trace: Trace) -> bool:
     told = [notice for notice in trace.world.notices if notice.owner == trace.uids[0]]
-    return any(notice.reason == "NoOnDemandRoom" and re.match(r"\d+ of \d+", notice.message) for notice in told)
+    return any(
+        notice.reason == "NoOnDemandRoom" and re.match(r"\d+ of \d+ are missing", notice.text) for notice in told
+    )
 
 
 def _becomes_ready(trace: Trace, name: str) -> bool:

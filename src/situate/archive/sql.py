@@ -7,10 +7,14 @@ that is `ArchiveUnavailable`, and putting it again is safe.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from threading import Thread
 from typing import Any, Final
 
+import aiosqlite
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -25,6 +29,7 @@ from situate.archive.sql_tables import LABELS, METADATA, RECORDS, SCHEMA, SCHEMA
 from situate.archive.stored import conflict, corrupt
 
 _CONNECT_S: Final = 10
+_AGAIN_S: Final = 0.01
 _DRIVERS: Final = {
     "sqlite": "sqlite+aiosqlite",
     "sqlite+aiosqlite": "sqlite+aiosqlite",
@@ -45,7 +50,8 @@ class SqlArchiver:
 
     def __init__(self, url: sa.URL, *, timeout_s: float = 30.0) -> None:
         """`timeout_s`: of a call; writers of SQLite wait half of it for one another."""
-        self._engine = _engine(url, timeout_s / 2)
+        self._threads: set[Thread] = set()
+        self._engine = _engine(url, timeout_s / 2, self._threads)
         self._timeout_s = timeout_s
         self._dialect = self._engine.dialect.name
         self._name = f"the archive in {without_secrets(url)}"
@@ -119,7 +125,10 @@ class SqlArchiver:
             await connection.execute(sa.update(SCHEMA).values(version=SCHEMA_VERSION))
 
     async def close(self) -> None:
+        """Waits for the threads of SQLite, which come back to the event loop for the last time when they end."""
         await self._engine.dispose()
+        ends = [asyncio.to_thread(thread.join, self._timeout_s) for thread in self._threads]
+        await asyncio.gather(*ends)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -186,18 +195,33 @@ def without_secrets(url: sa.URL) -> str:
     return f"{url.get_backend_name()}://{url.host or ''}{port}/{url.database or ''}"
 
 
-def _engine(url: sa.URL, busy_s: float) -> AsyncEngine:
-    """Objects pass as the text that they are, so that what is read back has the digest of what was written."""
+def _engine(url: sa.URL, busy_s: float, threads: set[Thread]) -> AsyncEngine:
+    """Objects pass as the text that they are, so that what is read back has the digest of what was written.
+
+    `threads`: gets those of SQLite's connections, one each.
+    """
     sqlite_file = url.get_backend_name() == "sqlite"
+
+    def connect(*args: Any, **options: Any) -> Any:
+        connection = aiosqlite.connect(*args, **options)
+        thread = connection._thread  # noqa: SLF001  # as SQLAlchemy does it: there is no other way to it
+        thread.daemon = True
+        threads.difference_update([each for each in threads if each.ident is not None and not each.is_alive()])
+        threads.add(thread)
+        return connection
+
     engine = create_async_engine(
         url,
-        connect_args={"timeout": busy_s} if sqlite_file else {"connect_timeout": _CONNECT_S, "prepare_threshold": None},
+        connect_args={"timeout": busy_s, "async_creator_fn": connect}
+        if sqlite_file
+        else {"connect_timeout": _CONNECT_S, "prepare_threshold": None},
         hide_parameters=True,
         json_serializer=_as_it_is,
         json_deserializer=_as_text,
         pool_pre_ping=not sqlite_file,  # a file does not close its connections
     )
-    sa.event.listen(engine.sync_engine, "connect", _set_up_sqlite if sqlite_file else _set_up_postgresql)
+    set_up = (lambda raw, _: _set_up_sqlite(raw, busy_s)) if sqlite_file else _set_up_postgresql
+    sa.event.listen(engine.sync_engine, "connect", set_up)
     return engine
 
 
@@ -210,17 +234,33 @@ def _as_text(stored: str | bytes) -> str:
     return stored.decode(errors="surrogateescape") if isinstance(stored, bytes) else stored
 
 
-def _set_up_sqlite(connection: Any, _: object) -> None:
-    """A commit is on the disk when it returns; readers and the writer do not wait for each other."""
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
+def _set_up_sqlite(connection: Any, busy_s: float) -> None:
+    """A commit is on the disk when it returns; readers and the writer do not wait for each other.
+
+    A new file has its journal changed by whoever comes first. SQLite waits for nobody else who does that at the moment,
+    as it does for locks, so that is asked again.
+    """
+    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
+        _carry_out(connection, f"PRAGMA {pragma}")
+    deadline = time.monotonic() + busy_s
+    while True:
+        try:
+            return _carry_out(connection, "PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise
+            if time.monotonic() > deadline:
+                raise
+        sa.util.await_only(asyncio.sleep(_AGAIN_S))
+
+
+def _carry_out(connection: Any, statement: str) -> None:
+    cursor = connection.cursor()
+    cursor.execute(statement)
+    cursor.close()
 
 
 def _set_up_postgresql(connection: Any, _: object) -> None:
     """The first and last years that there are fit into no other time zone."""
-    cursor = connection.cursor()
-    cursor.execute("SET TIME ZONE 'UTC'")
-    cursor.close()
+    _carry_out(connection, "SET TIME ZONE 'UTC'")
     connection.commit()

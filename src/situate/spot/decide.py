@@ -199,7 +199,8 @@ class _Run:
                 self.memories[uid] = repaid(workload, memory, self.situation.room)
                 continue
             message = "pods that have to be on demand find no room on on-demand nodes; each of them says so itself"
-            self._note(uid, str(Blocked.NO_ON_DEMAND_ROOM), message)
+            count = f"{len(waiting)} of {workload.target} are missing"
+            self._note(uid, str(Blocked.NO_ON_DEMAND_ROOM), message, count)
             if memory.moved:
                 continue
             self._relieve(workload, memory)
@@ -302,8 +303,8 @@ class _Run:
                 self._note(uid, "OneZone", message)
             yield
 
-    def _note(self, owner: str, reason: str, message: str) -> None:
-        self.notices.append(Notice(owner, reason, message))
+    def _note(self, owner: str, reason: str, message: str, count: str = "") -> None:
+        self.notices.append(Notice(owner, reason, message, count))
 
     def tell(self) -> Steps:
         """What is reported of each workload, and which of them need not be looked at again until something changes."""

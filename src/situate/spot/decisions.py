@@ -44,6 +44,12 @@ class Notice:
     reason: str
     message: str
     """The same for as long as the same holds: numbers that come and go would have it told again and again."""
+    count: str = field(default="", compare=False)
+    """How much it is about when it is told; not what tells two notices apart."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.count}: {self.message}" if self.count else self.message
 
 
 @dataclass(frozen=True, slots=True)

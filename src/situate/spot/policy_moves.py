@@ -36,9 +36,9 @@ class PolicyMoves:
     """Of one decision; it orders nothing itself."""
 
     def __init__(
-        self, situation: Situation, now: float, calm: Collection[str], note: Callable[[str, str, str], None]
+        self, situation: Situation, now: float, calm: Collection[str], note: Callable[[str, str, str, str], None]
     ) -> None:
-        """`calm`: pools that may be returned to. `note`: uid of the workload, reason, message."""
+        """`calm`: pools that may be returned to. `note`: uid of the workload, reason, message, how much."""
         self.situation, self.now, self.calm = situation, now, calm
         self.limits, self.nodes = situation.limits, situation.cluster.nodes
         self._note = note
@@ -79,7 +79,7 @@ class PolicyMoves:
             return self._gate(workload, standing, self.limits.cool_down_s) or held
         if wanted is Capacity.ON_DEMAND:
             message = f"more pods have to be on demand, and {owner.conflict} allows spot nodes only"
-            self._note(owner.uid, "PolicyConflict", message)
+            self._note(owner.uid, "PolicyConflict", message, f"{found.need} are missing")
         return Blocked.PINNED
 
     def _gate(self, workload: Workload, standing: Standing, cool_down_s: float) -> Blocked | None:

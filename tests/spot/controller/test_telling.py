@@ -42,6 +42,14 @@ def test_a_notice_is_told_when_it_begins_and_when_it_begins_again() -> None:
     assert len(heard.events) == 2
 
 
+@pytest.mark.rule("spot:I15")
+def test_how_many_are_missing_is_told_and_a_change_of_it_is_no_news() -> None:
+    heard = Heard()
+    heard.decided(Notice(UID, "NoOnDemandRoom", "no room", "2 of 3 are missing"))
+    heard.decided(Notice(UID, "NoOnDemandRoom", "no room", "1 of 3 are missing"))
+    assert heard.events == [("web", "NoOnDemandRoom", "2 of 3 are missing: no room")]
+
+
 @pytest.mark.rule("spot:B14")
 def test_what_would_be_moved_is_told_once() -> None:
     heard = Heard()

@@ -292,8 +292,7 @@ class Objects:
             if reason is None or reason is StopReason.NO_PROGRESS:
                 self._failed(request, record, result)
             else:
-                said = "a handler has failed while it was stopping"
-                self._log.warning(said, key=str(request), error=repr(result), exc_info=result)
+                self._log.warning("a handler has failed while it stopped", key=str(request), exc_info=result)
         elif reason is None:
             record.failures = 0
             record.settled = run.generation

@@ -37,7 +37,7 @@ class Telling:
         current = dict.fromkeys(decision.notices)
         for notice in current:
             if notice not in self._told:
-                self._about(notice.owner, WARNING, notice.reason, notice.message)
+                self._about(notice.owner, WARNING, notice.reason, notice.text)
         self._told = current
         would = [action for action in decision.would if isinstance(action, Move)]
         for action in would:
