@@ -4,7 +4,7 @@ One leader, the supervisor, assigns each object to one executor, a replica with 
 kube-scheduler assigns pods to kubelets. Assignments are fenced: each has an epoch, and is made to one incarnation of
 an executor. The deciding half is pure; it leaves reading, writing, time and randomness to `controller`.
 
-What writers of executors need is named here; what does I/O is loaded only when it is asked for.
+What writers of operators need is named here; what does I/O is loaded only when it is asked for.
 """
 
 from __future__ import annotations
@@ -12,21 +12,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from situate.sharding.adapter import FieldPaths, ObjectAdapter
+from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.executing import Outcome
 from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
+from situate.sharding.leases import ExecutorWatch
+from situate.sharding.scope import Scope
 
 if TYPE_CHECKING:
     from situate.sharding.controller.executor import Executor
+    from situate.sharding.controller.supervisor import Supervisor
     from situate.sharding.controller.work import NotOwner, Work
 
 __all__ = [
     "Executor",
     "ExecutorConfig",
     "ExecutorIdentity",
+    "ExecutorWatch",
     "FieldPaths",
     "NotOwner",
     "ObjectAdapter",
     "Outcome",
+    "Scope",
+    "Supervisor",
+    "SupervisorConfig",
     "Work",
 ]
 
@@ -37,6 +45,10 @@ def __getattr__(name: str) -> Any:
         from situate.sharding.controller.executor import Executor
 
         return Executor
+    if name == "Supervisor":
+        from situate.sharding.controller.supervisor import Supervisor
+
+        return Supervisor
     if name in ("NotOwner", "Work"):
         from situate.sharding.controller import work
 

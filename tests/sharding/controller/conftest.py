@@ -1,10 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from situate.sharding.configuration import SupervisorConfig
+from situate.testing.undisturbed import logs_off
 from tests.sharding.controller.place import Place
+from tests.sharding.controller.town import Town
 
 
 @pytest.fixture
@@ -13,3 +17,24 @@ def place() -> Iterator[Place]:
     made = Place()
     yield made
     made.close()
+
+
+@pytest.fixture
+def town_of() -> Iterator[Callable[..., Town]]:
+    """Makes a town of the configuration that it is given; checked at the end."""
+    made: list[Town] = []
+
+    def make(*, archive: bool = False, **config: Any) -> Town:
+        made.append(Town(SupervisorConfig(**config), archive=archive))
+        return made[-1]
+
+    with logs_off():
+        yield make
+        for each in made:
+            each.close()
+
+
+@pytest.fixture
+def town(town_of: Callable[..., Town]) -> Town:
+    """With the defaults."""
+    return town_of()

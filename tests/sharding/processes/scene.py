@@ -41,7 +41,7 @@ class Scene:
         self._ensure(CRDS, definition())
         self._ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         listing = REPORTS.path(NAMESPACE)
-        eventually("reports are served", lambda: self._ask("GET", listing), lambda answer: answer[0] == 200)
+        eventually("reports are served", lambda: self.ask("GET", listing), lambda answer: answer[0] == 200)
         self.call("POST", REPORTS.path(NAMESPACE), report(self.name))
 
     def end(self) -> None:
@@ -98,7 +98,7 @@ class Scene:
 
     def lease_holder(self, name: str) -> str:
         """Empty if there is no such Lease, or nobody holds it."""
-        status, found = self._ask("GET", self._lease_path(name))
+        status, found = self.ask("GET", self._lease_path(name))
         assert status in (200, 404), found
         return str(found["spec"].get("holderIdentity", "")) if status == 200 else ""
 
@@ -124,11 +124,11 @@ class Scene:
 
     def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """A request of the test's own, which must succeed."""
-        status, answer = self._ask(method, path, body)
+        status, answer = self.ask(method, path, body)
         assert status < 300, (method, path, status, answer)
         return answer
 
-    def _ask(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
         parts = urlsplit(self._server.url)
         tls = self._server.tls()
         connection = (
@@ -159,14 +159,14 @@ class Scene:
 
         def attempt() -> bool:
             made: Operations = operations(self.get())
-            status, answer = self._ask("PATCH", REPORTS.path(NAMESPACE, self.name), [*made])
+            status, answer = self.ask("PATCH", REPORTS.path(NAMESPACE, self.name), [*made])
             assert status in (200, 409), answer
             return status == 200
 
         eventually(f"{self.name} can be written", attempt)
 
     def _ensure(self, path: str, content: dict[str, Any]) -> None:
-        status, answer = self._ask("POST", path, content)
+        status, answer = self.ask("POST", path, content)
         assert status in (201, 409), answer
 
 

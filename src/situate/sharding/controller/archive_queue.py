@@ -1,0 +1,307 @@
+"""Archives objects, each step by step as `situate.sharding.archiving` says, with workers of its own.
+
+An archive that is slow or away holds up nothing but archiving. What is under way is lost with the term: the next
+leader begins again, which does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, TypeVar, assert_never
+
+import structlog
+
+from situate.archive.protocol import (
+    ArchiveConflict,
+    ArchiveCorrupt,
+    Archiver,
+    ArchiveRefused,
+    ArchiveUnavailable,
+    NotArchived,
+)
+from situate.archive.record import BadRecord, ByUid, GroupKind, record_of
+from situate.kube.backoff import Backoff
+from situate.kube.errors import Conflict, KubeError, NotFound
+from situate.kube.events import NORMAL, WARNING
+from situate.runtime.outcomes import DONE, Result
+from situate.runtime.workqueue import WorkQueue
+from situate.sharding.archiving import (
+    RETRY_CAP_S,
+    Corrupt,
+    Deleted,
+    Finished,
+    Gone,
+    Moment,
+    NotThere,
+    Outcome,
+    Progress,
+    Read,
+    ReadBack,
+    Refused,
+    Released,
+    Retry,
+    Step,
+    Stored,
+    Superseded,
+    Unavailable,
+    advanced,
+    released_write,
+)
+from situate.sharding.assignment import ObjectView
+from situate.sharding.configuration import SupervisorConfig
+from situate.sharding.controller.listing import Listing
+from situate.sharding.controller.objects import Request
+from situate.sharding.controller.saying import Saying
+from situate.sharding.controller.sending import NotLeading, Sender
+from situate.sharding.controller.supervisor_metrics import Counts
+from situate.sharding.scope import Scope
+
+FIRST_RETRY_S: Final = 1.0
+MOST_CONFLICTS: Final = 3
+"""In a row, after which the next attempt waits: somebody may keep writing, or the archive hold a later version."""
+AGAIN_S: Final = 1.0
+"""After an archiving that came to nothing, the object is not looked at sooner."""
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    request: Request
+    progress: Progress
+    since: float
+    """When it was begun, on the monotonic clock."""
+    conflicts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """`now` is monotonic."""
+
+    now: Callable[[], float]
+    wall: Callable[[], datetime]
+
+
+class ArchiveQueue:
+    """Of one term."""
+
+    def __init__(
+        self,
+        archiver: Archiver,
+        sender: Sender,
+        scope: Scope,
+        config: SupervisorConfig,
+        listing: Listing,
+        saying: Saying,
+        clocks: Clocks,
+        rng: random.Random,
+        look_again: Callable[[Request, float], None],
+        counts: Counts,
+    ) -> None:
+        """`look_again` is asked to decide on an object anew, after so many seconds."""
+        self.queue: WorkQueue[Request] = WorkQueue(rng=rng)
+        """Of `reconcile`."""
+        self._archiver = archiver
+        self._sender = sender
+        self._scope = scope
+        self._config = config
+        self._listing = listing
+        self._saying = saying
+        self._clocks = clocks
+        self._rng = rng
+        self._look_again = look_again
+        self._counts = counts
+        self._jobs: dict[Request, _Job] = {}
+        self._not_before_s: dict[Request, float] = {}
+        """What the API server has asked for in Retry-After."""
+        self._log = structlog.get_logger()
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def lag_s(self) -> float:
+        """Since when the one is under way that is longest; 0: none is."""
+        return max((self._clocks.now() - job.since for job in self._jobs.values()), default=0.0)
+
+    def begin(self, request: Request, uid: str, *, delete: bool) -> None:
+        """Archives the object of this UID, if that is not under way; a user's delete does not wait for a back-off."""
+        job = self._jobs.get(request)
+        if job is None or job.progress.uid != uid:
+            self._jobs[request] = _Job(request, Progress(uid, delete), self._clocks.now())
+            self.queue.add(request)
+        elif job.progress.delete and not delete:
+            self.queue.add(request)
+
+    async def reconcile(self, request: Request) -> Result:
+        """Goes on with one object until it waits, or is done."""
+        while (job := self._jobs.get(request)) is not None:
+            outcome = await self._performed(job)
+            if self._jobs.get(request) is not job:
+                continue  # another object has the name, and its own job
+            after = advanced(job.progress, outcome, self._moment(job.progress))
+            match after:
+                case Progress():
+                    self._went_on(job, after, outcome)
+                    if isinstance(outcome, Superseded):
+                        job = replace(job, progress=after, conflicts=job.conflicts + 1)
+                        self._jobs[request] = job
+                        if job.conflicts % MOST_CONFLICTS == 0:
+                            return self._rest(request, job.conflicts // MOST_CONFLICTS, RETRY_CAP_S)
+                        continue
+                    self._jobs[request] = replace(job, progress=after)
+                case Retry():
+                    self._jobs[request] = _Job(request, after.progress, job.since)
+                    self._failed(request, job, after)
+                    return self._rest(request, after.progress.failures, after.cap_s)
+                case Finished():
+                    del self._jobs[request]
+                    self._finished(request, outcome, after)
+                case _ as never:
+                    assert_never(never)
+        return DONE
+
+    def _rest(self, request: Request, failures: int, cap_s: float) -> Result:
+        delay_s = Backoff(FIRST_RETRY_S, cap_s).delay_s(failures, self._rng)
+        return Result(max(delay_s, self._not_before_s.pop(request, 0.0)))
+
+    def _went_on(self, job: _Job, after: Progress, outcome: Outcome) -> None:
+        """Tells what is worth telling of a step that has led to another one."""
+        if after.step is not Step.RELEASE:
+            return
+        if after.digest:
+            self._counts.archived += 1
+        elif job.progress.view is not None:
+            said = outcome.message if isinstance(outcome, Unavailable) else ""
+            self._log.warning("an object is let go without a copy in the archive", key=str(job.request), error=said)
+            self._saying.event(
+                job.progress.view,
+                WARNING,
+                "ReleasedWithoutArchive",
+                f"the archive was away for longer than {self._config.release_after:g} s, so the deletion goes through "
+                f"without a copy: {said}",
+            )
+
+    def _failed(self, request: Request, job: _Job, retry: Retry) -> None:
+        level = self._log.error if retry.alert else self._log.warning
+        level("an object could not be archived yet", key=str(request), error=retry.message, alert=retry.alert)
+        if not retry.condition:
+            return
+        self._counts.archive_failures += 1
+        self._saying.archive_failed(request, retry.message)
+        if job.progress.view is not None:
+            reason = "ArchiveCorrupt" if retry.alert else "ArchiveFailed"
+            self._saying.event(job.progress.view, WARNING, reason, retry.message)
+
+    def _finished(self, request: Request, outcome: Outcome, finished: Finished) -> None:
+        self._log.debug("the archiving of an object ends", key=str(request), why=finished.why)
+        if isinstance(outcome, Gone | Deleted):
+            return
+        view = self._listing.views.get(request)
+        self._saying.archive_failed(request, None)
+        if isinstance(outcome, Released) and view is not None:
+            self._saying.event(view, NORMAL, "Archived", "the object is in the archive")
+        self._look_again(request, AGAIN_S)
+
+    def _moment(self, progress: Progress) -> Moment:
+        view = self._listing.views.get(self._listing.requests.get(progress.uid, Request("", "")))
+        rank = None if view is None else self._listing.rank(view)
+        return Moment(self._clocks.now(), self._clocks.wall(), self._config, rank)
+
+    async def _performed(self, job: _Job) -> Outcome:
+        """One step."""
+        request, progress = job.request, job.progress
+        match progress.step:
+            case Step.READ:
+                return await self._api(request, self._read(request))
+            case Step.PUT:
+                return await self._put(_view(progress))
+            case Step.VERIFY:
+                return await self._verified(_view(progress))
+            case Step.RELEASE:
+                return await self._api(
+                    request, self._released(request, _view(progress), archived=bool(progress.digest))
+                )
+            case Step.DELETE:
+                return await self._api(request, self._deleted(request, _view(progress)))
+
+    async def _read(self, request: Request) -> Outcome:
+        view = await self._sender.read(request)
+        return Gone() if view is None else Read(view)
+
+    async def _released(self, request: Request, view: ObjectView, *, archived: bool) -> Outcome:
+        write = released_write(view, self._config, self._sender.term, archived=archived)
+        return Released(await self._sender.patch(request, write))
+
+    async def _deleted(self, request: Request, view: ObjectView) -> Outcome:
+        await self._sender.delete(request, view.uid, view.resource_version)
+        return Deleted()
+
+    async def _api(self, request: Request, step: Awaitable[Outcome]) -> Outcome:
+        """What a call of the API server came to."""
+        try:
+            return await step
+        except NotFound:
+            return Gone()
+        except Conflict:
+            return Superseded()
+        except NotLeading as problem:
+            return Unavailable(str(problem), archive=False)
+        except KubeError as problem:
+            if problem.after_s is not None:
+                self._not_before_s[request] = problem.after_s
+            if problem.retriable:
+                return Unavailable(str(problem), archive=False)
+            return Refused(str(problem))
+
+    async def _put(self, view: ObjectView) -> Outcome:
+        if not self._sender.leading():
+            return Unavailable("another supervisor may lead by now; nothing is archived", archive=False)
+        try:
+            record = record_of(
+                view.content,
+                resource=self._scope.resource.plural,
+                completed_at=view.completed_at,
+                successful=view.successful,
+                reason=view.reason,
+                archived_at=self._clocks.wall(),
+                term=self._sender.term,
+            )
+            await self._in_time(self._archiver.put(record))
+        except ArchiveConflict:
+            return Superseded()
+        except ArchiveUnavailable as problem:
+            return Unavailable(str(problem), archive=True)
+        except (ArchiveRefused, BadRecord) as problem:
+            return Refused(str(problem))
+        return Stored(record.digest)
+
+    async def _verified(self, view: ObjectView) -> Outcome:
+        resource = self._scope.resource
+        key = ByUid(GroupKind(resource.group, resource.kind), view.uid, (view.namespace, view.name))
+        try:
+            record = await self._in_time(self._archiver.get(key))
+        except NotArchived:
+            return NotThere()
+        except ArchiveCorrupt as problem:
+            return Corrupt(str(problem))
+        except ArchiveUnavailable as problem:
+            return Unavailable(str(problem), archive=True)
+        except ArchiveRefused as problem:
+            return Refused(str(problem))
+        return ReadBack(record.digest, record.subject.resource_version)
+
+    async def _in_time(self, call: Awaitable[_T]) -> _T:
+        limit_s = self._scope.archive_timeout
+        try:
+            async with asyncio.timeout(limit_s):
+                return await call
+        except TimeoutError as error:
+            raise ArchiveUnavailable(f"the archive has not answered within {limit_s:g} s") from error
+
+
+def _view(progress: Progress) -> ObjectView:
+    assert progress.view is not None, "a step after the reading has a version"
+    return progress.view

@@ -1,0 +1,363 @@
+"""One term of a supervisor: decides on each object whenever something bears on it, and does what was decided.
+
+Deciding takes no time and waits for nothing; writes wait, each for itself. What a decision leaves behind is stored
+before anything is awaited, so that two decisions never know less than the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import timedelta
+from itertools import islice
+from math import inf
+from typing import Final, TypeAlias, assert_never
+
+import structlog
+
+from situate.archive.protocol import Archiver
+from situate.kube.backoff import Backoff
+from situate.kube.errors import Conflict, KubeError
+from situate.kube.events import NORMAL, WARNING
+from situate.runtime.metrics import Metrics
+from situate.runtime.outcomes import DONE, Result, Retriable
+from situate.runtime.reconciler import Reconcile, Reconciler
+from situate.runtime.workqueue import WorkQueue
+from situate.sharding.actions import (
+    Archive,
+    Assign,
+    Complete,
+    Delete,
+    Patching,
+    RemoveFinalizer,
+    RequestDrain,
+    Revoke,
+    TellCompleted,
+    write_of,
+)
+from situate.sharding.assignment import DrainRequest, ObjectView
+from situate.sharding.controller.archive_queue import ArchiveQueue, Clocks
+from situate.sharding.controller.balancing import LOOK_S, Balancing
+from situate.sharding.controller.listing import NOBODYS
+from situate.sharding.controller.objects import Request
+from situate.sharding.controller.observing import MembersChanged
+from situate.sharding.controller.saying import Record, Saying
+from situate.sharding.controller.sending import Sender
+from situate.sharding.controller.standby import Standby
+from situate.sharding.controller.surroundings import Surroundings
+from situate.sharding.deciding import decide
+from situate.sharding.members import Members
+from situate.sharding.names import Cause, Reason
+from situate.sharding.situation import NEW, Decision, Memory, MoveLimit, Situation
+from situate.sharding.strategies import facts_of
+
+RETRY: Final = Backoff(initial_s=1.0, cap_s=300.0)
+"""Of one object after a call that failed."""
+MOST_CONFLICTS: Final = 3
+"""In a row, after which an object is read again and decided on no more at once, but after the back-off."""
+LOOK_AHEAD: Final = 64
+"""More objects than there is room for that are looked at when there is some: for those that cannot take it."""
+SAYING: Final = 8
+"""Conditions that are written at a time."""
+_NO_ROOM: Final = (Reason.NO_CAPACITY, Reason.NO_EXECUTORS, Reason.NO_HEALTHY_EXECUTORS)
+Order: TypeAlias = Patching | Delete | Archive
+"""What takes time to carry out."""
+
+
+class Supervising:
+    """One term: `run` until cancelled."""
+
+    def __init__(
+        self,
+        standby: Standby,
+        sender: Sender,
+        archiver: Archiver | None,
+        record: Record,
+        around: Surroundings,
+        relist: Callable[[], Awaitable[None]],
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`relist` compares what is known with fresh listings. `metrics`: where attempts are counted, if anywhere."""
+        self.queue: WorkQueue[Request] = WorkQueue(rng=around.rng, backoff=RETRY)
+        """Of `reconcile`."""
+        self.term = sender.term
+        scope, config = standby.scope, standby.config
+        self._standby = standby
+        self._scope = scope
+        self._config = config
+        self._listing = standby.listing
+        self._sender = sender
+        self._around = around
+        self._relist = relist
+        self._metrics = metrics
+        self._counts = standby.counts
+        self.saying = Saying(sender, scope, standby.listing, record, around.rng, around.wall)
+        self.archive: ArchiveQueue | None = None
+        """None: no archive is configured."""
+        if archiver is not None:
+            clocks = Clocks(around.now, around.wall)
+            again = self.queue.add_after
+            self.archive = ArchiveQueue(
+                archiver, sender, scope, config, standby.listing, self.saying, clocks, around.rng, again, self._counts
+            )
+        self._memories: dict[str, Memory] = {}
+        """By UID."""
+        self._limit = MoveLimit(config.max_forced_moves_per_s)
+        self._unsure: set[Request] = set()
+        """What became of the last write of these is not known, or somebody else has written."""
+        self._undrained: dict[Request, None] = {}
+        """Whose holder will be asked to stop when fewer others are."""
+        self._balancing = Balancing(scope.rebalance, standby.listing, scope.weight_of)
+        self._moves: set[Request] = set()
+        """Whose holders are to be asked to give them up, for the sake of balance."""
+        self._round: Iterator[str] = iter(())
+        """UIDs of objects that are offered the room that there is, one after the other."""
+        self._log = structlog.get_logger().bind(term=self.term)
+
+    async def run(self) -> None:
+        """Until cancelled. Raises what a defect of ours raises."""
+        scope, name = self._scope, self._scope.resource.group_resource
+        services = [
+            self._service(f"supervisor of {name}", self.queue, self.reconcile, scope.write_concurrency),
+            self._service(f"conditions of {name}", self.saying.queue, self.saying.reconcile, SAYING),
+        ]
+        if (archive := self.archive) is not None:
+            workers = scope.archive_concurrency
+            services.append(self._service(f"archive of {name}", archive.queue, archive.reconcile, workers))
+        try:
+            self.look_at_all()
+            async with asyncio.TaskGroup() as group:
+                for each in services:
+                    group.create_task(each.run(), name=each.name)
+                group.create_task(self._sweep(), name=f"sweep of {name}")
+                if scope.rebalance.goal is not None:
+                    group.create_task(self._balance(), name=f"balance of {name}")
+        finally:
+            await self._sender.finish()
+
+    def _service(
+        self, name: str, queue: WorkQueue[Request], reconcile: Reconcile[Request], workers: int
+    ) -> Reconciler[Request]:
+        if self._metrics is None:
+            return Reconciler(name, queue, reconcile, workers=workers)
+        self._metrics.add_queue(name, queue)
+        return Reconciler(name, queue, reconcile, workers=workers, observe=self._metrics.observe_attempts(name))
+
+    def look_at_all(self) -> None:
+        """Queues everything."""
+        for request in self._listing.views:
+            self.queue.add(request)
+
+    def changed(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
+        """An object was seen to be so, or to be gone."""
+        if before is not None and (view is None or view.uid != before.uid):
+            self._memories.pop(before.uid, None)
+            self._undrained.pop(request, None)
+            self._moves.discard(request)
+            self.saying.forget(request)
+        if view is not None and view.faults and (before is None or before.faults != view.faults):
+            self._log.warning("an object cannot be read, so it is left alone", key=str(request), error=view.faults[0])
+            self.saying.event(view, WARNING, "Unreadable", view.faults[0])
+        self.queue.add(request)
+        for each in (before, view):
+            if each is not None and each.completed:
+                for other in self._listing.of_owner(each.owner_uid):
+                    self.queue.add(other)
+        self._next_drains()
+
+    def members_changed(self, before: Members, after: Members, change: MembersChanged) -> None:
+        """Who is an executor has changed."""
+        if before.synced_at != after.synced_at:
+            self.look_at_all()
+            return
+        for uid in change.uids:
+            for request in self._listing.held_by(uid):
+                self.queue.add(request)
+        if change.room_only:
+            self._offer(after)
+            return
+        for facts in self._standby.waiting.in_order():
+            self.queue.add(self._listing.requests[facts.uid])
+        for request in self._listing.held_by(NOBODYS):
+            self.queue.add(request)
+
+    async def reconcile(self, request: Request) -> Result:
+        """Decides on one object and does what was decided; says when to look again."""
+        for _ in range(MOST_CONFLICTS):
+            if request in self._unsure:
+                await self._read_again(request)
+            view = await self._beyond_doubt(request)
+            if view is None:
+                return DONE
+            decision = self._decided(request, view)
+            orders: list[Order] = [each for each in decision.actions if not isinstance(each, TellCompleted)]
+            if request in self._moves:
+                self._moves.discard(request)
+                orders = orders or self._voluntary(request, view)
+            if not orders:
+                return self._rested(request, view, decision)
+            try:
+                await self._act(request, view, orders)
+                return DONE  # what was done is seen, and decided on
+            except Conflict:
+                self._counts.rejected += 1
+                self._unsure.add(request)
+            except KubeError:
+                self._unsure.add(request)
+                raise
+            finally:
+                self._standby.settle(request)
+                self._next_drains()
+        raise Retriable(f"{request}: somebody else keeps writing it, so nothing could be written")
+
+    async def _beyond_doubt(self, request: Request) -> ObjectView | None:
+        """The object, when it is known whether its holder is gone; None: the object is."""
+        observer = self._standby.observer
+        while (view := self._listing.views.get(request)) is not None:
+            since = self._listing.since[request]
+            uid = view.executor_uid or (view.revoked.executor_uid if view.revoked is not None else "")
+            if view.completed or not observer.in_doubt(uid, since):
+                return view
+            await observer.confirm(uid, since)
+        return None
+
+    def _decided(self, request: Request, view: ObjectView) -> Decision:
+        """What it leaves behind is stored, and what it orders counts, from here on."""
+        standby, around = self._standby, self._around
+        situation = Situation(
+            now=around.now(),
+            wall=around.wall(),
+            members=standby.observer.members(),
+            choose=standby.placer.choose,
+            term=self.term,
+            config=self._config,
+            adapter=standby.adapter,
+            has_archiver=self.archive is not None,
+            ownership=standby.owned,
+            rank=self._listing.rank,
+            drains=len(self._listing.drains),
+            limit=self._limit,
+        )
+        decision = decide(view, self._memories.get(view.uid, NEW), situation)
+        self._memories[view.uid] = decision.memory
+        self._limit = decision.limit
+        for action in decision.actions:
+            if isinstance(action, Assign):
+                standby.promise(request, view, action)
+            elif isinstance(action, RequestDrain):
+                self._listing.ask(request)
+            elif isinstance(action, TellCompleted):
+                standby.complete(view)
+        return decision
+
+    async def _act(self, request: Request, view: ObjectView, orders: Sequence[Order]) -> None:
+        """In their order; each on what the one before has left."""
+        for action in orders:
+            match action:
+                case Assign() | RequestDrain() | Revoke() | Complete() | RemoveFinalizer():
+                    write = write_of(action, view, self._standby.adapter)
+                    if write.operations:
+                        view = await self._sender.patch(request, write)
+                    self._tell(request, view, action)
+                case Delete(uid):
+                    await self._sender.delete(request, uid)
+                case Archive(delete):
+                    assert self.archive is not None, "nothing is archived without an archive"
+                    self.archive.begin(request, view.uid, delete=delete)
+                case _ as never:
+                    assert_never(never)
+
+    def _rested(self, request: Request, view: ObjectView, decision: Decision) -> Result:
+        """Nothing is to be done now: says why, and lets others take their turn."""
+        verdict, waiting = decision.verdict, self._standby.waiting
+        self.saying.verdict(request, view, verdict)
+        refused = verdict is not None and not verdict.assigned
+        if refused and verdict is not None and verdict.reason in _NO_ROOM and view.holder is None:
+            waiting.add(facts_of(view, self._scope.weight_of))
+            if (uid := next(self._round, None)) is not None and (other := self._listing.requests.get(uid)):
+                self.queue.add(other)
+        else:
+            waiting.remove(view.uid)
+        if refused and verdict is not None and verdict.reason is Reason.DRAINING and view.drain is None and view.holder:
+            self._undrained[request] = None
+        else:
+            self._undrained.pop(request, None)
+        if decision.wake_at is None:
+            return DONE
+        return Result(max(0.001, decision.wake_at - self._around.now()))
+
+    def _offer(self, members: Members) -> None:
+        """Some room was found: as many of those that wait look again, in their order."""
+        room = 0.0
+        for executor in members.eligible.values():
+            room += inf if executor.capacity is None else max(0.0, executor.capacity - executor.open)
+        count = int(min(room, len(self._standby.waiting)))
+        order = islice(self._standby.waiting.in_order(), count + LOOK_AHEAD)
+        self._round = iter([facts.uid for facts in order])
+        for uid in islice(self._round, count):
+            self.queue.add(self._listing.requests[uid])
+
+    def _next_drains(self) -> None:
+        """As many as may be asked now."""
+        left = self._config.max_parallel_drains - len(self._listing.drains)
+        for request in [*islice(self._undrained, max(0, left))]:
+            del self._undrained[request]
+            self.queue.add(request)
+
+    async def _read_again(self, request: Request) -> None:
+        """What the API server has: events may be late."""
+        view = await self._sender.read(request)
+        self._unsure.discard(request)
+        if view is None and (before := self._standby.saw(request, None)) is not None:
+            self.changed(request, before, None)
+
+    def _voluntary(self, request: Request, view: ObjectView) -> list[Order]:
+        """The drain of an object that still has a living holder."""
+        living = view.executor_uid in self._standby.observer.members().living
+        settled = view.completed or view.deleting or view.drain is not None or view.faults
+        if settled or not living or len(self._listing.drains) >= self._config.max_parallel_drains:
+            return []
+        self._listing.ask(request)
+        deadline = self._around.wall() + timedelta(seconds=self._config.drain_timeout)
+        return [RequestDrain(DrainRequest(view.epoch, deadline, Cause.REBALANCE))]
+
+    async def _balance(self) -> None:
+        while True:
+            for request in self._balancing.due(self._standby.observer.members(), self._around.now()):
+                self._moves.add(request)
+                self.queue.add(request)
+            await asyncio.sleep(LOOK_S)
+
+    async def _sweep(self) -> None:
+        """Whatever was missed is found again."""
+        while True:
+            try:
+                await self._relist()
+            except KubeError as problem:
+                self._log.warning("what is known cannot be compared with a listing", error=str(problem))
+            self.look_at_all()
+            await asyncio.sleep(self._config.requeue_delay)
+
+    def _tell(self, request: Request, view: ObjectView, action: Patching) -> None:
+        """Of a write that has landed. An assignment of a new object is no news: there are too many."""
+        key = str(request)
+        match action:
+            case Assign(placement):
+                self._counts.assigned += 1
+                if placement.why == Cause.NEW:
+                    return
+                self._counts.moves[placement.why] += 1
+                self._log.info("an object is moved", key=key, executor=placement.holder.executor, why=placement.why)
+                said = f"assigned to {placement.holder.executor}, because of its last holder: {placement.why}"
+                self.saying.event(view, NORMAL, "Reassigned", said)
+            case RequestDrain(request=asked):
+                self._log.info("the holder of an object is asked to stop", key=key, cause=asked.cause)
+            case Revoke(cause=cause):
+                self._counts.revoked[cause] += 1
+                self._log.info("an object is taken from its holder", key=key, cause=cause)
+                self.saying.event(view, WARNING, "Revoked", f"taken from its holder without its consent: {cause}")
+            case Complete(reason=reason):
+                self._log.info("an object is completed as failed", key=key, reason=reason)
+                self.saying.event(view, WARNING, reason, "completed as failed by the supervisor")
+            case RemoveFinalizer():
+                self._log.debug("an object is let go", key=key)

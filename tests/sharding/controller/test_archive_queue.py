@@ -1,0 +1,182 @@
+"""Completed objects leave the cluster for an archive that may fail, and nothing else waits for that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from situate.archive.protocol import ArchiveConflict, Archiver
+from situate.archive.query import Page, Query
+from situate.archive.record import ByName, ByUid, Record
+from situate.sharding.adapter import Content
+from situate.sharding.configuration import OnUnavailable
+from situate.sharding.controller.work import Work
+from situate.sharding.executing import Outcome
+from situate.sharding.names import ARCHIVE_HOLD
+from situate.testing.archive import Call, Fault, FaultyArchiver
+from tests.sharding.controller.place import NAMESPACE, Member
+from tests.sharding.controller.reports import REPORTS
+from tests.sharding.controller.town import NotedArchive, Town
+
+TTL_S = 10.0
+Towns = Callable[..., Town]
+
+
+async def quick(_: Member, __: Content, ___: Work) -> Outcome:
+    await asyncio.sleep(1)
+    return Outcome.succeeded("Done")
+
+
+class Archived:
+    """A town in which work is done quickly, and an archive that fails as it is told to."""
+
+    def __init__(self, town: Town, fault: Callable[[Call, int], Fault | None] = lambda _, __: None) -> None:
+        self.town = town
+        self.faulty = FaultyArchiver(self.town.memory, fault)
+        self.member = self.town.work("a", quick)
+        self.town.leader(archiver=NotedArchive(self.town, self.faulty))
+        self.town.run(5)
+
+    def records(self) -> list[Record]:
+        async def read() -> list[Record]:
+            return list((await self.town.memory.search(Query())).records)
+
+        return asyncio.run(read())
+
+    def placed(self, name: str) -> Callable[[], bool]:
+        return lambda: name in self.town.placed
+
+    def gone(self, name: str) -> Callable[[], bool]:
+        return lambda: not self.town.exists(name)
+
+
+@pytest.mark.rule("sharding:K11", "sharding:B9", "sharding:L4")
+def test_what_is_completed_is_archived_when_its_time_has_come(town_of: Towns) -> None:
+    story = Archived(town_of(archive=True, archive_ttl=TTL_S))
+    story.town.create("r")
+    assert story.town.run(5, lambda: story.town.view("r").completed)
+    done = story.town.world.now
+    assert story.town.run(TTL_S + 5, story.gone("r"))
+    assert TTL_S - 1 < story.town.world.now - done < TTL_S + 5
+    (record,) = story.records()
+    assert (record.subject.name, record.successful, record.reason) == ("r", True, "Done")
+
+
+def test_what_is_held_stays_until_it_is_let_go(town_of: Towns) -> None:
+    story = Archived(town_of(archive=True, archive_ttl=TTL_S))
+    story.town.create("r")
+    story.town.annotate("r", ARCHIVE_HOLD, "true")
+    story.town.run(60)
+    assert story.town.exists("r")
+    story.town.annotate("r", ARCHIVE_HOLD, "false")
+    assert story.town.run(5, story.gone("r"))
+
+
+@pytest.mark.rule("sharding:X10")
+def test_a_user_who_deletes_does_not_wait_for_the_time(town_of: Towns) -> None:
+    story = Archived(town_of(archive=True))
+    story.town.create("r")
+    story.town.run(10)
+    story.town.call("DELETE", REPORTS.path(NAMESPACE, "r"))
+    assert story.town.run(5, story.gone("r"))
+    assert len(story.records()) == 1
+
+
+@pytest.mark.rule("sharding:B9", "sharding:X13")
+def test_an_archive_that_does_not_answer_delays_no_assignment(town_of: Towns) -> None:
+    away = [True]
+    story = Archived(town_of(archive=True, archive_ttl=TTL_S), lambda _, __: Fault.HANG if away[0] else None)
+    for number in range(30):
+        story.town.create(f"r-{number}")
+    story.town.run(60)
+    assert all(story.town.exists(f"r-{number}") for number in range(30))
+    for number in range(30, 40):
+        story.town.create(f"r-{number}")
+        assert story.town.run(1, story.placed(f"r-{number}"))
+    away[0] = False
+    assert story.town.run(900, lambda: not any(story.town.exists(f"r-{number}") for number in range(40)))
+    assert len(story.records()) == 40
+
+
+@pytest.mark.rule("sharding:S7", "sharding:S8", "sharding:S9")
+@pytest.mark.parametrize("fault", [each for each in Fault if each is not Fault.HANG], ids=lambda each: each.name)
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_call_that_fails_is_made_up_for(town_of: Towns, fault: Fault, at: int) -> None:
+    story = Archived(town_of(archive=True, archive_ttl=TTL_S), lambda _, number: fault if number == at else None)
+    story.town.create("r")
+    story.town.run(30)
+    gone = story.town.run(200, story.gone("r"))
+    assert gone
+    assert len(story.records()) == 1
+
+
+def test_what_is_refused_is_said_on_the_object(town_of: Towns) -> None:
+    story = Archived(
+        town_of(archive=True, archive_ttl=TTL_S), lambda call, _: Fault.TOO_LARGE if call.method == "put" else None
+    )
+    story.town.create("r")
+    story.town.run(60)
+    conditions = {each["type"]: each for each in story.town.get("r")["status"]["conditions"]}
+    assert conditions["ArchiveFailed"]["status"] == "True"
+    assert "too large" in conditions["ArchiveFailed"]["message"]
+    reasons = [each["reason"] for each in story.town.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events")["items"]]
+    assert "ArchiveFailed" in reasons
+    puts = sum(call.method == "put" for call in story.faulty.calls)
+    assert puts < 12, "refusals are not tried again at once"
+
+
+def test_a_delete_goes_through_after_a_while_where_that_is_configured(town_of: Towns) -> None:
+    story = Archived(
+        town_of(archive=True, archive_on_unavailable=OnUnavailable.RELEASE, release_after=60.0),
+        lambda _, __: Fault.ERROR,
+    )
+    story.town.tolerated.add("S7")  # that is what the option is
+    story.town.create("r")
+    story.town.run(10)
+    story.town.call("DELETE", REPORTS.path(NAMESPACE, "r"))
+    story.town.run(55)
+    assert story.town.exists("r")
+    assert story.town.run(120, story.gone("r"))
+    story.town.run(5)
+    reasons = [each["reason"] for each in story.town.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events")["items"]]
+    assert "ReleasedWithoutArchive" in reasons
+
+
+class Ahead:
+    """An archive that has a newer version of everything, for ever."""
+
+    def __init__(self, archiver: Archiver) -> None:
+        self._archiver = archiver
+        self.puts = 0
+
+    async def put(self, record: Record) -> None:
+        self.puts += 1
+        raise ArchiveConflict(f"{record.subject.key}: there is a newer version")
+
+    async def get(self, key: ByUid | ByName) -> Record:
+        return await self._archiver.get(key)
+
+    async def search(self, query: Query) -> Page:
+        return await self._archiver.search(query)
+
+    async def delete(self, key: ByUid) -> None:
+        await self._archiver.delete(key)
+
+    async def check(self) -> None:
+        await self._archiver.check()
+
+    async def close(self) -> None:
+        await self._archiver.close()
+
+
+def test_an_archive_that_has_a_newer_version_is_not_asked_all_the_time(town_of: Towns) -> None:
+    town = town_of(archive_ttl=TTL_S)
+    ahead = Ahead(town.memory)
+    town.work("a", quick)
+    town.leader(archiver=ahead)
+    town.create("r")
+    town.run(120)
+    assert town.exists("r")
+    assert 6 < ahead.puts < 30

@@ -1,0 +1,359 @@
+"""Supervisors and executors as processes on virtual time, before an API server in memory.
+
+What reaches the server is logged as an observer who sees everything writes it down, and is checked at the end. When a
+lease is lost is judged by when the server stored its last renewal: no supervisor can know that earlier.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from situate.archive.memory import MemoryArchiver
+from situate.archive.protocol import Archiver
+from situate.archive.query import Page, Query
+from situate.archive.record import ByName, ByUid, Record
+from situate.cluster.effects import Identity
+from situate.cluster.watch import Watch
+from situate.kube.client import Client
+from situate.objects.messages import Request, Response
+from situate.runtime.metrics import Metrics
+from situate.sharding import admitting
+from situate.sharding.adapter import Content
+from situate.sharding.admitting import Fence, Role, Writer
+from situate.sharding.assignment import ObjectView, view_of
+from situate.sharding.configuration import SupervisorConfig
+from situate.sharding.controller.supervisor import Supervisor
+from situate.sharding.controller.surroundings import Surroundings
+from situate.sharding.leases import ExecutorWatch
+from situate.sharding.names import CORDON, EXECUTOR_UID, FINALIZER
+from situate.sharding.scope import Scope
+from situate.sharding.strategies import MinScheduled, Strategy
+from situate.testing.network import Wire
+from situate.testing.processes import Process
+from situate.testing.sharding import events
+from situate.testing.sharding.invariants import Limits, breaches
+from tests.sharding.controller.place import NAMESPACE, Member, Place, Script, endless
+from tests.sharding.controller.reports import PATHS, REPORTS
+
+LEASE_S = 15.0
+CONFIG = SupervisorConfig()
+LABELS = {"app": "reports"}
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+S4_SLACK_S = 1.5
+"""A supervisor on a calm network learns so soon that an executor is no longer eligible."""
+_INVALID = Response(422, b'{"kind":"Status","reason":"Invalid","code":422,"message":"no"}', {})
+
+
+class Leader:
+    """One supervisor process."""
+
+    def __init__(
+        self,
+        town: Town,
+        name: str,
+        strategy: Strategy,
+        archiver: Archiver | None,
+        metrics: Metrics | None,
+        **scope: Any,
+    ) -> None:
+        self.town = town
+        self.name = name
+        self.wires: list[Wire] = []
+        around = Surroundings(
+            rng=Random(name), now=lambda: town.world.now, wall=town.wall, end_process=lambda _: None, own_thread=False
+        )
+        self.supervisor = Supervisor(
+            PATHS,
+            strategy,
+            archiver,
+            town.config,
+            scope=Scope(REPORTS, ExecutorWatch("app=reports", NAMESPACE), name, NAMESPACE, NAMESPACE, **scope),
+            connect=self._connect,
+            surroundings=around,
+            metrics=metrics,
+        )
+        self.process: Process = town.world.start(name, self.supervisor.run)
+
+    def crash(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+        for wire in self.wires:
+            wire.unplug()
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        self.process.loop.call_soon_threadsafe(self.supervisor.stop)
+
+    @property
+    def leads(self) -> bool:
+        return self.process.is_alive and self.supervisor.leading()
+
+    def _connect(self) -> Client:
+        wire = self.town.network.wire(Identity(f"supervisor {self.name}", ("system:authenticated",)))
+        self.wires.append(wire)
+        return Client(wire)
+
+
+@dataclass
+class _Lease:
+    """What the server knows of an executor's."""
+
+    pod: str
+    spec: Any
+    changed_at: float
+    held: bool = True
+    lost: bool = False
+
+
+class NotedArchive:
+    """An archive whose copies are noted in the log."""
+
+    def __init__(self, town: Town, archiver: Archiver) -> None:
+        self._town = town
+        self._archiver = archiver
+
+    async def put(self, record: Record) -> None:
+        await self._archiver.put(record)
+        subject = record.subject
+        self._town.note(
+            events.ArchivePut(self._town.world.now, subject.uid, subject.resource_version, str(subject.key))
+        )
+
+    async def get(self, key: ByUid | ByName) -> Record:
+        record = await self._archiver.get(key)
+        subject = record.subject
+        self._town.note(events.ArchiveVerified(self._town.world.now, subject.uid, subject.resource_version))
+        return record
+
+    async def search(self, query: Query) -> Page:
+        return await self._archiver.search(query)
+
+    async def delete(self, key: ByUid) -> None:
+        await self._archiver.delete(key)
+
+    async def check(self) -> None:
+        await self._archiver.check()
+
+    async def close(self) -> None:
+        await self._archiver.close()
+
+
+class Town(Place):
+    """A place with supervisors. Close it when done."""
+
+    def __init__(self, config: SupervisorConfig = CONFIG, *, archive: bool = False) -> None:
+        super().__init__()
+        self.config = config
+        self.leaders: list[Leader] = []
+        self.memory = MemoryArchiver()
+        self.archiver: Archiver | None = NotedArchive(self, self.memory) if archive else None
+        self.on_write: Callable[[Request, Identity], None] = lambda _, __: None
+        """Told of each write of a supervisor that the server has carried out, before the answer leaves."""
+        self.placed: dict[str, float] = {}
+        """When each object was first assigned."""
+        self._leases: dict[str, _Lease] = {}
+        self._ineligible_since: dict[str, float] = {}
+        self.late: list[str] = []
+        """Assignments to executors that had not been eligible for too long."""
+        self.refused: set[str] = set()
+        """Names of objects of which no write is valid."""
+        self.refusals: list[float] = []
+        """When such writes came."""
+        self.forbidden: list[str] = []
+        """Writes that a server with the policy would have refused, whoever led."""
+        self.s4_slack_s = S4_SLACK_S
+        self.tolerated.add("S4")  # judged here, with the time that a watch takes
+
+    def leader(
+        self,
+        name: str = "s1",
+        strategy: Strategy | None = None,
+        archiver: Archiver | None = None,
+        metrics: Metrics | None = None,
+        **scope: Any,
+    ) -> Leader:
+        """A process that begins now."""
+        leader = Leader(self, name, strategy or MinScheduled(), archiver or self.archiver, metrics, **scope)
+        self.leaders.append(leader)
+        return leader
+
+    @property
+    def leading(self) -> Leader | None:
+        return next((each for each in self.leaders if each.leads), None)
+
+    def pod(self, name: str, **labels: str) -> str:
+        """A pod that is ready, gone before if there is one of the name; its UID."""
+        found = self.api.store.get("pods", NAMESPACE, name)
+        if found is not None:
+            self.call("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
+        made = self.call(
+            "POST",
+            PODS,
+            {
+                "metadata": {"name": name, "labels": LABELS | labels},
+                "spec": {"nodeName": "node", "containers": [{"name": "executor", "image": "reports"}]},
+            },
+        )
+        self.tell_pod(name)
+        return str(made["metadata"]["uid"])
+
+    def tell_pod(self, name: str, *, ready: bool = True, terminated: bool = False) -> None:
+        """What the kubelet says of it."""
+        state: dict[str, Any] = {"terminated": {"exitCode": 137}} if terminated else {"running": {}}
+        status = {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": str(ready and not terminated)}],
+            "containerStatuses": [
+                {
+                    "name": "executor",
+                    "ready": ready and not terminated,
+                    "restartCount": 0,
+                    "image": "reports",
+                    "imageID": "",
+                    "state": state,
+                }
+            ],
+        }
+        pod = self.call("GET", f"{PODS}/{name}")
+        self.call("PUT", f"{PODS}/{name}/status", pod | {"status": status})
+        uid = pod["metadata"]["uid"]
+        if ready and not terminated:
+            self._ineligible_since.pop(uid, None)
+        else:
+            self._ineligible_since.setdefault(uid, self.world.now)
+        if terminated and uid in self._leases:
+            self._lose(uid)
+
+    def work(self, name: str, script: Script = endless, **config: Any) -> Member:
+        """A pod, and the executor in it."""
+        uid = self.pod(name)
+        return self.executor(name, uid, script, announce=False, **config)
+
+    def view(self, name: str) -> ObjectView:
+        return view_of(self.get(name), PATHS)
+
+    def views(self) -> list[ObjectView]:
+        return [view_of(each, PATHS) for each in self.call("GET", REPORTS.path(NAMESPACE))["items"]]
+
+    def annotate(self, name: str, key: str, value: str) -> None:
+        """What a user writes on an object."""
+        found = self.get(name)
+        annotations = found["metadata"].get("annotations", {}) | {key: value}
+        path = REPORTS.path(NAMESPACE, name)
+        self.call("PUT", path, found | {"metadata": found["metadata"] | {"annotations": annotations}})
+
+    def exists(self, name: str) -> bool:
+        return self.api.store.get(f"reports.{REPORTS.group}", NAMESPACE, name) is not None
+
+    def cordon(self, pod: str, text: str = "true") -> None:
+        """What an administrator writes on a pod."""
+        found = self.call("GET", f"{PODS}/{pod}")
+        annotations = found["metadata"].get("annotations", {}) | {CORDON: text}
+        self.call("PUT", f"{PODS}/{pod}", found | {"metadata": found["metadata"] | {"annotations": annotations}})
+
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
+        about_object = "/reports/" in request.path and request.method in ("PATCH", "DELETE")
+        if about_object and request.path.split("/reports/")[1] in self.refused:
+            self.refusals.append(self.world.now)
+            return _INVALID
+        stored = self._stored(request) if about_object else None
+        supervises = identity.user.startswith("supervisor")
+        answer = self.api.answer(request, now, identity) if supervises else super().answer(request, now, identity)
+        if not isinstance(answer, Response) or answer.status >= 300 or request.method == "GET":
+            return answer
+        if stored is not None and request.method == "PATCH":
+            self._audit(request, stored, answer, Role.SUPERVISOR if supervises else Role.EXECUTOR, identity.uid)
+        if supervises:
+            if stored is not None:
+                self._log_supervisor(request, stored, answer)
+            self.on_write(request, identity)
+        elif "/leases" in request.path:
+            self._saw_lease(answer)
+        return answer
+
+    def close(self) -> None:
+        """As the place's, and the supervisors'."""
+        for leader in self.leaders:
+            for wire in leader.wires:
+                wire.unplug()
+        failures = [each.process.failure() for each in self.leaders if not each.process.is_alive]
+        super().close()
+        assert [each for each in failures if each is not None] == []
+        assert self.late == []
+        assert self.forbidden == []
+
+    def check(self, **limits: float) -> None:
+        """Raises if a limit of time was not kept."""
+        found = [each for each in breaches(self.log, Limits(**limits)) if each.invariant not in self.tolerated]
+        assert found == []
+
+    def judge(self) -> None:
+        """Notes the leases that have run out by now."""
+        for uid, lease in self._leases.items():
+            if not lease.lost and self.world.now - lease.changed_at >= LEASE_S:
+                self._lose(uid, lease.changed_at + LEASE_S)
+
+    def _lose(self, uid: str, at: float | None = None) -> None:
+        lease = self._leases[uid]
+        if not lease.lost:
+            lease.lost = True
+            self._ineligible_since.setdefault(uid, self.world.now if at is None else at)
+            self.note(events.LeaseLost(self.world.now, lease.pod, uid))
+
+    def _audit(self, request: Request, stored: Content, answer: Response, role: Role, uid: str) -> None:
+        """As the policy judges; the leader's term apart, of which a server without it cannot know."""
+        subresource = "status" if request.path.endswith("/status") else ""
+        asked = admitting.Request(Writer(role, uid), json.loads(answer.body), subresource)
+        if refusal := admitting.admit(stored, asked, Fence()):
+            self.forbidden.append(f"{role.value}: {request.body!r}: {refusal}")
+
+    def _saw_lease(self, answer: Response) -> None:
+        content = json.loads(answer.body)
+        annotations = content["metadata"].get("annotations", {})
+        uid = annotations[EXECUTOR_UID]
+        member = next(each for each in self.members if each.uid == uid)
+        pod = member.pod
+        spec = content["spec"]
+        self.judge()
+        lease = self._leases.get(uid)
+        if lease is None:
+            lease = self._leases[uid] = _Lease(pod, spec, self.world.now, lost=True)
+        if spec != lease.spec or lease.lost:
+            lease.spec, lease.changed_at = spec, self.world.now
+        if not spec.get("holderIdentity"):
+            self._lose(uid)
+        elif lease.lost and member.process.is_alive:  # else it was sent before the end
+            lease.lost = False
+            self._ineligible_since.pop(uid, None)
+            self.note(events.Eligible(self.world.now, pod, uid))
+
+    def _stored(self, request: Request) -> dict[str, Any] | None:
+        name = request.path.split("/reports/")[1].split("/")[0]
+        found = self.api.store.get(f"reports.{REPORTS.group}", NAMESPACE, name)
+        return None if found is None else self.get(name)
+
+    def _log_supervisor(self, request: Request, stored: dict[str, Any], answer: Response) -> None:
+        now, before = self.world.now, view_of(stored, PATHS)
+        self.judge()
+        if request.method == "DELETE":
+            self.note(events.Deleted(now, before.uid))
+            return
+        after = view_of(json.loads(answer.body), PATHS)
+        if after.epoch != before.epoch and after.holder is not None:
+            uid = after.executor_uid
+            self.note(events.Assign(now, after.name, after.executor, uid, after.epoch, after.term))
+            self.placed.setdefault(after.name, now)
+            since = self._ineligible_since.get(uid, now)
+            if now - since > self.s4_slack_s:
+                self.late.append(f"{after.name} to {after.executor} ({uid}) at {now}, not eligible since {since}")
+        elif after.epoch != before.epoch:
+            self.note(events.Revoke(now, after.name, after.epoch))
+        if after.completed and not before.completed:
+            self.note(events.Complete(now, after.name))
+        if before.has_finalizer(FINALIZER) and not after.has_finalizer(FINALIZER):
+            self.note(events.FinalizerRemoved(now, before.uid, before.resource_version))

@@ -1,0 +1,67 @@
+"""A supervisor or an executor as a process of its own, in a namespace of the test's.
+
+`python -m tests.sharding.processes.supervised KUBECONFIG NAMESPACE supervisor NAME FOLDER`, and
+`python -m tests.sharding.processes.supervised KUBECONFIG NAMESPACE executor POD UID`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from pathlib import Path
+
+from situate.archive.filesystem import FilesystemArchiver
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.lease_record import ElectionTimes
+from situate.runtime.manager import Manager, stop_on_signals
+from situate.sharding.adapter import Content, FieldPaths
+from situate.sharding.configuration import SupervisorConfig
+from situate.sharding.controller.executor import Executor
+from situate.sharding.controller.supervisor import Supervisor
+from situate.sharding.controller.work import Work
+from situate.sharding.executing import Outcome
+from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
+from situate.sharding.leases import ExecutorWatch, LeaseTimes
+from situate.sharding.scope import Scope
+from situate.sharding.strategies import MinScheduled
+from tests.sharding.controller.reports import REPORTS
+
+TIMES = LeaseTimes(lease_s=9.0, renew_s=1.0, retry_s=0.3, renew_deadline_s=6.0, cancel_grace_s=2.4)
+ELECTION = ElectionTimes(lease_s=6.0, renew_deadline_s=4.0, retry_s=0.5)
+
+
+async def works(obj: Content, work: Work) -> Outcome | None:
+    """What is quick is done at once; the rest goes on for ever."""
+    if obj["spec"].get("quick"):
+        return Outcome.succeeded("Done")
+    by, count = str(obj["spec"]["assignedTo"]), 0
+    while True:
+        count += 1
+        await work.patch_status({"by": by, "count": count})
+        await asyncio.sleep(0.2)
+
+
+async def main(kubeconfig: str, namespace: str, role: str, name: str, extra: str) -> None:
+    connection = find_connection(Path(kubeconfig))
+
+    def client() -> Client:
+        return connect(connection, random.Random())
+
+    manager = Manager()
+    if role == "executor":
+        config = ExecutorConfig(REPORTS, namespace=namespace, times=TIMES, stall_limit=2.0)
+        Executor(ExecutorIdentity(name, namespace, extra), works, config, client).setup(manager)
+    else:
+        watch = ExecutorWatch("app=reports", namespace)
+        scope = Scope(REPORTS, watch, name, namespace, namespace, times=TIMES, election=ELECTION)
+        config_ = SupervisorConfig(archive_ttl=0.0)
+        archiver = FilesystemArchiver(Path(extra))
+        Supervisor(FieldPaths(), MinScheduled(), archiver, config_, scope=scope, connect=client).setup(manager)
+    stop_on_signals(manager)
+    await manager.run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

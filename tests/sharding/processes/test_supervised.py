@@ -1,0 +1,112 @@
+"""Supervisors and executors as real processes before both servers: a process of each kind is killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.servers import Server
+from tests.controlplane.process import Process
+from tests.sharding.controller.reports import REPORTS, report
+from tests.sharding.processes.scene import ROOT, Scene
+from tests.waiting import eventually
+
+STAY = [f"r-{number}" for number in range(6)]
+
+
+class Company:
+    """A namespace, supervisors and executors; none of them outlives the test."""
+
+    def __init__(self, scene: Scene, server: Server, folder: Path) -> None:
+        self.scene = scene
+        self.folder = folder
+        self.archive = folder / "archive"
+        self.archive.mkdir()
+        self.namespace = f"company-{uuid.uuid4().hex[:8]}"
+        self.processes: dict[str, Process] = {}
+        self._kubeconfig = server.kubeconfig(folder)
+        scene.call("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+
+    def start(self, role: str, name: str, extra: str) -> None:
+        program = "tests.sharding.processes.supervised"
+        command = (sys.executable, "-m", program, str(self._kubeconfig), self.namespace, role, name, extra)
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+        self.processes[name] = Process(name, command, self.folder / f"{name}.log", environment=environment)
+        self.processes[name].start()
+
+    def supervisor(self, name: str) -> None:
+        self.start("supervisor", name, str(self.archive))
+
+    def executor(self, name: str) -> None:
+        """In a pod that is ready."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods"
+        spec = {
+            "schedulerName": "nobody",
+            "automountServiceAccountToken": False,
+            "containers": [{"name": "executor", "image": "reports"}],
+        }
+        body = {"metadata": {"name": name, "labels": {"app": "reports"}}, "spec": spec}
+        eventually("a pod can be made", lambda: self.scene.ask("POST", path, body)[0] in (201, 409))
+        pod = self.scene.call("GET", f"{path}/{name}")
+        running = {"name": "executor", "ready": True, "restartCount": 0, "image": "reports", "imageID": ""}
+        status = {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [running | {"state": {"running": {}}}],
+        }
+        self.scene.call("PUT", f"{path}/{name}/status", pod | {"status": status})
+        self.start("executor", name, pod["metadata"]["uid"])
+
+    def create(self, name: str, **spec: Any) -> None:
+        self.scene.call("POST", REPORTS.path(self.namespace), report(name, **spec))
+
+    def by(self) -> dict[str, str]:
+        """Who works on each object, as it says itself."""
+        items = self.scene.call("GET", REPORTS.path(self.namespace))["items"]
+        return {each["metadata"]["name"]: each.get("status", {}).get("by", "") for each in items}
+
+    def leader(self) -> str:
+        """Empty if nobody leads."""
+        lease = f"{REPORTS.group_resource}.default.supervisor"
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/{lease}"
+        status, found = self.scene.ask("GET", path)
+        return str(found["spec"].get("holderIdentity") or "") if status == 200 else ""
+
+    def end(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+
+
+@pytest.fixture
+def company(scene: Scene, executors_server: Server, tmp_path: Path) -> Iterator[Company]:
+    made = Company(scene, executors_server, tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.mark.rule("sharding:K3", "sharding:K8", "sharding:K11", "sharding:L2", "sharding:L4")
+def test_work_goes_on_when_the_leader_and_an_executor_are_killed(company: Company) -> None:
+    for name in ("s1", "s2"):
+        company.supervisor(name)
+    for name in ("a", "b"):
+        company.executor(name)
+    for name in STAY:
+        company.create(name)
+    eventually("both work", company.by, lambda by: set(by) == {*STAY} and set(by.values()) == {"a", "b"})
+    leader = eventually("somebody leads", company.leader)
+    company.processes[leader].kill()
+    company.processes["a"].kill()
+    company.create("quick", quick=True)
+    eventually("all is b's", company.by, lambda by: by == dict.fromkeys(STAY, "b"))
+    assert company.leader() not in ("", leader)
+    (record,) = company.archive.rglob("[!.]*.json")
+    assert b'"name":"quick"' in record.read_bytes()
+    other = company.processes["s2" if leader == "s1" else "s1"]
+    other.stop(timeout_s=60)
+    assert not company.leader(), other.tail(40)
