@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from situate.sharding.adapter import Content
+from situate.sharding.names import EPOCH, EXECUTOR_UID
 
 Operations = tuple[Mapping[str, Any], ...]
 
@@ -25,6 +26,22 @@ def guarded_patch(before: Content, after: Content) -> Operations:
         {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.get("resourceVersion")},
         *changes,
     )
+
+
+def fenced_patch(before: Content, after: Content, epoch: int, executor_uid: str) -> Operations:
+    """As `guarded_patch`, and the object must still be this incarnation's, under this epoch: what executors write."""
+    changes = guarded_patch(before, after)
+    if not changes:
+        return ()
+    return (
+        {"op": "test", "path": _annotation(EPOCH), "value": str(epoch)},
+        {"op": "test", "path": _annotation(EXECUTOR_UID), "value": executor_uid},
+        *changes,
+    )
+
+
+def _annotation(name: str) -> str:
+    return f"/metadata/annotations/{_escaped(name)}"
 
 
 def _differences(before: Content, after: Content, path: str) -> Iterator[Mapping[str, Any]]:

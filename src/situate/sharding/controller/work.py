@@ -24,8 +24,7 @@ from situate.objects.unstructured import Unstructured
 from situate.sharding.adapter import Content, ObjectAdapter
 from situate.sharding.assignment import ObjectView, released, view_of
 from situate.sharding.executing import Me, owns
-from situate.sharding.names import EPOCH, EXECUTOR_UID
-from situate.sharding.patching import guarded_patch
+from situate.sharding.patching import fenced_patch
 
 CHECKPOINT_LIMIT: Final = 16 * 1024
 """Bytes of a checkpoint as JSON."""
@@ -137,24 +136,16 @@ class Writer:
         self, before: Content, after: Content, epoch: int, subresource: str | None, may_write: Callable[[], None]
     ) -> Content:
         """One request, if there is a difference."""
-        changes = guarded_patch(before, _with_version_of(after, before))
-        if not changes:
+        operations = fenced_patch(before, _with_version_of(after, before), epoch, self._me.uid)
+        if not operations:
             return before
-        held = (
-            {"op": "test", "path": _annotation(EPOCH), "value": str(epoch)},
-            {"op": "test", "path": _annotation(EXECUTOR_UID), "value": self._me.uid},
-        )
         may_write()
         metadata = before["metadata"]
         namespace = metadata.get("namespace") or None
-        patch = JsonPatch((*held, *changes))
+        patch = JsonPatch(operations)
         written = await self._client.patch(self._kind.resource, metadata["name"], patch, namespace, subresource)
         self._learn(written)
         return written.content
-
-
-def _annotation(name: str) -> str:
-    return f"/metadata/annotations/{name.replace('~', '~0').replace('/', '~1')}"
 
 
 def _with_status_of(content: Content, other: Content) -> Content:
