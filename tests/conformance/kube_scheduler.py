@@ -13,12 +13,17 @@ from tests.conformance import (
     kube_scheduler_scores,
     kube_scheduler_states,
 )
+from tests.conformance.kube_scheduler_cases import argued
 from tests.conformance.outcome import CaseRunner
 
 RUNNERS: Mapping[str, CaseRunner] = {
-    **kube_scheduler_filters.RUNNERS,
-    **kube_scheduler_preemption.RUNNERS,
-    **kube_scheduler_scores.RUNNERS,
-    **kube_scheduler_states.RUNNERS,
+    file: argued(runner)
+    for runners in (
+        kube_scheduler_filters.RUNNERS,
+        kube_scheduler_preemption.RUNNERS,
+        kube_scheduler_scores.RUNNERS,
+        kube_scheduler_states.RUNNERS,
+    )
+    for file, runner in runners.items()
 }
 """By file name; each runs one case."""

@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
 from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.pods import Pod, TopologySpreadConstraint
 from situate.objects.quantity import decode_quantity
+from situate.objects.selectors import LabelSelector
 from situate.objects.settings import parse_section
-from tests.conformance.outcome import Case, UnknownOperationError
+from tests.conformance.outcome import PASSED, Case, CaseRunner, Outcome, UnknownOperationError, failed
 from tests.plugins.twins.world import World
 
 T = TypeVar("T")
 Json = Any
 
 _LONG_AGO = "2026-01-01T00:00:00Z"
-_GONE_GATES = {"LocalStorageCapacityIsolation"}
+_GONE_GATES = {"DefaultPodTopologySpread", "LocalStorageCapacityIsolation", "PodOverhead"}
 """Features that can no longer be switched off: `modern` says what holds instead."""
+_WITHOUT: Mapping[str, Callable[[TopologySpreadConstraint], TopologySpreadConstraint]] = {
+    "MatchLabelKeysInPodTopologySpread": lambda each: msgspec.structs.replace(each, match_label_keys=()),
+    "MinDomainsInPodTopologySpread": lambda each: msgspec.structs.replace(each, min_domains=None),
+    "NodeInclusionPolicyInPodTopologySpread": lambda each: msgspec.structs.replace(
+        each, node_affinity_policy="Honor", node_taints_policy="Ignore"
+    ),
+}
+"""What a cluster reads of a constraint where the feature is off."""
+_OWNERS = ("ReplicationController", "ReplicaSet", "StatefulSet")
+
+
+class RefusedArguments(Exception):
+    """As it should be where a case expects an `error`."""
+
+
+def argued(runner: CaseRunner) -> CaseRunner:
+    """Holds a refusal of the plugin's arguments against what the case expects of them."""
+
+    def run(case: Case) -> Outcome:
+        try:
+            outcome = runner(case)
+        except RefusedArguments as refusal:
+            return PASSED if "error" in case["expected"] else failed(f"the arguments were refused: {refusal}")
+        return failed("the arguments were taken") if "error" in case["expected"] else outcome
+
+    return run
 
 
 def node(wire: Mapping[str, Json]) -> Node:
@@ -45,11 +72,9 @@ def without_gates(read: Pod, case: Case) -> Pod:
     for gate, on in {**(case.get("features") or {}), **(case.get("feature_gates") or {})}.items():
         if on or gate in _GONE_GATES:
             continue
-        if gate != "MatchLabelKeysInPodTopologySpread":
+        if gate not in _WITHOUT:
             raise UnknownOperationError(f"feature gate {gate!r}")
-        plain = tuple(
-            msgspec.structs.replace(each, match_label_keys=()) for each in read.spec.topology_spread_constraints
-        )
+        plain = tuple(map(_WITHOUT[gate], read.spec.topology_spread_constraints))
         read = msgspec.structs.replace(read, spec=msgspec.structs.replace(read.spec, topology_spread_constraints=plain))
     return read
 
@@ -58,23 +83,35 @@ def world(case: Case) -> World:
     """Nodes that passed Filter come first, then those that did not."""
     nodes = (*(case.get("nodes") or ()), *(case.get("failed_nodes") or ()))
     services: dict[str, tuple[Mapping[str, str], ...]] = {}
+    owners: dict[tuple[str, str, str], LabelSelector] = {}
+    namespaces: dict[str, Mapping[str, str]] = {}
     for each in case.get("objects") or ():
-        if each["kind"] != "Service":
-            raise UnknownOperationError(f"object of kind {each['kind']!r}")
-        namespace = (each.get("metadata") or {}).get("namespace", "")
-        selector = (each.get("spec") or {}).get("selector")
-        if selector is not None:
-            services[namespace] = (*services.get(namespace, ()), selector)
-    return World(tuple(map(node, nodes)), tuple(map(pod, case.get("pods") or ())), services=services)
+        metadata, selector = each.get("metadata") or {}, (each.get("spec") or {}).get("selector")
+        namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
+        match each["kind"]:
+            case "Namespace":
+                namespaces[name] = metadata.get("labels") or {}
+            case "Service" if selector is not None:
+                services[namespace] = (*services.get(namespace, ()), selector)
+            case kind if kind in _OWNERS and selector is not None:
+                wire = {"matchLabels": selector} if kind == "ReplicationController" else selector
+                owners[kind, namespace, name] = msgspec.convert(wire, LabelSelector)
+            case kind if kind not in (*_OWNERS, "Service"):
+                raise UnknownOperationError(f"object of kind {kind!r}")
+    return World(
+        tuple(map(node, nodes)), tuple(map(pod, case.get("pods") or ())), namespaces, services=services, owners=owners
+    )
 
 
 def feasible(case: Case) -> range:
     return range(len(case.get("nodes") or ()))
 
 
-def arguments(wire: Mapping[str, Json], kind: type[T]) -> T | None:
-    """None if they are refused."""
-    read, _ = parse_section(dict(wire), kind)
+def arguments(wire: Mapping[str, Json], kind: type[T]) -> T:
+    """`RefusedArguments` with the mistakes."""
+    read, mistakes = parse_section(dict(wire), kind)
+    if read is None:
+        raise RefusedArguments("; ".join(map(str, mistakes)))
     return read
 
 

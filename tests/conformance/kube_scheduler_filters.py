@@ -68,8 +68,6 @@ def _refused_whole(ask: Callable[[], Answer]) -> Answer:
 
 def fit(case: Case) -> Outcome:
     args = arguments(case.get("args") or {}, NodeResourcesFitArgs)
-    if args is None:
-        return failed("the arguments were refused")
     subject = incoming(case)
 
     def twin(subject: Pod, node: Node, given: World) -> Answer:
@@ -105,8 +103,6 @@ def _insufficient(case: Case, subject: Pod, plugin: NodeResourcesFit, wanted: li
 
 def affinity(case: Case) -> Outcome:
     args = arguments(case.get("args") or {}, NodeAffinityArgs)
-    if args is None:
-        return failed("the arguments were refused")
     added = args.added_affinity
     return both_ways(
         case,

@@ -7,7 +7,7 @@ one must be the expected one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -143,34 +143,36 @@ def _twin(case: Case) -> twins.Fits:
     return lambda each, node, given: all(twin(each, node, given) == PASS for twin in asked)
 
 
-def _vectors(given: World, budgets: tuple[Budget, ...]) -> Vectors:
+def _vectors(given: World, budgets: Sequence[twins.Budget]) -> Vectors:
     vectors = Vectors.of(given)
-    return Vectors(vectors.snapshot.with_catalog(Catalog(budgets={"": budgets})), vectors.reader)
+    by_namespace: dict[str, tuple[Budget, ...]] = {}
+    for number, each in enumerate(budgets):
+        made = Budget(f"pdb-{number}", selector_of(each.selector), each.allowed, each.disrupted)
+        by_namespace[each.namespace] = (*by_namespace.get(each.namespace, ()), made)
+    return Vectors(vectors.snapshot.with_catalog(Catalog(budgets=by_namespace)), vectors.reader)
 
 
-def _budgets(case: Case) -> tuple[tuple[Budget, ...], list[twins.Budget]]:
-    plain = []
+def _budgets(case: Case, given: World) -> list[twins.Budget]:
+    """One that names no namespace is there in each one that has pods."""
+    found = []
     for wire in case.get("pdbs") or ():
         selector = msgspec.convert(wire["selector"], LabelSelector) if wire.get("selector") is not None else None
         disrupted = frozenset(wire.get("disruptedPods") or ())
-        plain.append(twins.Budget("", selector, wire.get("disruptionsAllowed", 0), disrupted))
-    made = tuple(
-        Budget(f"pdb-{number}", selector_of(each.selector), each.allowed, each.disrupted)
-        for number, each in enumerate(plain)
-    )
-    return made, plain
+        named = wire.get("namespace")
+        namespaces = {each.metadata.namespace for each in given.pods} if named is None else {named}
+        allowed = wire.get("disruptionsAllowed", 0)
+        found += [twins.Budget(namespace, selector, allowed, disrupted) for namespace in sorted(namespaces)]
+    return found
 
 
 def dry_run(case: Case) -> Outcome:
     given = world(case)
-    budgets, plain = _budgets(case)
+    budgets = _budgets(case, given)
     profile, fake = _plugins(case)
     vectors = _vectors(given, budgets)
     count = len(given.nodes)
     wire = case.get("args")
     limits = arguments(wire or {}, DefaultPreemptionArgs)
-    if limits is None:
-        return failed("the arguments were refused")
     enough = limits.enough(count) or count
     by_plugin, calls, by_twin = [], [], []
     for cycle, each in enumerate(case["incoming_pods"]):
@@ -193,7 +195,7 @@ def dry_run(case: Case) -> Outcome:
             for one in found.candidates
         ]
         by_plugin.append(_candidates_json(listed))
-        by_twin.append(_candidates_json(_by_twin(case, subject, given, plain, offset, enough)))
+        by_twin.append(_candidates_json(_by_twin(case, subject, given, budgets, offset, enough)))
     wanted = case["expected"]["candidates_per_incoming_pod"]
     for form, candidates in (("vector", by_plugin), ("twin", by_twin)):
         if _by_importance(candidates, given) != _by_importance(wanted, given):
@@ -240,14 +242,14 @@ def _by_importance(cycles: list[list[Json]], given: World) -> list[list[Json]]:
 
 def select(case: Case) -> Outcome:
     given, subject = world(case), pod(case["pod"], nodeName="")
-    budgets, plain = _budgets(case)
+    budgets = _budgets(case, given)
     profile, _ = _plugins(case)
     vectors = _vectors(given, budgets)
     info = vectors.read(subject)
     prepared = prepare(profile.pre_filter, info, vectors.snapshot)
     nodes = np.arange(len(given.nodes))
     candidates = preemption.find_candidates(profile, info, prepared, vectors.snapshot, nodes).candidates
-    runs = (twins.dry_run(subject, node, given, _twin(case), plain) for node in given.nodes)
+    runs = (twins.dry_run(subject, node, given, _twin(case), budgets) for node in given.nodes)
     chosen = preemption.choose(candidates)
     equal = [one.node for one in candidates if preemption.cost(one) == preemption.cost(chosen)]
     found = {
@@ -283,7 +285,7 @@ def eligible(case: Case) -> Outcome:
 
 def might_help(case: Case) -> Outcome:
     """Nodes that no status speaks of are unresolvable today, so they are dropped from what is expected."""
-    names, status = case["all_nodes"], case["node_status"]
+    names, status = case["all_nodes"], case.get("node_status") or {}
     codes = np.array(
         [_code(status[name]["code"]) if name in status else Code.UNRESOLVABLE for name in names], dtype=np.uint8
     )

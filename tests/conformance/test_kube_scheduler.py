@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,47 @@ def test_what_is_not_known_fails(tmp_path: Path) -> None:
     path.write_text(json.dumps({"plugin": "DefaultPreemption", "cases": [case]}))
     (result,) = run_file(path, "kube-scheduler").results
     assert (result.outcome.verdict, "NoSuchFilter" in result.outcome.detail) == ("failed", True)
+
+
+@pytest.mark.parametrize(
+    ("weight", "expected", "verdict"),
+    [
+        pytest.param(0, {"error": "any text"}, "passed", id="refused, as it should be"),
+        pytest.param(0, {"scores": {}}, "failed", id="refused, and should not be"),
+        pytest.param(1, {"error": "any text"}, "failed", id="taken, and should not be"),
+        pytest.param(1, {"scores": {}}, "passed", id="taken, as it should be"),
+    ],
+)
+def test_arguments_are_refused_where_a_case_says_so(weight: int, expected: Mapping[str, Any], verdict: str) -> None:
+    case = {"pod": {}, "args": {"resources": [{"name": "cpu", "weight": weight}]}, "expected": expected}
+    assert attempted(RUNNERS["least_allocated_score.json"], case).verdict == verdict
+
+
+def test_owners_and_gates_of_other_cases_are_known() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    constraint = {"maxSkew": 1, "minDomains": 2, "topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule"}
+    selecting = {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}
+    placed = {"metadata": {"name": "one", "labels": {"app": ""}}, "spec": {"nodeName": "a"}}
+    nodes = [{"metadata": {"name": "a", "labels": {"host": "a"}}}]
+    by_gate = {
+        "pod": {
+            "metadata": {"labels": {"app": ""}},
+            "spec": {"topologySpreadConstraints": [constraint | selecting]},
+        },
+        "nodes": nodes,
+        "pods": [placed],
+        "feature_gates": {"MinDomainsInPodTopologySpread": False},
+        "expected": {"codes": {"a": "Success"}},
+    }
+    assert attempted(RUNNERS["pod_topology_spread_filter_modern.json"], by_gate).verdict == "passed"
+    by_owner = {
+        "pod": {"metadata": {"labels": {"app": ""}, "ownerReferences": [owner]}},
+        "nodes": nodes,
+        "pods": [placed],
+        "args": {"defaultConstraints": [constraint]},
+        "objects": [
+            {"kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"app": ""}}}}
+        ],
+        "expected": {"pair_to_match_num": [{"key": "host", "value": "a", "match_num": 1}], "n_constraints": 1},
+    }
+    assert attempted(RUNNERS["pod_topology_spread_prefilter_state.json"], by_owner).verdict == "passed"

@@ -27,4 +27,4 @@ def score_node(pod: Pod, node: Node, world: World) -> int:
             having = sum(size_on(image, other) is not None for other in world.nodes)
             total += int(size * (having / len(world.nodes)))
     least, most = 23 * MEBI, 1000 * MEBI * len(containers)
-    return 100 * (min(max(total, least), most) - least) // (most - least)
+    return 100 * ((least if total < least else min(total, most)) - least) // (most - least)
