@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+import pymongo
 from bson.errors import BSONError, InvalidDocument
 from bson.objectid import ObjectId
 from pymongo import AsyncMongoClient, IndexModel
@@ -62,6 +63,8 @@ _NO_ROOM: Final = frozenset({14031})
 """OutOfDiskSpace."""
 _ATTEMPTS: Final = 50
 """Each that fails means that another put of the same object was done, or a delete."""
+_FAREWELL_S: Final = 1.0
+"""For telling the server which sessions end; the driver would look for one that is down for half a minute."""
 _BATCH: Final = 100
 """Documents of one answer, each up to some megabytes."""
 
@@ -159,7 +162,8 @@ class MongoArchiver:
             await self._records.update_one({"_id": ObjectId()}, {"$set": {"checked": True}})
 
     async def close(self) -> None:
-        await self._client.close()
+        with pymongo.timeout(_FAREWELL_S):
+            await self._client.close()
 
     async def _replace_older(self, record: Record, document: Mapping[str, Any]) -> bool:
         """The unique index stood in the way: the record that is there is newer, was put just now, or cannot be read.
@@ -183,19 +187,23 @@ class MongoArchiver:
         """Without the unique index two first puts at once would make two records."""
         if self._laid_out:
             return
-        async with self._laying_out:
-            present = {tuple(index["key"]): index for index in (await self._records.index_information()).values()}
-            unique = present.get(tuple((name, 1) for name in UNIQUE))
-            if unique is not None and not unique.get("unique"):
-                raise ArchiveRefused(
-                    f"{self._name}: its index on {', '.join(UNIQUE)} is not unique; drop it, and it is made anew"
-                )
-            models = [IndexModel(list(keys)) for keys in INDEXES if keys not in present]
-            if unique is None:
-                models.append(IndexModel([(name, 1) for name in UNIQUE], unique=True))
-            if models:
-                await self._records.create_indexes(models)
-            self._laid_out = True
+        if await self._missing_indexes():  # asked outside of the lock: where nobody answers, no call waits for another
+            async with self._laying_out:
+                if missing := await self._missing_indexes():
+                    await self._records.create_indexes(missing)
+        self._laid_out = True
+
+    async def _missing_indexes(self) -> list[IndexModel]:
+        present = {tuple(index["key"]): index for index in (await self._records.index_information()).values()}
+        unique = present.get(tuple((name, 1) for name in UNIQUE))
+        if unique is not None and not unique.get("unique"):
+            raise ArchiveRefused(
+                f"{self._name}: its index on {', '.join(UNIQUE)} is not unique; drop it, and it is made anew"
+            )
+        missing = [IndexModel(list(keys)) for keys in INDEXES if keys not in present]
+        if unique is None:
+            missing.append(IndexModel([(name, 1) for name in UNIQUE], unique=True))
+        return missing
 
     def _where(self, document: Mapping[str, Any]) -> str:
         return f"{name_in(document)} in {self._name}"
