@@ -15,6 +15,7 @@ from situate.archive.protocol import ArchiveUnavailable, NotArchived
 from situate.archive.query import BadQuery, Page, Query
 from situate.archive.reading import SKEW, Found, Listed, LivePage, ReadThrough, Selection
 from situate.archive.record import ByName, ByUid, Record
+from situate.objects.field_selectors import field_text, parse_field_selector
 from situate.objects.label_selectors import NOTHING, parse_selector
 from tests.archive.reports import KIND, NOON, archived, report
 
@@ -43,11 +44,12 @@ class Live:
         return LivePage(tuple(found[start:end]), f"{moment}/{end}" if end < len(found) else "", "77")
 
     def _is_in(self, key: tuple[str, str], selection: Selection) -> bool:
-        namespace, name = key
+        content = self.objects[key]
+        fields = {each.field: field_text(content, each.field) for each in selection.fields.requirements}
         return (
-            selection.namespace in (None, namespace)
-            and selection.name in (None, name)
-            and selection.labels.matches(self.objects[key]["metadata"].get("labels") or {})
+            selection.namespace in (None, key[0])
+            and selection.fields.matches(fields)
+            and selection.labels.matches(content["metadata"].get("labels") or {})
         )
 
     def delete(self, name: str) -> None:
@@ -131,7 +133,15 @@ async def test_a_list_is_the_union_by_uid_where_live_wins(limit: int | None) -> 
     ("selection", "want"),
     [
         pytest.param(Selection(namespace="ns2"), ["4", "[5]"], id="namespace"),
-        pytest.param(Selection(name="a"), ["1", "[6]"], id="name"),
+        pytest.param(Selection(fields=parse_field_selector("metadata.name=a")), ["1", "[6]"], id="name"),
+        pytest.param(
+            Selection(fields=parse_field_selector("metadata.name=a,metadata.name=b")), [], id="two names at once"
+        ),
+        pytest.param(
+            Selection(fields=parse_field_selector("metadata.name!=a,metadata.namespace=ns2")), ["4", "[5]"], id="not"
+        ),
+        pytest.param(Selection(fields=parse_field_selector("spec.pages=7")), ["2", "[3]"], id="a field"),
+        pytest.param(Selection("ns1", parse_selector("app"), parse_field_selector("spec.pages!=7")), ["1", "[6]"]),
         pytest.param(Selection(labels=parse_selector("app=x")), ["1", "[3]"], id="equal"),
         pytest.param(Selection(labels=parse_selector("app!=x,n")), ["4", "[5]"], id="not equal"),
         pytest.param(Selection(labels=parse_selector("n>4")), ["[5]"], id="numbers, which no archive compares"),
@@ -141,11 +151,11 @@ async def test_a_list_is_the_union_by_uid_where_live_wins(limit: int | None) -> 
 async def test_selectors_hold_for_both(selection: Selection, want: list[str], limit: int | None) -> None:
     live = Live(
         report("a", uid="1", labels={"app": "x"}),
-        report("b", uid="2"),
+        report("b", uid="2", pages=7),
         report("b", "ns2", "4", labels={"n": "4"}),
     )
     archiver = await archive_of(
-        archived(report("c", uid="3", labels={"app": "x"}), at_s=-3),
+        archived(report("c", uid="3", labels={"app": "x"}, pages=7), at_s=-3),
         archived(report("c", "ns2", "5", labels={"n": "5"}), at_s=-4),
         archived(report("a", uid="6", labels={"app": "y"}), at_s=-5),
         archived(report("a", uid="7", kind="Other", labels={"app": "x", "n": "9"}), at_s=-6),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.objects.field_selectors import escape_value, parse_field_selector
+from situate.objects.field_selectors import escape_value, field_text, parse_field_selector
 from situate.objects.label_selectors import BadSelector
 
 
@@ -23,6 +23,14 @@ from situate.objects.label_selectors import BadSelector
 )
 def test_matches(text: str, wanted: bool) -> None:
     assert parse_field_selector(text).matches({"spec.nodeName": "n1", "status.phase": "Pending"}) is wanted
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("a.b", "x"), ("a.n", "7"), ("a.yes", "true"), ("a.none", ""), ("a", ""), ("a.b.c", ""), ("z", ""), ("a.f", "")],
+)
+def test_what_is_compared_at_a_path(path: str, text: str) -> None:
+    assert field_text({"a": {"b": "x", "n": 7, "yes": True, "none": None, "f": 1.5}}, path) == text
 
 
 @given(st.text(max_size=12), st.text(max_size=12))

@@ -20,6 +20,7 @@ from situate.archive.protocol import Archiver, NotArchived
 from situate.archive.query import BadQuery, Query
 from situate.archive.record import BadRecord, ByName, ByUid, GroupKind, Record
 from situate.archive.together import together
+from situate.objects.field_selectors import EVERY_FIELD, FieldSelector, field_text
 from situate.objects.label_selectors import EVERYTHING, Requirement, Selector
 from situate.objects.selectors import LabelSelectorRequirement
 from situate.objects.timestamps import BadTime, micro_time, parse_time
@@ -37,6 +38,8 @@ _OPERATORS: Final = {
     "!": "DoesNotExist",
 }
 """Numbers are not compared by archives; what is left is asked of each object here."""
+_NAME: Final = "metadata.name"
+_NAMESPACE: Final = "metadata.namespace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,27 @@ class Selection:
 
     namespace: str | None = None
     """None: of every namespace."""
-    name: str | None = None
-    """None: of any name."""
     labels: Selector = EVERYTHING
+    fields: FieldSelector = EVERY_FIELD
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """Those that are asked for by `metadata.name`; None: any."""
+        asked = {each.value for each in self.fields.requirements if each.equal and each.field == _NAME}
+        return frozenset(asked) if asked else None
+
+    def matches(self, record: Record) -> bool:
+        """Whether labels and fields are what is asked for. A field of another version than the one that was archived
+        counts as absent, for nothing here converts objects."""
+        if not self.labels.matches(record.subject.labels):
+            return False
+        wanted = {each.field for each in self.fields.requirements}
+        if not wanted:
+            return True
+        subject = record.subject
+        known = {_NAME: subject.name, _NAMESPACE: subject.namespace}
+        content = record.object if wanted - known.keys() else {}
+        return self.fields.matches({field: known.get(field, field_text(content, field)) for field in wanted})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +176,7 @@ class ReadThrough:
             query = _query(self._kind, selection, None if limit is None else limit - len(items), place)
             page = await self._archiver.search(query)
             corrupt += page.corrupt
-            fitting = [record for record in page.records if selection.labels.matches(record.subject.labels)]
+            fitting = [record for record in page.records if selection.matches(record)]
             if live is None:
                 gone = await self._gone(fitting)
             else:
@@ -182,7 +203,7 @@ def _query(kind: GroupKind, selection: Selection, limit: int | None, place: _Pla
     return Query(
         kind=kind,
         namespaces=None if selection.namespace is None else (selection.namespace,),
-        names=None if selection.name is None else (selection.name,),
+        names=None if selection.names is None else tuple(sorted(selection.names)),
         match_expressions=tuple(
             _expression(each) for each in selection.labels.requirements if each.operator in _OPERATORS
         ),
@@ -215,7 +236,7 @@ def _read_token(text: str, selection: Selection) -> _Place:
 
 
 def _words(selection: Selection) -> list[Any]:
-    return [selection.namespace, selection.name, str(selection.labels), selection.labels.nothing]
+    return [selection.namespace, str(selection.fields), str(selection.labels), selection.labels.nothing]
 
 
 def _uid(content: Mapping[str, Any]) -> str:

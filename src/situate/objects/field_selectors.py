@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from situate.objects.label_selectors import BadSelector
 
@@ -43,6 +43,9 @@ class FieldSelector:
         return ",".join(map(str, self.requirements))
 
 
+EVERY_FIELD: Final = FieldSelector()
+
+
 def parse_field_selector(text: str) -> FieldSelector:
     """The selector that a text means; empty parts between commas are passed over. `BadSelector` names the place."""
     requirements = []
@@ -52,6 +55,22 @@ def parse_field_selector(text: str) -> FieldSelector:
             requirements.append(_requirement(term, f"field selector {text[:100]!r}, character {position + 1}"))
         position += len(term) + 1
     return FieldSelector(tuple(requirements))
+
+
+def field_text(content: Mapping[str, Any], path: str) -> str:
+    """What a selector compares at the dotted path of an object; whatever is no text, integer or boolean is empty."""
+    found: object = content
+    for step in path.split("."):
+        if not isinstance(found, Mapping):
+            return ""
+        found = found.get(step)
+    match found:
+        case bool():
+            return "true" if found else "false"
+        case str() | int():
+            return str(found)
+        case _:
+            return ""
 
 
 def escape_value(value: str) -> str:
