@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from situate.cluster.json_paths import values_at
-from situate.cluster.table_cells import CELLS, human_duration
+from situate.cluster.table_cells import CELLS
 from situate.cluster.table_pods import pod_cells
+from situate.objects.durations import human_duration
 
 
 @pytest.mark.parametrize(

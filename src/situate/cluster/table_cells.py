@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from situate.cluster.table_pods import pod_cells
 from situate.cluster.times import seconds
+from situate.objects.durations import human_duration
 
 Obj: TypeAlias = Mapping[str, Any]
 Cells: TypeAlias = Callable[[Obj, float], list[Any]]
@@ -21,33 +22,6 @@ def since(time: str | None, now: float) -> str:
     if not time:
         return _UNKNOWN
     return human_duration(int(now - seconds(time)))
-
-
-def human_duration(left: int) -> str:
-    """Seconds in the two units that matter."""
-    if left < -1:
-        return "<invalid>"
-    if left < 0:
-        return "0s"
-    minutes, hours, days = left // 60, left // 3600, left // 86400
-    if left < 120:
-        return f"{left}s"
-    if minutes < 10:
-        return f"{minutes}m{left % 60}s" if left % 60 else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    if hours < 192:
-        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
-    if days < 730:
-        return f"{days}d"
-    years = days // 365
-    if years < 8:
-        return f"{years}y{days % 365}d" if days % 365 else f"{years}y"
-    return f"{years}y"
 
 
 def name_of(obj: Obj) -> str:

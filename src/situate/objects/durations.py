@@ -1,4 +1,4 @@
-"""Lengths of time as people write them in a configuration.
+"""Lengths of time as people write them in a configuration, and as kubectl shows them.
 
 Follows Go's `time.ParseDuration` (https://pkg.go.dev/time#ParseDuration) for text; a bare number is seconds. Leaves
 to `situate.objects.settings` where in a file a duration stands.
@@ -64,6 +64,33 @@ def format_duration(seconds: float) -> str:
         return f"{sign}{whole}s"
     parts = ((hours, "h"), (minutes, "m"), (left, "s"))
     return sign + "".join(f"{amount}{unit}" for amount, unit in parts if amount)
+
+
+def human_duration(left: int) -> str:
+    """Seconds in the two units that matter, as kubectl shows ages: `5d23h` (apimachinery util/duration)."""
+    if left < -1:
+        return "<invalid>"
+    if left < 0:
+        return "0s"
+    minutes, hours, days = left // 60, left // 3600, left // 86400
+    if left < 120:
+        return f"{left}s"
+    if minutes < 10:
+        return f"{minutes}m{left % 60}s" if left % 60 else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    if hours < 192:
+        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
+    if days < 730:
+        return f"{days}d"
+    years = days // 365
+    if years < 8:
+        return f"{years}y{days % 365}d" if days % 365 else f"{years}y"
+    return f"{years}y"
 
 
 def _parse_text(text: str) -> float:
