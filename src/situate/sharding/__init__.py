@@ -20,6 +20,7 @@ from situate.sharding.scope import Scope
 
 if TYPE_CHECKING:
     from situate.sharding.controller.executor import Executor
+    from situate.sharding.controller.kopf_handlers import KopfHandler
     from situate.sharding.controller.supervisor import Supervisor
     from situate.sharding.controller.work import NotOwner, Work
 
@@ -29,6 +30,7 @@ __all__ = [
     "ExecutorIdentity",
     "ExecutorWatch",
     "FieldPaths",
+    "KopfHandler",
     "NotOwner",
     "ObjectAdapter",
     "Outcome",
@@ -45,6 +47,13 @@ def __getattr__(name: str) -> Any:
         from situate.sharding.controller.executor import Executor
 
         return Executor
+    if name == "KopfHandler":
+        try:
+            from situate.sharding.controller.kopf_handlers import KopfHandler
+        except ImportError as error:
+            raise ImportError("KopfHandler needs Kopf; run: pip install 'situate[kopf]'", name=error.name) from error
+
+        return KopfHandler
     if name == "Supervisor":
         from situate.sharding.controller.supervisor import Supervisor
 

@@ -48,7 +48,15 @@ class Scene:
         self._cleanup.close()
         self.call("DELETE", REPORTS.path(NAMESPACE, self.name))
 
-    def executor(self, name: str, handler: str, gate: Gate | None = None, *, lease: str = "short") -> Process:
+    def executor(
+        self,
+        name: str,
+        handler: str,
+        gate: Gate | None = None,
+        *,
+        lease: str = "short",
+        program: str = "tests.sharding.processes.program",
+    ) -> Process:
         """A process that is ready to be given work."""
         pod, uid = self.pod(name), uuid.uuid4().hex
         self._uids[name] = uid
@@ -57,7 +65,7 @@ class Scene:
             kubeconfig = kubeconfig.replace(f"{self._port}", f"{gate.port}")
         path = self._folder / f"{name}.kubeconfig"
         path.write_text(kubeconfig)
-        command = (sys.executable, "-m", "tests.sharding.processes.program", str(path), pod, uid, handler, lease)
+        command = (sys.executable, "-m", program, str(path), pod, uid, handler, lease)
         environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
         process = Process(name, command, self._folder / f"{name}.log", environment=environment)
         process.start()
