@@ -50,6 +50,16 @@ def test_pods_that_wait_already_come_first() -> None:
     assert full.fits(on_demand[0], OD), "its place is kept"
 
 
+@pytest.mark.rule("spot:B6", "spot:B18")
+def test_pods_that_wait_are_placed_in_steps_before_the_first_question() -> None:
+    waiting = [pod(f"w{number}") for number in range(3)]
+    asked = ClaimedRoom(lambda: room(NODES, [A, *waiting]), FACTS, lambda: map(pod_facts, waiting))
+    next(asked.beginning())
+    assert sum(1 for _ in asked.beginning()) == 2, "those that are left"
+    assert asked.fits(pod_facts(waiting[2]), SPOT), "its place is kept"
+    assert sum(1 for _ in asked.beginning()) == 0
+
+
 def test_thinking_a_pod_away_claims_nothing() -> None:
     small = [node("od", "on-demand", cpu="1"), node("spot", "spot", cpu="4")]
     held = pod("held", node="od")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from situate.spot.model import MIX, Capacity, NodeState, Owner, PodFacts
 from situate.spot.observed import Cluster, Memory
 from situate.spot.owners import Controller, ReplicaSetFacts
 from situate.spot.prices import Price, Prices
+from situate.spot.room import Room
 from situate.spot.targets import Namespace, Rules
 from situate.spot.waves import Surroundings
 from situate.spot.windows import Window, parse_cron, time_zone
@@ -24,12 +25,19 @@ from tests.spot.builders import NODES, NOW, OD, SPOT, UID, owner, pod, pods
 KEY = "spot.situate.dev/on-demand"
 
 
-class Rooms:
+class Rooms(Room):
+    begun = False
+
     def __init__(self, *, on_demand: bool = True, spot: bool = True, calm: bool = True) -> None:
         self.answers = {OD: on_demand, SPOT: spot}
         self.calm = calm
 
+    def beginning(self) -> Generator[None, None, None]:
+        self.begun = True
+        yield
+
     def fits(self, pod: PodFacts, capacity: Capacity, *, without: Any = None, pools: Any = None) -> bool:
+        assert self.begun, "admission would wait until pods that wait are placed"
         return self.answers[capacity] and (pools is None or self.calm)
 
 

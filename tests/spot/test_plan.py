@@ -27,6 +27,8 @@ KEY = "spot.situate.dev/on-demand"
 class Always(Rooms):
     """Room that no move uses up, on one node of each kind."""
 
+    begun = True  # plans keep nobody waiting
+
     def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[Always, str]:
         nodes = {OD: "od", SPOT: "spot"}
         return self, nodes[capacity] if self.fits(pod, capacity) else ""

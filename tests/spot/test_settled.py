@@ -14,13 +14,14 @@ from situate.spot.decide import Decision, Situation, State, decide
 from situate.spot.limits import Limits
 from situate.spot.model import MIX, ON_DEMAND, Capacity, NodeFacts, NodeState, Owner, PodFacts
 from situate.spot.observed import Cluster, Memory
+from situate.spot.room import Room
 from situate.spot.settled import NOTHING_SETTLED
 from situate.spot.targets import Namespace, Rules
 from situate.spot.waves import Surroundings
 from tests.spot.builders import NODES, NOW, OD, SPOT, owner, pod
 
 
-class Rooms:
+class Rooms(Room):
     def fits(self, pod: PodFacts, capacity: Capacity, *, without: object = None, pools: object = None) -> bool:
         return True
 

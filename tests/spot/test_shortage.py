@@ -12,13 +12,14 @@ from situate.spot.evictions import Workload
 from situate.spot.limits import Limits
 from situate.spot.model import Capacity, PodFacts
 from situate.spot.observed import Memory
+from situate.spot.room import Room
 from situate.spot.shortage import degraded, in_want, remembered, repaid, room_made, surge_relief
 from tests.spot.builders import NODES, NOW, OD, SPOT, UID, owner, pod
 
 LIMITS = Limits(degrade_after_s=120.0)
 
 
-class Rooms:
+class Rooms(Room):
     """On demand is full but for the places of these pods; spot has room or not."""
 
     def __init__(self, *, on_demand: bool = False, spot: bool = True, freed_by: str = "") -> None:

@@ -23,6 +23,7 @@ from situate.spot.ledger import Ledger
 from situate.spot.model import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
 from situate.spot.observed import Cluster
 from situate.spot.owners import Controller, ReplicaSetFacts
+from situate.spot.room import Places
 from situate.spot.scale_down import removal_order
 from situate.spot.targets import Namespace
 from situate.spot.waves import Surroundings, avoided
@@ -492,7 +493,7 @@ class World:
         return [each for each in self.moved if each.action.reason in BY_POLICY]
 
 
-class SlotRoom:
+class SlotRoom(Places):
     """Room by free slots; nodes that end or may end have none."""
 
     def __init__(self, world: World) -> None:

@@ -5,28 +5,34 @@ Pods that wait for a node already come first: kube-scheduler will place them wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
+from heapq import nsmallest
 from typing import Final
 
 from situate.spot.counting import Nodes
 from situate.spot.filtered_room import FilteredRoom
 from situate.spot.model import Capacity, PodFacts
+from situate.spot.room import Room
 
 MOST_WAITING: Final = 200
 """Pods that are placed beforehand. Where more wait, room is a matter of luck."""
 
 
-class ClaimedRoom:
+class ClaimedRoom(Room):
     """Mutable, of one decision. A place is claimed by asking for it; asking again for the same pod gives the same."""
 
     def __init__(
         self, room: Callable[[], FilteredRoom], nodes: Nodes, waiting: Callable[[], Iterable[PodFacts]] = tuple
     ) -> None:
-        """`room` and `waiting`, pods without a node, are asked for with the first question: often there is none."""
+        """`room` and `waiting`, pods without a node, are asked for with the first question: often there is none.
+
+        What that question has to wait for can be had before it in steps, from `beginning`.
+        """
         self._begin = room
         self._begun: FilteredRoom | None = None
         self._nodes = nodes
         self._waiting = waiting
+        self._beginning = self._waiting_placed()
         self._claims: dict[str, str] = {}
         """Names of nodes, by uid of the pod."""
         self._asked = 0
@@ -47,18 +53,28 @@ class ClaimedRoom:
             return room.fits(pod, capacity, without=without, pools=pools)
         return self._claim(room, pod, capacity, pools)
 
+    def beginning(self) -> Generator[None, None, None]:
+        """A pod that waits at each step. Begun anew, it goes on."""
+        return self._beginning
+
     def unclaimed(self) -> FilteredRoom:
         """With the pods that wait in their places, for plans; to be asked for before anything is claimed."""
         return self._room()
 
     def _room(self) -> FilteredRoom:
-        """As it is by now; at first those that wait are placed, the ones that have waited longest first."""
-        if self._begun is None:
-            self._begun = self._begin()
-            for pod in sorted(self._waiting(), key=lambda each: (each.created, each.key))[:MOST_WAITING]:
-                if pod.pod_class is Capacity.ON_DEMAND or not self._claim(self._begun, pod, Capacity.SPOT, None):
-                    self._claim(self._begun, pod, Capacity.ON_DEMAND, None)
+        """As it is by now."""
+        for _ in self._beginning:
+            pass
+        assert self._begun is not None
         return self._begun
+
+    def _waiting_placed(self) -> Generator[None, None, None]:
+        """The pods that have waited longest first."""
+        self._begun = self._begin()
+        for pod in nsmallest(MOST_WAITING, self._waiting(), key=lambda each: (each.created, each.key)):
+            if pod.pod_class is Capacity.ON_DEMAND or not self._claim(self._begun, pod, Capacity.SPOT, None):
+                self._claim(self._begun, pod, Capacity.ON_DEMAND, None)
+            yield
 
     def _claimed(self, pod: PodFacts, capacity: Capacity, pools: Collection[str] | None) -> bool:
         node = self._nodes.get(self._claims.get(pod.uid, ""))

@@ -16,7 +16,7 @@ from situate.spot.calm import calm_pools, next_calm, observed
 from situate.spot.counting import by_placement, on_demand_effective
 from situate.spot.decisions import POLL_S, Decision, Notice, Phase, Report, Situation, State
 from situate.spot.evictions import Blocked, Misplaced, Workload, misplaced
-from situate.spot.model import Capacity, Owner, PodFacts
+from situate.spot.model import Capacity, NodeState, Owner, PodFacts
 from situate.spot.observed import NO_MEMORY, Memory, target_of
 from situate.spot.policy_moves import PolicyMoves, Standing
 from situate.spot.remembering import followed
@@ -112,6 +112,7 @@ class _Run:
         self._before = state.settled
         self._changed = state.settled.changed(self.nodes)
         self._zones = on_demand_zones(self.nodes)
+        self._at_risk = any(node.state is NodeState.AT_RISK for node in self.nodes.values())
         self._policy = PolicyMoves(situation, now, calm, self._note)
 
     def look(self) -> Steps:
@@ -175,6 +176,7 @@ class _Run:
             yield
         self._act(orphans(self.situation.cluster.pods, self.situation.cluster.owners))
         for workload in (each for uid, each in self.struck.items() if uid in self.workloads):
+            yield from self.situation.room.beginning()
             self._act(evacuations(workload, self.nodes, self.now, around, self.limits, self._elsewhere))
             yield
 
@@ -195,6 +197,8 @@ class _Run:
         for uid, workload in self.workloads.items():
             memory = self.memories[uid]
             waiting = self.waiting.get(uid)
+            if waiting or memory.debt:
+                yield from self.situation.room.beginning()
             if not waiting:
                 self.memories[uid] = repaid(workload, memory, self.situation.room)
                 continue
@@ -226,6 +230,8 @@ class _Run:
 
     def policy(self) -> Steps:
         """At most one move of a workload, those first that lack most."""
+        if self.in_flight:
+            yield from self.situation.room.beginning()
         self._keep_places()
         for uid, workload in self.workloads.items():
             self.moves[uid] = misplaced(workload, self.nodes, self.situation.around.leaders)
@@ -234,6 +240,8 @@ class _Run:
         for uid in turn:
             workload, found = self.workloads[uid], self.moves[uid]
             self.blocked[uid] = None
+            if found.need or self._at_risk:
+                yield from self.situation.room.beginning()
             if found.need == 0:
                 risky = self._policy.at_risk(workload, self._standing(uid))
                 if risky is not None:

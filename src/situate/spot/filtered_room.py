@@ -21,6 +21,7 @@ from situate.framework.verdict import Indices, Mask
 from situate.objects.pods import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration
 from situate.spot.counting import Nodes
 from situate.spot.model import Capacity, NodeState, PodFacts
+from situate.spot.room import Places
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +41,7 @@ class _Trial:
         return self.snapshot if self.own else self.snapshot.branch()
 
 
-class FilteredRoom:
+class FilteredRoom(Places):
     """Answers as of the moment at which it was made."""
 
     def __init__(

@@ -6,7 +6,7 @@ controller, plain slots in simulations. `Places` is what planning asks besides: 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 from typing import Protocol
 
 from situate.spot.model import Capacity, PodFacts
@@ -29,6 +29,10 @@ class Room(Protocol):
         that was found for one pod may be kept for it and not be found for others.
         """
         ...
+
+    def beginning(self) -> Generator[None, None, None]:
+        """What the first question would have to wait for, in steps of a fraction of a millisecond; none by default."""
+        yield from ()
 
 
 class Places(Room, Protocol):

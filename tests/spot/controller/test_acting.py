@@ -23,6 +23,7 @@ from situate.spot.model import ON_DEMAND, Capacity, NodeFacts, NodeState, Owner,
 from situate.spot.observed import Cluster
 from situate.spot.owners import Controller, ReplicaSetFacts
 from situate.spot.patched import applied
+from situate.spot.room import Room
 from situate.spot.signal_table import SIGNALS
 from situate.spot.signals import node_facts
 from situate.spot.targets import Namespace
@@ -140,7 +141,7 @@ class Rig:
         return [each for each in self.server.requests if each.method != "GET"]
 
 
-class Nowhere:
+class Nowhere(Room):
     def fits(self, pod: PodFacts, capacity: Capacity, *, without: object = None, pools: object = None) -> bool:
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Generator
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -13,10 +14,16 @@ from situate.spot.controller.foreseeing import EVERY_S, SOON_S, Foreseeing
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.decide import Situation, State, decide
 from situate.spot.interruptions import History, Wave
+from situate.spot.room import Places
 from tests.spot.builders import NOW, cluster, owner, pods
 from tests.spot.controller.test_metrics import shown
 from tests.spot.test_headroom import Counted
 from tests.spot.test_plan import Always
+
+
+def looked_up(places: Places) -> Generator[None, None, Places]:
+    yield
+    return places
 
 
 @pytest.mark.rule("spot:B24", "spot:B34")
@@ -26,7 +33,7 @@ async def test_the_room_that_a_wave_would_lack_is_told_before_it_comes() -> None
     metrics = MoveMetrics(registry)
     situation = Situation(cluster(owner(40), pods("od:1 spot:39")), Always())
     places, history = 30, History()
-    foreseeing = Foreseeing(metrics, lambda _: Counted(places), lambda: history)
+    foreseeing = Foreseeing(metrics, lambda _: looked_up(Counted(places)), lambda: history)
     with capture_logs() as logs:
         task = asyncio.create_task(foreseeing.run())
         await asyncio.sleep(SOON_S + 1)

@@ -33,6 +33,7 @@ from situate.spot.ledger import Ledger
 from situate.spot.limits import Limits
 from situate.spot.model import Capacity, PodFacts
 from situate.spot.patch import Operation
+from situate.spot.room import Room
 from situate.spot.targets import Rules
 from situate.spot.waves import avoided
 
@@ -56,7 +57,7 @@ def settings_of(policy: Policy, *, autoscaling: bool, start_s: float) -> SpotSet
 
 
 @dataclass(slots=True)
-class Room:
+class SimulatedRoom(Room):
     """By the simulated cluster's scheduler."""
 
     world: World
@@ -133,7 +134,7 @@ class Ours:
         for slot in list(self.ledger.reservations):
             pods = [pod for pod in world.pods_of(slot.owner) if pod.revision == slot.revision]
             self.ledger = self.ledger.settled(slot, pods, world.now)
-        situation = Situation(cluster, Room(world), self.rules, self.limits)
+        situation = Situation(cluster, SimulatedRoom(world), self.rules, self.limits)
         decision = decide(self.state, situation, world.now)
         self.state = decision.state
         for action in decision.actions:

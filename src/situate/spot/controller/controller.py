@@ -208,9 +208,7 @@ class SpotController:
             candidacy.namespace,
             wall=lambda: wall().timestamp(),
         )
-        self._foreseeing = Foreseeing(
-            self._moves, lambda nodes: self.rooms.room(nodes).unclaimed(), lambda: self._recording.history
-        )
+        self._foreseeing = Foreseeing(self._moves, self.rooms.places, lambda: self._recording.history)
         self.elector = self._new_elector()
         self._log = structlog.get_logger().bind(controller=self.name)
 

@@ -6,11 +6,12 @@ It is asked about every displaced pod, so in small steps, and not often: room is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final
 
 import structlog
 
+from situate.spot.controller.in_steps import in_steps
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.counting import Nodes
 from situate.spot.headroom import WaveRoom, displaced, placing
@@ -20,15 +21,18 @@ from situate.spot.room import Places
 EVERY_S: Final = 300.0
 SOON_S: Final = 15.0
 """After leadership was won: everything is in motion before."""
-_STEPS: Final = 10
-"""Pods that are placed at a time: some milliseconds."""
 
 
 class Foreseeing:
     """`run` is a task of the leader."""
 
-    def __init__(self, metrics: MoveMetrics, places: Callable[[Nodes], Places], history: Callable[[], History]) -> None:
-        """`metrics`: with the last decision; `places`: room as of now; `history`: of waves."""
+    def __init__(
+        self,
+        metrics: MoveMetrics,
+        places: Callable[[Nodes], Generator[None, None, Places]],
+        history: Callable[[], History],
+    ) -> None:
+        """`metrics`: with the last decision; `places`: room as of now, in steps; `history`: of waves."""
         self._metrics = metrics
         self._places = places
         self._history = history
@@ -52,12 +56,5 @@ class Foreseeing:
         if last is None:
             return None
         nodes = last.situation.cluster.nodes
-        steps = placing(displaced(last.workloads, nodes, self._history().largest), self._places(nodes))
-        while True:
-            try:
-                for _ in range(_STEPS):
-                    next(steps)
-            except StopIteration as end:
-                found: WaveRoom = end.value
-                return found
-            await asyncio.sleep(0)
+        places = await in_steps(self._places(nodes))
+        return await in_steps(placing(displaced(last.workloads, nodes, self._history().largest), places))

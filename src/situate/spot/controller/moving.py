@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Mapping, MutableMapping
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
@@ -20,13 +20,12 @@ from situate.spot.controller.acting import Acting
 from situate.spot.controller.around import Around
 from situate.spot.controller.attempting import Attempt, Outcome
 from situate.spot.controller.conditions import Conditions
+from situate.spot.controller.in_steps import in_steps
 from situate.spot.controller.rooms import Rooms
 from situate.spot.controller.telling import Telling
 from situate.spot.decide import Decision, Situation, State, deciding
 from situate.spot.observed import Cluster, Memory
 from situate.spot.prices import NO_PRICES, Prices
-
-T = TypeVar("T")
 
 SOONEST_S: Final = 1.0
 """Between two decisions: changes come in droves."""
@@ -34,9 +33,6 @@ END_SOONEST_S: Final = 0.1
 """The same where the time of a pod is up: pods that end one shortly after the other are seen to at once."""
 LATEST_S: Final = 15.0
 """Without any change."""
-_STEPS: Final = 10
-"""Of a decision, or pods put into the picture of room, at a time: some milliseconds. Counted and not timed, so that a
-simulated run is the same each time."""
 _NOT_KNOWN_S: Final = 1.0
 
 
@@ -91,7 +87,7 @@ class Moving:
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._everything_known()
-                await self._in_steps(self._rooms.placing())
+                await in_steps(self._rooms.placing())
                 self._changed.clear()
                 await self._around.look()
                 situation, begun = self._situation(), asyncio.get_running_loop().time()
@@ -103,7 +99,7 @@ class Moving:
                 telling.decided(decision)
                 acting.begin(decision.actions, decision, situation, group)
                 group.create_task(conditions.write(decision), name="conditions of pods")
-                await self._in_steps(self._decided_on(decision, situation))
+                await in_steps(self._decided_on(decision, situation))
                 await self._rest(begun, decision.requeue_after)
 
     @property
@@ -136,7 +132,7 @@ class Moving:
         """None for a defect of ours: nothing is moved then, and admission keeps its leader."""
         before = dict(self._memories)
         try:
-            decision = await self._in_steps(deciding(replace(self._state, memories=before), situation, self._wall()))
+            decision = await in_steps(deciding(replace(self._state, memories=before), situation, self._wall()))
         except Exception as defect:
             self._log.error("nothing could be decided; it is tried again", exc_info=defect)
             self._state = self._recalled
@@ -144,16 +140,6 @@ class Moving:
         self._state = decision.state
         self._remember(before, decision.state.memories)
         return decision
-
-    async def _in_steps(self, steps: Generator[None, None, T]) -> T:
-        while True:
-            try:
-                for _ in range(_STEPS):
-                    next(steps)
-            except StopIteration as end:
-                returned: T = end.value
-                return returned
-            await asyncio.sleep(0)
 
     def _remember(self, before: Mapping[str, Memory], after: Mapping[str, Memory]) -> None:
         """Workloads may have gone, and policies changed, while it was decided."""

@@ -7,7 +7,7 @@ many volumes a node takes is not looked at. A pod that cannot be read counts wit
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -45,6 +45,7 @@ from situate.spot.filtered_room import FilteredRoom
 from situate.spot.headroom import BALLOON
 from situate.spot.model import PodFacts
 from situate.spot.owners import pod_facts
+from situate.spot.room import Places
 from situate.spot.signal_table import on_demand_requirement, pool_tolerations
 from situate.spot.signals import Signal
 
@@ -78,7 +79,7 @@ class Rooms:
         self._catalogs = CatalogKeeper()
         self._profile = filtering_profile()
         self._pods: dict[str, Pod] = {}
-        self._waiting: dict[str, Pod] = {}
+        self._waiting: dict[str, PodFacts] = {}  # for a node
         self._to_place: dict[str, Pod] = {}  # of `_pods`: those that the picture does not have as they are now
         self._log = structlog.get_logger()
         watched.namespaces.store.on_change(self._stored(NAMESPACES))
@@ -89,7 +90,13 @@ class Rooms:
 
     def room(self, nodes: Nodes) -> ClaimedRoom:
         """For one decision. `nodes`: what they are, as the decision has it."""
-        return ClaimedRoom(lambda: self._filtered(nodes), nodes, self._waiting_pods)
+        return ClaimedRoom(lambda: self._filtered(nodes), nodes, self._waiting.values)
+
+    def places(self, nodes: Nodes) -> Generator[None, None, Places]:
+        """For a plan, in steps: with the pods that wait in their places."""
+        room = self.room(nodes)
+        yield from room.beginning()
+        return room.unclaimed()
 
     def placing(self) -> Generator[None, None, None]:
         """Puts the pods that have come or changed into the picture, one at each step.
@@ -97,6 +104,8 @@ class Rooms:
         It is not done while pods are listed: whoever is to answer is ready sooner, and a standby has no use for it.
         What is left is done at the first question.
         """
+        if self._to_place:
+            self._cache.snapshot()  # with new nodes in it, whose pods would be placed all at once by the next one
         for uid in tuple(self._to_place):
             pod = self._to_place.pop(uid, None)
             if pod is None:
@@ -115,12 +124,6 @@ class Rooms:
             self._cache.set_catalog(self._catalogs.catalog())
         ours, tolerations = on_demand_requirement(self.table), pool_tolerations(self.table)
         return FilteredRoom(self._cache, self._profile, nodes, self._pods.get, ours, tolerations)
-
-    def _waiting_pods(self) -> Iterator[PodFacts]:
-        for pod in self._waiting.values():
-            facts = pod_facts(pod)
-            if facts.live and not facts.gated:
-                yield facts
 
     def _stored(self, resource: ResourceType[Any]) -> Callable[[Any, Any], None]:
         def changed(old: Any, new: Any) -> None:
@@ -151,8 +154,12 @@ class Rooms:
         if new.spec.node_name:
             self._waiting.pop(new.metadata.uid, None)
             self._to_place[new.metadata.uid] = new
+            return
+        facts = pod_facts(new)
+        if facts.live and not facts.gated:
+            self._waiting[facts.uid] = facts
         else:
-            self._waiting[new.metadata.uid] = new
+            self._waiting.pop(facts.uid, None)
 
     def _forget(self, pod: Pod) -> None:
         self._pods.pop(pod.metadata.uid, None)
