@@ -19,6 +19,7 @@ from situate.sharding.assignment import (
     finished,
     placed,
     revoked,
+    unpacked,
     without_finalizer,
 )
 from situate.sharding.patching import Operations, guarded_patch
@@ -99,6 +100,7 @@ class Write:
 def write_of(action: Patching, view: ObjectView, adapter: ObjectAdapter) -> Write:
     """The write that an action is. The status is a subresource of its own; with the default paths, completing is all
     of that. Of a kind without the subresource the shell sends it to the object."""
+    view = unpacked(view)
     match action:
         case Assign(placement):
             after = placed(view, adapter, placement)

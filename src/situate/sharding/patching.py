@@ -53,6 +53,8 @@ def _differences(before: Content, after: Content, path: str) -> Iterator[Mapping
         old = before.get(key)
         if key not in before:
             yield {"op": "add", "path": here, "value": value}
+        elif old is value:
+            continue
         elif isinstance(old, Mapping) and isinstance(value, Mapping):
             yield from _differences(old, value, here)
         elif old != value or type(old) is not type(value):

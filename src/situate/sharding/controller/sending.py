@@ -43,8 +43,9 @@ class Sender:
         leadership: Leadership,
         term: int,
         learn: Callable[[Unstructured], None],
+        known: Callable[[Request], ObjectView | None],
     ) -> None:
-        """`term` is what is written; `learn` is told of what the server answers."""
+        """`term` is what is written; `learn` is told of what the server answers, and `known` asked for it then."""
         self.term = term
         self._client = client
         self._guarded = client.guarded(self._check)
@@ -53,6 +54,7 @@ class Sender:
         self._adapter = adapter
         self._leadership = leadership
         self._learn = learn
+        self._known = known
         self._write_s = scope.election.lease_s - scope.election.renew_deadline_s
 
     def leading(self) -> bool:
@@ -67,7 +69,7 @@ class Sender:
         except NotFound:
             return None
         self._learn(found)
-        return view_of(found.content, self._adapter)
+        return view_of(found.content, self._adapter, found.raw)
 
     async def patch(self, request: Request, write: Write) -> ObjectView:
         """The object after the write. Raises `NotLeading`, and what the client raises."""
@@ -77,10 +79,13 @@ class Sender:
         answer = await self._write(
             lambda: self._guarded.patch(self._scope.resource, request.name, patch, namespace, subresource or None)
         )
-        view = view_of(answer.content, self._adapter)
-        if not (view.deleting and not view.finalizers):  # else it has gone with this write
+        meta = answer.metadata
+        if meta.deletion_timestamp is None or meta.finalizers:  # else it has gone with this write
             self._learn(answer)
-        return view
+            known = self._known(request)
+            if known is not None and known.resource_version == meta.resource_version:
+                return known
+        return view_of(answer.content, self._adapter, answer.raw)
 
     async def delete(self, request: Request, uid: str, resource_version: str = "") -> None:
         """Deletes it if it has this UID, and this version where one is given. Raises as `patch` does."""

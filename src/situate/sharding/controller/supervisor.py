@@ -31,6 +31,7 @@ from situate.sharding.adapter import ObjectAdapter
 from situate.sharding.assignment import LARGEST, ObjectView, view_of
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.executor import connect_here
+from situate.sharding.controller.kept import KeptObjects
 from situate.sharding.controller.listing import NOBODYS, Listing
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.observing import MembersChanged, Observer
@@ -81,7 +82,7 @@ class Supervisor:
         self.scope = scope if scope.weight_of is None else replace(scope, weight_of=self._weighing(scope.weight_of))
         self.config = config
         self.name = f"supervisor {scope.lease}"
-        self.store: Store[Unstructured] = Store(scope.resource.group_resource)
+        self.store: Store[Unstructured] = KeptObjects(scope.resource.group_resource)
         """All objects, also those of other partitions."""
         self.term: Supervising | None = None
         """None while this process does not lead."""
@@ -190,7 +191,15 @@ class Supervisor:
         async def lead(leadership: Leadership) -> None:
             assert self._standby is not None
             await self._synced.wait()
-            sender = Sender(client, scope, self._adapter, leadership, self._term(leadership, listing), objects.learn)
+            sender = Sender(
+                client,
+                scope,
+                self._adapter,
+                leadership,
+                self._term(leadership, listing),
+                objects.learn,
+                listing.views.get,
+            )
             self.term = Supervising(
                 self._standby, sender, self._archiver, recorder.record, around, relist, self._metrics
             )
@@ -269,7 +278,7 @@ class Supervisor:
         assert seen is not None
         assert self._standby is not None
         request = Request(seen.metadata.namespace, seen.metadata.name)
-        view = view_of(_slim(new.content), self._adapter) if new is not None else None
+        view = view_of(new.content, self._adapter, new.raw) if new is not None else None
         keyspace = self.scope.keyspace
         if view is not None and not keyspace.whole and not keyspace.holds(view):
             view = None  # another partition's
@@ -312,11 +321,3 @@ class Supervisor:
 def _all_ours(_: Identified) -> Ownership:
     """Without partitions nothing need be hashed."""
     return Ownership.OURS
-
-
-def _slim(content: dict[str, Any]) -> dict[str, Any]:
-    """Without what is half of most objects and bears on nothing; what is archived is read anew."""
-    metadata = content.get("metadata")
-    if isinstance(metadata, dict):
-        metadata.pop("managedFields", None)
-    return content

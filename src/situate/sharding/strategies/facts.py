@@ -9,8 +9,8 @@ from typing import Final
 
 from situate.objects.settings import shown
 from situate.sharding.adapter import Content
-from situate.sharding.assignment import ObjectView
-from situate.sharding.names import EXECUTOR_SELECTOR, PRIORITY
+from situate.sharding.assignment import ObjectView, Source, content_of
+from situate.sharding.names import PRIORITY
 
 HIGHEST_PRIORITY: Final = 1_000_000_000
 """As of a PriorityClass that users may make; the lowest is its negative."""
@@ -36,8 +36,12 @@ class ObjectFacts:
     moved: bool = False
     """Whether it has been assigned before."""
     completed: bool = False
-    content: Content = field(default_factory=dict, compare=False, repr=False)
-    """The whole object, for strategies and rules of users."""
+    source: Source = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def content(self) -> Content:
+        """The whole object, for strategies and rules of users. Ask once: it may have to be read from JSON."""
+        return content_of(self.source)
 
 
 def facts_of(view: ObjectView, weight_of: Callable[[ObjectView], int] | None = None) -> ObjectFacts:
@@ -49,17 +53,17 @@ def facts_of(view: ObjectView, weight_of: Callable[[ObjectView], int] | None = N
         executor=view.executor,
         owner_uid=view.owner_uid,
         weight=1 if weight_of is None else max(1, weight_of(view)),
-        priority=_priority(view.annotations.get(PRIORITY, "0")) or 0,
-        selector=view.annotations.get(EXECUTOR_SELECTOR, ""),
+        priority=0 if view.priority is None else _priority(view.priority) or 0,
+        selector=view.executor_selector,
         moved=view.epoch > 0,
         completed=view.completed,
-        content=view.content,
+        source=view.source,
     )
 
 
 def priority_oddity(view: ObjectView) -> str | None:
     """What is wrong with the annotation; None if nothing is."""
-    text = view.annotations.get(PRIORITY)
+    text = view.priority
     if text is None or _priority(text) is not None:
         return None
     allowed = f"whole numbers from {-HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"

@@ -1,0 +1,43 @@
+"""Of each object no more is kept than decisions and writes need: who it is, and its JSON without managed fields.
+
+A supervisor holds every object of its kind, so a field that nothing reads is paid for many thousand times. Whatever is
+archived is read anew, and whole.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from situate.kube.store import Store
+from situate.objects.meta import ObjectMeta
+from situate.objects.unstructured import Unstructured
+
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class KeptObjects(Store[Unstructured]):
+    """A store whose objects have no more metadata than name, namespace, UID and resourceVersion."""
+
+    def put(self, new: Unstructured) -> None:
+        """As the store's."""
+        super().put(kept(new))
+
+
+def kept(found: Unstructured) -> Unstructured:
+    """The object without what is kept of no object."""
+    meta = found.metadata
+    identity = ObjectMeta(
+        name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version
+    )
+    return Unstructured(identity, _without_managed_fields(found.raw))
+
+
+def _without_managed_fields(raw: bytes) -> bytes:
+    """Half of most objects, as a server writes them; the fields beside are copied and not looked at."""
+    if b'"managedFields"' not in raw:
+        return raw
+    fields = _FIELDS.decode(raw)
+    metadata = _FIELDS.decode(fields["metadata"])
+    metadata.pop("managedFields", None)
+    fields["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
+    return msgspec.json.encode(fields)
