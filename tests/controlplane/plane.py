@@ -196,6 +196,20 @@ class ControlPlane:
         assert old in value, value
         self._etcd("/v3/kv/put", {"key": key, "value": base64.b64encode(value.replace(old, new)).decode()})
 
+    def stored(self, prefix: str) -> dict[str, int]:
+        """What etcd keeps below `/registry/`, by key: the bytes of key and value."""
+        found: dict[str, int] = {}
+        key, end = f"/registry/{prefix}".encode(), f"/registry/{prefix}\U0010ffff".encode()
+        while True:
+            asked = {"key": base64.b64encode(key).decode(), "range_end": base64.b64encode(end).decode(), "limit": 1000}
+            answer = self._etcd("/v3/kv/range", asked)
+            for each in answer.get("kvs", ()):
+                key = base64.b64decode(each["key"])
+                found[key.decode()] = len(key) + len(base64.b64decode(each.get("value", "")))
+            if not answer.get("more"):
+                return found
+            key += b"\0"
+
     # Ways in
 
     def request(self, method: str, path: str, body: Any = None, *, user: str = ADMIN) -> Any:

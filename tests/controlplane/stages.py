@@ -1,9 +1,10 @@
 """What kwok plays: nodes and pods become Ready, a resized pod gets its resources, a deleted pod goes.
 
 kwok 0.8.0 has no stages of its own and ends without any. Annotations `notready`, `noresize` and `hold` on a pod keep
-it from being Ready, from being resized and from going; `ready-after` says how long it takes, such as `2s`. Without
-`podIP` a pod gets no endpoint; without `resources` in its container statuses every resize is refused; a stage that
-writes lists writes all of them, since lists are replaced.
+it from being Ready, from being resized and from going; `ready-after` says how long it takes, such as `2s`. One with
+`succeeds-after` runs for so long, and all of its containers have ended well then. Without `podIP` a pod gets no
+endpoint; without `resources` in its container statuses every resize is refused; a stage that writes lists writes all
+of them, since lists are replaced.
 """
 
 from __future__ import annotations
@@ -67,6 +68,31 @@ containerStatuses:
 {{ end }}
 """
 
+_POD_DONE = """\
+{{ $now := Now }}
+phase: Succeeded
+conditions:
+{{ range $type := list "PodReadyToStartContainers" "Initialized" "ContainersReady" "Ready" }}
+- {type: {{ $type }}, status: {{ eq $type "Initialized" | ternary "True" "False" | Quote }},
+   reason: PodCompleted, lastTransitionTime: {{ $now | Quote }}}
+{{ end }}
+containerStatuses:
+{{ range .spec.containers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  imageID: {{ .image | Quote }}
+  ready: false
+  started: false
+  restartCount: 0
+  state:
+    terminated:
+      exitCode: 0
+      reason: Completed
+      startedAt: {{ $.status.startTime | Quote }}
+      finishedAt: {{ $now | Quote }}
+{{ end }}
+"""
+
 _ALIVE = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
 
 
@@ -89,6 +115,18 @@ class Stages:
                 [_ALIVE, {"key": ".status.phase", "operator": "In", "values": ["Pending"]}, _without("notready")],
                 {"statusTemplate": _POD_UP},
                 delay_from='.metadata.annotations["ready-after"]',
+            ),
+            _stage(
+                "pod-done",
+                "Pod",
+                0,
+                [
+                    _ALIVE,
+                    {"key": ".status.phase", "operator": "In", "values": ["Running"]},
+                    {"key": '.metadata.annotations["succeeds-after"]', "operator": "Exists"},
+                ],
+                {"statusTemplate": _POD_DONE},
+                delay_from='.metadata.annotations["succeeds-after"]',
             ),
             _stage(
                 "pod-resized",
