@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from situate.archive.memory import MemoryArchiver
 from situate.archive.opening import BadArchiveUrl, open_archiver
+from situate.archive.options import ArchiveOptions, add_archive_options, with_archive_options
 from situate.archive.protocol import (
     ArchiveConflict,
     ArchiveCorrupt,
@@ -30,16 +31,19 @@ from situate.archive.record import (
     parse_record,
     record_of,
 )
+from situate.objects.settings_options import BadOptions
 
 __all__ = [
     "ArchiveConflict",
     "ArchiveCorrupt",
     "ArchiveError",
+    "ArchiveOptions",
     "ArchiveRefused",
     "ArchiveTooLarge",
     "ArchiveUnavailable",
     "Archiver",
     "BadArchiveUrl",
+    "BadOptions",
     "BadQuery",
     "BadRecord",
     "ByName",
@@ -51,10 +55,12 @@ __all__ = [
     "Query",
     "Record",
     "Subject",
+    "add_archive_options",
     "encode_record",
     "matches",
     "open_archiver",
     "page_of",
     "parse_record",
     "record_of",
+    "with_archive_options",
 ]

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from situate.archive.protocol import Archiver
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:")
-_ALLOWED: Final = (
+ALLOWED_URLS: Final = (
     "file:///FOLDER, sqlite:///FILE, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX, mongodb://HOST/DATABASE"
 )
 
@@ -29,12 +29,11 @@ def open_archiver(url: str, environment: Mapping[str, str]) -> Archiver:
 
     `environment` is asked for credentials and endpoints as each store documents it.
     """
-    found = _SCHEME.match(url)
-    scheme = found[0][:-1].lower() if found else ""
+    scheme = scheme_of(url)
     opener = _OPENERS.get(scheme)
     if opener is None:
         what = f"the scheme {scheme!r}" if scheme else "no scheme"
-        raise BadArchiveUrl(f"archive URL: found {what}, allowed: {_ALLOWED}")
+        raise BadArchiveUrl(f"archive URL: found {what}, allowed: {ALLOWED_URLS}")
     try:
         return opener(url, environment)
     except ImportError as error:
@@ -45,6 +44,17 @@ def open_archiver(url: str, environment: Mapping[str, str]) -> Archiver:
             f"archive URL: archives at {scheme}:// need {error.name or 'more'}, which is not installed; run: "
             f"pip install 'situate[{extra}]'"
         ) from error
+
+
+def scheme_of(url: str) -> str:
+    """In small letters; empty where there is none."""
+    found = _SCHEME.match(url)
+    return found[0][:-1].lower() if found else ""
+
+
+def has_opener(url: str) -> bool:
+    """Whether there is a kind of archive for the URL's scheme."""
+    return scheme_of(url) in _OPENERS
 
 
 def _file(url: str, _: Mapping[str, str]) -> Archiver:

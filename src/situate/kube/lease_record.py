@@ -38,6 +38,8 @@ class ElectionTimes:
     """How long a leader goes on after it began its last successful renewal."""
     retry_s: float = 2.0
     """Between attempts; candidates lengthen it by a random share."""
+    waits: bool = True
+    """False: a lease is taken at once, whoever holds it. Only where no other process can be alive."""
 
     def __post_init__(self) -> None:
         if not 0 < self.retry_s < self.renew_deadline_s < self.lease_s:
@@ -79,7 +81,7 @@ class Record(msgspec.Struct, frozen=True):
 
 def free_at(record: Record, seen_at: float, times: ElectionTimes) -> float:
     """When, on the observer's monotonic clock, a lease may be taken that was last seen to change at `seen_at`."""
-    if not record.holder:
+    if not record.holder or not times.waits:
         return seen_at
     return seen_at + (record.lease_s or times.lease_s)
 

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from situate.sharding.controller.work import NotOwner, Work
 
 __all__ = [
+    "BadOptions",
     "Executor",
     "ExecutorConfig",
     "ExecutorIdentity",
+    "ExecutorOptions",
     "ExecutorWatch",
     "FieldPaths",
     "KopfHandler",
@@ -37,7 +39,13 @@ __all__ = [
     "Scope",
     "Supervisor",
     "SupervisorConfig",
+    "SupervisorOptions",
     "Work",
+    "add_executor_options",
+    "add_supervisor_options",
+    "parse_options",
+    "with_executor_options",
+    "with_supervisor_options",
 ]
 
 
@@ -62,4 +70,9 @@ def __getattr__(name: str) -> Any:
         from situate.sharding.controller import work
 
         return getattr(work, name)
+    if name == "BadOptions" or name.endswith(("Options", "_options")):
+        from situate.sharding.controller import options
+
+        if name in __all__:
+            return getattr(options, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

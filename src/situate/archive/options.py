@@ -1,0 +1,228 @@
+"""The options of whoever archives: one table for flags, the environment, files and `from_mapping`.
+
+A URL may hold a password, so it is taken from a flag only if it holds none, and never shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeVar, overload
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from situate.archive.opening import ALLOWED_URLS, has_opener, open_archiver
+from situate.archive.protocol import Archiver
+from situate.archive.retention import Retention
+from situate.objects.label_selectors import valid_label_key
+from situate.objects.settings import Duration, Mistake, PositiveDuration, shown
+from situate.objects.settings_flags import F, add_flags, with_flags
+from situate.objects.settings_options import BadOptions, Sources, options_of, read_mapping, read_options
+
+_Self = TypeVar("_Self", bound="ArchiveOptions")
+_Outcome = Literal["successful", "failed", "unfinished"]
+GROUP: Final = "archive"
+"""Of the flags in the help, and in a file."""
+
+
+def _key(field: str) -> str:
+    """In files: they stand under `archive`."""
+    first, *rest = field.removeprefix("archive_").split("_")
+    return first + "".join(map(str.title, rest))
+
+
+class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
+    """When completed objects are archived, and where. Seconds, unless said otherwise."""
+
+    archive_url: Annotated[
+        str | None,
+        Meta(
+            description=f"Where: {ALLOWED_URLS}; nothing is archived without. With a password in it only from the "
+            "environment or --archive-url-file."
+        ),
+    ] = None
+    archive_url_file: Annotated[
+        str | None, Meta(description="A file that holds that URL, such as a mounted Secret.")
+    ] = None
+    archive_ttl: Annotated[
+        Duration | None, Meta(description="From completion to the archive; without, nothing is archived by age.")
+    ] = None
+    archive_ttl_successful: Annotated[Duration | None, Meta(description="Of what has succeeded, instead.")] = None
+    archive_ttl_failed: Annotated[Duration | None, Meta(description="Of what has failed, instead.")] = None
+    archive_keep_last: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="So many of one controlling owner, the latest completed, are not archived by age."),
+    ] = None
+    archive_retention: Annotated[
+        PositiveDuration | dict[_Outcome, PositiveDuration] | None,
+        Meta(
+            description="How long records stay: one duration, or by outcome as successful=2160h,failed=8760h; without, "
+            "for ever. `situate shard archive prune` deletes by it."
+        ),
+    ] = None
+    archive_concurrency: Annotated[int, Meta(ge=1, le=1000, description="Objects archived at a time.")] = 8
+    archive_timeout: Annotated[
+        PositiveDuration, Meta(description="After which a call of the archive counts as failed.")
+    ] = 30.0
+    archive_propagation: Annotated[
+        Literal["Background", "Foreground", "Orphan"],
+        Meta(description="What becomes of the dependents of an object that is deleted after it was archived."),
+    ] = "Background"
+    archive_on_unavailable: Annotated[
+        Literal["wait", "release"],
+        Meta(description="What becomes of a user's delete while the archive cannot be reached."),
+    ] = "wait"
+    archive_release_after: Annotated[
+        Duration, Meta(description="With release: how long such a delete waits for the archive.")
+    ] = 300.0
+    delete_without_archive: Annotated[
+        bool, Meta(description="Delete completed objects by age although no archive is configured.")
+    ] = False
+    finalizer: Annotated[str, Meta(description="Keeps an object until it is archived.")] = (
+        "sharding.situate.dev/archive"
+    )
+
+    @classmethod
+    def from_namespace(
+        cls: type[_Self],
+        namespace: argparse.Namespace,
+        *,
+        prefix: str = "",
+        file: object = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> _Self:
+        """Of what `add_archive_options` has added: flags over the environment over `file`, a mapping, over defaults.
+
+        `environment`: None is the process's. Raises `BadOptions` with every mistake.
+        """
+        return _read(cls, vars(namespace), prefix, file, environment)
+
+    @classmethod
+    def from_mapping(cls: type[_Self], mapping: Mapping[str, Any], path: str = "") -> _Self:
+        """Of a mapping alone; keys as `ttl`, `archiveTtl` or `archive_ttl`. Raises `BadOptions`, paths below `path`."""
+        try:
+            return read_mapping(cls, mapping, path)
+        except BadOptions as bad:
+            raise BadOptions(map(_hidden, bad.mistakes)) from None
+
+    def mistakes(self) -> Iterable[Mistake]:
+        """What is wrong between fields, or beyond their types."""
+        if self.archive_url is not None and not has_opener(self.archive_url):
+            yield Mistake("url", _HIDDEN, ALLOWED_URLS)
+        if self.archive_url is not None and self.archive_url_file is not None:
+            yield Mistake(
+                "urlFile", shown(self.archive_url_file), "nothing beside the URL itself", "name one of the two"
+            )
+        if not valid_label_key(self.finalizer) or "/" not in self.finalizer:
+            yield Mistake(
+                "finalizer", shown(self.finalizer), "a DNS name, '/', and a name, as sharding.situate.dev/archive"
+            )
+
+    def url(self) -> str | None:
+        """With whatever secret it holds; None: nothing is archived. Raises `BadOptions` for a file without a URL."""
+        if self.archive_url_file is None:
+            return self.archive_url
+        try:
+            text = Path(self.archive_url_file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError, ValueError) as problem:
+            raise BadOptions(
+                [Mistake("urlFile", shown(self.archive_url_file), "a readable file", str(problem))]
+            ) from None
+        if not has_opener(text):
+            raise BadOptions([Mistake("urlFile", _HIDDEN, f"a file with one URL: {ALLOWED_URLS}")])
+        return text
+
+    def open(self, environment: Mapping[str, str] | None = None) -> Archiver | None:
+        """The archiver, not yet connected; None: nothing is archived.
+
+        Raises `BadOptions`, and `BadArchiveUrl` where the store cannot be opened by the URL.
+        """
+        url = self.url()
+        return None if url is None else open_archiver(url, os.environ if environment is None else environment)
+
+    @property
+    def ttl_successful(self) -> float | None:
+        return self.archive_ttl if self.archive_ttl_successful is None else self.archive_ttl_successful
+
+    @property
+    def ttl_failed(self) -> float | None:
+        return self.archive_ttl if self.archive_ttl_failed is None else self.archive_ttl_failed
+
+    @property
+    def retention(self) -> Retention:
+        """For `prune`."""
+        given = self.archive_retention
+        ages = dict.fromkeys(Retention.__slots__, given) if not isinstance(given, dict) else dict(given)
+        return Retention(**{name: None if age is None else timedelta(seconds=age) for name, age in ages.items()})
+
+    def __repr__(self) -> str:
+        return f"ArchiveOptions({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        url = None if self.archive_url is None else _HIDDEN
+        return [(name, url if name == "archive_url" else getattr(self, name)) for name in self.__struct_fields__]
+
+
+_HIDDEN: Final = "a text that is not shown"
+
+
+def add_archive_options(parser: argparse.ArgumentParser, prefix: str = "") -> None:
+    """Adds the flags; `ArchiveOptions.from_namespace` reads them."""
+    add_flags(parser, ArchiveOptions, GROUP, prefix)
+
+
+@overload
+def with_archive_options(function: F, /) -> F: ...
+@overload
+def with_archive_options(*, prefix: str = "") -> Callable[[F], F]: ...
+def with_archive_options(function: F | None = None, /, *, prefix: str = "") -> F | Callable[[F], F]:
+    """A decorator for a typer command: its parameter of the type `ArchiveOptions` becomes the flags."""
+
+    def read(given: Mapping[str, object]) -> ArchiveOptions:
+        return _read(ArchiveOptions, given, prefix, None, None)
+
+    decorate: Callable[[F], F] = with_flags(ArchiveOptions, read, prefix)
+    return decorate if function is None else decorate(function)
+
+
+def _read(
+    kind: type[_Self], flags: Mapping[str, object], prefix: str, file: object, environment: Mapping[str, str] | None
+) -> _Self:
+    sources = Sources(flags, os.environ if environment is None else environment, file)
+    options, mistakes = read_options(kind, sources, prefix)
+    secret = [*_secret_flags(kind, flags, prefix)]
+    if options is None or secret:
+        raise BadOptions([*secret, *map(_hidden, mistakes)])
+    return options
+
+
+def _secret_flags(kind: type[Any], flags: Mapping[str, object], prefix: str) -> Iterable[Mistake]:
+    """A flag is seen by everybody who may list processes."""
+    option = next(each for each in options_of(kind, prefix) if each.field == "archive_url")
+    given = flags.get(option.dest)
+    if isinstance(given, str) and has_secret(given):
+        hint = f"give it in a file by {option.flag}-file, or in the environment by {option.variable}"
+        yield Mistake(option.flag, "a URL with a password", "a URL without", hint)
+
+
+def has_secret(url: str) -> bool:
+    """Whether a URL holds a password, or may."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "@" in url
+    query = parts.query.lower()
+    return ":" in parts.netloc.rpartition("@")[0] or "password" in query or "secret" in query
+
+
+def _hidden(mistake: Mistake) -> Mistake:
+    """A mistake about the URL, without it."""
+    named = mistake.path.lower().replace("-", "").replace("_", "")
+    of_url = named.endswith(("archiveurl", ".url")) or named == "url"
+    return replace(mistake, found=_HIDDEN) if of_url and mistake.found else mistake
