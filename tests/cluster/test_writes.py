@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import json
+from random import Random
 from typing import Any
 
 import pytest
 
+from situate.cluster.api import ApiServer
 from situate.cluster.builtin_resources import BUILT_IN
+from situate.cluster.effects import Identity
+from situate.cluster.names import Names
 from situate.cluster.resources import Resource
+from situate.objects.messages import Request, Response
 from tests.cluster.asking import APPLY, JSON_PATCH, MAPS, MERGE, PODS, STRATEGIC, Cluster, config_map, events, pod
 
 
@@ -331,3 +337,15 @@ def test_reviews_allow_everything_and_say_so(cluster: Cluster) -> None:
     status = cluster.post(path, asked).ok(201)["status"]
     assert status["allowed"] is True
     assert "allows everything" in status["reason"]
+
+
+def test_whose_a_token_is_can_be_asked_of_those_that_the_server_knows() -> None:
+    api = ApiServer(Names(Random(0)), now=0.0, tokens={"abc": Identity("alice", ("dev",), "u1")})
+    path, headers = "/apis/authentication.k8s.io/v1/tokenreviews", {"content-type": "application/json"}
+    said = {}
+    for token in ("abc", "other", None):
+        answer = api.answer(Request("POST", path, (), headers, json.dumps({"spec": {"token": token}}).encode()), 0.0)
+        assert isinstance(answer, Response)
+        said[token] = json.loads(answer.body)["status"]
+    assert said["abc"] == {"authenticated": True, "user": {"username": "alice", "uid": "u1", "groups": ["dev"]}}
+    assert said["other"] == said[None] == {"user": {}, "error": "situate's embedded API server knows no such token"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -56,6 +57,8 @@ _VERBS: Final[Mapping[str, tuple[str, str]]] = {
 
 _encode: Final = msgspec.json.Encoder().encode
 
+NO_TOKENS: Final[Mapping[str, Identity]] = MappingProxyType({})
+
 
 class ApiServer:
     """Answers requests from one store.
@@ -64,14 +67,24 @@ class ApiServer:
     an effect; everything else happens within one `send`.
     """
 
-    def __init__(self, names: Names, *, now: float, store: Store | None = None, tracks_managers: bool = True) -> None:
+    def __init__(
+        self,
+        names: Names,
+        *,
+        now: float,
+        store: Store | None = None,
+        tracks_managers: bool = True,
+        tokens: Mapping[str, Identity] = NO_TOKENS,
+    ) -> None:
         """With a store that holds nothing, the objects of a fresh cluster are made as of `now`.
 
         Without `tracks_managers` there are no managedFields: a fifth less work for those who neither apply nor look.
+        `tokens` are those of which a TokenReview says whose they are.
         """
         self.store = store if store is not None else Store()
         self.catalog = Catalog(BUILT_IN)
         self.names = names
+        self._tokens = tokens
         self._now = now
         self._semantics: dict[tuple[str, str, str], tuple[Resource, Semantics]] = {}
         admission = Admission(self.store, names, self.catalog, self._semantics_of_kind)
@@ -225,7 +238,7 @@ class ApiServer:
         return json_response(200, view.many(page, {"resourceVersion": str(self.store.revision)}))
 
     def _review(self, request: Request, resource: Resource, now: float, identity: Identity) -> Response:
-        return json_response(201, _encode(accepted(review(resource, request.body, identity, now))))
+        return json_response(201, _encode(accepted(review(resource, request.body, identity, now, self._tokens))))
 
     def _written(self, call: Call, written: Written) -> Response:
         return self._written_object(call.request, call.resource, written, call.warnings)

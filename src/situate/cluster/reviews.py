@@ -1,10 +1,12 @@
 """Reviews: questions that are answered at once and stored nowhere.
 
-There is no authorization here, and the answers say so: everything is allowed, for everybody.
+There is no authorization here, and the answers say so: everything is allowed, for everybody. Whose a token is can be
+told of those that the server was started with.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from situate.cluster.effects import Identity
@@ -23,8 +25,10 @@ _RULES: Final[Obj] = {
 }
 
 
-def review(resource: Resource, body: bytes, identity: Identity, now: float) -> Obj | Refused:
-    """The review with its status filled in."""
+def review(
+    resource: Resource, body: bytes, identity: Identity, now: float, tokens: Mapping[str, Identity]
+) -> Obj | Refused:
+    """The review with its status filled in. `tokens`: whose each is."""
     asked: Any = decode(body)
     if isinstance(asked, Refused):
         return asked
@@ -44,9 +48,17 @@ def review(resource: Resource, body: bytes, identity: Identity, now: float) -> O
         case "SelfSubjectRulesReview":
             answer["status"] = _RULES
         case "TokenReview":
-            answer["status"] = {"user": {}, "error": "situate's embedded API server issues no tokens"}
+            answer["status"] = _token_status(asked.get("spec"), tokens)
         case "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview":
             answer["status"] = _ALLOWED
         case _:
             return no_such_path(f"situate's embedded API server does not serve {resource.plural}")
     return answer
+
+
+def _token_status(spec: object, tokens: Mapping[str, Identity]) -> Obj:
+    token = spec.get("token") if isinstance(spec, dict) else None
+    bearer = tokens.get(token) if isinstance(token, str) else None
+    if bearer is None:
+        return {"user": {}, "error": "situate's embedded API server knows no such token"}
+    return {"authenticated": True, "user": bearer.user_info()}

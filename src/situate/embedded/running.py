@@ -104,7 +104,7 @@ class EmbeddedServer:
             store = self._journal.load(settings.window)
             self._journal.failed = self._give_up
         chance = random.Random(settings.seed)
-        self.api = ApiServer(Names(chance), now=time.time(), store=store)
+        self.api = ApiServer(Names(chance), now=time.time(), store=store, tokens=settings.tokens)
         self._webhooks = WebhookCaller(ServiceAddresses(self.api.store).of)
         hosts = None if settings.host in ("0.0.0.0", "::") else _LOOPBACK | {settings.host}  # noqa: S104 - compared only
         identities = Identities(settings.tokens, hosts, tokens_needed=settings.tokens_needed)
