@@ -41,6 +41,13 @@ class ResourceAttributes(Model, frozen=True):
     """Empty asks for all objects."""
 
 
+class NonResourceAttributes(Model, frozen=True):
+    """An action on a path that is no resource, such as reading `/apis`."""
+
+    path: str = ""
+    verb: str = ""
+
+
 class SelfSubjectAccessReviewSpec(Model, frozen=True):
     resource_attributes: ResourceAttributes = ResourceAttributes()
 
@@ -54,4 +61,8 @@ class SubjectAccessReviewStatus(Model, frozen=True):
 
 class SelfSubjectAccessReview(Model, frozen=True):
     spec: SelfSubjectAccessReviewSpec = SelfSubjectAccessReviewSpec()
+    status: SubjectAccessReviewStatus = SubjectAccessReviewStatus()
+
+
+class SubjectAccessReview(Model, frozen=True):
     status: SubjectAccessReviewStatus = SubjectAccessReviewStatus()

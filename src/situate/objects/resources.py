@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from situate.objects.authorization import SelfSubjectAccessReview
+from situate.objects.authentication import TokenReview
+from situate.objects.authorization import SelfSubjectAccessReview, SubjectAccessReview
 from situate.objects.configuration import (
     ConfigMap,
     CustomResourceDefinition,
@@ -124,3 +125,7 @@ CUSTOMRESOURCEDEFINITIONS = ResourceType(
 SELFSUBJECTACCESSREVIEWS = ResourceType(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False, SelfSubjectAccessReview
 )
+SUBJECTACCESSREVIEWS = ResourceType(
+    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False, SubjectAccessReview
+)
+TOKENREVIEWS = ResourceType("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", False, TokenReview)

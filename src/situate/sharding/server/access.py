@@ -1,0 +1,97 @@
+"""Who asks, and whether he may: every answer is the API server's, a yes remembered for seconds and a no never.
+
+So whoever is given a right has it at once, and whoever loses one has lost it `TTL_S` later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+from situate.kube.client import Client
+from situate.kube.reviews import review_access, review_token
+from situate.objects.authentication import UserInfo
+from situate.objects.authorization import NonResourceAttributes, ResourceAttributes
+from situate.sharding.server.answers import Declined, unauthorized
+
+TTL_S: Final = 10.0
+_MOST: Final = 4096
+"""Answers that are remembered; of more the oldest go."""
+_LONGEST_TOKEN: Final = 64 * 1024
+T = TypeVar("T")
+
+
+class Access:
+    """Asks by a client whose account may create TokenReviews and SubjectAccessReviews."""
+
+    def __init__(self, client: Client, clock: Callable[[], float], audiences: Sequence[str] = ()) -> None:
+        """`clock`: seconds that nobody sets. `audiences`: tokens must be for one of them; none: for the API server."""
+        self._client = client
+        self._audiences = tuple(audiences)
+        self._bearers: _Remembered[UserInfo] = _Remembered(clock)
+        self._allowed: _Remembered[bool] = _Remembered(clock)
+
+    async def bearer(self, authorization: str) -> UserInfo:
+        """Of the header's token. Raises `Declined` (401), and what the client raises."""
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
+            raise unauthorized()
+        key = hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()  # no token stays in memory for long
+        known = self._bearers.get(key)
+        if known is not None:
+            return known
+        status = await review_token(self._client, token, self._audiences)
+        if not status.authenticated or not status.user.username:
+            raise unauthorized()
+        if self._audiences and not set(self._audiences) & set(status.audiences):
+            raise unauthorized("the token is not for this server")
+        self._bearers.keep(key, status.user)
+        return status.user
+
+    async def check(self, user: UserInfo, action: ResourceAttributes | NonResourceAttributes) -> None:
+        """Raises `Declined` (403) if the user may not do that, and what the client raises."""
+        key = repr((user.username, user.uid, user.groups, sorted(user.extra.items()), action))
+        if self._allowed.get(key):
+            return
+        status = await review_access(self._client, user, action)
+        if not status.allowed:
+            raise _forbidden(user, action, status.reason)
+        self._allowed.keep(key, True)
+
+
+def _forbidden(user: UserInfo, action: ResourceAttributes | NonResourceAttributes, reason: str) -> Declined:
+    """As kube-apiserver words it (apiserver endpoints/handlers/responsewriters/errors.go)."""
+    why = f": {reason}" if reason else ""
+    if isinstance(action, NonResourceAttributes):
+        said = f'forbidden: User "{user.username}" cannot {action.verb} path "{action.path}"{why}'
+        return Declined(403, "Forbidden", said)
+    what = f"{action.resource}.{action.group}"
+    named = f' "{action.name}"' if action.name else ""
+    scope = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
+    said = (
+        f'{what}{named} is forbidden: User "{user.username}" cannot {action.verb} resource "{action.resource}" in API '
+        f'group "{action.group}" {scope}{why}'
+    )
+    details = {"group": action.group, "kind": action.resource} | ({"name": action.name} if action.name else {})
+    return Declined(403, "Forbidden", said, details)
+
+
+class _Remembered(Generic[T]):
+    """Each for `TTL_S`."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._values: dict[str, tuple[T, float]] = {}
+        """With when each ends; in that order."""
+
+    def get(self, key: str) -> T | None:
+        found = self._values.get(key)
+        return found[0] if found is not None and self._clock() < found[1] else None
+
+    def keep(self, key: str, value: T) -> None:
+        self._values.pop(key, None)
+        if len(self._values) >= _MOST:
+            del self._values[next(iter(self._values))]
+        self._values[key] = value, self._clock() + TTL_S

@@ -1,0 +1,82 @@
+"""Which resources are served, and how clients discover them: the API server's own words, less what is not done here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from situate.kube.client import Client
+from situate.kube.errors import NotFound, UnreadableAnswer
+from situate.objects.messages import Request
+from situate.objects.resources import ResourceType, unstructured
+from situate.objects.unstructured import Unstructured
+
+VERBS: Final = ("get", "list")
+
+
+class NotServed(Exception):
+    """The cluster has no such resource; the message says what it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One resource."""
+
+    type: ResourceType[Unstructured]
+    entry: Mapping[str, Any]
+    """As it stands in an APIResourceList."""
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        return self.type.group, self.type.version, self.type.plural
+
+
+async def discovered(client: Client, group: str, version: str, plural: str) -> Served:
+    """What the API server says of a resource. Raises `NotServed`, and what the client raises."""
+    path = f"/apis/{group}/{version}"
+    try:
+        answer = await client.raw(Request("GET", path, (), {"accept": "application/json"}))
+        listed = msgspec.json.decode(answer.body)
+        entries = {entry["name"]: entry for entry in listed["resources"]}
+    except NotFound:
+        raise NotServed(
+            f"{group}/{version}/{plural}: the cluster serves no {group}/{version}; install its CRD, or name another"
+        ) from None
+    except (ValueError, TypeError, KeyError) as problem:
+        raise UnreadableAnswer(f"what answers {path} is no API server: no list of resources came") from problem
+    entry = entries.get(plural)
+    if entry is None:
+        known = ", ".join(sorted(name for name in entries if "/" not in name))
+        raise NotServed(f"{group}/{version}/{plural}: found no such resource, known there: {known}")
+    kind, namespaced = str(entry.get("kind", "")), entry.get("namespaced") is True
+    shown = {**entry, "verbs": list(VERBS)}
+    shown.pop("storageVersionHash", None)
+    return Served(unstructured(group, version, kind, plural, namespaced=namespaced), shown)
+
+
+def document(path: str, served: Sequence[Served]) -> dict[str, Any] | None:
+    """What is told at a path of discovery; None if there is nothing."""
+    match [step for step in path.split("/") if step]:
+        case ["api"]:
+            return {"kind": "APIVersions", "versions": [], "serverAddressByClientCIDRs": []}
+        case ["apis"]:
+            groups = [_group(name, served) for name in dict.fromkeys(each.type.group for each in served)]
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+        case ["apis", group] if any(each.type.group == group for each in served):
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, served)}
+        case ["apis", group, version]:
+            of_version = [each for each in served if (each.type.group, each.type.version) == (group, version)]
+            if of_version:
+                resources = [dict(each.entry) for each in of_version]
+                shown = f"{group}/{version}"
+                return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": shown, "resources": resources}
+    return None
+
+
+def _group(name: str, served: Sequence[Served]) -> dict[str, Any]:
+    versions = dict.fromkeys(each.type.version for each in served if each.type.group == name)
+    shown = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": shown, "preferredVersion": shown[0]}

@@ -1,0 +1,68 @@
+"""Objects as kubectl shows them in columns, with where they are (meta/v1 `Table`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from situate.archive.reading import Found
+from situate.objects.durations import human_duration
+from situate.objects.timestamps import BadTime, parse_time
+from situate.sharding.server.asked import Include
+
+_UNKNOWN: Final = "<unknown>"
+_COLUMNS: Final = (
+    ("Name", "name", 0, "Its name."),
+    ("Archived", "", 0, "How long ago it was archived; <live> while it is in the cluster."),
+    ("Successful", "", 0, "How it ended, of what is archived."),
+    ("Age", "", 0, "Since it was created."),
+    ("Reason", "", 1, "Why it ended so, of what is archived."),
+    ("UID", "", 1, "Equal names may have been several objects."),
+)
+
+
+def table(items: Sequence[Found], metadata: Mapping[str, Any], include: Include, now: datetime) -> dict[str, Any]:
+    """A row an object."""
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": dict(metadata),
+        "columnDefinitions": [
+            {"name": name, "type": "string", "format": form, "description": told, "priority": priority}
+            for name, form, priority, told in _COLUMNS
+        ],
+        "rows": [_row(found, include, now) for found in items],
+    }
+
+
+def _row(found: Found, include: Include, now: datetime) -> dict[str, Any]:
+    metadata = found.content.get("metadata") or {}
+    record = found.record
+    cells = [
+        metadata.get("name", ""),
+        "<live>" if record is None else _age(record.archived_at, now),
+        "" if record is None or record.successful is None else str(record.successful).lower(),
+        _age(_created(metadata), now),
+        "" if record is None else record.reason,
+        metadata.get("uid", ""),
+    ]
+    match include:
+        case Include.NONE:
+            return {"cells": cells}
+        case Include.METADATA:
+            partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+            return {"cells": cells, "object": partial}
+        case Include.OBJECT:
+            return {"cells": cells, "object": found.content}
+
+
+def _created(metadata: Mapping[str, Any]) -> datetime | None:
+    try:
+        return parse_time(metadata.get("creationTimestamp") or "")
+    except BadTime:
+        return None
+
+
+def _age(moment: datetime | None, now: datetime) -> str:
+    return _UNKNOWN if moment is None else human_duration(int((now - moment).total_seconds()))
