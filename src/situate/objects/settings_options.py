@@ -197,6 +197,14 @@ def read_options(kind: type[T], sources: Sources, prefix: str = "") -> tuple[T |
     return (None if mistakes else made), tuple(mistakes)
 
 
+def require_options(kind: type[T], sources: Sources, prefix: str = "") -> T:
+    """As `read_options`. Raises `BadOptions` with every mistake."""
+    options, mistakes = read_options(kind, sources, prefix)
+    if options is None:
+        raise BadOptions(mistakes)
+    return options
+
+
 def read_mapping(kind: type[T], data: Mapping[str, Any], path: str = "") -> T:
     """The settings that a mapping says alone. Raises `BadOptions`; paths in it are keys, under `path`."""
     options = options_of(kind)

@@ -9,7 +9,8 @@ What writers of operators need is named here; what does I/O is loaded only when 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from situate.sharding.adapter import FieldPaths, ObjectAdapter
 from situate.sharding.configuration import SupervisorConfig
@@ -19,9 +20,19 @@ from situate.sharding.leases import ExecutorWatch
 from situate.sharding.scope import Scope
 
 if TYPE_CHECKING:
+    from situate.objects.settings_flags import parse_options
+    from situate.objects.settings_options import BadOptions
     from situate.sharding.controller.executor import Executor
+    from situate.sharding.controller.executor_options import ExecutorOptions
     from situate.sharding.controller.kopf_handlers import KopfHandler
+    from situate.sharding.controller.options import (
+        add_executor_options,
+        add_supervisor_options,
+        with_executor_options,
+        with_supervisor_options,
+    )
     from situate.sharding.controller.supervisor import Supervisor
+    from situate.sharding.controller.supervisor_options import SupervisorOptions
     from situate.sharding.controller.work import NotOwner, Work
 
 __all__ = [
@@ -49,30 +60,30 @@ __all__ = [
 ]
 
 
+_LOADED: Final = {
+    "BadOptions": "situate.objects.settings_options",
+    "Executor": "situate.sharding.controller.executor",
+    "ExecutorOptions": "situate.sharding.controller.executor_options",
+    "KopfHandler": "situate.sharding.controller.kopf_handlers",
+    "NotOwner": "situate.sharding.controller.work",
+    "Supervisor": "situate.sharding.controller.supervisor",
+    "SupervisorOptions": "situate.sharding.controller.supervisor_options",
+    "Work": "situate.sharding.controller.work",
+    "add_executor_options": "situate.sharding.controller.options",
+    "add_supervisor_options": "situate.sharding.controller.options",
+    "parse_options": "situate.objects.settings_flags",
+    "with_executor_options": "situate.sharding.controller.options",
+    "with_supervisor_options": "situate.sharding.controller.options",
+}
+
+
 def __getattr__(name: str) -> Any:
     """The part that does I/O, on first use (PEP 562)."""
-    if name == "Executor":
-        from situate.sharding.controller.executor import Executor
-
-        return Executor
-    if name == "KopfHandler":
-        try:
-            from situate.sharding.controller.kopf_handlers import KopfHandler
-        except ImportError as error:
-            raise ImportError("KopfHandler needs Kopf; run: pip install 'situate[kopf]'", name=error.name) from error
-
-        return KopfHandler
-    if name == "Supervisor":
-        from situate.sharding.controller.supervisor import Supervisor
-
-        return Supervisor
-    if name in ("NotOwner", "Work"):
-        from situate.sharding.controller import work
-
-        return getattr(work, name)
-    if name == "BadOptions" or name.endswith(("Options", "_options")):
-        from situate.sharding.controller import options
-
-        if name in __all__:
-            return getattr(options, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LOADED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(_LOADED[name]), name)
+    except ImportError as error:
+        if name != "KopfHandler":
+            raise
+        raise ImportError("KopfHandler needs Kopf; run: pip install 'situate[kopf]'", name=error.name) from error
