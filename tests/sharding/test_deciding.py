@@ -330,6 +330,18 @@ def test_rule_6_the_waits_are_summed_and_the_time_with_nobody_is_none() -> None:
     assert third.memory.jittered_s == pytest.approx(0.4)
 
 
+@pytest.mark.rule("sharding:B2", "sharding:L3")
+def test_rule_6_a_released_object_waits_for_one_change_of_the_set_and_no_longer() -> None:
+    """Its holder says that it drains, and 0.4 s later gives its lease back: two changes, and a second to place it."""
+    released = acked(held())
+    first = decided(released, situation(members=members(B, changed_at=T), now=T), known(released, situation(B), T))
+    assert first.wake_at == pytest.approx(T + 0.5)
+    again = situation(members=members(B, changed_at=T + 0.4), now=T + 0.4)
+    second = decided(released, again, first.memory)
+    assert second.wake_at == pytest.approx(T + 0.5)
+    assert kinds(decided(released, replace(again, now=T + 0.5), second.memory)) == [Assign]
+
+
 def test_frozen_nobody_assigns_and_open_work_drains() -> None:
     frozen: dict[str, Any] = {"ownership": Ownership.FROZEN}
     assert decided(view(), situation(A, **frozen)).actions == ()

@@ -111,7 +111,7 @@ def schedule_if_ready(view: ObjectView, memory: Memory, situation: Situation) ->
     if (until := successor_due(memory, situation)) is not None:
         verdict = Verdict(False, Reason.DRAINING, "it waits for an executor that takes its holder's place", brief=True)
         return Decision(_calm(memory, now), situation.limit, wake_at=until, waits=True, verdict=verdict)
-    if (until := _unsettled_until(memory, situation)) is not None:
+    if (until := _unsettled_until(view, memory, situation)) is not None:
         since = now if memory.jitter_since is None else memory.jitter_since
         verdict = Verdict(False, Reason.JITTER, "the set of executors has just changed", brief=True)
         memory = replace(memory, jitter_since=since)
@@ -137,14 +137,19 @@ def _stopped(view: ObjectView, memory: Memory, situation: Situation) -> Decision
     return stopping(view, memory, situation, now, Cause.DELETE)
 
 
-def _unsettled_until(memory: Memory, situation: Situation) -> float | None:
-    """Until when the object waits for the set of executors to settle; None: it does not, or not any longer."""
+def _unsettled_until(view: ObjectView, memory: Memory, situation: Situation) -> float | None:
+    """Until when the object waits for the set of executors to settle; None: it does not, or not any longer.
+
+    One that was somebody's waits for one change only: it is to be placed within a second, and in a rollout each holder
+    changes the set twice, when it drains and when it ends.
+    """
     changed_at, now, config = situation.members.changed_at, situation.now, situation.config
     if changed_at is None:
         return None
     settled_at = changed_at + config.scheduler_jitter
     since = now if memory.jitter_since is None else memory.jitter_since
-    until = min(settled_at, since + config.max_jitter_wait - memory.jittered_s)
+    most = min(config.scheduler_jitter, config.max_jitter_wait) if view.epoch else config.max_jitter_wait
+    until = min(settled_at, since + most - memory.jittered_s)
     return until if now < until else None
 
 
