@@ -6,7 +6,7 @@ Pods are read from the lines of a watch, as the live scheduler does, so that wha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from situate.objects.codec import changes_decoder
@@ -88,8 +88,20 @@ def equal_pods(
     **metadata: Any,
 ) -> list[Pod]:
     """So many pods that differ in nothing but their names, `PREFIX-0` and so on."""
+    return read_pods(equal_lines(prefix, count, spec, namespace, labels, **metadata))
+
+
+def equal_lines(
+    prefix: str,
+    count: int,
+    spec: dict[str, Any],
+    namespace: str = "default",
+    labels: dict[str, str] | None = None,
+    **metadata: Any,
+) -> Iterator[bytes]:
+    """The lines of a watch that tell of them."""
     parts = pod_event(f"{prefix}-@number@", spec, namespace, labels, **metadata).split(b"@number@")
-    return read_pods(str(number).encode().join(parts) for number in range(count))
+    return (str(number).encode().join(parts) for number in range(count))
 
 
 def read_pods(lines: Iterable[bytes]) -> list[Pod]:
