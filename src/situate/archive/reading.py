@@ -21,7 +21,7 @@ from situate.archive.query import BadQuery, Query
 from situate.archive.record import BadRecord, ByName, ByUid, GroupKind, Record
 from situate.archive.together import together
 from situate.objects.field_selectors import EVERY_FIELD, FieldSelector, field_text
-from situate.objects.label_selectors import EVERYTHING, Requirement, Selector
+from situate.objects.label_selectors import EVERYTHING, Selector
 from situate.objects.selectors import LabelSelectorRequirement
 from situate.objects.timestamps import BadTime, micro_time, parse_time
 
@@ -204,8 +204,8 @@ def _query(kind: GroupKind, selection: Selection, limit: int | None, place: _Pla
         kind=kind,
         namespaces=None if selection.namespace is None else (selection.namespace,),
         names=None if selection.names is None else tuple(sorted(selection.names)),
-        match_expressions=tuple(
-            _expression(each) for each in selection.labels.requirements if each.operator in _OPERATORS
+        match_expressions=archive_expressions(
+            Selector(tuple(each for each in selection.labels.requirements if each.operator in _OPERATORS))
         ),
         archived_before=None if limit is None else place.began + SKEW,
         limit=limit,
@@ -213,9 +213,15 @@ def _query(kind: GroupKind, selection: Selection, limit: int | None, place: _Pla
     )
 
 
-def _expression(requirement: Requirement) -> LabelSelectorRequirement:
-    operator = _OPERATORS[requirement.operator]
-    return LabelSelectorRequirement(requirement.key, operator, tuple(sorted(requirement.values)))
+def archive_expressions(selector: Selector) -> tuple[LabelSelectorRequirement, ...]:
+    """A selector as queries take it. `BadQuery` for one that compares numbers, which no archive does."""
+    for each in selector.requirements:
+        if each.operator not in _OPERATORS:
+            raise BadQuery(f"labels: found {each}, allowed: =, !=, in, notin, exists and !")
+    return tuple(
+        LabelSelectorRequirement(each.key, _OPERATORS[each.operator], tuple(sorted(each.values)))
+        for each in selector.requirements
+    )
 
 
 def _token(place: _Place, selection: Selection) -> str:

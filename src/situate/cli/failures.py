@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | the answer is no: a check failed, a chapter of the demo did not hold |
 | 2 | the command line or the configuration is wrong |
-| 3 | the cluster cannot be reached, or refused |
+| 3 | the cluster or the archive cannot be reached, or refused |
 | 130 | interrupted |
 | 141 | nobody reads the output any more, as at the end of a pipe |
 
@@ -20,6 +20,7 @@ from enum import IntEnum
 
 import typer
 
+from situate.archive.protocol import ArchiveError, NotArchived
 from situate.cli.streams import complain
 from situate.kube.errors import KubeError
 from situate.runtime.configuration import BadConfiguration
@@ -48,7 +49,9 @@ def mendable_failures() -> Iterator[None]:
         yield
     except (BadConfiguration, WrongInput) as wrong:
         _end(str(wrong), ExitCode.WRONG_INPUT)
-    except (KubeError, NotAllowed) as failed:
+    except NotArchived as absent:
+        _end(str(absent), ExitCode.NO)
+    except (KubeError, NotAllowed, ArchiveError) as failed:
         _end(str(failed), ExitCode.CLUSTER)
     except KeyboardInterrupt:
         _end("interrupted", ExitCode.INTERRUPTED)

@@ -43,6 +43,7 @@ VERBS: Final = {
     "crds": Verb("situate.cli.crds", "Print the custom resource definitions."),
     "manifests": Verb("situate.cli.manifests", "Print what to apply to install situate."),
     "scheduler": Verb("situate.cli.scheduler", "Pods on nodes: why, what if, compare."),
+    "shard": Verb("situate.cli.shard", "Custom resources on executors, and their archive."),
     "spot": Verb("situate.cli.spot", "Spot and on demand: what is, why, what would be."),
     "vpod": Verb("situate.cli.vpod", "Virtual replicas: what is, why, what would be."),
 }

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
 from situate.kube.client import Client
-from situate.kube.errors import NotFound, UnreadableAnswer
-from situate.objects.messages import Request
+from situate.kube.discovery import served_resources
 from situate.objects.resources import ResourceType, unstructured
 from situate.objects.unstructured import Unstructured
 
@@ -36,17 +33,11 @@ class Served:
 
 async def discovered(client: Client, group: str, version: str, plural: str) -> Served:
     """What the API server says of a resource. Raises `NotServed`, and what the client raises."""
-    path = f"/apis/{group}/{version}"
-    try:
-        answer = await client.raw(Request("GET", path, (), {"accept": "application/json"}))
-        listed = msgspec.json.decode(answer.body)
-        entries = {entry["name"]: entry for entry in listed["resources"]}
-    except NotFound:
+    entries = await served_resources(client, f"{group}/{version}")
+    if not entries:
         raise NotServed(
             f"{group}/{version}/{plural}: the cluster serves no {group}/{version}; install its CRD, or name another"
-        ) from None
-    except (ValueError, TypeError, KeyError) as problem:
-        raise UnreadableAnswer(f"what answers {path} is no API server: no list of resources came") from problem
+        )
     entry = entries.get(plural)
     if entry is None:
         known = ", ".join(sorted(name for name in entries if "/" not in name))

@@ -1,0 +1,35 @@
+"""`situate shard archive`: what has left the cluster, found, brought back, copied, checked and served."""
+
+from __future__ import annotations
+
+import typer
+
+from situate.cli.shard.archive.get import get
+from situate.cli.shard.archive.migrate import migrate
+from situate.cli.shard.archive.prune import prune
+from situate.cli.shard.archive.restore import restore
+from situate.cli.shard.archive.search import search
+from situate.cli.shard.archive.serve import serve
+from situate.cli.shard.archive.verify import verify
+
+_HELP = """What has left the cluster: found, brought back, copied, checked and served.
+
+\b
+export SITUATE_ARCHIVE_URL=file:///var/lib/reports
+situate shard archive search --kind Report.batch.example.com -l team=red
+situate shard archive get Report.batch.example.com ns1/nightly -o yaml
+situate shard archive restore Report.batch.example.com ns1/nightly --as again
+situate shard archive prune --archive-retention 2160h --dry-run
+situate shard archive verify
+
+A URL with a password comes from the environment or --archive-url-file, never from a flag.
+"""
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_HELP)
+app.command(short_help="Show one archived object.")(get)
+app.command(short_help="List what is archived.")(search)
+app.command(short_help="Create an archived object anew.")(restore)
+app.command(short_help="Delete records whose time is over.")(prune)
+app.command(short_help="Copy records into another archive.")(migrate)
+app.command(short_help="Read every record, and check its digest.")(verify)
+app.command(short_help="Serve what is live and archived to kubectl.")(serve)

@@ -1,0 +1,39 @@
+"""How a person names an archived object: its kind, then NAMESPACE/NAME, or its UID where several had the name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from situate.archive.record import ByName, ByUid, GroupKind
+from situate.cli.failures import WrongInput
+
+KindArgument = Annotated[str, typer.Argument(metavar="KIND.GROUP", help="Such as Report.batch.example.com.")]
+NameArgument = Annotated[
+    str | None, typer.Argument(metavar="[NAMESPACE/]NAME", help="Of several of that name the newest.")
+]
+UidOption = Annotated[str | None, typer.Option("--uid", help="That very object, whatever its name.")]
+
+
+def kind_of(text: str) -> GroupKind:
+    """`WrongInput` for what names none."""
+    kind, _, group = text.partition(".")
+    if not kind or "/" in text:
+        raise WrongInput(f"kind: found {text!r}, allowed: KIND.GROUP, such as Report.batch.example.com")
+    return GroupKind(group, kind)
+
+
+def key_of(kind: str, name: str | None, uid: str | None) -> ByName | ByUid:
+    """`WrongInput` if neither name nor UID is given."""
+    place = None
+    if name is not None:
+        namespace, slash, rest = name.rpartition("/")
+        if not rest or "/" in namespace or (slash and not namespace):
+            raise WrongInput(f"name: found {name!r}, allowed: NAMESPACE/NAME, or NAME for an object of the cluster")
+        place = namespace, rest
+    if uid is not None:
+        return ByUid(kind_of(kind), uid, place)
+    if place is None:
+        raise WrongInput("which one? give NAMESPACE/NAME, or --uid; `situate shard archive search` lists them")
+    return ByName(kind_of(kind), *place)

@@ -1,0 +1,64 @@
+"""The archive that a verb works on: its URL from a flag, a file or the environment, its failures as sentences."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from situate.archive.opening import BadArchiveUrl
+from situate.archive.options import ArchiveOptions
+from situate.archive.protocol import Archiver
+from situate.cli.failures import WrongInput
+from situate.objects.settings_options import BadOptions
+from situate.runtime.logs import configure_logging
+
+T = TypeVar("T")
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option("--archive-url", help="The archive; without a password in it. [env SITUATE_ARCHIVE_URL, with]"),
+]
+UrlFileOption = Annotated[
+    str | None,
+    typer.Option("--archive-url-file", help="A file that holds its URL. [env SITUATE_ARCHIVE_URL_FILE]"),
+]
+
+
+def archive_options(prefix: str = "", **flags: Any) -> ArchiveOptions:
+    """Of flags that the verb has, named as the fields of `ArchiveOptions`, and of the environment. `WrongInput`."""
+    before = f"{prefix}_" if prefix else ""
+    given = {f"{before}{name}": value for name, value in flags.items() if value is not None}
+    try:
+        return ArchiveOptions.from_namespace(argparse.Namespace(**given), prefix=prefix)
+    except BadOptions as bad:
+        raise WrongInput(str(bad)) from None
+
+
+@asynccontextmanager
+async def opened(options: ArchiveOptions, prefix: str = "") -> AsyncIterator[Archiver]:
+    """The archive, closed at the end. `WrongInput` where none is named, or the URL is none."""
+    before, variable = (f"{prefix}-", f"{prefix.upper()}_") if prefix else ("", "")
+    try:
+        archiver = options.open()
+    except (BadOptions, BadArchiveUrl) as bad:
+        raise WrongInput(str(bad)) from None
+    if archiver is None:
+        raise WrongInput(
+            f"no archive is named: give --{before}archive-url, --{before}archive-url-file, or "
+            f"SITUATE_{variable}ARCHIVE_URL in the environment"
+        )
+    try:
+        yield archiver
+    finally:
+        await archiver.close()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """To its end; libraries log warnings only."""
+    configure_logging("warning")
+    return asyncio.run(work)

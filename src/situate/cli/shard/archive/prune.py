@@ -1,0 +1,120 @@
+"""`situate shard archive prune`: deletes records whose time is over, and writes down which."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from situate.archive.options import ArchiveOptions
+from situate.archive.query import Query
+from situate.archive.retention import Deletion, Pruned
+from situate.archive.retention import prune as pruned
+from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.output import Format, OutputOption, print_data
+from situate.cli.progress import progress
+from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run
+from situate.cli.shard.archive.selecting import Conditions, with_conditions
+from situate.cli.shard.archive.shown import bad_data
+from situate.cli.streams import complain, say
+from situate.objects.durations import format_duration
+from situate.objects.timestamps import micro_time
+
+
+@with_conditions
+def prune(
+    conditions: Conditions,
+    archive_retention: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--archive-retention",
+            metavar="DURATION|OUTCOME=DURATION",
+            help="How long records stay, such as 2160h, or successful=2160h,failed=8760h; without, for ever. "
+            "[env SITUATE_ARCHIVE_RETENTION]",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
+    audit_file: Annotated[
+        Path | None,
+        typer.Option("--audit-file", help="Append a line of JSON before each deletion; default: standard error."),
+    ] = None,
+    archive_url: UrlOption = None,
+    archive_url_file: UrlFileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Delete the records that fit and are older than they are kept, counted from when they were archived.
+
+    Each is written down before it goes; if that fails, or the archive cannot be written to, nothing is deleted.
+    """
+    with mendable_failures():
+        given = archive_retention[0] if archive_retention and "=" not in archive_retention[0] else archive_retention
+        options = archive_options(
+            archive_url=archive_url, archive_url_file=archive_url_file, archive_retention=given or None
+        )
+        if options.retention.shortest() is None:
+            raise WrongInput("nothing says how long records are kept: give --archive-retention, such as 2160h")
+        with _audited(audit_file, dry_run=dry_run) as audit, progress("deleting records"):
+            done = run(_prune(options, conditions.query(), audit, dry_run=dry_run))
+    if output in (Format.JSON, Format.YAML):
+        told = {"dryRun": dry_run, "deleted": done.deleted, "lookedAt": done.looked_at}
+        print_data({**told, "unreadable": bad_data(done.corrupt)}, output)
+        return
+    for bad in done.corrupt:
+        complain(f"left as it is: {bad}")
+    say(f"{done.deleted} records {'would be' if dry_run else 'were'} deleted")
+
+
+class _Audit:
+    """Where deletions are written down."""
+
+    def __init__(self, file: TextIO, *, dry_run: bool) -> None:
+        self._file = file
+        self._dry_run = dry_run
+
+    async def write(self, deletion: Deletion) -> None:
+        """Raises `WrongInput` if it could not be."""
+        subject = deletion.subject
+        line: dict[str, Any] = {
+            "at": micro_time(deletion.at),
+            "action": "would delete" if self._dry_run else "delete",
+            "kind": str(subject.group_kind),
+            "namespace": subject.namespace,
+            "name": subject.name,
+            "uid": subject.uid,
+            "digest": deletion.digest,
+            "archivedAt": micro_time(deletion.archived_at),
+            "retention": format_duration(deletion.retention.total_seconds()),
+        }
+        try:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+            if self._file is not sys.stderr:
+                os.fsync(self._file.fileno())
+        except OSError as problem:
+            raise WrongInput(f"--audit-file: {problem.strerror}; nothing more is deleted") from None
+
+
+@contextmanager
+def _audited(path: Path | None, *, dry_run: bool) -> Iterator[_Audit]:
+    if path is None:
+        yield _Audit(sys.stderr, dry_run=dry_run)
+        return
+    try:
+        file = path.open("a", encoding="utf-8")
+    except OSError as problem:
+        raise WrongInput(f"--audit-file: {path}: {problem.strerror}; name a file that can be written") from None
+    with file:
+        yield _Audit(file, dry_run=dry_run)
+
+
+async def _prune(options: ArchiveOptions, query: Query, audit: _Audit, *, dry_run: bool) -> Pruned:
+    async with opened(options) as archiver:
+        now = datetime.now(UTC)
+        return await pruned(archiver, options.retention, now, audit.write, query=query, dry_run=dry_run)

@@ -1,0 +1,161 @@
+"""`situate shard archive serve`: what is live and what is archived, for kubectl and other readers."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import random
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import structlog
+import typer
+
+from situate.archive.options import ArchiveOptions
+from situate.archive.protocol import Archiver
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption
+from situate.cli.reaching import Reaching
+from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened
+from situate.cli.streams import complain
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.connection import Connection
+from situate.kube.errors import KubeError
+from situate.runtime.logs import configure_logging
+from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.startup import run_process
+from situate.sharding.server.access import Access
+from situate.sharding.server.answering import Answering
+from situate.sharding.server.listener import CannotServe, Certificate, Listener
+from situate.sharding.server.served import NotServed, discovered
+
+_RESOURCE: Final = re.compile(r"([a-z0-9.-]+\.[a-z0-9.-]+)/(v[a-z0-9]+)/([a-z0-9-]+)")
+ResourceOption = Annotated[
+    list[str],
+    typer.Option("--resource", metavar="GROUP/VERSION/PLURAL", help="What is served; repeatable."),
+]
+
+
+def serve(
+    resource: ResourceOption,
+    address: Annotated[str, typer.Option(help="HOST:PORT, without a host for every address.")] = ":8443",
+    tls_cert_file: Annotated[
+        Path | None, typer.Option(help="The certificate's chain in PEM; read anew when it changes.")
+    ] = None,
+    tls_private_key_file: Annotated[Path | None, typer.Option(help="Its key in PEM.")] = None,
+    audience: Annotated[
+        list[str] | None,
+        typer.Option("--audience", help="Tokens must be for one of these; default: for the API server. Repeatable."),
+    ] = None,
+    archive_url: UrlOption = None,
+    archive_url_file: UrlFileOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Serve what is live and what is archived as one, read-only, in the form of the Kubernetes API.
+
+    Whoever asks needs a token that the API server knows, and the right to get or list the resource there. Without a
+    certificate it listens on a loopback address only: tokens never cross a network in the open.
+    """
+    with mendable_failures():
+        options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
+        resources = [_resource(each) for each in resource]
+        certificate = _certificate(address, tls_cert_file, tls_private_key_file)
+        connection = find_connection(kubeconfig, context)
+        configure_logging()
+        raise typer.Exit(
+            run_process(_serve(options, resources, address, certificate, tuple(audience or ()), connection))
+        )
+
+
+def _resource(text: str) -> tuple[str, str, str]:
+    found = _RESOURCE.fullmatch(text)
+    if found is None:
+        raise WrongInput(f"--resource: found {text!r}, allowed: GROUP/VERSION/PLURAL, as batch.example.com/v1/reports")
+    group, version, plural = found.groups()
+    return group, version, plural
+
+
+def _certificate(address: str, chain: Path | None, key: Path | None) -> Certificate | None:
+    host, _, port = address.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and int(port[:6]) < 2**16):
+        raise WrongInput(f"--address: found {address!r}, allowed: HOST:PORT, such as :8443")
+    if chain is not None and key is not None:
+        return Certificate(chain, key)
+    if chain is not None or key is not None:
+        raise WrongInput("--tls-cert-file and --tls-private-key-file belong together; one is missing")
+    if not _is_loopback(host.strip("[]")):
+        raise WrongInput(
+            f"--address {address} without a certificate: tokens would cross the network in the open; give "
+            "--tls-cert-file and --tls-private-key-file, or listen on 127.0.0.1"
+        )
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _serve(
+    options: ArchiveOptions,
+    resources: Sequence[tuple[str, str, str]],
+    address: str,
+    certificate: Certificate | None,
+    audiences: Sequence[str],
+    connection: Connection,
+) -> ExitCode:
+    client = connect(connection, random.Random())
+    manager = Manager()
+    stop_on_signals(manager)
+    try:
+        async with opened(options) as archiver:
+            reaching = Reaching(client, random.Random())
+            manager.add(reaching, ready=reaching.reached)
+            manager.add(_Server(client, archiver, resources, address, certificate, audiences))
+            await manager.run()
+    except ServiceFailed as failed:
+        if isinstance(failed.__cause__, KubeError):
+            raise failed.__cause__ from None
+        if not isinstance(failed.__cause__, CannotServe | NotServed):
+            structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=failed.__cause__)
+        complain(str(failed))
+        return ExitCode.NO
+    finally:
+        await client.close()
+    return ExitCode.DONE
+
+
+class _Server:
+    """A service: finds out what is served, then listens until it is stopped."""
+
+    name = "read-through server"
+
+    def __init__(
+        self,
+        client: Client,
+        archiver: Archiver,
+        resources: Sequence[tuple[str, str, str]],
+        address: str,
+        certificate: Certificate | None,
+        audiences: Sequence[str],
+    ) -> None:
+        self._client = client
+        self._archiver = archiver
+        self._resources = resources
+        self._address = address
+        self._certificate = certificate
+        self._audiences = audiences
+
+    async def run(self) -> None:
+        """Raises `CannotServe`, `NotServed`, and what the client raises."""
+        served = [await discovered(self._client, *each) for each in self._resources]
+        access = Access(self._client, asyncio.get_running_loop().time, self._audiences)
+        answering = Answering(self._client, self._archiver, served, access, lambda: datetime.now(UTC))
+        await Listener(self._address, self._certificate, answering.answer).run()

@@ -1,0 +1,73 @@
+"""Records as tables and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from situate.archive.record import BadRecord, Record, encode_record
+from situate.cli.output import Column
+from situate.objects.timestamps import rfc3339
+
+COLUMNS: Final = (
+    Column("kind", wide=True),
+    Column("namespace"),
+    Column("name"),
+    Column("outcome"),
+    Column("reason"),
+    Column("completed"),
+    Column("archived"),
+    Column("uid"),
+    Column("version", wide=True, right=True),
+    Column("digest", wide=True),
+)
+
+
+def rows(records: Iterable[Record]) -> list[tuple[object, ...]]:
+    """As `COLUMNS` has them."""
+    return [
+        (
+            record.subject.group_kind,
+            record.subject.namespace or "-",
+            record.subject.name,
+            outcome(record),
+            record.reason or "-",
+            _time(record.completed_at),
+            _time(record.archived_at),
+            record.subject.uid,
+            record.subject.resource_version,
+            record.digest.removeprefix("sha256:")[:12],
+        )
+        for record in records
+    ]
+
+
+def outcome(record: Record) -> str:
+    """In one word."""
+    match record.successful:
+        case True:
+            return "succeeded"
+        case False:
+            return "failed"
+        case None:
+            return "unfinished" if record.completed_at is None else "unknown"
+
+
+def data(record: Record, *, whole: bool) -> dict[str, Any]:
+    """The record as stores keep it; without the object unless `whole`."""
+    content: dict[str, Any] = msgspec.json.decode(encode_record(record))
+    if not whole:
+        del content["object"]
+    return content
+
+
+def bad_data(bad: Iterable[BadRecord]) -> list[dict[str, str]]:
+    """What cannot be read."""
+    return [{"record": each.record, "field": each.path, "problem": each.problem} for each in bad]
+
+
+def _time(moment: datetime | None) -> str:
+    return "-" if moment is None else rfc3339(moment)

@@ -1,0 +1,45 @@
+"""`situate shard archive verify`: whether an archive still holds what was put."""
+
+from __future__ import annotations
+
+import typer
+
+from situate.archive.options import ArchiveOptions
+from situate.archive.query import Query
+from situate.archive.verifying import Verified
+from situate.archive.verifying import verify as verified
+from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run
+from situate.cli.shard.archive.selecting import Conditions, with_conditions
+from situate.cli.shard.archive.shown import bad_data
+from situate.cli.streams import say
+
+_COLUMNS = (Column("record"), Column("field"), Column("problem"))
+
+
+@with_conditions
+def verify(
+    conditions: Conditions,
+    archive_url: UrlOption = None,
+    archive_url_file: UrlFileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Read every record that fits, and make its digest anew. Exits with 1 if one is not as it was put."""
+    with mendable_failures(), progress("reading every record"):
+        options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
+        done = run(_verify(options, conditions.query()))
+    if output in (Format.JSON, Format.YAML):
+        print_data({"whole": done.whole, "unreadable": bad_data(done.bad)}, output)
+    else:
+        say(f"{done.whole} records are whole, {len(done.bad)} are not")
+        if done.bad:
+            print_table(_COLUMNS, [(each.record, each.path or "-", each.problem) for each in done.bad], output)
+    if done.bad:
+        raise typer.Exit(ExitCode.NO)
+
+
+async def _verify(options: ArchiveOptions, query: Query) -> Verified:
+    async with opened(options) as archiver:
+        return await verified(archiver, query)
