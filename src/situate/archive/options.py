@@ -109,7 +109,7 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
         try:
             return read_mapping(cls, mapping, path)
         except BadOptions as bad:
-            raise BadOptions(map(_hidden, bad.mistakes)) from None
+            raise BadOptions(map(hidden, bad.mistakes)) from None
 
     def mistakes(self) -> Iterable[Mistake]:
         """What is wrong between fields, or beyond their types."""
@@ -198,7 +198,7 @@ def _read(
     options, mistakes = read_options(kind, sources, prefix)
     secret = [*_secret_flags(kind, flags, prefix)]
     if options is None or secret:
-        raise BadOptions([*secret, *map(_hidden, mistakes)])
+        raise BadOptions([*secret, *map(hidden, mistakes)])
     return options
 
 
@@ -211,6 +211,13 @@ def _secret_flags(kind: type[Any], flags: Mapping[str, object], prefix: str) -> 
         yield Mistake(option.flag, "a URL with a password", "a URL without", hint)
 
 
+def secret_mistakes(options: ArchiveOptions) -> Iterable[Mistake]:
+    """For files that many may read."""
+    if options.archive_url is not None and has_secret(options.archive_url):
+        hint = "name a file that holds it, such as a mounted Secret, by urlFile"
+        yield Mistake("url", "a URL with a password", "a URL without", hint)
+
+
 def has_secret(url: str) -> bool:
     """Whether a URL holds a password, or may."""
     try:
@@ -221,7 +228,7 @@ def has_secret(url: str) -> bool:
     return ":" in parts.netloc.rpartition("@")[0] or "password" in query or "secret" in query
 
 
-def _hidden(mistake: Mistake) -> Mistake:
+def hidden(mistake: Mistake) -> Mistake:
     """A mistake about the URL, without it."""
     named = mistake.path.lower().replace("-", "").replace("_", "")
     of_url = named.endswith(("archiveurl", ".url")) or named == "url"

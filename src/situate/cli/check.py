@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from situate.cli.configured import SECTIONS, load, spot_settings, vpod_entries
+from situate.cli.configured import SECTIONS, load, sharding_entries, spot_settings, vpod_entries
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
@@ -23,11 +23,14 @@ from situate.cli.reaching import server_version
 from situate.cli.rights import needed_rights
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
+from situate.kube.discovery import discover
 from situate.kube.errors import Forbidden, KubeError, NotFound
 from situate.objects.authorization import Permission, ResourceAttributes
 from situate.objects.messages import Request
 from situate.objects.resources import CONFIGMAPS, STATEFULSETS
 from situate.runtime.configuration import Configuration, as_plain, configuration_schema
+from situate.sharding.controller.fence_check import Fence, check_fence
+from situate.sharding.controller.section import ShardSettings
 from situate.spot.owners import DEFAULT_KINDS
 from situate.spot.prices import parse_prices
 from situate.vpod.configuration import StatefulSetSettings
@@ -113,6 +116,8 @@ async def _check_cluster(
         for entry in entries:
             findings += [finding async for finding in _entry(client, entry)]
         findings += [finding async for finding in _further_kinds(client, configuration)]
+        for shard in sharding_entries(configuration):
+            findings += [finding async for finding in _shard(client, shard)]
         wanted = needed_rights(configuration, file, connection.namespace)
         findings += [finding async for finding in _rights(client, wanted)]
     finally:
@@ -156,6 +161,30 @@ async def _entry(client: Client, entry: StatefulSetSettings) -> AsyncIterator[Fi
         for configmap in (entry.scheduler_config, entry.descheduler_config):
             if configmap is not None:
                 yield await _policy(client, namespace, configmap)
+
+
+async def _shard(client: Client, settings: ShardSettings) -> AsyncIterator[Finding]:
+    """Its resource, whether status is a subresource of it, and whether the server fences it."""
+    what = f"resource {settings.resource}"
+    try:
+        served = await discover(client, *settings.group_version_plural)
+    except Forbidden as refused:
+        yield Finding(what, ok=False, next_step=str(refused))
+        return
+    yield Finding(what, served is not None, "" if served is not None else "apply its definition, or correct resource")
+    if served is None:
+        return
+    step = "" if served.has_status else "add `subresources: {status: {}}` to the definition: users could write status"
+    yield Finding(f"status of {settings.resource} is a subresource", served.has_status, step)
+    found = await check_fence(client, served.resource, settings.namespace)
+    what = f"fencing policy of {settings.resource}"
+    match found.fence:
+        case Fence.ENFORCED:
+            yield Finding(what, ok=True)
+        case Fence.MISSING:
+            yield Finding(what, ok=False, next_step=found.said)
+        case Fence.UNKNOWN:
+            yield Finding(f"{what}, which could not be tried ({found.said})", ok=True)
 
 
 async def _statefulset(client: Client, namespace: str, name: str) -> Finding:

@@ -22,6 +22,7 @@ from situate.runtime.configuration import (
 )
 from situate.runtime.reload import ConfigurationFile, Parse
 from situate.scheduler.configuration import SchedulerSettings
+from situate.sharding.controller.section import ShardSettings, overlapping, without_secrets
 from situate.spot.configuration import SpotSettings
 from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings
 
@@ -29,6 +30,7 @@ SECTIONS = (
     Section("vpod", list[StatefulSetSettings], ENVIRONMENT),
     Section("scheduler", SchedulerSettings),
     Section("spot", SpotSettings),
+    Section("sharding", list[ShardSettings]),
 )
 """One for each product."""
 
@@ -80,8 +82,9 @@ def _parser(folder: Path, assignments: Iterable[str]) -> Parse:
         configuration, mistakes = parse_configuration(text, SECTIONS, (*from_environment, *from_flags))
         if configuration is not None:
             named_twice = _named_twice(vpod_entries(configuration))
-            mistakes = (*named_twice, *_wrong_profiles(configuration, folder))
-        mistakes = (*wrong_environment, *wrong_flags, *mistakes)
+            shared = overlapping(sharding_entries(configuration))
+            mistakes = (*named_twice, *shared, *_wrong_profiles(configuration, folder))
+        mistakes = (*wrong_environment, *wrong_flags, *without_secrets(mistakes))
         return None if mistakes else configuration, mistakes
 
     return parse
@@ -116,6 +119,11 @@ def load(file: Path, assignments: Iterable[str] = ()) -> Configuration:
 def vpod_entries(configuration: Configuration) -> tuple[StatefulSetSettings, ...]:
     """The StatefulSets that vpod looks after; empty if the file does not name the product."""
     return tuple(configuration.section("vpod", list) or ())
+
+
+def sharding_entries(configuration: Configuration) -> tuple[ShardSettings, ...]:
+    """The supervisors; empty if the file does not name the product."""
+    return tuple(configuration.section("sharding", list) or ())
 
 
 def scheduler_settings(configuration: Configuration) -> SchedulerSettings | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from situate.cli.configured import scheduler_settings, spot_settings, vpod_entries
+from situate.cli.configured import scheduler_settings, sharding_entries, spot_settings, vpod_entries
 from situate.cli.failures import WrongInput
 from situate.objects.authorization import Permission
 from situate.runtime.configuration import Configuration
+from situate.sharding.controller.section import ShardSettings
+from situate.sharding.permissions import supervisor_permissions
 from situate.spot.configuration import SpotSettings
 from situate.spot.permissions import permissions as spot_permissions
 from situate.vpod.permissions import permissions as vpod_permissions
@@ -33,7 +35,25 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
     spot = spot_settings(configuration)
     if spot is not None:
         found.update(dict.fromkeys(_of_spot(spot, namespace, leases)))
+    for entry in sharding_entries(configuration):
+        found.update(dict.fromkeys(rights_of_supervisor(entry, leases)))
     return tuple(found)
+
+
+def rights_of_supervisor(settings: ShardSettings, leases: str) -> tuple[Permission, ...]:
+    """`leases`: the namespace of its Lease, unless it says another one."""
+    group, _, plural = settings.group_version_plural
+    part = f".{settings.partition_name}" if settings.partition_name else ""
+    lease = (settings.leader_elect_namespace or leases, f"{plural}.{group}.{settings.pool}{part}.supervisor")
+    return supervisor_permissions(
+        group,
+        plural,
+        lease,
+        namespace=settings.namespace,
+        executor_namespace=settings.executor_namespace,
+        archives=settings.archives,
+        table=settings.partition_table or "",
+    )
 
 
 def _of_spot(settings: SpotSettings, namespace: str, leases: str) -> tuple[Permission, ...]:

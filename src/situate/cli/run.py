@@ -19,6 +19,7 @@ import typer
 from situate.cli.configured import (
     configuration_file,
     scheduler_settings,
+    sharding_entries,
     spot_settings,
     vpod_entries,
     without_file,
@@ -96,9 +97,10 @@ def run(
         source = None if file is None else configuration_file(file, assignments or ())
         configuration = without_file(assignments or ()) if source is None else source.load()
         settings = scheduler_settings(configuration)
-        if not vpod_entries(configuration) and settings is None and spot_settings(configuration) is None:
+        entries = (*vpod_entries(configuration), *sharding_entries(configuration))
+        if not entries and settings is None and spot_settings(configuration) is None:
             said = "-f names no file, and --set" if file is None else f"{file}:"
-            raise WrongInput(f"{said} nothing to run; name a product: vpod, scheduler or spot")
+            raise WrongInput(f"{said} nothing to run; name a product: vpod, scheduler, spot or sharding")
         setup = None if settings is None else require_setup(settings, file or _NO_FILE)
         connection = None if embedded else find_connection(kubeconfig, context)
         log = configuration.runtime.log
@@ -192,6 +194,7 @@ class _Composition:
         spot = self._spot(recorder)
         if spot is not None:
             listings.append(spot.watched.wait_synced)
+        self._sharding()
         manager.add(_FirstListing(listings))
         if self._source is not None:
             manager.add(_Reload(self._source, self._configuration, controllers, spot, self._metrics))
@@ -259,6 +262,24 @@ class _Composition:
         self._manager.add(Pricing(client, lambda: controller.settings.prices, folder, controller.moving.reprice))
         self._manager.add(controller)
         return controller
+
+    def _sharding(self) -> None:
+        entries = sharding_entries(self._configuration)
+        if not entries:
+            return
+        # archives and strategies: what supervises nothing is spared their import
+        from situate.cli.supervising import SupervisorService
+
+        rate = self._configuration.runtime.client
+        for entry in entries:
+            service = SupervisorService(
+                entry,
+                lambda: connect(self._connection, random.Random(), qps=rate.qps, burst=rate.burst),
+                self._candidacy,
+                self._metrics,
+            )
+            self._health.add_readiness(service.name, service.not_ready)
+            self._manager.add(service)
 
     def _scheduler(self, setup: Setup, recorder: EventRecorder) -> SchedulerController:
         work = self._client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + _OTHER_CALLS)
@@ -364,6 +385,7 @@ class _Reload:
         self._source = source
         self._spot = spot
         self._scheduler = scheduler_settings(configuration)
+        self._sharding = sharding_entries(configuration)
         self._controllers = {_name(controller.settings): controller for controller in controllers}
         self._metrics = metrics
         self._log = structlog.get_logger()
@@ -383,6 +405,8 @@ class _Reload:
         self._accepted_spot(spot_settings(configuration))
         if scheduler_settings(configuration) != self._scheduler:
             self._log.warning("settings of the scheduler have changed; restart to take them over")
+        if sharding_entries(configuration) != self._sharding:
+            self._log.warning("settings of sharding have changed; restart to take them over")
         self._log.info("the configuration was taken over")
 
     def _accepted_spot(self, settings: SpotSettings | None) -> None:

@@ -74,7 +74,7 @@ def _struct_schema(info: types.StructType) -> _Schema:
         schema = _schema(field.type)
         if not field.required:
             default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
-            schema = schema | {"default": msgspec.to_builtins(default)}
+            schema = schema | {"default": plain(default)}
             if not _takes_null(field.type):
                 schema = {"anyOf": [schema, {"type": "null"}]} | {"default": schema["default"]}
         properties[field.encode_name] = schema
@@ -85,6 +85,18 @@ def _struct_schema(info: types.StructType) -> _Schema:
         "required": [field.encode_name for field in info.fields if field.required],
         "additionalProperties": False,
     }
+
+
+def plain(value: object) -> Any:
+    """Settings as plain data, as they stand in a file."""
+    return msgspec.to_builtins(value, enc_hook=_mapping)
+
+
+def _mapping(value: object) -> object:
+    """One that cannot be changed, such as the default of a selector's labels."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"{type(value).__name__} is no setting")
 
 
 def _takes_null(info: types.Type) -> bool:

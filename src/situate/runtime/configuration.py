@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec import inspect as types
 
 from situate.objects.settings import Mistake, parse_section, shown, unknown_key
 from situate.objects.settings_overrides import Override, override_from_text, with_overrides, with_sources
-from situate.objects.settings_schema import document_schema
+from situate.objects.settings_schema import document_schema, plain
 from situate.objects.yaml_text import load_yaml
 from situate.runtime.settings import RuntimeSettings
 
@@ -185,6 +184,6 @@ def _paths(fields: Iterable[types.Field], names: str = "", encoded: str = "") ->
 
 def as_plain(configuration: Configuration) -> dict[str, Any]:
     """Every key with its value, defaults written out: what `situate check` shows."""
-    runtime: dict[str, Any] = msgspec.to_builtins(configuration.runtime)
-    products = {name: msgspec.to_builtins(value) for name, value in configuration.sections.items()}
+    runtime: dict[str, Any] = plain(configuration.runtime)
+    products = {name: plain(value) for name, value in configuration.sections.items()}
     return {"apiVersion": API_VERSION, "kind": KIND} | runtime | products

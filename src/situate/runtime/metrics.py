@@ -25,11 +25,23 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 SECONDS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
 
 
+class _OneFamilyEach(CollectorRegistry):
+    """Several of one product may run in a process, each with a collector of its own: a name is shown once for all."""
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for family in super().collect():
+            first = families.setdefault(family.name, family)
+            if first is not family:
+                first.samples.extend(family.samples)
+        return iter(families.values())
+
+
 class Metrics:
     """One for a process. Its `observe_…` methods are the observers that the parts take."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry(auto_describe=False)
+        self.registry: CollectorRegistry = _OneFamilyEach(auto_describe=False)
         """Products register their own metrics here."""
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)

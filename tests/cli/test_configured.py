@@ -1,0 +1,106 @@
+"""The configuration as commands read it: what one product's section says wrong, and what the schema tells editors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from situate.cli.main import app
+
+HEAD = "apiVersion: situate.dev/v1alpha1\nkind: Situate\n"
+REPORTS = "batch.example.com/v1/reports"
+
+
+def checked(tmp_path: Path, text: str, *arguments: str) -> tuple[int, str]:
+    file = tmp_path / "situate.yaml"
+    file.write_text(HEAD + text)
+    result = CliRunner().invoke(app, ["check", "-f", str(file), *arguments])
+    return result.exit_code, result.output
+
+
+def test_the_schema_of_everything_can_be_written() -> None:
+    result = CliRunner().invoke(app, ["check", "--schema"])
+    assert result.exit_code == 0, result.output
+    schema = json.loads(result.stdout)
+    (entries, _) = schema["properties"]["sharding"]["anyOf"]
+    entry = entries["items"]
+    assert entry["required"] == ["resource"]
+    assert entry["properties"]["drainTimeout"]["default"] == 30.0
+    assert "let go of it" in json.dumps(entry["properties"]["drainTimeout"])
+    assert "url" in entry["properties"]["archive"]["properties"]
+    assert "policies" in schema["properties"]["spot"]["anyOf"][0]["properties"]
+
+
+@pytest.mark.rule("sharding:K15")
+def test_an_entry_is_a_supervisor_with_its_defaults(tmp_path: Path) -> None:
+    status, told = checked(tmp_path, f"sharding: [{{resource: {REPORTS}, pool: default}}]\n", "--show")
+    assert status == 0, told
+    assert "strategy: MinScheduled" in told
+    assert "onUnavailable: wait" in told
+
+
+@pytest.mark.rule("sharding:K15")
+@pytest.mark.parametrize(
+    ("entries", "paths"),
+    [
+        pytest.param("- {pool: a}", ["sharding[0].resource"], id="of what?"),
+        pytest.param(
+            f"- {{resource: {REPORTS}, pol: a, strategy: Best, archive: {{ttl: soon, finaliser: x}}}}",
+            ["sharding[0].pol", "sharding[0].archive.ttl", "sharding[0].archive.finaliser"],
+            id="all at once",
+        ),
+        pytest.param(
+            f"- {{resource: {REPORTS}, strategy: Best, partition: 2/2}}",
+            ["sharding[0].partition", "sharding[0].strategy"],
+            id="between fields",
+        ),
+        pytest.param(
+            f"- {{resource: {REPORTS}, pool: a}}\n- {{resource: {REPORTS}, pool: b}}",
+            ["sharding[1].resource"],
+            id="one object, two supervisors",
+        ),
+        pytest.param(
+            f"- {{resource: {REPORTS}, partition: 0/2}}\n- {{resource: {REPORTS}, partition: 1/3}}",
+            ["sharding[1].resource"],
+            id="partitions of different counts overlap",
+        ),
+    ],
+)
+def test_mistakes_have_paths(tmp_path: Path, entries: str, paths: list[str]) -> None:
+    status, told = checked(tmp_path, f"sharding:\n{entries}\n", "--offline")
+    assert status == 2, told
+    lines = told.splitlines()
+    assert [line.split(": ")[2] for line in lines] == paths
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param(
+            f"- {{resource: {REPORTS}, partition: 0/2}}\n- {{resource: {REPORTS}, partition: 1/2}}", id="halves"
+        ),
+        pytest.param(
+            f"- {{resource: {REPORTS}, namespace: a}}\n- {{resource: {REPORTS}, namespace: b}}", id="namespaces"
+        ),
+        pytest.param(f"- {{resource: {REPORTS}}}\n- {{resource: other.example.com/v1/reports}}", id="resources"),
+    ],
+)
+def test_supervisors_that_share_nothing_stand_side_by_side(tmp_path: Path, entries: str) -> None:
+    status, told = checked(tmp_path, f"sharding:\n{entries}\n", "--offline")
+    assert status == 0, told
+
+
+@pytest.mark.rule("sharding:K15")
+def test_a_password_is_refused_in_a_file_and_never_shown(tmp_path: Path) -> None:
+    secret = "postgresql://writer:hunter2@db.example/archive"
+    for entry in (
+        f"{{resource: {REPORTS}, archive: {{url: '{secret}'}}}}",
+        f"{{resource: x, archive: {{url: ['{secret}']}}}}",
+    ):
+        status, told = checked(tmp_path, f"sharding: [{entry}]\n", "--offline")
+        assert status == 2
+        assert "hunter2" not in told
+        assert "sharding[0].archive.url" in told
