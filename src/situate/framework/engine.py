@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -46,26 +45,17 @@ from situate.framework.post_filter import run_post_filter
 from situate.framework.profile import Profile
 from situate.framework.queue.scheduling import QueueSettings, SchedulingQueue
 from situate.framework.queue.waiting import Place, WaitingPod
-from situate.framework.reserving import concerns, reserve, unreserve
+from situate.framework.reserving import reserve, unreserve
 from situate.framework.shortcuts import Shortcuts
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import Code, Status
+from situate.framework.together import Joined, Together
 from situate.framework.visiting import best, best_at_random
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 
 PREEMPTION: Final = "DefaultPreemption"
 """In whose name a pod waits until what makes room for it has been sent (upstream's asynchronous preemption)."""
-
-
-_RUN: Final = 3
-"""Equal pods in a row that are worth being placed as a run,"""
-_NODES_PER_POD: Final = 4096
-"""and one more for each so many nodes, since a run looks at all of them afresh."""
-_TOGETHER: Final = 2048
-"""Pods of a run that are counted together: they stay in the processor's cache until all of that is done."""
-_STRETCH: Final = 64
-"""Pods of one stretch at most: what comes meanwhile has to wait for it."""
 
 
 class Engine:
@@ -99,12 +89,20 @@ class Engine:
         }
         self._random = None if seed is None else np.random.default_rng(seed)
         self._tie: Tie = best if self._random is None else partial(best_at_random, random=self._random)
-        self._batches = shortcuts.classes and shortcuts.batches and seed is None
-        self._stretches = shortcuts.classes and shortcuts.stretches
-        self._reserves = {name: _reserving(profile) for name, profile in self.profiles.items()}
-        """Of the profiles in which a pod may need no more than a node: what tells whether it does."""
         self._extenders = in_turn(extenders)
+        self._together = self._joined(shortcuts)
         self._open: _Open | None = None
+
+    def _joined(self, shortcuts: Shortcuts) -> Together:
+        return Together(
+            Joined(self.cache, self.queue, self.nominations, self._wishes),
+            self.profiles,
+            self._choosers,
+            self._tie,
+            self._extenders,
+            runs=shortcuts.classes and shortcuts.batches and self._random is None,
+            stretches=shortcuts.classes and shortcuts.stretches,
+        )
 
     def branch(
         self, alter: Callable[[Profile], Profile] = lambda profile: profile, extenders: Sequence[Extender] = ()
@@ -117,6 +115,7 @@ class Engine:
         twin = Engine([alter(profile) for profile in profiles], queue, shortcuts, seed, extenders)
         twin.cache = self.cache.branch()
         twin.nominations = self.nominations.branch()
+        twin._together = twin._joined(shortcuts)
         for name, chooser in twin._choosers.items():
             chooser.next_start = self._choosers[name].next_start
         if self._random is not None and twin._random is not None:
@@ -300,22 +299,22 @@ class Engine:
         if most < 2 or (self._extenders and self._interested(first.info)):
             decision = self._settle(first, now)
             return [] if decision is None else [decision]
-        run = [first, *self.queue.pop_like(first, most - 1, _equal)] if self._batches else [first]
-        least = _RUN + self.cache.snapshot().count // _NODES_PER_POD
-        simple = self._stretches and self._is_simple(first)
+        together = self._together
+        run, least = together.run(first, most), together.least
+        simple = together.stretches and together.is_simple(first)
         if simple and len(run) < least:
-            return self._place_stretch(run, min(most, _STRETCH), least, now)
+            return self._place_stretch(run, most, least, now)
         decisions: list[Decision | PlacedRun | Asked] = []
         at = 0
-        together = True
+        equal = True
         while at < len(run):
-            placed = self._place_run(run[at:]) if together and at + 1 < len(run) and self._may_run(first) else None
+            placed = together.place_run(run[at:]) if equal and at + 1 < len(run) and together.may_run(first) else None
             if placed is not None:
                 decisions.append(placed)
                 at += len(placed.pods)
                 continue
-            together = False  # what keeps one from it keeps the equal ones behind it from it as well
-            placed = self._place_in_turn(run, at) if simple else None
+            equal = False  # what keeps one from it keeps the equal ones behind it from it as well
+            placed = together.place_in_turn(run, at) if simple else None
             if placed is not None:
                 decisions.append(placed)
                 at += len(placed.pods)
@@ -335,31 +334,13 @@ class Engine:
     def _place_stretch(
         self, run: list[WaitingPod], most: int, least: int, now: float
     ) -> list[Decision | PlacedRun | Asked]:
-        """Simple pods in turn, as long as each finds a node: `run`, and those behind it up to a run of `least`.
+        """`Together.stretch`, and what comes of it.
 
-        Each is chosen for, and counted, as in a cycle of its own. All that is saved is what a cycle does for pods that
-        are not simple, so nothing else can come of it. The first that finds no node, or whose plugins fail, has its own
-        cycle, which tells; and those behind it are back in the queue then, since something may come of that.
+        The first that finds no node, or whose plugins fail, has its own cycle, which tells; and those behind it are
+        back in the queue then, since something may come of that.
         """
-        name = run[0].info.template.scheduler_name
-        last, equal = run[-1], 0
-        known: set[int] = set()  # by identity: peers are simple all or none, and the queue keeps them meanwhile
-
-        def simple(_: WaitingPod, other: WaitingPod) -> bool:
-            nonlocal last, equal
-            equal = equal + 1 if self._batches and _equal(last, other) else 0
-            last = other
-            if equal + 1 >= least or other.info.template.scheduler_name != name:
-                return False
-            peers = id(other.info.peers)
-            if peers not in known:
-                if not self._is_simple(other):
-                    return False
-                known.add(peers)
-            return True
-
-        run += self.queue.pop_like(run[0], most - len(run), simple)
-        placed = self._place_in_turn(run, 0)
+        self._together.stretch(run, most, least)
+        placed = self._together.place_in_turn(run, 0)
         decisions: list[Decision | PlacedRun | Asked] = [] if placed is None else [placed]
         rest = run if placed is None else run[len(placed.pods) :]
         if not rest or (placed is not None and self._wishes):
@@ -372,72 +353,6 @@ class Engine:
         if decision is not None:
             decisions.append(decision)
         return decisions
-
-    def _place_in_turn(self, run: Sequence[WaitingPod], begin: int) -> PlacedRun | None:
-        """Simple pods of one profile from `begin` on, one after the other, as long as each finds a node.
-
-        Ends early where plugins want something, which is heeded before the next pod's turn comes. None where the first
-        finds no node, or plugins fail: its own cycle will say so.
-        """
-        chooser, snapshot = self._choosers[run[begin].info.template.scheduler_name], self.cache.snapshot()
-        nodes: list[int] = []
-        for waiting in islice(run, begin, None):
-            try:
-                node = chooser.choose_at_once(waiting.info, snapshot, self._tie)
-            except Exception:
-                break
-            if node is None:
-                break
-            snapshot = self.cache.assume_at(waiting.info, node)
-            nodes.append(node)
-            if self._wishes:
-                break
-        if not nodes:
-            return None
-        placed = run[begin : begin + len(nodes)]
-        self.queue.done_run(placed)
-        return PlacedRun(placed, np.array(nodes, dtype=np.intp), snapshot.nodes.names)
-
-    def _is_simple(self, waiting: WaitingPod) -> bool:
-        """Whether the pod needs no more than a node, which its class and other pods decide, and it holds up nobody."""
-        info = waiting.info
-        if info.peers is None or self.nominations:
-            return False
-        name = info.template.scheduler_name
-        reserves = self._reserves[name]
-        if reserves is None:
-            return False
-        for concerned in reserves:  # a generator takes as long as all the rest
-            if concerned(info):
-                return False
-        if self._extenders and self._interested(info):
-            return False
-        return bool(self.cache.snapshot().count) and self._choosers[name].compares_all(info)
-
-    def _may_run(self, waiting: WaitingPod) -> bool:
-        profile = self.profiles[waiting.info.pod.spec.scheduler_name]
-        if self.nominations or waiting.info.terminating or profile.permit:
-            return False
-        return not any(concerns(plugin, waiting.info) for plugin in (*profile.allot, *profile.reserve))
-
-    def _place_run(self, run: list[WaitingPod]) -> PlacedRun | None:
-        """None if they have to be placed one by one."""
-        snapshot = self.cache.snapshot()
-        first = run[0].info
-        if not snapshot.count:
-            return None
-        try:
-            nodes = self._choosers[first.pod.spec.scheduler_name].choose_run(first, snapshot, len(run))
-        except Exception:
-            return None  # the pods' own cycles will say so
-        if not len(nodes):
-            return None
-        pods = run[: len(nodes)]
-        for begin in range(0, len(pods), _TOGETHER):
-            some = pods[begin : begin + _TOGETHER]
-            self.cache.assume_equal([waiting.info for waiting in some], nodes[begin : begin + _TOGETHER])
-            self.queue.done_run(some)
-        return PlacedRun(pods, nodes, snapshot.nodes.names)
 
     def _interested(self, info: PodInfo) -> tuple[Extender, ...]:
         return tuple(extender for extender in self._extenders if interested(extender, info))
@@ -619,18 +534,5 @@ class Engine:
         return self.cache.snapshot()
 
 
-def _reserving(profile: Profile) -> tuple[Callable[[PodInfo], bool], ...] | None:
-    """What tells whether Allot or Reserve have to do with a pod; None if that cannot be told, or Permit has a say."""
-    known = [getattr(plugin, "reserves", None) for plugin in (*profile.allot, *profile.reserve)]
-    told = tuple(each for each in known if each is not None)
-    return None if profile.permit or len(told) < len(known) else told
-
-
 _Open: TypeAlias = tuple[WaitingPod, Steps[tuple[str, Choice] | Unplaced]]
 """A cycle that stands still."""
-
-
-def _equal(one: WaitingPod, other: WaitingPod) -> bool:
-    """Whether two pods make no difference to any decision, their own or others'."""
-    peers = one.info.peers
-    return peers is other.info.peers and peers is not None

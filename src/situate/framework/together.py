@@ -1,0 +1,190 @@
+"""Pods that are placed together, exactly where one after the other would have gone.
+
+A *run* is equal pods that follow each other, a *stretch* different ones that need no more than a node. What becomes of
+those that cannot be placed like this is left to `situate.framework.engine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from situate.framework.cache import Cache
+from situate.framework.choosing import Chooser, Tie
+from situate.framework.configuration import Extender
+from situate.framework.decisions import PlacedRun
+from situate.framework.extenders import interested
+from situate.framework.handle import Wishes
+from situate.framework.nominations import Nominations
+from situate.framework.pods import PodInfo
+from situate.framework.profile import Profile
+from situate.framework.queue.scheduling import SchedulingQueue
+from situate.framework.queue.waiting import WaitingPod
+from situate.framework.reserving import concerns
+
+_RUN: Final = 3
+"""Equal pods in a row that are worth being placed as a run,"""
+_NODES_PER_POD: Final = 4096
+"""and one more for each so many nodes, since a run looks at all of them afresh."""
+_COUNTED: Final = 2048
+"""Pods of a run that are counted at a time: they stay in the processor's cache until all of that is done."""
+_STRETCH: Final = 64
+"""Pods of one stretch at most: what comes meanwhile has to wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What an engine joins, and what its decisions change."""
+
+    cache: Cache
+    queue: SchedulingQueue
+    nominations: Nominations
+    wishes: Wishes
+
+
+class Together:
+    """Of one engine. The pods are those that have been taken from its queue."""
+
+    def __init__(
+        self,
+        joined: Joined,
+        profiles: Mapping[str, Profile],
+        choosers: Mapping[str, Chooser],
+        tie: Tie,
+        extenders: Sequence[Extender],
+        *,
+        runs: bool,
+        stretches: bool,
+    ) -> None:
+        """`profiles` and `choosers` by the name of the scheduler; `runs` and `stretches`: which shortcuts are taken."""
+        self._cache = joined.cache
+        self._queue = joined.queue
+        self._nominations = joined.nominations
+        self._wishes = joined.wishes
+        self._profiles = profiles
+        self._choosers = choosers
+        self._tie = tie
+        self._extenders = extenders
+        self._runs = runs
+        self.stretches = stretches
+        self._reserves = {name: _reserving(profile) for name, profile in profiles.items()}
+        """Of the profiles in which a pod may need no more than a node: what tells whether it does."""
+
+    @property
+    def least(self) -> int:
+        """So many equal pods are worth being placed as a run."""
+        return _RUN + self._cache.snapshot().count // _NODES_PER_POD
+
+    def run(self, first: WaitingPod, most: int) -> list[WaitingPod]:
+        """The pod with the equal ones behind it, at most so many in all; they are taken from the queue."""
+        return [first, *self._queue.pop_like(first, most - 1, _equal)] if self._runs else [first]
+
+    def stretch(self, run: list[WaitingPod], most: int, least: int) -> None:
+        """Adds the simple pods behind `run`, up to a run of `least`; they are taken from the queue.
+
+        Placed in turn, each is chosen for, and counted, as in a cycle of its own. All that is saved is what a cycle
+        does for pods that are not simple, so nothing else can come of it.
+        """
+        name = run[0].info.template.scheduler_name
+        last, equal = run[-1], 0
+        known: set[int] = set()  # by identity: peers are simple all or none, and the queue keeps them meanwhile
+
+        def simple(_: WaitingPod, other: WaitingPod) -> bool:
+            nonlocal last, equal
+            equal = equal + 1 if self._runs and _equal(last, other) else 0
+            last = other
+            if equal + 1 >= least or other.info.template.scheduler_name != name:
+                return False
+            peers = id(other.info.peers)
+            if peers not in known:
+                if not self.is_simple(other):
+                    return False
+                known.add(peers)
+            return True
+
+        run += self._queue.pop_like(run[0], min(most, _STRETCH) - len(run), simple)
+
+    def is_simple(self, waiting: WaitingPod) -> bool:
+        """Whether the pod needs no more than a node, which its class and other pods decide, and it holds up nobody."""
+        info = waiting.info
+        if info.peers is None or self._nominations:
+            return False
+        name = info.template.scheduler_name
+        reserves = self._reserves[name]
+        if reserves is None:
+            return False
+        for concerned in reserves:  # a generator takes as long as all the rest
+            if concerned(info):
+                return False
+        for extender in self._extenders:
+            if interested(extender, info):
+                return False
+        return bool(self._cache.snapshot().count) and self._choosers[name].compares_all(info)
+
+    def place_in_turn(self, run: Sequence[WaitingPod], begin: int) -> PlacedRun | None:
+        """Simple pods of one profile from `begin` on, one after the other, as long as each finds a node.
+
+        Ends early where plugins want something, which is heeded before the next pod's turn comes. None where the first
+        finds no node, or plugins fail: its own cycle will say so.
+        """
+        chooser, snapshot = self._choosers[run[begin].info.template.scheduler_name], self._cache.snapshot()
+        nodes: list[int] = []
+        for waiting in islice(run, begin, None):
+            try:
+                node = chooser.choose_at_once(waiting.info, snapshot, self._tie)
+            except Exception:
+                break
+            if node is None:
+                break
+            snapshot = self._cache.assume_at(waiting.info, node)
+            nodes.append(node)
+            if self._wishes:
+                break
+        if not nodes:
+            return None
+        placed = run[begin : begin + len(nodes)]
+        self._queue.done_run(placed)
+        return PlacedRun(placed, np.array(nodes, dtype=np.intp), snapshot.nodes.names)
+
+    def may_run(self, waiting: WaitingPod) -> bool:
+        """Whether the pod and its equals may be placed at once."""
+        profile = self._profiles[waiting.info.pod.spec.scheduler_name]
+        if self._nominations or waiting.info.terminating or profile.permit:
+            return False
+        return not any(concerns(plugin, waiting.info) for plugin in (*profile.allot, *profile.reserve))
+
+    def place_run(self, run: list[WaitingPod]) -> PlacedRun | None:
+        """The first of them that find nodes; None if they have to be placed one by one."""
+        snapshot = self._cache.snapshot()
+        first = run[0].info
+        if not snapshot.count:
+            return None
+        try:
+            nodes = self._choosers[first.pod.spec.scheduler_name].choose_run(first, snapshot, len(run))
+        except Exception:
+            return None  # the pods' own cycles will say so
+        if not len(nodes):
+            return None
+        pods = run[: len(nodes)]
+        for begin in range(0, len(pods), _COUNTED):
+            some = pods[begin : begin + _COUNTED]
+            self._cache.assume_equal([waiting.info for waiting in some], nodes[begin : begin + _COUNTED])
+            self._queue.done_run(some)
+        return PlacedRun(pods, nodes, snapshot.nodes.names)
+
+
+def _reserving(profile: Profile) -> tuple[Callable[[PodInfo], bool], ...] | None:
+    """What tells whether Allot or Reserve have to do with a pod; None if that cannot be told, or Permit has a say."""
+    known = [getattr(plugin, "reserves", None) for plugin in (*profile.allot, *profile.reserve)]
+    told = tuple(each for each in known if each is not None)
+    return None if profile.permit or len(told) < len(known) else told
+
+
+def _equal(one: WaitingPod, other: WaitingPod) -> bool:
+    """Whether two pods make no difference to any decision, their own or others'."""
+    peers = one.info.peers
+    return peers is other.info.peers and peers is not None
