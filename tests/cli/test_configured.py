@@ -30,8 +30,8 @@ def test_the_schema_of_everything_can_be_written() -> None:
     assert entry["required"] == ["resource"]
     assert entry["properties"]["drainTimeout"]["default"] == 30.0
     assert "let go of it" in json.dumps(entry["properties"]["drainTimeout"])
-    assert "url" in entry["properties"]["archive"]["properties"]
-    assert "workloadSelector" in json.dumps(schema["properties"]["spot"])
+    assert "urlFile" in json.dumps(entry["properties"]["archive"])
+    assert "spot" in schema["properties"]
 
 
 @pytest.mark.rule("sharding:K15")
