@@ -18,6 +18,8 @@ import typer
 from situate import __version__
 from situate.cli.configured import assignments_of, load, scheduler_settings, spot_settings, without_file
 from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.manifests_archive import NAME as ARCHIVE
+from situate.cli.manifests_archive import server_arguments, server_deployment, server_rights, server_service_spec
 from situate.cli.manifests_spot import admission_objects, deployment_with_webhook
 from situate.cli.options import OptionalFileOption
 from situate.cli.output import DataFormat, DataOutputOption, print_objects
@@ -40,6 +42,7 @@ class Product(StrEnum):
     """Those that can be installed without a configuration file."""
 
     SPOT = "spot"
+    ARCHIVE = "archive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,10 @@ def manifests(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where situate itself runs.")] = "situate",
     image: Annotated[str, typer.Option(help="The container image.")] = f"{IMAGE}:{__version__}",
     replicas: Annotated[int, typer.Option(min=1, help="One leads, the others stand by.")] = 2,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP/VERSION/PLURAL", help="Of archive: what is served; repeatable."),
+    ] = None,
     output: DataOutputOption = DataFormat.YAML,
 ) -> None:
     """Print the namespace, account, rights, configuration and Deployment, for kubectl apply.
@@ -75,10 +82,13 @@ def manifests(
     \b
     situate manifests -f situate.yaml | kubectl apply --server-side -f -
     situate manifests spot | kubectl apply --server-side -f -
+    situate manifests archive --resource batch.example.com/v1/reports
     """
     with mendable_failures():
         where = Installation(namespace, image, replicas)
-        if product is not None:
+        if product is Product.ARCHIVE:
+            objects = [*_archive(where, resource or ())]
+        elif product is not None:
             objects = _alone(product, file, where)
         elif file is not None:
             objects = _together(file, where)
@@ -111,6 +121,16 @@ def _alone(product: Product, file: Path | None, where: Installation) -> list[Obj
         arguments += ["--set", each]
     where = replace(where, name=SPOT, arguments=tuple(arguments))
     return list(installation(where, configuration, {}, needed_rights(configuration, Path(), where.namespace)))
+
+
+def _archive(where: Installation, resources: Sequence[str]) -> Iterator[Object]:
+    """The server of what is live and archived, by itself."""
+    where = replace(where, name=ARCHIVE, arguments=server_arguments(resources))
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
+    yield _object("v1", "ServiceAccount", where, where.namespace)
+    yield from access(where, server_rights(resources))
+    yield server_deployment(_deployment(where, mounted=False))
+    yield _object("v1", "Service", where, where.namespace, spec=server_service_spec(where.labels))
 
 
 def installation(

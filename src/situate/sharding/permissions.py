@@ -57,3 +57,12 @@ def executor_permissions(
         Permission(group, f"{plural}/status", ("patch",), "writing status and completion", namespace),
         Permission(_LEASES, "leases", ("get", "create", "patch"), "saying that it lives", lease_namespace),
     )
+
+
+def archive_server_permissions(group: str, plural: str) -> tuple[Permission, ...]:
+    """Of what serves live and archived objects as one; it asks for each of its users what that one may do."""
+    return (
+        Permission(group, plural, ("get", "list"), "showing what is live"),
+        Permission("authentication.k8s.io", "tokenreviews", ("create",), "knowing who asks"),
+        Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "knowing what who asks may do"),
+    )

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from situate.archive.memory import MemoryArchiver
 from situate.archive.protocol import ArchiveRefused, ArchiveUnavailable
@@ -277,7 +278,8 @@ async def test_an_archive_that_fails_is_no_empty_list_and_tells_no_secret(error:
     scene = Scene(Broken(error))
     await scene.begin()
     for path in (f"{REPORTS}/gone", REPORTS):
-        assert "hunter2" not in json.dumps(await scene.refused(code, path))
+        with capture_logs():
+            assert "hunter2" not in json.dumps(await scene.refused(code, path))
     assert (await scene.told(f"{REPORTS}/live-1"))["metadata"]["name"] == "live-1", "what is live needs no archive"
 
 
