@@ -184,6 +184,20 @@ def test_a_container_that_is_started_again_has_to_renew_first() -> None:
     assert status(at(seen, 2)) == "Healthy"
 
 
+@pytest.mark.rule("sharding:B2")
+def test_a_renewal_that_is_seen_after_the_death_is_of_the_dead() -> None:
+    seen = one()
+    seen.saw_pod(pod("a", "ua", terminated=True))
+    seen.saw_lease(lease("a", "ua", 2), 2)
+    assert status(at(seen, 2)) == Ending.DEAD
+    anew = lease("a", "ua", 3)
+    taken = msgspec.structs.replace(anew.spec, acquire_time=anew.spec.renew_time)
+    seen.saw_lease(msgspec.structs.replace(anew, spec=taken), 3)
+    assert status(at(seen, 3)) == "Unhealthy", "its container has not been seen to run yet"
+    seen.saw_pod(pod("a", "ua"))
+    assert status(at(seen, 3)) == "Healthy"
+
+
 def test_one_container_of_two_that_ended_is_no_proof() -> None:
     seen = one()
     found = pod("a", "ua", terminated=True)

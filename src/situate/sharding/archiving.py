@@ -8,7 +8,7 @@ shell performs one step at a time and tells its outcome to `advanced`; it keeps 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -52,6 +52,29 @@ def due_in(view: ObjectView, config: SupervisorConfig, wall: datetime, rank: int
         return math.inf
     born = view.completed_at if view.created_at is None else max(view.completed_at, view.created_at)
     return ttl - (wall - born).total_seconds()
+
+
+def owners_due_in(
+    view: ObjectView,
+    config: SupervisorConfig,
+    wall: datetime,
+    rank: Callable[[ObjectView], int | None],
+    owner: Callable[[ObjectView], ObjectView | None],
+) -> float:
+    """As `due_in`, of the owner, its owner and so on, whichever is due first: infinity if none of them ever is."""
+    due_s, seen, above = math.inf, {view.uid}, owner(view)
+    while above is not None and above.uid not in seen:
+        seen.add(above.uid)
+        due_s = min(due_s, due_in(above, config, wall, rank(above)))
+        above = owner(above)
+    return due_s
+
+
+def hastened(view: ObjectView, config: SupervisorConfig, due_s: float, owners_due_s: float) -> float:
+    """When the object is due if it goes before its owner does; what may never go by age is not hastened."""
+    if view.completed_at is None or view.held or not config.archive_when(view):
+        return due_s
+    return min(due_s, owners_due_s)
 
 
 def ranks(views: Iterable[ObjectView]) -> dict[str, int]:
@@ -202,6 +225,8 @@ class Moment:
     wall: datetime
     config: SupervisorConfig
     rank: int | None = None
+    owners_due_s: float = math.inf
+    """See `owners_due_in`."""
 
 
 def advanced(progress: Progress, outcome: Outcome, moment: Moment) -> Progress | Retry | Finished:
@@ -266,7 +291,8 @@ def _read(progress: Progress, view: ObjectView, moment: Moment) -> Progress | Fi
         if not view.has_finalizer(config.finalizer):
             return Finished("the object is being deleted and waits for others")
         return replace(progress, step=Step.PUT, view=view, delete=False)
-    if due_in(view, config, moment.wall, moment.rank) > 0:
+    due_s = due_in(view, config, moment.wall, moment.rank)
+    if hastened(view, config, due_s, moment.owners_due_s) > 0:
         return Finished("the object is not to be archived now")
     return replace(progress, step=Step.PUT, view=view, delete=True)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from situate.sharding.actions import Action, Archive, Delete, RemoveFinalizer, TellCompleted
-from situate.sharding.archiving import due_in
+from situate.sharding.archiving import due_in, hastened
 from situate.sharding.assignment import ObjectView
 from situate.sharding.draining import drain_cause, grace_ends, stopping, successor_due, successors
 from situate.sharding.losses import lost, recent_losses
@@ -65,12 +65,17 @@ def check_for_completion(view: ObjectView, memory: Memory, situation: Situation)
     if not memory.told:
         told, memory = (TellCompleted(),), replace(memory, told=True)
     config = situation.config
-    left_s = due_in(view, config, situation.wall, situation.rank(view))
+    due_s = due_in(view, config, situation.wall, situation.rank(view))
+    left_s = hastened(view, config, due_s, situation.owners_due_s(view)) if situation.has_archiver else due_s
     if left_s == math.inf or not (situation.has_archiver or config.delete_without_archive):
         return Decision(memory, situation.limit, told, waits=True)
     if left_s > 0:
         return Decision(memory, situation.limit, told, wake_at=situation.now + left_s, waits=True)
     if situation.has_archiver:
+        if any(each.has_finalizer(config.finalizer) for each in situation.dependents(view)):
+            # with the owner they would be deleted, and must be in the archive by then
+            later = situation.now + config.requeue_delay
+            return Decision(memory, situation.limit, told, wake_at=later, waits=True)
         return Decision(memory, situation.limit, (*told, Archive(delete=True)))
     remove = (RemoveFinalizer(config.finalizer, situation.term),) if view.has_finalizer(config.finalizer) else ()
     return Decision(memory, situation.limit, (*told, *remove, Delete(view.uid)))

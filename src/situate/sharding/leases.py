@@ -139,7 +139,10 @@ class _Incarnation:
     node: str = ""
     """Also after the pod has vanished."""
     proven_dead: bool = False
-    """Until its Lease is seen to change again: a container that was restarted is the same pod."""
+    """Until its Lease is seen to be taken anew, or to change when its pod runs again: a container that was restarted is
+    the same pod."""
+    restarted: bool = False
+    """Whether its pod runs again after that."""
     unhealthy_since: float | None = None
     ended_at: float | None = None
 
@@ -184,7 +187,9 @@ class Membership:
             return (f"{where} of the executor with UID {uid} is held by {claim.holder!r}: that renews nothing",)
         if found.claim is None or not found.claim.same_claim(claim):
             found.changed_at = now
-            found.proven_dead = False
+            # a renewal that is seen late is of the process that has ended
+            begun_anew = found.claim is None or found.claim.acquired != claim.acquired
+            found.proven_dead = found.proven_dead and not (begun_anew or found.restarted)
         found.claim, found.lease = claim, lease.metadata.name
         found.cordoned = annotations.get(CORDON) == "true"
         text = annotations.get(STATUS)
@@ -216,8 +221,9 @@ class Membership:
         self._uids[place] = uid
         found.pod = pod
         found.node = pod.spec.node_name or found.node
-        if _terminated(pod):
-            found.proven_dead = True
+        terminated = _terminated(pod)
+        found.restarted = found.proven_dead and not terminated
+        found.proven_dead = found.proven_dead or terminated
 
     def pod_gone(self, namespace: str, name: str, uid: str) -> None:
         """A pod was deleted, or left the selector: no proof of anything."""

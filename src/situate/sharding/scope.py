@@ -5,8 +5,9 @@ When to place, move, fail and archive is said by `SupervisorConfig`.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +22,7 @@ from situate.sharding.leases import ExecutorWatch, LeaseTimes
 from situate.sharding.partitions import EVERYTHING, Keyspace
 from situate.sharding.rebalancing import RebalanceConfig
 from situate.sharding.sizing import SizingConfig
+from situate.sharding.slots import SLOTS
 from situate.sharding.strategies.rules import Rules
 
 PROPAGATIONS: Final = ("Background", "Foreground", "Orphan")
@@ -44,6 +46,9 @@ class Scope:
     """As executors' Leases name it; empty: not partitioned."""
     keyspace: Keyspace = EVERYTHING
     """The objects of this partition."""
+    partition_table: str = ""
+    """Name of a ConfigMap in `lease_namespace` with the elastic table, in which `partition` is a number; it says which
+    objects are ours, of `keyspace` only what is hashed. Empty: `keyspace` says all."""
     times: LeaseTimes = field(default_factory=LeaseTimes)
     """Of executors' Leases."""
     election: ElectionTimes = field(default_factory=ElectionTimes)
@@ -51,6 +56,8 @@ class Scope:
     """That narrow what the strategy may choose; None: there are none but executor selectors."""
     weight_of: Callable[[ObjectView], int] | None = field(default=None, repr=False)
     """Units of work of an object, at least 1; None: each counts 1."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Of namespaces, while no executor has room: above 0, and 1 where nothing is given."""
     rebalance: RebalanceConfig = field(default_factory=RebalanceConfig)
     sizing: SizingConfig | None = None
     """For the metric of how many executors are wanted; None: it is not shown."""
@@ -83,6 +90,12 @@ class Scope:
             yield f"pool is {shown(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', not first or last"
         if not valid_label_value(self.partition) or self.partition != self.partition.lower():
             yield f"partition is {shown(self.partition)}, allowed: a label's value in small letters, or empty"
+        if self.partition_table and not (_NUMBER.fullmatch(self.partition) and int(self.partition) < SLOTS):
+            yield f"partition is {shown(self.partition)}, allowed beside a table: numbers from 0 to {SLOTS - 1}"
+        shares: Mapping[str, object] = self.shares
+        for namespace, share in shares.items():
+            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < math.inf:
+                yield f"shares.{namespace} is {shown(share)}, allowed: numbers above 0"
         for name in ("write_concurrency", "archive_concurrency"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -93,4 +106,5 @@ class Scope:
             yield f"archive_propagation is {shown(self.archive_propagation)}, allowed: {', '.join(PROPAGATIONS)}"
 
 
+_NUMBER: Final = re.compile("[0-9]{1,4}", re.ASCII)
 _POOL: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # as executors have it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -101,6 +101,10 @@ class Situation:
     ownership: Callable[[ObjectView], Ownership] = lambda _: Ownership.OURS
     rank: Callable[[ObjectView], int | None] = lambda _: None
     """Among the completed objects of its controlling owner, 1 is the latest; None: no owner. See `archiving.ranks`."""
+    owners_due_s: Callable[[ObjectView], float] = lambda _: math.inf
+    """Seconds until an owner is to be archived by age: its dependents go first. See `archiving.owners_due_in`."""
+    dependents: Callable[[ObjectView], Iterable[ObjectView]] = lambda _: ()
+    """The objects that go when it goes, as far as they are supervised here."""
     drains: int = 0
     """Open objects with a drain request, from the listing, and requests that are on their way."""
     limit: MoveLimit = MoveLimit(math.inf)

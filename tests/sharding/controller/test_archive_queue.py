@@ -11,22 +11,23 @@ from situate.archive.protocol import ArchiveConflict, Archiver
 from situate.archive.query import Page, Query
 from situate.archive.record import ByName, ByUid, Record
 from situate.sharding.adapter import Content
-from situate.sharding.configuration import OnUnavailable
+from situate.sharding.configuration import ArchiveTtl, OnUnavailable
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.names import ARCHIVE_HOLD
 from situate.testing.archive import Call, Fault, FaultyArchiver
 from tests.sharding.controller.place import NAMESPACE, Member
-from tests.sharding.controller.reports import REPORTS
+from tests.sharding.controller.reports import GROUP, REPORTS, report
 from tests.sharding.controller.town import NotedArchive, Town
 
 TTL_S = 10.0
 Towns = Callable[..., Town]
 
 
-async def quick(_: Member, __: Content, ___: Work) -> Outcome:
+async def quick(_: Member, obj: Content, ___: Work) -> Outcome:
+    """A child fails, for which there is no time after which it is archived."""
     await asyncio.sleep(1)
-    return Outcome.succeeded("Done")
+    return Outcome.failed("Wrong") if obj["metadata"]["name"] == "child" else Outcome.succeeded("Done")
 
 
 class Archived:
@@ -72,6 +73,36 @@ def test_what_is_held_stays_until_it_is_let_go(town_of: Towns) -> None:
     assert story.town.exists("r")
     story.town.annotate("r", ARCHIVE_HOLD, "false")
     assert story.town.run(5, story.gone("r"))
+
+
+@pytest.mark.rule("sharding:K11", "sharding:S7")
+@pytest.mark.parametrize("held", [False, True])
+def test_dependents_go_before_their_owner(town_of: Towns, held: bool) -> None:
+    """Else they would be deleted with it."""
+    story = Archived(town_of(archive=True, archive_ttl=ArchiveTtl(successful=20.0)))
+    town = story.town
+    owner = town.create("owner")["metadata"]
+    reference = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Report",
+        "name": "owner",
+        "uid": owner["uid"],
+        "controller": True,
+    }
+    child = report("child")
+    town.call(
+        "POST", REPORTS.path(NAMESPACE), child | {"metadata": child["metadata"] | {"ownerReferences": [reference]}}
+    )
+    assert town.run(5, lambda: town.view("owner").completed and town.view("child").completed)
+    if held:
+        town.annotate("child", ARCHIVE_HOLD, "true")
+        town.run(60)
+        assert town.exists("owner"), "with it the one that is held would go"
+        town.annotate("child", ARCHIVE_HOLD, "false")
+    assert town.run(30, story.gone("owner"))
+    assert not town.exists("child")
+    child_, owner_ = sorted(story.records(), key=lambda record: record.archived_at)
+    assert (child_.subject.name, owner_.subject.name) == ("child", "owner")
 
 
 @pytest.mark.rule("sharding:X10")

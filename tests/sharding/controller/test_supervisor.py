@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable
 
@@ -15,7 +16,7 @@ from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.hashing import fnv1a64
 from situate.sharding.leases import lease_name
-from situate.sharding.names import PRIORITY
+from situate.sharding.names import PRIORITY, STATUS
 from situate.sharding.partitions import partition_of, static_partition
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.sharding.sizing import SizingConfig
@@ -264,6 +265,10 @@ def test_a_scrape_shows_who_has_what(town: Town) -> None:
     assert {value("open", executor="a"), value("open", executor="b")} == {2, 3}
     assert (value("assigned_total"), value("unassigned"), value("imbalance")) == (5, 0, 1.2)
     assert value("desired_executors") == 3
+    town.run(30)
+    lease = town.call("GET", f"{LEASES}/{leader.supervisor.scope.lease.name}")
+    report = json.loads(lease["metadata"]["annotations"][STATUS])
+    assert (report["desiredExecutors"], report["open"]) == (3, 5), (report, town.world.now)
     assert value("executors", status="Healthy") == 2
     assert b"situate_leading" in metrics.render()
     held = value("open", executor="a")

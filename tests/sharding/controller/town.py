@@ -7,6 +7,7 @@ lease is lost is judged by when the server stored its last renewal: no superviso
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -283,7 +284,9 @@ class Town(Place):
                 wire.unplug()
         failures = [each.process.failure() for each in self.leaders if not each.process.is_alive]
         super().close()
-        assert [each for each in failures if each is not None] == []
+        assert [each for each in failures if each is not None] == [], [
+            traceback.format_exception(e) for e in failures if e
+        ]
         assert self.late == []
         assert self.forbidden == []
 

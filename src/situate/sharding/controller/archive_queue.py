@@ -53,7 +53,7 @@ from situate.sharding.archiving import (
 )
 from situate.sharding.assignment import ObjectView
 from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.controller.listing import Listing
+from situate.sharding.controller.family import Family
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.saying import Saying
 from situate.sharding.controller.sending import NotLeading, Sender
@@ -94,7 +94,7 @@ class ArchiveQueue:
         sender: Sender,
         scope: Scope,
         config: SupervisorConfig,
-        listing: Listing,
+        family: Family,
         saying: Saying,
         clocks: Clocks,
         rng: random.Random,
@@ -108,7 +108,8 @@ class ArchiveQueue:
         self._sender = sender
         self._scope = scope
         self._config = config
-        self._listing = listing
+        self._family = family
+        self._listing = family.listing
         self._saying = saying
         self._clocks = clocks
         self._rng = rng
@@ -207,8 +208,10 @@ class ArchiveQueue:
 
     def _moment(self, progress: Progress) -> Moment:
         view = self._listing.views.get(self._listing.requests.get(progress.uid, Request("", "")))
-        rank = None if view is None else self._listing.rank(view)
-        return Moment(self._clocks.now(), self._clocks.wall(), self._config, rank)
+        now, wall = self._clocks.now(), self._clocks.wall()
+        if view is None:
+            return Moment(now, wall, self._config)
+        return Moment(now, wall, self._config, self._listing.rank(view), self._family.owners_due_s(view))
 
     async def _performed(self, job: _Job) -> Outcome:
         """One step."""

@@ -11,6 +11,7 @@ import msgspec
 from situate.kube.store import Store
 from situate.objects.meta import ObjectMeta
 from situate.objects.unstructured import Unstructured
+from situate.sharding.partitions import Keyspace
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -18,18 +19,24 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class KeptObjects(Store[Unstructured]):
     """A store whose objects have no more metadata than name, namespace, UID and resourceVersion."""
 
+    def __init__(self, name: str, keyspace: Keyspace | None = None) -> None:
+        """`keyspace`: of an object outside of it, nothing else is kept; None: of all, their JSON is."""
+        super().__init__(name)
+        self._keyspace = keyspace
+
     def put(self, new: Unstructured) -> None:
         """As the store's."""
-        super().put(kept(new))
+        foreign = self._keyspace is not None and not self._keyspace.holds(new.metadata)
+        super().put(Unstructured(_identity(new.metadata), b"{}") if foreign else kept(new))
 
 
 def kept(found: Unstructured) -> Unstructured:
     """The object without what is kept of no object."""
-    meta = found.metadata
-    identity = ObjectMeta(
-        name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version
-    )
-    return Unstructured(identity, _without_managed_fields(found.raw))
+    return Unstructured(_identity(found.metadata), _without_managed_fields(found.raw))
+
+
+def _identity(meta: ObjectMeta) -> ObjectMeta:
+    return ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version)
 
 
 def _without_managed_fields(raw: bytes) -> bytes:

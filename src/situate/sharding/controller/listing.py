@@ -6,7 +6,7 @@ made meanwhile know of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 from situate.sharding.archiving import ranks
 from situate.sharding.assignment import ObjectView
@@ -24,10 +24,8 @@ class Listing:
         self,
         weight_of: Callable[[ObjectView], int] | None,
         counted: Callable[[str, int, int], None],
-        *,
-        ranked: bool,
     ) -> None:
-        """`counted` is told of an executor's open weight: UID, before, after. `ranked`: whether ranks are asked for."""
+        """`counted` is told of an executor's open weight: UID, before, after."""
         self.views: dict[Request, ObjectView] = {}
         self.open: dict[str, int] = {}
         """Weight of the open objects of each executor, by UID."""
@@ -39,13 +37,12 @@ class Listing:
         """When each was first seen to have the holder and the epoch that it has, on the monotonic clock."""
         self._weight_of = weight_of
         self._tell_counted = counted
-        self._ranked = ranked
         self._promised: dict[Request, str] = {}
         self._asked: set[Request] = set()
         self._held: dict[str, dict[Request, None]] = {}
         self._group: dict[Request, str] = {}
         self._counted: dict[Request, tuple[str, int]] = {}
-        self._completed: dict[str, dict[Request, None]] = {}
+        self._owned: dict[str, dict[Request, None]] = {}
         """Of each controlling owner, by its UID."""
 
     def saw(self, request: Request, view: ObjectView | None, now: float) -> ObjectView | None:
@@ -64,8 +61,7 @@ class Listing:
         else:
             self.views[request] = view
             self.requests[view.uid] = request
-        if self._ranked:
-            self._rank(request, before, view)
+        self._reown(request, before, view)
         self._regroup(request, view)
         self._count(request, view)
         self._note_drain(request, view)
@@ -96,8 +92,18 @@ class Listing:
         return self._held.get(uid, _NO_GROUP)
 
     def of_owner(self, uid: str) -> Collection[Request]:
-        """The completed objects that this owner controls, if ranks are asked for."""
-        return self._completed.get(uid, _NO_GROUP)
+        """The objects that this owner controls."""
+        return self._owned.get(uid, _NO_GROUP)
+
+    def owner(self, view: ObjectView) -> ObjectView | None:
+        """The controlling owner, if it is an object of this kind and partition."""
+        return self.views.get(self.requests[view.owner_uid]) if view.owner_uid in self.requests else None
+
+    def dependents(self, view: ObjectView) -> Iterator[ObjectView]:
+        """The objects that it controls, but for its own owner: of two that own each other, neither depends."""
+        for request in self.of_owner(view.uid):
+            if self.views[request].uid != view.owner_uid:
+                yield self.views[request]
 
     def rank(self, view: ObjectView) -> int | None:
         """For `Situation.rank`."""
@@ -149,11 +155,14 @@ class Listing:
         else:
             self.drains.discard(request)
 
-    def _rank(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
-        if before is not None and before.completed and before.owner_uid:
-            owned = self._completed[before.owner_uid]
+    def _reown(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
+        old, new = (each.owner_uid if each is not None else "" for each in (before, view))
+        if old == new:
+            return
+        if old:
+            owned = self._owned[old]
             del owned[request]
             if not owned:
-                del self._completed[before.owner_uid]
-        if view is not None and view.completed and view.owner_uid:
-            self._completed.setdefault(view.owner_uid, {})[request] = None
+                del self._owned[old]
+        if new:
+            self._owned.setdefault(new, {})[request] = None

@@ -13,7 +13,10 @@ from typing import Final, TypeVar
 from situate.kube.client import Client
 from situate.kube.election import Leadership
 from situate.kube.errors import NotFound, Unreachable
-from situate.kube.patches import JsonPatch
+from situate.kube.lease_record import LeaseName
+from situate.kube.patches import JsonPatch, MergePatch
+from situate.objects.configuration import ConfigMap
+from situate.objects.resources import CONFIGMAPS, LEASES
 from situate.objects.unstructured import Unstructured
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
@@ -21,6 +24,8 @@ from situate.sharding.actions import Write
 from situate.sharding.adapter import ObjectAdapter
 from situate.sharding.assignment import ObjectView, view_of
 from situate.sharding.controller.objects import Request
+from situate.sharding.controller.supervisor_metrics import Counts
+from situate.sharding.names import STATUS
 from situate.sharding.scope import Scope
 
 READ_S: Final = 10.0
@@ -44,6 +49,7 @@ class Sender:
         term: int,
         learn: Callable[[Unstructured], None],
         known: Callable[[Request], ObjectView | None],
+        counts: Counts,
     ) -> None:
         """`term` is what is written; `learn` is told of what the server answers, and `known` asked for it then."""
         self.term = term
@@ -55,6 +61,7 @@ class Sender:
         self._leadership = leadership
         self._learn = learn
         self._known = known
+        self._counts = counts
         self._write_s = scope.election.lease_s - scope.election.renew_deadline_s
 
     def leading(self) -> bool:
@@ -79,6 +86,7 @@ class Sender:
         answer = await self._write(
             lambda: self._guarded.patch(self._scope.resource, request.name, patch, namespace, subresource or None)
         )
+        self._counts.writes += 1
         meta = answer.metadata
         if meta.deletion_timestamp is None or meta.finalizers:  # else it has gone with this write
             self._learn(answer)
@@ -99,6 +107,22 @@ class Sender:
                 propagation=self._scope.archive_propagation,
             )
         )
+
+    async def read_table(self, namespace: str, name: str) -> ConfigMap | None:
+        """A ConfigMap as the API server has it now; None: there is none. Raises what the client raises."""
+        try:
+            return await _within(READ_S, lambda: self._client.get(CONFIGMAPS, name, namespace))
+        except NotFound:
+            return None
+
+    async def report(self, lease: LeaseName, text: str) -> None:
+        """Says it in the Lease of supervisors; the claim stays as it is. Raises as `patch` does."""
+        said = MergePatch({"metadata": {"annotations": {STATUS: text}}})
+        await self._write(lambda: self._guarded.patch(LEASES, lease.name, said, lease.namespace))
+
+    async def settled(self) -> None:
+        """Waits for the answers to what is under way now."""
+        await self._actuator.finish()
 
     async def finish(self) -> None:
         """Waits for the answers that are still due, before somebody else may lead."""

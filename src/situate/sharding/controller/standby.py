@@ -50,7 +50,8 @@ class Standby:
         self.listing = listing
         self.observer = observer
         self.owned = owned
-        self.waiting = Waiting()
+        """What the partitions say, now."""
+        self.waiting = Waiting(scope.shares)
         self.counts = counts
         self._now = now
         self._log = structlog.get_logger()

@@ -7,11 +7,11 @@ before anything is awaited, so that two decisions never know less than the first
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 from math import inf
-from typing import Final, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
 import structlog
 
@@ -38,6 +38,7 @@ from situate.sharding.actions import (
 from situate.sharding.assignment import DrainRequest, ObjectView
 from situate.sharding.controller.archive_queue import ArchiveQueue, Clocks
 from situate.sharding.controller.balancing import LOOK_S, Balancing
+from situate.sharding.controller.family import Family
 from situate.sharding.controller.listing import NOBODYS
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.observing import MembersChanged
@@ -92,13 +93,14 @@ class Supervising:
         self._metrics = metrics
         self._counts = standby.counts
         self.saying = Saying(sender, scope, standby.listing, record, around.rng, around.wall)
+        self._family = Family(standby.listing, config, scope.archive_propagation, around.wall)
         self.archive: ArchiveQueue | None = None
         """None: no archive is configured."""
         if archiver is not None:
             clocks = Clocks(around.now, around.wall)
             again = self.queue.add_after
             self.archive = ArchiveQueue(
-                archiver, sender, scope, config, standby.listing, self.saying, clocks, around.rng, again, self._counts
+                archiver, sender, scope, config, self._family, self.saying, clocks, around.rng, again, self._counts
             )
         self._memories: dict[str, Memory] = {}
         """By UID."""
@@ -112,10 +114,11 @@ class Supervising:
         """Whose holders are to be asked to give them up, for the sake of balance."""
         self._round: Iterator[str] = iter(())
         """UIDs of objects that are offered the room that there is, one after the other."""
+        self._asked = around.now(), self._counts.writes
         self._log = structlog.get_logger().bind(term=self.term)
 
-    async def run(self) -> None:
-        """Until cancelled. Raises what a defect of ours raises."""
+    async def run(self, *beside: Coroutine[Any, Any, None]) -> None:
+        """Until cancelled, with what else belongs to a term. Raises what a defect of ours raises."""
         scope, name = self._scope, self._scope.resource.group_resource
         services = [
             self._service(f"supervisor of {name}", self.queue, self.reconcile, scope.write_concurrency),
@@ -129,6 +132,8 @@ class Supervising:
             async with asyncio.TaskGroup() as group:
                 for each in services:
                     group.create_task(each.run(), name=each.name)
+                for other in beside:
+                    group.create_task(other)
                 group.create_task(self._sweep(), name=f"sweep of {name}")
                 if scope.rebalance.goal is not None:
                     group.create_task(self._balance(), name=f"balance of {name}")
@@ -142,6 +147,15 @@ class Supervising:
             return Reconciler(name, queue, reconcile, workers=workers)
         self._metrics.add_queue(name, queue)
         return Reconciler(name, queue, reconcile, workers=workers, observe=self._metrics.observe_attempts(name))
+
+    def pace(self) -> tuple[float, float]:
+        """For how many seconds the oldest object waits that is to be decided on; writes each second since last asked,
+        or since the begin."""
+        now, writes = self._around.now(), self._counts.writes
+        since, before = self._asked
+        self._asked = now, writes
+        elapsed = now - since
+        return self.queue.statistics().oldest_wait_s, (writes - before) / elapsed if elapsed > 0 else 0.0
 
     def look_at_all(self) -> None:
         """Queues everything."""
@@ -161,9 +175,19 @@ class Supervising:
         self.queue.add(request)
         for each in (before, view):
             if each is not None and each.completed:
-                for other in self._listing.of_owner(each.owner_uid):
-                    self.queue.add(other)
+                self._look_at_family(each)
         self._next_drains()
+
+    def _look_at_family(self, view: ObjectView) -> None:
+        """At those whose time for the archive this one's completion, or its end, may have changed."""
+        listing = self._listing
+        for other in listing.of_owner(view.uid):
+            self.queue.add(other)
+        if view.owner_uid in listing.requests:
+            self.queue.add(listing.requests[view.owner_uid])
+        if self._config.keep_last_per_owner is not None:
+            for other in listing.of_owner(view.owner_uid):
+                self.queue.add(other)
 
     def members_changed(self, before: Members, after: Members, change: MembersChanged) -> None:
         """Who is an executor has changed."""
@@ -235,6 +259,8 @@ class Supervising:
             has_archiver=self.archive is not None,
             ownership=standby.owned,
             rank=self._listing.rank,
+            owners_due_s=self._family.owners_due_s,
+            dependents=self._family.dependents,
             drains=len(self._listing.drains),
             limit=self._limit,
         )

@@ -7,9 +7,9 @@ This is the wiring: what is watched, who leads, and when. What is done about eac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -17,38 +17,38 @@ from situate.archive.protocol import Archiver
 from situate.kube.client import Client
 from situate.kube.election import Elector, Leadership
 from situate.kube.events import EventRecorder
-from situate.kube.reflector import Reflector
 from situate.kube.store import Store
 from situate.objects.coordination import Lease
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
-from situate.objects.resources import LEASES, NODES, PODS
 from situate.objects.unstructured import Unstructured
 from situate.runtime.manager import Manager
 from situate.runtime.metrics import Metrics
 from situate.runtime.outcomes import DONE, Result
 from situate.sharding.adapter import ObjectAdapter
-from situate.sharding.assignment import LARGEST, ObjectView, view_of
+from situate.sharding.assignment import LARGEST, view_of
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.executor import connect_here
-from situate.sharding.controller.kept import KeptObjects
-from situate.sharding.controller.listing import NOBODYS, Listing
+from situate.sharding.controller.figuring import Figuring
+from situate.sharding.controller.listing import Listing
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.observing import MembersChanged, Observer
+from situate.sharding.controller.reporting import Reporting
 from situate.sharding.controller.sending import Sender
 from situate.sharding.controller.standby import Standby
 from situate.sharding.controller.supervising import Supervising
 from situate.sharding.controller.supervisor_metrics import Counts, Figures, ShardMetrics
 from situate.sharding.controller.surroundings import REAL, Surroundings
+from situate.sharding.controller.table_watch import TableWatch
+from situate.sharding.controller.watches import Watches
+from situate.sharding.controller.weighing import weighing
 from situate.sharding.leases import Membership
 from situate.sharding.members import Members
-from situate.sharding.names import POOL
-from situate.sharding.owning import owned_by
+from situate.sharding.owning import Owned, owned_by
 from situate.sharding.partitions import Identified
 from situate.sharding.scope import Scope
 from situate.sharding.situation import Ownership
-from situate.sharding.sizing import SizingState, desired_executors
 from situate.sharding.strategies import Placer, Strategy
+from situate.sharding.supervisor_reports import SupervisorReport
+from situate.sharding.tables import Tables
 
 COMPONENT: Final = "situate-supervisor"
 """What Events are from."""
@@ -79,29 +79,32 @@ class Supervisor:
         archiver is not closed.
         """
         self._log = structlog.get_logger().bind(controller=f"supervisor {scope.lease}")
-        self.scope = scope if scope.weight_of is None else replace(scope, weight_of=self._weighing(scope.weight_of))
+        self.scope = scope if scope.weight_of is None else replace(scope, weight_of=weighing(scope.weight_of))
         self.config = config
         self.name = f"supervisor {scope.lease}"
-        self.store: Store[Unstructured] = KeptObjects(scope.resource.group_resource)
-        """All objects, also those of other partitions."""
         self.term: Supervising | None = None
         """None while this process does not lead."""
+        self.counts = Counts()
+        self._watches = Watches(scope)
+        self.store: Store[Unstructured] = self._watches.objects
+        """All objects, also those of other partitions; of each what `KeptObjects` keeps."""
         self._adapter = adapter
         self._placer = Placer(strategy, scope.rules, self.scope.weight_of)
         self._archiver = archiver
         self._connect = connect
         self._around = surroundings
-        self.counts = Counts()
         self._metrics = metrics
-        self._sizing = SizingState()
-        self._leases: Store[Lease] = Store("leases of executors")
-        self._pods: Store[Pod] = Store("pods of executors")
-        self._nodes: Store[Node] = Store("nodes")
-        self._own_lease: Store[Lease] = Store("lease of supervisors")
+        self._keyspace = scope.keyspace
+        self._table: TableWatch | None = None
+        if scope.partition_table:
+            tables = Tables(int(scope.partition), scope.keyspace.by)
+            self._keyspace = tables.keyspace()
+            self._table = TableWatch(tables, scope.lease_namespace, scope.partition_table, self._repartitioned)
         self._synced = asyncio.Event()
         self._stopping = False
         self._elector: Elector | None = None
         self._standby: Standby | None = None
+        self._figuring: Figuring | None = None
         self._problem: Callable[[], str | None] = lambda: f"{self.name} has not been started"
 
     def setup(self, manager: Manager) -> None:
@@ -114,7 +117,7 @@ class Supervisor:
 
     def not_ready(self) -> str | None:
         """For readiness: why executors or objects are not known yet; None if they are."""
-        return None if self._synced.is_set() else self._problem()
+        return self._no_table() if self._synced.is_set() else self._problem()
 
     def leading(self) -> bool:
         """Whether this process leads at this moment."""
@@ -132,56 +135,35 @@ class Supervisor:
 
     def figures(self) -> Figures | None:
         """For metrics: the state now; None before the first listings."""
-        standby, now = self._standby, self._around.now()
-        if standby is None or not self._synced.is_set():
+        if self._figuring is None or not self._synced.is_set():
             return None
-        members, listing = standby.observer.members(), standby.listing
-        unassigned = len(listing.held_by(NOBODYS))
-        removed_at = standby.observer.removed_at
-        orphaned = [now - at for uid, at in removed_at.items() if listing.held_by(uid)]
-        desired = None
-        if self.scope.sizing is not None:
-            wanted = desired_executors(self._sizing, self.scope.sizing, sum(listing.open.values()) + unassigned, now)
-            desired, self._sizing = wanted.desired, wanted.state
-        archive = None if self.term is None else self.term.archive
-        return Figures(
-            members,
-            now,
-            dict(listing.open),
-            unassigned,
-            max(orphaned, default=0.0),
-            0 if archive is None else len(archive),
-            0.0 if archive is None else archive.lag_s(),
-            desired,
-        )
+        found = self._figuring.figures()
+        if self._table is not None and self._table.tables.confirmed is not None:
+            found = replace(found, table_version=self._table.tables.confirmed.version)
+        if self.term is None or (archive := self.term.archive) is None:
+            return found
+        return replace(found, archiving=len(archive), archive_lag_s=archive.lag_s())
 
     async def run(self) -> None:
         """Watches and stands for election. Raises what a defect of ours raises."""
         client, elections = self._connect(), self._connect()
-        scope, around = self.scope, self._around
+        scope, around, watches = self.scope, self._around, self._watches
         membership = Membership(scope.executors, scope.times, scope.pool, scope.partition)
-        listing = Listing(scope.weight_of, self._counted, ranked=self.config.keep_last_per_owner is not None)
+        listing = Listing(scope.weight_of, self._counted)
         observer = Observer(client, membership, lambda: listing.open, around.now, self._members_changed)
         self._standby = Standby(
-            scope,
-            self.config,
-            self._adapter,
-            self._placer,
-            listing,
-            observer,
-            owned_by(scope.keyspace) if not scope.keyspace.whole else _all_ours,
-            around.now,
-            self.counts,
+            scope, self.config, self._adapter, self._placer, listing, observer, self._owned(), around.now, self.counts
         )
-        reflectors = [*self._watching(client, observer)]
-        needed = reflectors[:3]
-        objects = needed[0]
-        self._problem = lambda: next((each.not_ready() for each in needed if each.not_ready()), None)
+        self._figuring = Figuring(self._standby, scope.sizing, around.now)
+        needed, others = watches.reflectors(client, around.rng)
+        self._problem = lambda: next((problem for each in needed if (problem := each.not_ready())), None)
+        self._listen(watches, observer)
         recorder = EventRecorder(client, COMPONENT, scope.identity, wall_clock=around.wall, rng=around.rng)
-
+        if self._table is not None:
+            self._table.record = recorder.record
         if self._metrics is not None:
             self._metrics.add_events(recorder)
-            for each in reflectors:
+            for each in (*needed, *others):
                 self._metrics.add_reflector(each)
             self._metrics.registry.register(ShardMetrics(self, str(scope.lease)))
 
@@ -191,20 +173,22 @@ class Supervisor:
         async def lead(leadership: Leadership) -> None:
             assert self._standby is not None
             await self._synced.wait()
-            sender = Sender(
-                client,
-                scope,
-                self._adapter,
-                leadership,
-                self._term(leadership, listing),
-                objects.learn,
-                listing.views.get,
-            )
+            term, learn, known = self._term(leadership, listing), needed[0].learn, listing.views.get
+            sender = Sender(client, scope, self._adapter, leadership, term, learn, known, self.counts)
+            if self._table is not None:
+                self._table.begin_term()
             self.term = Supervising(
                 self._standby, sender, self._archiver, recorder.record, around, relist, self._metrics
             )
+            reporting = Reporting(
+                sender,
+                scope.lease,
+                lambda: self._report(leadership),
+                self._table,
+                self.config.requeue_delay,
+            )
             try:
-                await self.term.run()
+                await self.term.run(reporting.run())
             finally:
                 self.term = None
 
@@ -222,7 +206,7 @@ class Supervisor:
             elector.stop()
         try:
             async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(each.run(), name=each.name) for each in reflectors]
+                beside = [group.create_task(each.run(), name=each.name) for each in (*needed, *others)]
                 beside.append(group.create_task(observer.run(), name=observer.name))
                 beside.append(group.create_task(self._sync(observer), name="first listings"))
                 recording = group.create_task(recorder.run(), name=recorder.name)
@@ -245,68 +229,80 @@ class Supervisor:
         )
         return min(highest + 1, LARGEST)
 
-    def _watching(self, client: Client, observer: Observer) -> Iterator[Reflector[Any]]:
-        """Objects, Leases and pods come first."""
-        scope, rng = self.scope, self._around.rng
-        self.store.on_change(self._object_changed)
-        self._leases.on_change(observer.saw_lease)
-        self._pods.on_change(observer.saw_pod)
-        self._nodes.on_change(observer.saw_node)
-        self._own_lease.on_change(self._lease_changed)
-
-        where = scope.executors.namespace
-        yield Reflector(client, scope.resource, self.store, rng=rng, namespace=scope.namespace)
-        pool = f"{POOL}={scope.pool}"
-        yield Reflector(client, LEASES, self._leases, rng=rng, namespace=where, label_selector=pool)
-        selector = scope.executors.selector
-        yield Reflector(client, PODS, self._pods, rng=rng, namespace=where, label_selector=selector)
-        yield Reflector(client, NODES, self._nodes, rng=rng)
-        named = f"metadata.name={scope.lease.name}"
-        yield Reflector(client, LEASES, self._own_lease, rng=rng, namespace=scope.lease.namespace, field_selector=named)
+    def _listen(self, watches: Watches, observer: Observer) -> None:
+        if self._table is not None:
+            watches.table.on_change(self._table.saw)
+        watches.objects.on_change(self._object_changed)
+        watches.leases.on_change(observer.saw_lease)
+        watches.pods.on_change(observer.saw_pod)
+        watches.nodes.on_change(observer.saw_node)
+        watches.own_lease.on_change(self._lease_changed)
 
     async def _sync(self, observer: Observer) -> None:
-        await self._leases.wait_synced()
-        await self._pods.wait_synced()
+        await self._watches.leases.wait_synced()
+        await self._watches.pods.wait_synced()
         observer.synced()
         await self.store.wait_synced()
+        if self._table is not None:
+            await self._watches.table.wait_synced()
+            if not len(self._watches.table):
+                self._table.saw(None, None)
         observer.members()
         self._synced.set()
-        self._log.info("executors and objects are known", pods=len(self._pods), objects=len(self.store))
+        self._log.info("executors and objects are known", pods=len(self._watches.pods), objects=len(self.store))
 
     def _object_changed(self, old: Unstructured | None, new: Unstructured | None) -> None:
         seen = new or old
         assert seen is not None
         assert self._standby is not None
         request = Request(seen.metadata.namespace, seen.metadata.name)
-        view = view_of(new.content, self._adapter, new.raw) if new is not None else None
-        keyspace = self.scope.keyspace
-        if view is not None and not keyspace.whole and not keyspace.holds(view):
-            view = None  # another partition's
+        view = None
+        if new is not None and (self._keyspace.whole or self._keyspace.holds(new.metadata)):
+            view = view_of(new.content, self._adapter, new.raw)
         before = self._standby.saw(request, view)
         if self.term is not None and (before is not None or view is not None):
             self.term.changed(request, before, view)
+
+    def _owned(self) -> Owned:
+        if self._table is not None:
+            return self._table.tables.owned()
+        return _all_ours if self._keyspace.whole else owned_by(self._keyspace)
+
+    def _repartitioned(self, tables: Tables) -> None:
+        """Another version of the table was read, or confirmed."""
+        keyspace, self._keyspace = self._keyspace, tables.keyspace()
+        if self._standby is None:
+            return
+        self._standby.owned = self._owned()
+        if keyspace != self._keyspace:
+            for each in self.store.list():
+                self._object_changed(each, each)
+        if self.term is not None:
+            self.term.look_at_all()
+
+    def _no_table(self) -> str | None:
+        return None if self._table is None else self._table.not_ready()
+
+    def _report(self, leadership: Leadership) -> SupervisorReport:
+        """As of the term that the Lease counts, which what is written on objects may be ahead of."""
+        found = self.figures()
+        assert found is not None, "nobody leads before the first listings"
+        assert self.term is not None, "who reports leads"
+        queue_age_s, writes_per_s = self.term.pace()
+        return SupervisorReport(
+            leadership.term,
+            sum(found.open.values()),
+            found.unassigned,
+            round(queue_age_s, 1),
+            round(writes_per_s, 1),
+            found.desired_executors,
+        )
 
     def _members_changed(self, before: Members, after: Members, change: MembersChanged | None) -> None:
         assert self._standby is not None
         self._standby.members_changed(before, after)
         if self.term is not None and change is not None:
             self.term.members_changed(before, after, change)
-
-    def _weighing(self, weight_of: Callable[[ObjectView], int]) -> Callable[[ObjectView], int]:
-        """As the user's, but for what it cannot weigh."""
-
-        def weigh(view: ObjectView) -> int:
-            try:
-                return max(1, int(weight_of(view)))
-            except Exception as problem:  # a user's code may raise anything, and must not stop other objects
-                self._log.error(
-                    "an object cannot be weighed, so it counts 1",
-                    key=f"{view.namespace}/{view.name}",
-                    error=repr(problem),
-                )
-                return 1
-
-        return weigh
 
     def _counted(self, uid: str, before: int, after: int) -> None:
         if self._standby is not None:

@@ -30,6 +30,8 @@ class Counts:
     archived: int = 0
     """Objects that the archive has and that were read back."""
     archive_failures: int = 0
+    writes: int = 0
+    """That the API server has carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,14 @@ class Figures:
     unassigned: int
     orphan_age_s: float
     """Since when the object waits that has waited longest for its lost holder's successor; 0: none does."""
-    archiving: int
+    archiving: int = 0
     """Objects that are on their way into the archive."""
-    archive_lag_s: float
+    archive_lag_s: float = 0.0
     """Since when the one is on its way that is longest; 0: none is."""
-    desired: int | None
+    desired_executors: int | None = None
     """Executors that the open work wants; None: nobody has asked."""
+    table_version: int | None = None
+    """Of the table of partitions, as confirmed; None: there is none."""
 
 
 class Shown(Protocol):
@@ -80,6 +84,7 @@ class ShardMetrics(Collector):
         counts = self._shown.counts
         for name, said, value in (
             ("assigned", "Assignments.", counts.assigned),
+            ("writes", "Writes of objects that the API server has carried out.", counts.writes),
             ("epoch_rejections", "Writes that came too late, and did not land.", counts.rejected),
             ("archived", "Objects that were archived and read back.", counts.archived),
             ("archive_failures", "Calls that the archive did not carry out.", counts.archive_failures),
@@ -106,7 +111,8 @@ class ShardMetrics(Collector):
             ("orphan_age_seconds", "How long the longest has waited since its holder was lost.", figures.orphan_age_s),
             ("archive_pending", "Objects on their way into the archive.", figures.archiving),
             ("archive_lag_seconds", "How long the longest has been on its way there.", figures.archive_lag_s),
-            ("desired_executors", "Executors that the open work wants.", figures.desired),
+            ("desired_executors", "Executors that the open work wants.", figures.desired_executors),
+            ("table_version", "Version of the partitions' table that is confirmed.", figures.table_version),
         ):
             if value is not None:
                 gauge = GaugeMetricFamily(f"situate_shard_{name}", said, labels=("supervisor",))

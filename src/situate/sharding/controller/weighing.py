@@ -1,0 +1,25 @@
+"""A user's weights of objects, which may fail without stopping anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from situate.sharding.assignment import ObjectView
+
+
+def weighing(weight_of: Callable[[ObjectView], int]) -> Callable[[ObjectView], int]:
+    """As the user's; what that cannot weigh counts 1."""
+    log = structlog.get_logger()
+
+    def weigh(view: ObjectView) -> int:
+        try:
+            return max(1, int(weight_of(view)))
+        except Exception as problem:  # a user's code may raise anything, and must not stop other objects
+            log.error(
+                "an object cannot be weighed, so it counts 1", key=f"{view.namespace}/{view.name}", error=repr(problem)
+            )
+            return 1
+
+    return weigh

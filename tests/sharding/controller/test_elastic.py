@@ -1,0 +1,129 @@
+"""Supervisors of two partitions whose slots change owners while work goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from situate.objects.codec import decode
+from situate.objects.resources import LEASES
+from situate.sharding.hashing import fnv1a64
+from situate.sharding.slots import SlotTable, even_table, frozen, hand_over_waits_for, handed_over, slot_of
+from situate.sharding.supervisor_reports import confirmed_versions
+from situate.sharding.tables import ENTRY
+from tests.sharding.controller.place import NAMESPACE
+from tests.sharding.controller.town import LEASES as LEASES_PATH
+from tests.sharding.controller.town import Leader, Town
+
+MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+EVEN = even_table(2)
+
+
+class Elastic:
+    def __init__(self, town: Town) -> None:
+        self.town = town
+        town.call("POST", MAPS, self._content(EVEN.to_text()))
+        self.leaders = [self.leader(index) for index in range(2)]
+        self.members = [
+            town.work(f"e{index}", partition=str(index), pool=f"p{index}", concurrency=50) for index in range(2)
+        ]
+
+    def leader(self, index: int, name: str = "") -> Leader:
+        scope: dict[str, Any] = {"partition": str(index), "pool": f"p{index}", "partition_table": "table"}
+        return self.town.leader(name or f"s{index}", **scope)
+
+    def put(self, text: str) -> None:
+        self.town.call("PUT", f"{MAPS}/table", self._content(text))
+
+    def confirmed(self) -> dict[int, int]:
+        leases = {}
+        for index, leader in enumerate(self.leaders):
+            name = leader.supervisor.scope.lease.name
+            if self.town.api.store.get("leases.coordination.k8s.io", NAMESPACE, name) is not None:
+                content = self.town.call("GET", f"{LEASES_PATH}/{name}")
+                leases[index] = decode(LEASES, json.dumps(content).encode())
+        return confirmed_versions(leases)
+
+    def waits_for(self, table: SlotTable) -> list[str]:
+        assigned: dict[int, int] = {}
+        for view in self.town.views():
+            if view.holder is not None:
+                slot = slot_of(fnv1a64(view.uid))
+                assigned[slot] = assigned.get(slot, 0) + 1
+        return hand_over_waits_for(table, self.confirmed(), assigned)
+
+    def wrong(self, table: SlotTable) -> list[str]:
+        """Objects that somebody of another partition holds, or nobody."""
+        return [view.name for view in self.town.views() if view.executor != f"e{table.at(fnv1a64(view.uid)).partition}"]
+
+    def _content(self, text: str) -> dict[str, Any]:
+        return {"metadata": {"name": "table"}, "data": {ENTRY: text}}
+
+
+@pytest.fixture
+def elastic(town: Town) -> Elastic:
+    return Elastic(town)
+
+
+@pytest.mark.rule("sharding:K10", "sharding:S5")
+def test_slots_change_owners_in_two_versions_and_nothing_else_moves(elastic: Elastic) -> None:
+    town = elastic.town
+    for number in range(24):
+        town.create(f"r-{number}")
+    assert town.run(20, lambda: not elastic.wrong(EVEN))
+    assert elastic.confirmed() == {0: 1, 1: 1}
+    before = {view.name: view.epoch for view in town.views()}
+    freezing = frozen(EVEN, (0,) * 1024 + (1,) * 3072)
+    after = handed_over(freezing)
+    moved = {*elastic.wrong(after)}
+    assert moved
+
+    elastic.put(freezing.to_text())
+    town.create("frozen-or-not")
+    assert town.run(20, lambda: not elastic.waits_for(freezing))
+    town.run(10)
+    for view in town.views():
+        at = freezing.at(fnv1a64(view.uid))
+        assert (view.executor == "") == (at.to is not None), "nobody assigns what is frozen, everybody the rest"
+    elastic.put(after.to_text())
+    assert town.run(20, lambda: not elastic.wrong(after))
+    epochs = {view.name: view.epoch for view in town.views() if view.name in before}
+    assert epochs == {name: epoch + (name in moved) for name, epoch in before.items()}
+
+
+@pytest.mark.rule("sharding:K10")
+def test_a_bad_table_leaves_the_last_good_one_in_force_and_is_told(elastic: Elastic) -> None:
+    town = elastic.town
+    assert town.run(20, lambda: elastic.confirmed() == {0: 1, 1: 1})
+    elastic.put('{"version": 2, "slots": 4096, "ranges": [{"start": 0, "end": 17, "partition": 0}]}')
+    town.create("r")
+    assert town.run(10, lambda: "r" in town.placed)
+    assert not elastic.wrong(EVEN)
+    events = town.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events")["items"]
+    (told,) = {each["message"] for each in events if each["reason"] == "BadPartitionTable"}
+    assert "version 1 stays in force" in told
+
+
+@pytest.mark.rule("sharding:K10", "sharding:S10")
+def test_whoever_leads_next_confirms_anew(elastic: Elastic) -> None:
+    town = elastic.town
+    assert town.run(20, lambda: elastic.confirmed() == {0: 1, 1: 1})
+    elastic.leaders[0].crash()
+    elastic.leader(0, "s0-b")
+    assert town.run(40, lambda: 0 not in elastic.confirmed())
+    assert town.run(10, lambda: elastic.confirmed() == {0: 1, 1: 1})
+
+
+@pytest.mark.rule("sharding:K10", "sharding:B11")
+def test_before_there_is_a_table_nothing_is_assigned_and_nobody_is_ready(town: Town) -> None:
+    town.work("e0", partition="0")
+    leader = town.leader(partition="0", partition_table="table")
+    town.create("r")
+    town.run(20)
+    assert "r" not in town.placed
+    assert "there is no such ConfigMap" in str(leader.supervisor.not_ready())
+    town.call("POST", MAPS, {"metadata": {"name": "table"}, "data": {ENTRY: even_table(1).to_text()}})
+    assert town.run(10, lambda: "r" in town.placed)
+    assert leader.supervisor.not_ready() is None
