@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorde
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations soak soak-vpod soak-spot soak-scheduler lock clean
+.PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations soak soak-vpod soak-spot soak-shard soak-scheduler lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,13 +66,16 @@ control-plane: $(STAMP) ## build the real servers for the tests, once (13 minute
 mutations: $(STAMP) ## take each safety guard out, on a copy: a test must notice
 	@$(BIN)/python -m tests.mutations $(ARGS)
 
-soak: soak-vpod soak-spot soak-scheduler ## all of these for as long as ARGS="--minutes 60" says; each goes on where it ended
+soak: soak-vpod soak-spot soak-shard soak-scheduler ## all of these for as long as ARGS="--minutes 60" says; each goes on where it ended
 
 soak-vpod: $(STAMP) ## histories of vpod under faults
 	@$(BIN)/python -m situate.testing.vpod soak $(ARGS)
 
 soak-spot: $(STAMP) ## histories of spot under faults
 	@$(BIN)/python -m situate.testing.spot soak $(ARGS)
+
+soak-shard: $(STAMP) ## histories of sharding under faults; ARGS="--histories 100000" for as many as the reference asks
+	@$(BIN)/python -m situate.testing.sharding soak $(ARGS)
 
 soak-scheduler: $(STAMP) ## 20,000 pods beside the real kube-scheduler
 	@$(BIN)/python -m tests.e2e.differential soak $(ARGS)
@@ -97,6 +100,9 @@ bench-e2e: $(STAMP) ## the scheduler beside the real kube-scheduler on a real co
 
 bench-spot: $(STAMP) ## spot's webhook under load: 20,000 pods cached, 200 reviews a second
 	@$(BIN)/python -m bench.spot $(ARGS)
+
+bench-shard: $(STAMP) ## supervisors, executors and the archive, beside the peers; ARGS="--rows placements,failover" for some
+	@$(BIN)/python -m bench.shard $(ARGS)
 
 lock: ## pin the requirements anew (needs uv)
 	uv export --quiet --no-header --no-annotate --no-emit-project --all-extras --group dev --output-file requirements.txt
