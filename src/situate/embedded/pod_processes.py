@@ -1,8 +1,9 @@
 """Runs pods as processes of this machine: a kubelet's part for trying an operator where there are no containers.
 
 Of a pod's first container the command, the arguments and the environment count, with values and fields of the pod;
-`python` is the interpreter that runs this. There are no images, volumes, probes or restarts: somebody else reports
-that the pods run, such as the embedded server's kubelets or kwok.
+`python` is the interpreter that runs this. There are no images, volumes or probes: somebody else reports that the pods
+run, such as the embedded server's kubelets or kwok. A process that ends by itself is begun anew if it says so
+(`os.EX_SOFTWARE`, as executors do that could not stop in time); any other end is taken for a mistake.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class _Running:
 
 
 class PodProcesses:
-    """A service: `run` until cancelled. Each pod of the selector that runs has one process, begun once."""
+    """A service: `run` until cancelled. Each pod of the selector that runs has one process."""
 
     def __init__(
         self,
@@ -83,9 +84,9 @@ class PodProcesses:
         await found.process.wait()
 
     def check(self) -> None:
-        """Raises `PodEnded` if a process has ended that nobody has told to."""
+        """Raises `PodEnded` if a process has ended that nobody has told to, and that is not begun anew."""
         for each in self._by_uid.values():
-            if each.process.returncode is not None and not each.told_to_end:
+            if each.process.returncode not in (None, os.EX_SOFTWARE) and not each.told_to_end:
                 raise PodEnded(f"{each.pod} ended with code {each.process.returncode}: {last_lines(each.log)}")
 
     async def run(self) -> None:
@@ -102,9 +103,11 @@ class PodProcesses:
         listed = await self._client.list_all(_RAW_PODS, self._namespace, label_selector=self._selector)
         pods = {each.content["metadata"]["uid"]: each.content for each in listed.items}
         wanted = {uid for uid, pod in pods.items() if "deletionTimestamp" not in pod["metadata"]}
-        for uid, running in self._by_uid.items():
+        for uid, running in [*self._by_uid.items()]:
             if uid not in wanted:
                 self._end(running)
+            elif running.process.returncode == os.EX_SOFTWARE and not running.told_to_end:
+                del self._by_uid[uid]
         for uid in sorted(wanted - self._by_uid.keys(), key=lambda uid: str(pods[uid]["metadata"]["name"])):
             if (pods[uid].get("status") or {}).get("phase") == "Running":
                 self._by_uid[uid] = await self._start(pods[uid])

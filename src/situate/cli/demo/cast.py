@@ -10,6 +10,7 @@ from typing import Any
 
 from situate.cli.demo import objects
 from situate.cli.demo.scene import DemoPod, DemoSource, DemoTask, Scene
+from situate.cli.demo.shard_cast import ShardCast
 from situate.cli.demo.spot_cast import SpotCast
 from situate.cli.failures import WrongInput
 from situate.kube.client import Client
@@ -46,15 +47,17 @@ class Cast:
         explain: Callable[[str, str], Awaitable[Mapping[str, Any]]],
         show: Callable[[Scene], None],
         spot: SpotCast,
+        shard: ShardCast,
     ) -> None:
         """`kill` ends the scheduler of that identity with SIGKILL, `explain` says why a pod of a namespace goes where
-        it goes, `show` is told of every scene; `spot` plays the chapters on spot."""
+        it goes, `show` is told of every scene; `spot` and `shard` play the chapters on these."""
         self._client = client
         self._lease = lease
         self._explain = explain
         self._show = show
         self.kill = kill
         self.spot = spot
+        self.shard = shard
 
     async def set_the_stage(self) -> None:
         """Creates what the story needs and waits until it can be used; what exists already is used."""
@@ -76,6 +79,7 @@ class Cast:
     async def clear_the_stage(self) -> None:
         """Removes what `set_the_stage` and the story created, but for the definitions, which others may use."""
         await self.spot.clear()
+        await self.shard.clear()
         for resource, names in ((NAMESPACES, (objects.TENANT, objects.SYSTEM)), (NODES, objects.NODES)):
             for name in names:
                 try:

@@ -9,7 +9,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,8 @@ from situate.cli.demo.chapters import Chapter, Unfulfilled
 from situate.cli.demo.objects import CONFIGURATION
 from situate.cli.demo.picture import picture
 from situate.cli.demo.scene import Scene
+from situate.cli.demo.shard_cast import shard_cast
+from situate.cli.demo.shard_scene import ShardScene
 from situate.cli.demo.spot_cast import SpotCast, reserved_port
 from situate.cli.demo.spot_scene import SpotScene
 from situate.cli.demo.stage import DidNotStart, Stage, hint, stage
@@ -48,8 +51,9 @@ def demo(
 ) -> None:
     """Play a story on an embedded cluster: sources are placed, scaled, drained, moved back after a loss; pods as well.
 
-    At its end all spot nodes of a Deployment end. It needs no Kubernetes. The API server and the schedulers run as
-    processes of their own; the story acts through the API, and goes on until Ctrl-C.
+    At its end all spot nodes of a Deployment end, and executors of an operator are killed, drained and rolled. It needs
+    no Kubernetes. The API server, the schedulers and the executors run as processes of their own; the story acts
+    through the API, and goes on until Ctrl-C.
     """
     with mendable_failures(), tempfile.TemporaryDirectory(prefix="situate-demo-") as folder:
         try:
@@ -75,9 +79,13 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
             connection = find_connection(built.kubeconfig)
             client = connect(connection, random.Random(), qps=None)
             try:
-                with _teller(hint(built.kubeconfig), quiet=once) as teller, reserved_port() as port:
-                    spot = SpotCast(client, connection.server, port, built.start_spot, teller.show)
-                    cast = Cast(client, _lease(), built.kill, built.explain, teller.show, spot)
+                async with AsyncExitStack() as stack:
+                    teller = stack.enter_context(_teller(hint(built.kubeconfig), quiet=once))
+                    port = stack.enter_context(reserved_port())
+                    start_spot = partial(built.start_product, "spot")
+                    spot = SpotCast(client, connection.server, port, start_spot, teller.show)
+                    shard = await stack.enter_async_context(shard_cast(client, built, teller.show))
+                    cast = Cast(client, _lease(), built.kill, built.explain, teller.show, spot, shard)
                     try:
                         await cast.set_the_stage()
                         await built.start_schedulers()
@@ -120,7 +128,7 @@ class _Teller:
         self.done: list[str] = []
         """The outcomes of the chapters so far."""
         self._chapter: Chapter | None = None
-        self._scene: Scene | SpotScene | None = None
+        self._scene: Scene | SpotScene | ShardScene | None = None
 
     def begin(self, chapter: Chapter) -> None:
         self._chapter = chapter
@@ -132,7 +140,7 @@ class _Teller:
             say(outcome)
         self._draw()
 
-    def show(self, scene: Scene | SpotScene) -> None:
+    def show(self, scene: Scene | SpotScene | ShardScene) -> None:
         self._scene = scene
         self._draw()
 

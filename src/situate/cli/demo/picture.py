@@ -9,8 +9,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from situate.cli.demo import spot_picture
+from situate.cli.demo import shard_picture, spot_picture
 from situate.cli.demo.scene import DemoPod, DemoSource, Scene
+from situate.cli.demo.shard_scene import ShardScene
 from situate.cli.demo.spot_scene import SpotScene
 
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
@@ -21,14 +22,19 @@ _STATE_STYLES = {"Running": "green", "Pending": "yellow", "Terminating": "red", 
 
 
 def picture(
-    scene: Scene | SpotScene | None, title: str, caption: str, done: Sequence[str], hints: Sequence[str]
+    scene: Scene | SpotScene | ShardScene | None, title: str, caption: str, done: Sequence[str], hints: Sequence[str]
 ) -> RenderableType:
     """The whole screen: chapters that are over, the one that plays, what there is to be seen, how to join in."""
     past = [Text.assemble(("✓ ", "green"), outcome) for outcome in done]
     present = Text.assemble((title, "bold"), "  ", caption)
     parts: list[RenderableType] = [*past, present, Text()]
-    if scene is not None:
-        parts += spot_picture.drawn(scene) if isinstance(scene, SpotScene) else _drawn(scene)
+    match scene:
+        case SpotScene():
+            parts += spot_picture.drawn(scene)
+        case ShardScene():
+            parts += shard_picture.drawn(scene)
+        case Scene():
+            parts += _drawn(scene)
     parts += [Text(hint, style="dim") for hint in hints]
     return Panel(Group(*parts), title="situate", border_style="dim")
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from situate.cli.demo import chapters
 from situate.cli.demo.cast import Cast
 from situate.cli.demo.chapters import LOOK_S, WITHIN_S, Chapter, Unfulfilled
 from situate.cli.demo.spot_cast import SpotCast
@@ -24,15 +25,7 @@ async def until(
 
     Raises `Unfulfilled` after `within_s` seconds.
     """
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + within_s
-    while True:
-        scene = await cast.look(name)
-        if holds(scene):
-            return scene
-        if clock() > deadline:
-            raise Unfulfilled(f"after {within_s:g} s it is still not so that {what}: {_described(scene)}")
-        await asyncio.sleep(LOOK_S)
+    return await chapters.until(lambda: cast.look(name), what, holds, _described, within_s)
 
 
 async def nodes_end_after_a_notice(cast: Cast) -> str:

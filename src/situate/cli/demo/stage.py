@@ -56,14 +56,14 @@ class Stage:
                 *("--set", f"leaderElection.identity={name}", "--set", "health.address=127.0.0.1:0"),
             )
 
-    async def start_spot(self, content: Mapping[str, Any]) -> None:
-        """Another process, which looks after spot alone."""
-        configuration = self.folder / "spot.yaml"
+    async def start_product(self, name: str, content: Mapping[str, Any]) -> None:
+        """Another process, which looks after what this configuration names, and nothing else."""
+        configuration = self.folder / f"{name}.yaml"
         configuration.write_text(json.dumps(content))
         await self.start(
-            "spot",
+            name,
             *("run", "-f", str(configuration), "--kubeconfig", str(self.kubeconfig)),
-            *("--set", "leaderElection.identity=spot", "--set", "health.address=127.0.0.1:0"),
+            *("--set", f"leaderElection.identity={name}", "--set", "health.address=127.0.0.1:0"),
         )
 
     async def kill(self, name: str) -> None:
@@ -75,18 +75,22 @@ class Stage:
     async def explain(self, namespace: str, pod: str) -> dict[str, Any]:
         """What `situate scheduler explain` prints about a pod, as a program reads it."""
         asked = ("scheduler", "explain", pod, "-n", namespace, "-o", "json", "--kubeconfig", str(self.kubeconfig))
-        with self.log_of("explain").open("ab") as log:
+        answer: dict[str, Any] = json.loads(await self.call("explain", *asked))
+        return answer
+
+    async def call(self, name: str, *arguments: str) -> str:
+        """What `situate ARGUMENTS` prints. Its complaints are in the log of that name."""
+        with self.log_of(name).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "situate", *asked),
+                *(sys.executable, "-m", "situate", *arguments),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
             )
             told, _ = await process.communicate()
         if process.returncode not in (ExitCode.DONE, ExitCode.NO):
-            raise DidNotStart(f"explain ended with code {process.returncode}: {self.last_words('explain')}")
-        answer: dict[str, Any] = json.loads(told)
-        return answer
+            raise DidNotStart(f"{name} ended with code {process.returncode}: {self.last_words(name)}")
+        return told.decode()
 
     def check(self) -> None:
         """Raises `DidNotStart` if a process has ended by itself."""

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
+from situate.cli.demo import chapters
 from situate.cli.demo.cast import Cast
-from situate.cli.demo.chapters import LOOK_S, WITHIN_S, Chapter, Unfulfilled
+from situate.cli.demo.chapters import Chapter, Unfulfilled
 from situate.cli.demo.objects import NODES, REPORT
 from situate.cli.demo.scene import Scene
+from situate.cli.demo.shard_story import SHARD_STORY
 from situate.cli.demo.spot_story import SPOT_STORY
 
 _TASKS = 100
 
 
 async def until(cast: Cast, what: str, holds: Callable[[Scene], bool]) -> Scene:
-    """The first scene in which `holds`. Every look is shown, so the picture follows the story.
-
-    Raises `Unfulfilled` if there is none in time.
-    """
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + WITHIN_S
-    while True:
-        scene = await cast.look()
-        if holds(scene):
-            return scene
-        if clock() > deadline:
-            raise Unfulfilled(f"after {WITHIN_S:g} s it is still not so that {what}: {_described(scene)}")
-        await asyncio.sleep(LOOK_S)
+    """The first scene in which `holds`. Raises `Unfulfilled` if there is none in time."""
+    return await chapters.until(cast.look, what, holds, _described)
 
 
 async def sources_arrive(cast: Cast) -> str:
@@ -142,6 +132,7 @@ STORY = (
         "The leader is killed", "The process that decides gets SIGKILL; another one stands by.", the_leader_is_killed
     ),
     *SPOT_STORY,
+    *SHARD_STORY,
 )
 
 
