@@ -5,6 +5,28 @@ from __future__ import annotations
 import typer
 
 from situate.cli.shard.archive import app as archive
+from situate.cli.shard.draining import drain, undrain
+from situate.cli.shard.explain import explain
+from situate.cli.shard.partitions import partitions
+from situate.cli.shard.plan import plan
+from situate.cli.shard.status import status
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Custom resources spread over executors.")
+_HELP = """Custom resources spread over executors: who has what, why, and what would be.
+
+\b
+situate shard status -r batch.example.com/v1/reports
+situate shard explain team/report-7 -r batch.example.com/v1/reports
+situate shard plan --goal even -f situate.yaml
+situate shard drain executor-2 -f situate.yaml
+
+Only drain, undrain and partitions write, and the verbs of the archive that say so.
+"""
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_HELP)
+app.command(short_help="Show executors, and what becomes of objects.")(status)
+app.command(short_help="Say why an object is where it is, or why it waits.")(explain)
+app.command(short_help="Show the fewest moves to a goal.")(plan)
+app.command(short_help="Cordon an executor; others take its objects over.")(drain)
+app.command(short_help="Let an executor have objects again.")(undrain)
+app.command(short_help="Show the table of partitions, or change it.")(partitions)
 app.add_typer(archive, name="archive", short_help="Find, restore, copy and check what is archived.")

@@ -5,14 +5,15 @@ An entry has the keys of `SupervisorOptions`, and those of `ArchiveOptions` belo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from situate.archive.options import ArchiveOptions, hidden, secret_mistakes
-from situate.objects.settings import Mistake, shown
+from situate.objects.settings import Mistake, parse_section, shown
+from situate.objects.settings_options import BadOptions
 from situate.sharding.controller.supervisor_options import SupervisorOptions
 
 
@@ -27,6 +28,14 @@ class ShardSettings(SupervisorOptions, frozen=True, kw_only=True, rename="camel"
         """What is wrong between fields; a file is shown to many, so it holds no password."""
         yield from super().mistakes()
         yield from (replace(each, path=f"archive.{each.path}") for each in secret_mistakes(self.archive))
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> ShardSettings:
+        """Of a mapping as an entry has it. Raises `BadOptions`."""
+        made, mistakes = parse_section(dict(options), cls)
+        if made is None:
+            raise BadOptions(map(hidden, mistakes))
+        return made
 
     @property
     def archives(self) -> bool:

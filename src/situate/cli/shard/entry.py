@@ -1,0 +1,62 @@
+"""Which supervisor a verb is about: an entry of the file's `sharding:` section, or what flags say without a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from situate.cli.configured import load, sharding_entries
+from situate.cli.failures import WrongInput
+from situate.objects.settings_options import BadOptions
+from situate.sharding.controller.section import ShardSettings
+
+ResourceOption = Annotated[
+    str | None,
+    typer.Option("--resource", "-r", help="GROUP/VERSION/PLURAL of the objects; not needed where -f names one."),
+]
+PoolOption = Annotated[str | None, typer.Option("--pool", help="Of the executors; default: default.")]
+PartitionOption = Annotated[str | None, typer.Option("--partition", help="INDEX/COUNT, or a number beside a table.")]
+ExecutorNamespaceOption = Annotated[
+    str | None, typer.Option("--executor-namespace", help="The one namespace of all executors.")
+]
+LeaseNamespaceOption = Annotated[
+    str, typer.Option("--installation", help="The namespace of the supervisors' Lease and of the partition table.")
+]
+
+
+def entry_of(
+    file: Path | None,
+    assignments: list[str] | None,
+    resource: str | None,
+    pool: str | None = None,
+    partition: str | None = None,
+    executor_namespace: str | None = None,
+) -> ShardSettings:
+    """The one that flags and file mean. Raises `WrongInput` and `BadConfiguration`."""
+    given = {
+        "resource": resource,
+        "pool": pool,
+        "partition": partition,
+        "executorNamespace": executor_namespace,
+    }
+    known = {key: value for key, value in given.items() if value is not None}
+    if file is None:
+        if resource is None:
+            raise WrongInput("name the objects by --resource GROUP/VERSION/PLURAL, or the configuration by -f")
+        try:
+            return ShardSettings.of(known)
+        except BadOptions as bad:
+            raise WrongInput(str(bad)) from None
+    entries = sharding_entries(load(file, assignments or ()))
+    fields = {"executorNamespace": "executor_namespace"}
+    meant = [
+        each for each in entries if all(getattr(each, fields.get(key, key)) == value for key, value in known.items())
+    ]
+    if len(meant) == 1:
+        return meant[0]
+    listed = "; ".join(each.name for each in entries) or "none"
+    if not meant:
+        raise WrongInput(f"{file}: no entry of sharding is meant by the flags; it has: {listed}")
+    raise WrongInput(f"{file}: several entries of sharding are meant; say which by --resource, --pool: {listed}")

@@ -1,0 +1,213 @@
+"""`situate shard explain`: why an object is where it is, or why it waits, executor by executor (B11).
+
+Decided by the supervisor's own functions on what the cluster shows now; what only a running supervisor remembers, such
+as since when the executors have not changed, is not in the cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, assert_never
+
+import typer
+
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.shard.entry import (
+    ExecutorNamespaceOption,
+    LeaseNamespaceOption,
+    PartitionOption,
+    PoolOption,
+    ResourceOption,
+    entry_of,
+)
+from situate.cli.shard.reading import Observed, Where, observe
+from situate.cli.streams import complain, say
+from situate.objects.settings import did_you_mean
+from situate.objects.timestamps import rfc3339
+from situate.sharding.actions import (
+    Action,
+    Archive,
+    Assign,
+    Complete,
+    Delete,
+    RemoveFinalizer,
+    RequestDrain,
+    Revoke,
+    TellCompleted,
+)
+from situate.sharding.assignment import ObjectView
+from situate.sharding.deciding import decide
+from situate.sharding.situation import NEW, Decision
+from situate.sharding.strategies import Explanation, facts_of
+
+_COLUMNS = (
+    Column("executor"),
+    Column("status"),
+    Column("open", right=True),
+    Column("capacity", right=True),
+    Column("place", right=True),
+    Column("why"),
+)
+
+
+def explain(
+    name: Annotated[str, typer.Argument(help="The object: NAMESPACE/NAME, or NAME with -n.")],
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="The namespace of NAME.")] = None,
+    file: OptionalFileOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    partition: PartitionOption = None,
+    executor_namespace: ExecutorNamespaceOption = None,
+    installation: LeaseNamespaceOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say who has an object and why, or why nobody has, and how each executor stands towards it.
+
+    PLACE 1 would be chosen now. Exits with 1 if the object waits.
+    """
+    with mendable_failures():
+        settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
+        observed = observe(settings, Where(kubeconfig, context, installation))
+        view = _found(observed, name, namespace)
+    placer = observed.placer(without=view.uid)
+    decision = decide(view, NEW, observed.situation(placer))
+    standing = placer.explain(facts_of(view))
+    told = _as_data(view, decision, standing, observed)
+    if output in (Format.JSON, Format.YAML):
+        print_data(told, output)
+    else:
+        for remark in observed.remarks:
+            complain(remark)
+        _print(told, output)
+    if told["waits"]:
+        raise typer.Exit(ExitCode.NO)
+
+
+def _found(observed: Observed, name: str, namespace: str | None) -> ObjectView:
+    within, _, last = name.rpartition("/")
+    if "/" in within or (namespace is not None and within not in ("", namespace)) or not last:
+        raise WrongInput(f"{name}: name it as NAMESPACE/NAME, or as NAME with -n NAMESPACE")
+    within = within or namespace or ""
+    meant = [view for view in observed.views if view.name == last and within in ("", view.namespace)]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        places = ", ".join(f"{view.namespace}/{view.name}" for view in meant)
+        raise WrongInput(f"{name}: there are several: {places}")
+    hint = did_you_mean(last, [view.name for view in observed.views])
+    part = "" if observed.settings.partition is None else f" in partition {observed.settings.partition}"
+    raise WrongInput(f"{name}: there is no such {observed.scope.resource.kind}{part}{'; ' + hint if hint else ''}")
+
+
+def _as_data(view: ObjectView, decision: Decision, standing: Explanation, observed: Observed) -> dict[str, Any]:
+    verdict = decision.verdict
+    by_id = observed.members.current
+    executors = []
+    for each in standing.candidates:
+        member = by_id.get(each.executor)
+        executors.append(
+            {
+                "id": each.executor,
+                "status": "Removed" if member is None else str(member.status),
+                "open": 0 if member is None else len(observed.open_of(member)),
+                "capacity": None if member is None else member.capacity,
+                "place": each.place,
+                "why": each.why,
+            }
+        )
+    return {
+        "object": f"{view.namespace}/{view.name}" if view.namespace else view.name,
+        "uid": view.uid,
+        "state": _state(view),
+        "executor": view.executor,
+        "executorUid": view.executor_uid,
+        "epoch": view.epoch,
+        "term": view.term,
+        "assignedAt": None if view.assigned_at is None else rfc3339(view.assigned_at),
+        "cause": view.why,
+        "losses": len(view.losses),
+        "drain": None if view.drain is None else str(view.drain),
+        "selector": view.executor_selector,
+        "faults": list(view.faults),
+        "oddities": list(view.oddities),
+        "verdict": None
+        if verdict is None
+        else {"assigned": verdict.assigned, "reason": str(verdict.reason), "message": verdict.message},
+        "next": [_said(action) for action in decision.actions],
+        "waits": _waits(view, decision),
+        "executors": executors,
+        "remarks": list(observed.remarks),
+    }
+
+
+def _state(view: ObjectView) -> str:
+    if view.completed:
+        return "succeeded" if view.successful else f"failed{f' ({view.reason})' if view.reason else ''}"
+    if view.deleting:
+        return "being deleted"
+    return "assigned" if view.executor else "unassigned"
+
+
+def _waits(view: ObjectView, decision: Decision) -> bool:
+    """For an executor that it has not got, and will not get in a moment."""
+    return not view.completed and decision.verdict is not None and not decision.verdict.assigned
+
+
+def _said(action: Action) -> str:
+    """In words, as the next thing that a supervisor does."""
+    match action:
+        case Assign(placement):
+            return f"assign to {placement.holder.executor}, because {placement.why}"
+        case RequestDrain(request=request):
+            return f"ask its holder to stop: {request.cause}"
+        case Revoke(cause=cause):
+            return f"take it from its holder: {cause}"
+        case Complete(reason=reason):
+            return f"complete as failed: {reason}"
+        case Archive(delete=delete):
+            return "archive and delete" if delete else "archive, then let it go"
+        case RemoveFinalizer():
+            return "remove the finalizer"
+        case Delete():
+            return "delete"
+        case TellCompleted():
+            return "count its place as free"
+        case _ as never:
+            assert_never(never)
+
+
+def _print(told: dict[str, Any], form: Format) -> None:
+    if told["executor"]:
+        since = f" since {told['assignedAt']}" if told["assignedAt"] else ""
+        cause = f", because: {told['cause']}" if told["cause"] else ""
+        say(f"{told['object']} is {told['state']}: {told['executor']} (epoch {told['epoch']}{cause}{since})")
+    else:
+        say(f"{told['object']} is {told['state']} (epoch {told['epoch']})")
+    for fault in told["faults"]:
+        say(f"it cannot be placed: {fault}")
+    for oddity in told["oddities"]:
+        say(f"odd: {oddity}")
+    verdict = told["verdict"]
+    if verdict is not None and not verdict["assigned"]:
+        say(f"it waits: {verdict['reason']}: {verdict['message']}")
+    if told["drain"]:
+        say(f"its holder is asked to stop: {told['drain']}")
+    if told["selector"]:
+        say(f"it may only go where the labels match {told['selector']}")
+    if told["losses"]:
+        say(f"it has lost its holder {told['losses']} times lately")
+    for action in told["next"]:
+        say(f"next: {action}")
+    if told["executors"]:
+        print_table(_COLUMNS, [_row(each) for each in told["executors"]], form)
+    else:
+        say("no executor is known")
+
+
+def _row(each: dict[str, Any]) -> tuple[object, ...]:
+    capacity = "-" if each["capacity"] is None else f"{each['capacity']:g}"
+    return each["id"], each["status"], each["open"], capacity, each["place"] or "-", each["why"]

@@ -1,0 +1,279 @@
+"""`situate shard partitions`: the elastic table, and its changes: split, merge, another number of partitions.
+
+A change takes two versions. The first freezes the slots that move, and their supervisors stop assigning; the second
+gives them to their new owners, once everybody has confirmed the first and nothing of the slots is held any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.shard.entry import LeaseNamespaceOption, PoolOption, ResourceOption
+from situate.cli.shard.reading import ENTRY, required, table_of
+from situate.cli.streams import complain, say
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.errors import AlreadyExists, Conflict, NotFound
+from situate.kube.patches import MergePatch
+from situate.objects.configuration import ConfigMap
+from situate.objects.resources import CONFIGMAPS, LEASES
+from situate.sharding.assignment import view_of
+from situate.sharding.controller.section import ShardSettings
+from situate.sharding.partitions import PartitionBy, hash_of
+from situate.sharding.resizing import merged, resized, split
+from situate.sharding.slots import (
+    SLOTS,
+    BadTable,
+    SlotTable,
+    even_table,
+    frozen,
+    hand_over_waits_for,
+    handed_over,
+    slot_of,
+    thawed,
+)
+from situate.sharding.supervisor_reports import confirmed_versions
+
+_COLUMNS = (
+    Column("partition", right=True),
+    Column("slots", right=True),
+    Column("frozen", right=True),
+    Column("arriving", right=True),
+    Column("open", right=True),
+    Column("confirmed", right=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is asked for; at most one."""
+
+    create: int | None
+    count: int | None
+    split: int | None
+    into: int | None
+    merge: int | None
+    hand_over: bool
+    thaw: bool
+
+    def check(self) -> None:
+        """Raises `WrongInput`."""
+        asked = [
+            name
+            for name, given in (
+                ("--create", self.create is not None),
+                ("--count", self.count is not None),
+                ("--split", self.split is not None),
+                ("--merge", self.merge is not None),
+                ("--hand-over", self.hand_over),
+                ("--thaw", self.thaw),
+            )
+            if given
+        ]
+        if len(asked) > 1:
+            raise WrongInput(f"{' and '.join(asked)}: one change at a time")
+        if self.into is not None and self.split is None and self.merge is None:
+            raise WrongInput("--into goes with --split or --merge")
+        if self.merge is not None and self.into is None:
+            raise WrongInput(f"--merge {self.merge}: say into which partition by --into")
+
+    @property
+    def asked(self) -> bool:
+        counts = (self.create, self.count, self.split, self.merge)
+        return any(each is not None for each in counts) or self.hand_over or self.thaw
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The table, and what bears on its hand-over."""
+
+    found: ConfigMap | None
+    table: SlotTable | None
+    open_by_slot: Mapping[int, int]
+    confirmed: Mapping[int, int]
+
+    @property
+    def waits(self) -> list[str]:
+        return [] if self.table is None else hand_over_waits_for(self.table, self.confirmed, self.open_by_slot)
+
+
+def partitions(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The ConfigMap, as --partition-table names it.")],
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    create: Annotated[int | None, typer.Option(min=1, max=SLOTS, help="Make the table, with so many.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, max=SLOTS, help="Change to so many, moving the least.")] = None,
+    split_: Annotated[int | None, typer.Option("--split", min=0, help="Give half of this one's slots away.")] = None,
+    into: Annotated[int | None, typer.Option(min=0, help="To which; default of a split: the first free.")] = None,
+    merge: Annotated[int | None, typer.Option(min=0, help="Give all slots of this one to --into.")] = None,
+    hand_over: Annotated[bool, typer.Option("--hand-over", help="Give frozen slots to their new owners.")] = False,
+    thaw: Annotated[bool, typer.Option("--thaw", help="Leave frozen slots with their owners after all.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what the table would be; write nothing.")] = False,
+    by: Annotated[PartitionBy, typer.Option(help="What of an object is hashed.")] = PartitionBy.UID,
+    installation: LeaseNamespaceOption = "situate",
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show which partition has how many slots, or change that in two versions: freeze, then hand over.
+
+    Exits with 1 if a hand-over has to wait; it says for what.
+    """
+    with mendable_failures():
+        change = Change(create, count, split_, into, merge, hand_over, thaw)
+        change.check()
+        if resource is None:
+            raise WrongInput(
+                "name the objects by --resource GROUP/VERSION/PLURAL: their open ones count in a hand-over"
+            )
+        settings = ShardSettings.of({"resource": resource, **({"pool": pool} if pool else {})})
+        client = connect(find_connection(kubeconfig, context), random.Random())
+        read, after = asyncio.run(_done(client, settings, (installation, table), by, change, dry_run=dry_run))
+    _show(read, after, output, dry_run=dry_run)
+    if change.hand_over and after is None and read.waits:
+        raise typer.Exit(ExitCode.NO)
+
+
+async def _done(
+    client: Client, settings: ShardSettings, where: tuple[str, str], by: PartitionBy, change: Change, *, dry_run: bool
+) -> tuple[Read, SlotTable | None]:
+    """What was there, and the table that has been written; None: nothing was."""
+    try:
+        read = await _read(client, settings, where, by)
+        if not change.asked:
+            table_of(read.found, where[1])
+            return read, None
+        after = _changed(read, where[1], change)
+        if after is None or after == read.table:
+            return read, None
+        if not dry_run:
+            await _write(client, where, read.found, after)
+        return read, after
+    finally:
+        await client.close()
+
+
+async def _read(client: Client, settings: ShardSettings, where: tuple[str, str], by: PartitionBy) -> Read:
+    namespace, name = where
+    try:
+        found = await client.get(CONFIGMAPS, name, namespace)
+    except NotFound:
+        return Read(None, None, {}, {})
+    table = table_of(found, name)
+    served = await required(settings, client)
+    open_by_slot: Counter[int] = Counter()
+    for each in (await client.list_all(served.resource)).items:
+        view = view_of(each.content, settings.paths())
+        if not view.completed and view.holder is not None:
+            open_by_slot[slot_of(hash_of(view, by))] += 1
+    leases = {}
+    for partition in table.partitions:
+        lease = f"{served.resource.group_resource}.{settings.pool}.{partition}.supervisor"
+        try:
+            leases[partition] = await client.get(LEASES, lease, namespace)
+        except NotFound:
+            continue
+    return Read(found, table, open_by_slot, confirmed_versions(leases))
+
+
+def _changed(read: Read, name: str, change: Change) -> SlotTable | None:
+    """The next version; None where it has to wait. Raises `WrongInput`."""
+    if change.create is not None:
+        if read.found is not None:
+            raise WrongInput(f"ConfigMap {name} is there already; --count {change.create} changes it")
+        return even_table(change.create)
+    table = table_of(read.found, name)
+    try:
+        if change.hand_over:
+            return None if read.waits else handed_over(table)
+        if change.thaw:
+            return thawed(table)
+        return frozen(table, _owners(table, change, read.open_by_slot))
+    except BadTable as bad:
+        raise WrongInput(str(bad)) from None
+
+
+def _owners(table: SlotTable, change: Change, open_by_slot: Mapping[int, int]) -> Sequence[int]:
+    owners = table.owners()
+    if change.split is not None:
+        return split(owners, change.split, _free(owners) if change.into is None else change.into)
+    if change.merge is not None:
+        assert change.into is not None, "checked"
+        return merged(owners, change.merge, change.into)
+    assert change.count is not None, "something is asked for"
+    present = sorted(set(owners))
+    wanted = present[: change.count]
+    while len(wanted) < change.count:
+        wanted.append(_free(wanted))
+    load = [open_by_slot.get(slot, 0) for slot in range(SLOTS)]
+    return resized(owners, wanted, load if any(load) else None)
+
+
+def _free(taken: Sequence[int]) -> int:
+    return next(number for number in range(SLOTS + 1) if number not in set(taken))
+
+
+async def _write(client: Client, where: tuple[str, str], found: ConfigMap | None, after: SlotTable) -> None:
+    """Against the version that was read: of two changes at once one fails."""
+    namespace, name = where
+    if found is None:
+        content = {"metadata": {"name": name, "namespace": namespace}, "data": {ENTRY: after.to_text()}}
+        try:
+            await client.create(CONFIGMAPS, content, namespace)
+        except AlreadyExists:
+            raise WrongInput(f"ConfigMap {namespace}/{name} has just been made by somebody else; look again") from None
+        return
+    version = {"resourceVersion": found.metadata.resource_version}
+    try:
+        await client.patch(
+            CONFIGMAPS, name, MergePatch({"metadata": version, "data": {ENTRY: after.to_text()}}), namespace
+        )
+    except Conflict:
+        raise WrongInput(f"ConfigMap {namespace}/{name} has just been changed by somebody else; look again") from None
+
+
+def _show(read: Read, after: SlotTable | None, output: Format, *, dry_run: bool) -> None:
+    table = after or read.table
+    assert table is not None, "shown after it was read or made"
+    waits = hand_over_waits_for(table, read.confirmed, read.open_by_slot)
+    rows = [_row(table, partition, read) for partition in table.partitions]
+    if output in (Format.JSON, Format.YAML):
+        data: dict[str, Any] = {
+            "version": table.version,
+            "written": after is not None and not dry_run,
+            "partitions": [dict(zip((column.title for column in _COLUMNS), row, strict=True)) for row in rows],
+            "waits": waits,
+        }
+        print_data(data, output)
+        return
+    done = "" if after is None else " (not written)" if dry_run else " (written now)"
+    say(f"version {table.version}{done}: {len(table.partitions)} partitions")
+    print_table(_COLUMNS, [tuple("-" if each is None else each for each in row) for row in rows], output)
+    for wait in waits:
+        complain(f"the hand-over waits: {wait}")
+    if table.frozen and not waits:
+        say("every frozen slot may be handed over: --hand-over")
+
+
+def _row(table: SlotTable, partition: int, read: Read) -> tuple[int | None, ...]:
+    own = [each for each in table.ranges if each.partition == partition]
+    arriving = [each for each in table.ranges if each.to == partition]
+    opened = sum(read.open_by_slot.get(slot, 0) for each in own for slot in range(each.start, each.end))
+    return (
+        partition,
+        sum(map(len, own)),
+        sum(len(each) for each in own if each.to is not None),
+        sum(map(len, arriving)),
+        opened,
+        read.confirmed.get(partition),
+    )

@@ -1,0 +1,145 @@
+"""`situate shard status`: executors with what they hold, objects by what becomes of them, and who leads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+from situate.cli.failures import mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.shard.entry import (
+    ExecutorNamespaceOption,
+    LeaseNamespaceOption,
+    PartitionOption,
+    PoolOption,
+    ResourceOption,
+    entry_of,
+)
+from situate.cli.shard.reading import Observed, Where, observe
+from situate.cli.streams import complain, say
+from situate.objects.coordination import Lease
+from situate.sharding.assignment import ObjectView
+from situate.sharding.members import Executor
+
+_COLUMNS = (
+    Column("executor"),
+    Column("status"),
+    Column("open", right=True),
+    Column("capacity", right=True),
+    Column("draining", right=True),
+    Column("renewed"),
+    Column("revision", wide=True),
+    Column("metrics", wide=True),
+    Column("uid", wide=True),
+)
+
+
+def status(
+    file: OptionalFileOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    partition: PartitionOption = None,
+    executor_namespace: ExecutorNamespaceOption = None,
+    installation: LeaseNamespaceOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show each executor with its standing and its open objects, and how many objects wait, work and are done."""
+    with mendable_failures():
+        settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
+        observed = observe(settings, Where(kubeconfig, context, installation))
+    told = _as_data(observed)
+    if output in (Format.JSON, Format.YAML):
+        print_data(told, output)
+        return
+    for remark in observed.remarks:
+        complain(remark)
+    _print(told, output)
+
+
+def _as_data(observed: Observed) -> dict[str, Any]:
+    members, leader = observed.members, observed.leader
+    living = sorted(members.living.values(), key=lambda each: (each.id, each.uid))
+    known = {each.uid for each in living}
+    return {
+        "resource": observed.settings.resource,
+        "pool": observed.settings.pool,
+        "partition": observed.settings.partition,
+        "leader": leader.spec.holder_identity if leader is not None else "",
+        "term": leader.spec.lease_transitions if leader is not None else None,
+        "strategy": observed.settings.strategy,
+        "executors": [_executor(each, observed) for each in living],
+        "removed": [
+            {"id": each.id, "uid": each.uid, "ending": str(each.ending)}
+            for each in sorted(members.removed.values(), key=lambda each: (each.id, each.uid))
+        ],
+        "objects": dict(Counter(_state(view, known) for view in observed.views)),
+        "remarks": list(observed.remarks),
+    }
+
+
+def _executor(each: Executor, observed: Observed) -> dict[str, Any]:
+    held = observed.open_of(each)
+    lease = observed.leases.get(each.uid)
+    return {
+        "id": each.id,
+        "uid": each.uid,
+        "status": str(each.status),
+        "open": len(held),
+        "capacity": each.capacity,
+        "draining": sum(view.drain is not None for view in held),
+        "renewedSecondsAgo": _age_s(lease, observed.wall),
+        "revision": each.revision,
+        "metrics": dict(each.metrics),
+    }
+
+
+def _age_s(lease: Lease | None, wall: datetime) -> float | None:
+    """By the executor's clock and ours: for people, never for a decision."""
+    if lease is None or lease.spec.renew_time is None:
+        return None
+    return round((wall - lease.spec.renew_time).total_seconds(), 1)
+
+
+def _state(view: ObjectView, known: set[str]) -> str:
+    if view.completed:
+        return "succeeded" if view.successful else "failed"
+    if view.faults:
+        return "unreadable"
+    if not view.executor:
+        return "unassigned"
+    return "assigned" if view.executor_uid in known else "orphaned"
+
+
+def _print(told: dict[str, Any], form: Format) -> None:
+    led = f"led by {told['leader']}, term {told['term']}" if told["leader"] else "nobody leads"
+    part = f", partition {told['partition']}" if told["partition"] is not None else ""
+    healthy = sum(each["status"] == "Healthy" for each in told["executors"])
+    say(f"{told['resource']}, pool {told['pool']}{part}: {led}; {told['strategy']}")
+    say(f"{healthy} of {len(told['executors'])} executors can be given work")
+    if told["executors"]:
+        print_table(_COLUMNS, [_row(each) for each in told["executors"]], form)
+    counts = told["objects"]
+    order = ("assigned", "unassigned", "orphaned", "unreadable", "succeeded", "failed")
+    say("objects: " + (", ".join(f"{counts[state]} {state}" for state in order if counts.get(state)) or "none"))
+    for each in told["removed"]:
+        say(f"executor {each['id']} ({each['uid']}) is gone: {each['ending']}")
+
+
+def _row(each: dict[str, Any]) -> tuple[object, ...]:
+    age = each["renewedSecondsAgo"]
+    return (
+        each["id"],
+        each["status"],
+        each["open"],
+        "-" if each["capacity"] is None else f"{each['capacity']:g}",
+        each["draining"] or "-",
+        "-" if age is None else f"{age:.0f} s ago",
+        each["revision"] or "-",
+        ", ".join(f"{name} {value:g}" for name, value in sorted(each["metrics"].items())) or "-",
+        each["uid"],
+    )
