@@ -106,7 +106,7 @@ bench-shard: $(STAMP) ## supervisors, executors and the archive, beside the peer
 
 lock: ## pin the requirements anew (needs uv)
 	uv export --quiet --no-header --no-annotate --no-emit-project --all-extras --group dev --output-file requirements.txt
-	uv export --quiet --no-header --no-annotate --no-emit-project --all-extras --no-dev --output-file deploy/requirements.txt
+	uv export --quiet --no-header --no-annotate --no-emit-project --extra fast --extra mongo --extra s3 --extra sql --no-dev --output-file deploy/requirements.txt
 
 deploy: $(STAMP) ## write the manifests and definitions of deploy/ anew
 	@$(BIN)/situate manifests -f examples/knative/situate.yaml > deploy/situate.yaml
