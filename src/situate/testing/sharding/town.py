@@ -104,7 +104,7 @@ class Town(Surroundings):
         """A renewal has reached the server."""
         me = executor.me
         self._renewed_at[me.uid] = self.now
-        if me.uid in self._lost:
+        if me.uid in self._lost and executor.alive:  # else it had left before the end
             self._lost.discard(me.uid)
             self.note(events.Eligible(self.now, me.id, me.uid))
         self._tell_of_lease(executor, held=True)
