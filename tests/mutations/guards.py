@@ -11,6 +11,7 @@ from tests.mutations.patch import Mutation
 from tests.mutations.scheduler_guards import SCHEDULER_GUARDS
 from tests.mutations.sharding_executor_guards import SHARDING_EXECUTOR_GUARDS
 from tests.mutations.sharding_guards import SHARDING_GUARDS
+from tests.mutations.sharding_supervisor_guards import SHARDING_SUPERVISOR_GUARDS
 from tests.mutations.spot_guards import SPOT_GUARDS
 from tests.mutations.spot_process_guards import SPOT_PROCESS_GUARDS
 from tests.mutations.volume_guards import VOLUME_GUARDS
@@ -362,6 +363,7 @@ GUARDS = (
     *SPOT_PROCESS_GUARDS,
     *SHARDING_GUARDS,
     *SHARDING_EXECUTOR_GUARDS,
+    *SHARDING_SUPERVISOR_GUARDS,
     *ARCHIVE_GUARDS,
     *ARCHIVE_CARE_GUARDS,
 )

@@ -396,3 +396,23 @@ def test_what_a_user_has_written_may_fail_and_stops_nobody(town: Town) -> None:
     for name in ("bad", "good"):
         town.create(name)
     assert town.run(10, lambda: sorted(member.running) == ["bad", "good"])
+
+
+@pytest.mark.rule("sharding:S1", "sharding:S5")
+def test_who_has_come_back_unseen_keeps_what_another_supervisor_gave_it(town: Town) -> None:
+    """This one's watch of leases is silent: it takes the executor for gone, and asks before it takes anything."""
+    first = town.work("a")
+    town.work("b")
+    town.leader()
+    town.run(5)
+    first.process.pause()
+    town.run(25)
+    town.silent_listings = "/leases"
+    town.network.cut_watches()
+    first.process.resume()
+    town.run(6)
+    town.assign("r", first)
+    assert town.run(5, lambda: first.running == ["r"])
+    town.run(5)
+    assert first.running == ["r"]
+    assert (town.view("r").executor, town.view("r").epoch) == ("a", 1)

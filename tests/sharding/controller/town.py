@@ -161,6 +161,8 @@ class Town(Place):
         self._ineligible_since: dict[str, float] = {}
         self.late: list[str] = []
         """Assignments to executors that had not been eligible for too long."""
+        self.silent_listings = ""
+        """End of a path of which a supervisor's lists and watches are never answered; empty: of none."""
         self.refused: set[str] = set()
         """Names of objects of which no write is valid."""
         self.refusals: list[float] = []
@@ -264,6 +266,8 @@ class Town(Place):
             return _INVALID
         stored = self._stored(request) if about_object else None
         supervises = identity.user.startswith("supervisor")
+        if supervises and self.silent_listings and request.path.endswith(self.silent_listings):
+            return None
         answer = self.api.answer(request, now, identity) if supervises else super().answer(request, now, identity)
         if not isinstance(answer, Response) or answer.status >= 300 or request.method == "GET":
             return answer

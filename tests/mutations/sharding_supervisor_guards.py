@@ -1,0 +1,61 @@
+"""The safety guards of sharding's supervisor: what it asks before it writes (its reference, sections 4, 5 and 11)."""
+
+from __future__ import annotations
+
+from tests.mutations.patch import Mutation
+
+_SENDING, _SUPERVISOR = "tests/sharding/controller/test_sending.py", "tests/sharding/controller/test_supervisor.py"
+_TABLES = "tests/sharding/test_tables.py"
+_QUEUE, _LEASES = "tests/sharding/controller/test_archive_queue.py", "tests/sharding/test_leases.py"
+
+SHARDING_SUPERVISOR_GUARDS = (
+    Mutation(
+        "sharding-leader-writes",
+        "nothing is written when another supervisor may lead (S10)",
+        "sharding/controller/sending.py",
+        "        if not self._leadership.valid_now():\n            raise",
+        "        if False:\n            raise",
+        (_SENDING,),
+    ),
+    Mutation(
+        "sharding-write-in-time",
+        "a write is given up before another supervisor may lead (S10)",
+        "sharding/controller/sending.py",
+        "        async with asyncio.timeout(seconds):",
+        "        async with asyncio.timeout(60 * seconds):",
+        (_SENDING,),
+    ),
+    Mutation(
+        "sharding-in-doubt",
+        "of a removed executor that was given something since, the Lease is read before it is taken away (S5)",
+        "sharding/controller/supervising.py",
+        "            if view.completed or not observer.in_doubt(uid, since):",
+        "            if True:",
+        (_SUPERVISOR + "::test_who_has_come_back_unseen_keeps_what_another_supervisor_gave_it",),
+    ),
+    Mutation(
+        "sharding-frozen-confirmed",
+        "what a table gives is ours only when others can read that we know of it (K10)",
+        "sharding/tables.py",
+        "        if self.newest is None or self.confirmed is None:",
+        "        if self.newest is None:\n            return _nothing\n        if self.confirmed is None:\n"
+        "            return owned_under(self.newest, self.newest, self.partition, self.by)\n        if False:",
+        (_TABLES,),
+    ),
+    Mutation(
+        "sharding-dependents-first",
+        "what would be deleted with its owner is in the archive before (section 11, step 5)",
+        "sharding/deciding.py",
+        "        if any(each.has_finalizer(config.finalizer) for each in situation.dependents(view)):",
+        "        if False:",
+        (_QUEUE + "::test_dependents_go_before_their_owner",),
+    ),
+    Mutation(
+        "sharding-late-renewal",
+        "a renewal that is seen after the proof of death is of the dead (B2)",
+        "sharding/leases.py",
+        "            found.proven_dead = found.proven_dead and not (begun_anew or found.restarted)",
+        "            found.proven_dead = False",
+        (_LEASES,),
+    ),
+)
