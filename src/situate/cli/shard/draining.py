@@ -17,6 +17,7 @@ from situate.cli.shard.reading import executor_leases
 from situate.cli.streams import complain, say
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
+from situate.kube.connection import Connection
 from situate.kube.errors import NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.coordination import Lease
@@ -66,9 +67,7 @@ def drain(
         else:
             settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
             connection = find_connection(kubeconfig, context)
-            done = asyncio.run(
-                _drain(connect(connection, random.Random()), settings, executor or "", seconds if wait else None)
-            )
+            done = asyncio.run(_drain(connection, settings, executor or "", seconds if wait else None))
     if not done:
         raise typer.Exit(ExitCode.NO)
 
@@ -87,11 +86,11 @@ def undrain(
     """Give an executor new objects again."""
     with mendable_failures():
         settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
-        connection = find_connection(kubeconfig, context)
-        asyncio.run(_undrain(connect(connection, random.Random()), settings, executor))
+        asyncio.run(_undrain(find_connection(kubeconfig, context), settings, executor))
 
 
-async def _drain(client: Client, settings: ShardSettings, executor: str, wait_s: float | None) -> bool:
+async def _drain(connection: Connection, settings: ShardSettings, executor: str, wait_s: float | None) -> bool:
+    client = connect(connection, random.Random())
     try:
         lease = await _lease_of(client, settings, executor)
         return await _cordoned(client, lease, executor, wait_s)
@@ -99,7 +98,8 @@ async def _drain(client: Client, settings: ShardSettings, executor: str, wait_s:
         await client.close()
 
 
-async def _undrain(client: Client, settings: ShardSettings, executor: str) -> None:
+async def _undrain(connection: Connection, settings: ShardSettings, executor: str) -> None:
+    client = connect(connection, random.Random())
     try:
         lease = await _lease_of(client, settings, executor)
         if lease.metadata.annotations.get(CORDON) != "true":

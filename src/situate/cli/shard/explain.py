@@ -74,8 +74,8 @@ def explain(
         observed = observe(settings, Where(kubeconfig, context, installation))
         view = _found(observed, name, namespace)
     placer = observed.placer(without=view.uid)
+    standing = placer.explain(facts_of(view))  # before a choice is made: ties go to the least recently chosen
     decision = decide(view, NEW, observed.situation(placer))
-    standing = placer.explain(facts_of(view))
     told = _as_data(view, decision, standing, observed)
     if output in (Format.JSON, Format.YAML):
         print_data(told, output)

@@ -23,6 +23,7 @@ from situate.cli.shard.reading import ENTRY, required, table_of
 from situate.cli.streams import complain, say
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
+from situate.kube.connection import Connection
 from situate.kube.errors import AlreadyExists, Conflict, NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.configuration import ConfigMap
@@ -137,17 +138,24 @@ def partitions(
                 "name the objects by --resource GROUP/VERSION/PLURAL: their open ones count in a hand-over"
             )
         settings = ShardSettings.of({"resource": resource, **({"pool": pool} if pool else {})})
-        client = connect(find_connection(kubeconfig, context), random.Random())
-        read, after = asyncio.run(_done(client, settings, (installation, table), by, change, dry_run=dry_run))
+        connection = find_connection(kubeconfig, context)
+        read, after = asyncio.run(_done(connection, settings, (installation, table), by, change, dry_run=dry_run))
     _show(read, after, output, dry_run=dry_run)
     if change.hand_over and after is None and read.waits:
         raise typer.Exit(ExitCode.NO)
 
 
 async def _done(
-    client: Client, settings: ShardSettings, where: tuple[str, str], by: PartitionBy, change: Change, *, dry_run: bool
+    connection: Connection,
+    settings: ShardSettings,
+    where: tuple[str, str],
+    by: PartitionBy,
+    change: Change,
+    *,
+    dry_run: bool,
 ) -> tuple[Read, SlotTable | None]:
     """What was there, and the table that has been written; None: nothing was."""
+    client = connect(connection, random.Random())
     try:
         read = await _read(client, settings, where, by)
         if not change.asked:

@@ -1,0 +1,351 @@
+"""The verbs of `situate shard` for a cluster: what they print, what they write, and how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from situate.cli.main import app
+from situate.objects.timestamps import micro_time, rfc3339
+from situate.sharding.leases import lease_name
+from situate.sharding.names import (
+    ASSIGNED_AT,
+    CORDON,
+    EPOCH,
+    EXECUTOR,
+    EXECUTOR_SELECTOR,
+    EXECUTOR_UID,
+    MIGRATABLE,
+    POOL,
+    STATUS,
+    TERM,
+    WHY,
+)
+from situate.sharding.slots import even_table, frozen
+from tests.cli.processes import KUBECTL, call, process
+from tests.sharding.controller.reports import definition, report
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.xdist_group("cli-shard")  # one server for all of them
+
+RESOURCE = "batch.example.com/v1/reports"
+LEASE = "reports.batch.example.com.default.supervisor"
+HELD = {"executor-0": 4, "executor-1": 1, "executor-2": 1}
+CAPACITY = {"executor-0": 4, "executor-1": 8, "executor-2": 8}
+
+
+class Playground:
+    """The server, kubectl and `situate shard` for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+        self.uids: dict[str, str] = {}
+
+    def kubectl(self, *arguments: str, given: str = "") -> str:
+        done = call(self.folder, str(KUBECTL), "--kubeconfig", str(self.kubeconfig), *arguments, given=given)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        self.kubectl("apply", "-f", "-", given=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def get(self, *arguments: str) -> Any:
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def run(self, *arguments: str, about: bool = True) -> tuple[int, str, str]:
+        subject = ("-r", RESOURCE, "--executor-namespace", "team", "--installation", "team") if about else ()
+        result = CliRunner().invoke(app, ["shard", *arguments, *subject, "--kubeconfig", str(self.kubeconfig)])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stdout, result.stderr
+
+    def data(self, *arguments: str, code: int = 0) -> Any:
+        ended, printed, told = self.run(*arguments, "-o", "json")
+        assert ended == code, told
+        return json.loads(printed)
+
+    def ready(self) -> int:
+        pods = self.get("pods", "-n", "team")["items"]
+        self.uids = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
+        return sum(
+            any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ()))
+            for pod in pods
+        )
+
+    def lease_of(self, executor: str) -> str:
+        return lease_name("default", executor, self.uids[executor])
+
+    def annotation(self, executor: str, key: str) -> str | None:
+        found = self.get("lease", self.lease_of(executor), "-n", "team")["metadata"]["annotations"].get(key)
+        return None if found is None else str(found)
+
+    def partitions(self, *arguments: str) -> tuple[int, str, str]:
+        return self.run("partitions", "table", "-r", RESOURCE, "--installation", "team", *arguments, about=False)
+
+
+@pytest.fixture(scope="module")
+def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    """Three executors, the first one full; objects that are held, lost, done, unreadable, and that wait."""
+    made = Playground(tmp_path_factory.mktemp("shard"))
+    server = process(made.folder, "server", "embedded", "--port", "0", "--write-kubeconfig", str(made.kubeconfig))
+    server.start()
+    try:
+        eventually("the server answers", made.kubeconfig.exists)
+        made.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
+            a_node("node-1"),
+            definition(),
+            *(a_pod(name) for name in HELD),
+        )
+        eventually("the executors run", made.ready, lambda count: count == len(HELD))
+        made.apply(
+            *(a_lease(name, made.uids[name], HELD[name], CAPACITY[name]) for name in HELD),
+            a_leader(),
+            *(
+                assigned(f"{name}-{number}", name, made.uids[name])
+                for name, count in HELD.items()
+                for number in range(count)
+            ),
+            in_team(report("waiting")),
+            in_team(report("picky"), {EXECUTOR_SELECTOR: "gpu=true"}),
+            in_team(report("odd"), {EPOCH: "many"}),
+            assigned("lost", "executor-9", "nobodys-uid"),
+            assigned("done", "executor-1", made.uids["executor-1"]),
+        )
+        done = {"status": {"completedAt": rfc3339(datetime.now(UTC)), "successful": True}}
+        made.kubectl(
+            "patch",
+            "report",
+            "done",
+            "-n",
+            "team",
+            "--subresource",
+            "status",
+            "--type",
+            "merge",
+            "-p",
+            json.dumps(done),
+        )
+        yield made
+    finally:
+        server.stop()
+
+
+def a_node(name: str) -> dict[str, Any]:
+    amounts = {"cpu": "8", "memory": "16Gi", "pods": "20"}
+    status = {"capacity": amounts, "allocatable": amounts}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def a_pod(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "team", "labels": {POOL: "default"}},
+        "spec": {"containers": [{"name": "c", "image": "example.com/c:1"}]},
+    }
+
+
+def a_lease(pod: str, uid: str, held: int, capacity: int) -> dict[str, Any]:
+    now = micro_time(datetime.now(UTC) + timedelta(hours=1))  # by a clock that is wrong: nobody compares it
+    said = {"capacity": capacity, "open": held, "draining": False, "metrics": {"cpu": 0.5}}
+    annotations = {EXECUTOR: pod, EXECUTOR_UID: uid, STATUS: json.dumps(said)}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": lease_name("default", pod, uid),
+            "namespace": "team",
+            "labels": {POOL: "default"},
+            "annotations": annotations,
+        },
+        "spec": {"holderIdentity": uid, "leaseDurationSeconds": 15, "renewTime": now, "acquireTime": now},
+    }
+
+
+def a_leader() -> dict[str, Any]:
+    now = micro_time(datetime.now(UTC))
+    spec = {"holderIdentity": "boss", "leaseDurationSeconds": 15, "renewTime": now, "leaseTransitions": 3}
+    metadata = {"name": LEASE, "namespace": "team"}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def in_team(content: dict[str, Any], annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
+    return {**content, "metadata": {**content["metadata"], "namespace": "team", "annotations": dict(annotations or {})}}
+
+
+def assigned(name: str, executor: str, uid: str) -> dict[str, Any]:
+    marks = {EPOCH: "1", EXECUTOR_UID: uid, TERM: "3", ASSIGNED_AT: rfc3339(datetime.now(UTC)), WHY: "new"}
+    if name == "executor-0-0":
+        marks[MIGRATABLE] = "false"
+    return in_team(report(name, assignedTo=executor), marks)
+
+
+@pytest.mark.rule("sharding:B11")
+def test_status_counts_what_there_is(playground: Playground) -> None:
+    told = playground.data("status")
+    assert (told["leader"], told["term"]) == ("boss", 3)
+    assert {each["id"]: (each["status"], each["open"], each["capacity"]) for each in told["executors"]} == {
+        "executor-0": ("Full", 4, 4),
+        "executor-1": ("Healthy", 1, 8),
+        "executor-2": ("Healthy", 1, 8),
+    }
+    assert told["objects"] == {"assigned": 6, "unassigned": 2, "unreadable": 1, "orphaned": 1, "succeeded": 1}
+    _, printed, _ = playground.run("status", "-o", "wide")
+    assert "2 of 3 executors can be given work" in printed
+    assert "led by boss, term 3" in printed
+    assert "cpu 0.5" in printed
+
+
+@pytest.mark.rule("sharding:B11")
+def test_explain_says_why_here(playground: Playground) -> None:
+    told = playground.data("explain", "team/executor-1-0")
+    assert (told["state"], told["executor"], told["cause"], told["epoch"]) == ("assigned", "executor-1", "new", 1)
+    assert told["verdict"]["assigned"]
+    _, printed, _ = playground.run("explain", "executor-1-0", "-n", "team")
+    assert "team/executor-1-0 is assigned: executor-1 (epoch 1, because: new" in printed
+
+
+@pytest.mark.rule("sharding:B11")
+def test_explain_says_where_next_executor_by_executor(playground: Playground) -> None:
+    told = playground.data("explain", "team/waiting")
+    assert not told["waits"]
+    (first,) = (each["id"] for each in told["executors"] if each["place"] == 1)
+    assert first in ("executor-1", "executor-2"), "each holds one of eight"
+    by_id = {each["id"]: each for each in told["executors"]}
+    assert by_id["executor-0"]["place"] is None
+    assert "full" in by_id["executor-0"]["why"].lower()
+    assert told["next"] == [f"assign to {first}, because new"]
+
+
+@pytest.mark.rule("sharding:B11")
+@pytest.mark.rule("sharding:B16")
+def test_explain_says_why_pending_executor_by_executor(playground: Playground) -> None:
+    code, printed, _ = playground.run("explain", "team/picky")
+    assert code == 1
+    assert "it may only go where the labels match gpu=true" in printed
+    told = playground.data("explain", "team/picky", code=1)
+    assert told["verdict"]["reason"] == "NoHealthyExecutors"
+    assert {each["place"] for each in told["executors"]} == {None}
+    reasons = {each["id"]: each["why"] for each in told["executors"]}
+    assert "gpu=true" in reasons["executor-1"]
+
+
+@pytest.mark.rule("sharding:B11")
+def test_explain_names_what_cannot_be_read(playground: Playground) -> None:
+    told = playground.data("explain", "team/odd", code=1)
+    assert told["verdict"]["reason"] == "Quarantined"
+    assert "many" in told["faults"][0]
+
+
+def test_explain_of_what_is_not_there(playground: Playground) -> None:
+    code, _, told = playground.run("explain", "team/wating")
+    assert code == 2
+    assert "did you mean waiting?" in told
+    code, _, told = playground.run("explain", "a/b/c")
+    assert code == 2
+    assert "NAMESPACE/NAME" in told
+
+
+def test_verbs_say_which_supervisor_they_need(playground: Playground, tmp_path: Path) -> None:
+    code, _, told = playground.run("status", about=False)
+    assert code == 2
+    assert "--resource GROUP/VERSION/PLURAL" in told
+    code, _, told = playground.run("status", "-r", "batch.example.com/v1/nothing", about=False)
+    assert code == 2
+    assert "the cluster has no batch.example.com/v1/nothing" in told
+    file = tmp_path / "situate.yaml"
+    entries = [{"resource": RESOURCE, "pool": pool, "namespace": pool} for pool in ("default", "other")]
+    file.write_text(json.dumps({"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", "sharding": entries}))
+    code, _, told = playground.run("status", "-f", str(file), about=False)
+    assert code == 2
+    assert "several entries" in told
+    code, printed, _ = playground.run("status", "-f", str(file), "--pool", "other", "-o", "json", about=False)
+    assert code == 0
+    assert json.loads(printed)["executors"] == []
+
+
+def test_plan_names_the_fewest_moves(playground: Playground) -> None:
+    told = playground.data("plan", "--goal", "even")
+    forced = [each for each in told["moves"] if not each["from"]]
+    voluntary = [each for each in told["moves"] if each["from"]]
+    # 9 open ones that can be read, 3 each: three wait or are lost, and one has to leave the fullest
+    assert sorted(each["object"] for each in forced) == ["team/lost", "team/picky", "team/waiting"]
+    assert [each["from"] for each in voluntary] == ["executor-0"]
+    assert voluntary[0]["object"] != "team/executor-0-0", "it may not be moved"
+    assert told["after"] == {"executor-0": 3, "executor-1": 3, "executor-2": 3}
+    assert told["reached"]
+    without = playground.data("plan", "--goal", "even", "--without", "executor-2")
+    assert set(without["after"]) == {"executor-0", "executor-1"}
+    assert playground.run("plan", "--without", "executor-7")[0] == 2
+
+
+@pytest.mark.rule("sharding:K8")
+def test_drain_and_undrain(playground: Playground) -> None:
+    code, printed, _ = playground.run("drain", "executor-2", *ABOUT_EXECUTORS, about=False)
+    assert code == 0
+    assert "executor executor-2 is cordoned; 1 objects are to be released" in printed
+    assert playground.annotation("executor-2", CORDON) == "true"
+    by_id = {each["id"]: each["status"] for each in playground.data("status")["executors"]}
+    assert by_id["executor-2"] == "Draining"
+    code, _, told = playground.run("drain", "executor-2", "--wait", "--timeout", "0s", *ABOUT_EXECUTORS, about=False)
+    assert code == 1
+    assert "still holds 1 objects" in told
+    assert playground.run("undrain", "executor-2", *ABOUT_EXECUTORS, about=False)[0] == 0
+    assert playground.annotation("executor-2", CORDON) is None
+    code, _, told = playground.run("drain", "executor-3", *ABOUT_EXECUTORS, about=False)
+    assert code == 2
+    assert "pool default has: executor-0, executor-1, executor-2" in told
+
+
+ABOUT_EXECUTORS = ("-r", RESOURCE, "--executor-namespace", "team")
+
+
+def test_drain_needs_one_executor(playground: Playground) -> None:
+    assert playground.run("drain", *ABOUT_EXECUTORS, about=False)[0] == 2
+    code, _, told = playground.run("drain", "--self", *ABOUT_EXECUTORS, about=False)
+    assert code == 2
+    assert "POD_NAME" in told
+
+
+@pytest.mark.rule("sharding:K10")
+def test_partitions_are_made_split_and_handed_over(playground: Playground) -> None:
+    code, _, told = playground.partitions()
+    assert code == 2
+    assert "--create" in told
+    assert playground.partitions("--create", "2")[0] == 0
+    assert playground.partitions("--create", "2")[0] == 2, "it is there already"
+    code, printed, _ = playground.partitions("--split", "0", "--dry-run", "-o", "json")
+    assert code == 0
+    assert not json.loads(printed)["written"]
+    code, printed, _ = playground.partitions("--split", "0", "-o", "json")
+    told_data = json.loads(printed)
+    assert told_data["version"] == 2
+    assert {
+        each["partition"]: (each["slots"], each["frozen"], each["arriving"]) for each in told_data["partitions"]
+    } == {
+        0: (2048, 1024, 0),
+        1: (2048, 0, 0),
+        2: (0, 0, 1024),
+    }
+    written = playground.get("configmap", "table", "-n", "team")["data"]["table"]
+    assert json.loads(written) == json.loads(frozen(even_table(2), halves()).to_text())
+    code, _, told = playground.partitions("--hand-over")
+    assert code == 1
+    assert "partition 0 has confirmed version 0 of 2" in told
+    assert playground.partitions("--merge", "1", "--into", "0")[0] == 2, "another change is under way"
+    assert playground.partitions("--thaw")[0] == 0
+    code, printed, _ = playground.partitions("-o", "json")
+    assert json.loads(printed)["version"] == 3
+    assert playground.partitions("--split", "0", "--merge", "1")[0] == 2
+
+
+def halves() -> list[int]:
+    """Of partition 0 the second half of its slots goes to 2."""
+    return [0] * 1024 + [2] * 1024 + [1] * 2048
