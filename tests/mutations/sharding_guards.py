@@ -175,7 +175,7 @@ SHARDING_GUARDS = (
         "sharding-bounded-jitter",
         "no object starves while executors come and go (L5, X6)",
         "sharding/deciding.py",
-        "    until = min(settled_at, since + config.max_jitter_wait - memory.jittered_s)",
+        "    until = min(settled_at, since + most - memory.jittered_s)",
         "    until = settled_at",
         (_DECIDING,),
     ),
