@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import platform
 import subprocess
@@ -44,6 +45,15 @@ def cpu_s(pid: int) -> float:
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
     minutes, _, seconds = _ps(pid, "time").rpartition(":")
     return float(minutes or 0) * 60 + float(seconds)
+
+
+def waited_s(pid: int | str) -> float:
+    """For how long the first thread of a process could have run since its start, and others had its core.
+
+    NaN where the system does not tell. `self` is the caller.
+    """
+    schedstat = _PROC / str(pid) / "schedstat"
+    return int(schedstat.read_text().split()[1]) / 1e9 if schedstat.exists() else math.nan
 
 
 def pin(pid: int, core: int) -> None:

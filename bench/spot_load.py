@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 import msgspec
 import uvloop
 
-from bench.machine import pin
+from bench.machine import pin, waited_s
 from bench.spot_cluster import GROWING, ON_DEMAND, REPLICAS
 from situate.kube.http1 import AnswerParser
 from situate.spot.model import CLASS
@@ -251,7 +251,9 @@ async def _load(chosen: argparse.Namespace) -> dict[str, Any]:
     gc.collect()
     gc.freeze()
     rng = Random(7)
+    spent_s, waited = time.process_time(), waited_s("self")
     await (load.in_bursts if chosen.bursts else load.steadily)(chosen.rate, rng)
+    spent_s, waited = time.process_time() - spent_s, waited_s("self") - waited
     counted = load.seconds[_WARM:] or load.seconds
     exact = sum(pods.classes == {"on-demand": ON_DEMAND, "spot": REPLICAS - ON_DEMAND} for pods in workloads)
     return {
@@ -259,6 +261,7 @@ async def _load(chosen: argparse.Namespace) -> dict[str, Any]:
         "connections": webhook.made,
         "exact": exact,
         "workloads": len(workloads),
+        "load_waited_share": waited / (waited + spent_s),
         "late_ms_p99": 1e3 * _percentile(load.late_s, 99),
         **{f"ms_p{percent}": 1e3 * _percentile(counted, percent) for percent in (50, 90, 99)},
         "ms_max": 1e3 * max(counted),
