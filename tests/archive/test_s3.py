@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -28,9 +29,11 @@ from situate.archive.record import ByName, ByUid, encode_record
 from situate.archive.s3 import S3Archiver
 from situate.archive.s3_keys import record_key, uid_key
 from situate.archive.s3_objects import _failure
-from situate.archive.s3_settings import settings_of
+from situate.archive.s3_settings import S3Settings, keys_for, region_of, settings_of
+from situate.archive.s3_signing import Keys
+from situate.archive.s3_uploads import ABANDONED, NotSwept, Uploads
 from tests.archive.reports import KIND, archived, report
-from tests.archive.servers.s3 import SECRET_KEY, S3Server
+from tests.archive.servers.s3 import REGION, SECRET_KEY, S3Server
 from tests.archive.stores_s3 import S3
 from tests.archive.wire import Wire, never, wire_to
 
@@ -210,6 +213,55 @@ async def test_uploads_that_were_given_up_and_foreign_objects_are_no_records(buc
     assert await archiver.search(Query()) == Page((AFTER,))
 
 
+def begun(bucket: S3, key: str) -> object:
+    """An upload that nobody ends."""
+    upload = obstore.open_writer(bucket.objects, key, buffer_size=5 << 20)
+    upload.write(b"x" * (6 << 20))
+    return upload
+
+
+@pytest.mark.rule("sharding:B9")
+async def test_uploads_that_others_abandoned_are_ended_and_no_other(bucket: S3, tmp_path: Path) -> None:
+    other = S3(bucket.server, tmp_path)
+    writers = [begun(bucket, RECORD), begun(bucket, "a key/with ü & +.bin"), begun(other, "theirs.bin")]
+    settings = settings_of(bucket.url, {})
+    uploads = Uploads(settings, keys_for(settings, {}), region_of(settings, {}), 30.0)
+    now = datetime.now(UTC)
+    await bucket.archiver().check()
+    assert await uploads.sweep(now + ABANDONED - timedelta(minutes=5)) == 0, "they may still be under way"
+    assert await uploads.sweep(now + ABANDONED + timedelta(minutes=5)) == 2
+    assert await uploads.sweep(now + ABANDONED + timedelta(minutes=5)) == 0
+    theirs = settings_of(other.url, {})
+    assert await Uploads(theirs, keys_for(theirs, {}), REGION, 30.0).sweep(now + 2 * ABANDONED) == 1
+    del writers
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(403, "<Error><Code>AccessDenied</Code></Error>"), (501, ""), (200, "<html>hello"), (200, "<a><Upload/></a>")],
+)
+async def test_where_uploads_cannot_be_swept_nobody_is_bothered(status: int, body: str) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=status, text=body)
+
+    async with serving(answer) as endpoint:
+        settings = S3Settings("archive", "kept", endpoint)
+        with pytest.raises(NotSwept):
+            await Uploads(settings, lambda: Keys("a", "b"), REGION, 30.0).sweep(datetime.now(UTC))
+        with pytest.raises(NotSwept):
+            await Uploads(settings, lambda: None, REGION, 30.0).sweep(datetime.now(UTC))
+
+
+async def test_a_server_that_is_away_is_unavailable_to_a_sweep() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=503)
+
+    async with serving(answer) as endpoint:
+        settings = S3Settings("archive", "", endpoint)
+        with pytest.raises(ArchiveUnavailable):
+            await Uploads(settings, lambda: Keys("a", "b"), REGION, 30.0).sweep(datetime.now(UTC))
+
+
 async def test_a_search_reads_only_what_keys_let_through(bucket: S3) -> None:
     straight = bucket.archiver()
     for namespace in ("ns1", "ns2"):
@@ -244,6 +296,19 @@ async def test_a_check_leaves_nothing_behind_and_others_probes_alone(bucket: S3)
 
 
 @asynccontextmanager
+async def serving(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
 async def careless_server(obeyed: str) -> AsyncIterator[str]:
     """Keeps objects, and obeys only the one condition that is named."""
     kept: dict[str, bytes] = {}
@@ -267,16 +332,8 @@ async def careless_server(obeyed: str) -> AsyncIterator[str]:
             case _:
                 return web.Response(body=body, headers={"ETag": tag, "Last-Modified": "Sat, 31 Jan 2026 12:00:00 GMT"})
 
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with serving(answer) as endpoint:
+        yield endpoint
     assert not kept, "the probe is gone"
 
 

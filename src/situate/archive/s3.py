@@ -12,6 +12,7 @@ much and by other than namespace, name and UID wants the SQL archive.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections.abc import Iterable, Mapping
@@ -34,7 +35,8 @@ from situate.archive.s3_keys import (
     uid_key,
 )
 from situate.archive.s3_objects import Objects, Put, Stored
-from situate.archive.s3_settings import S3Settings, settings_of, store_of
+from situate.archive.s3_settings import S3Settings, keys_for, region_of, settings_of, store_of
+from situate.archive.s3_uploads import NotSwept, Uploads
 from situate.archive.stored import check_replaces, corrupt
 from situate.archive.together import together
 
@@ -48,13 +50,21 @@ _PROBES_STAY: Final = timedelta(hours=1)
 class S3Archiver:
     """A bucket, or what lies below a prefix of it. At most `parallel` requests are under way at once."""
 
-    def __init__(self, settings: S3Settings, *, timeout_s: float = 10.0, parallel: int = 16) -> None:
+    def __init__(
+        self,
+        settings: S3Settings,
+        *,
+        timeout_s: float = 10.0,
+        parallel: int = 16,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
         self._objects = Objects(store_of(settings, timeout_s), settings.name, parallel)
+        self._uploads = Uploads(settings, keys_for(settings, environment), region_of(settings, environment), timeout_s)
 
     @classmethod
     def from_url(cls, url: str, environment: Mapping[str, str] = os.environ) -> S3Archiver:
         """`situate.archive.s3_settings` says what may stand in the URL. `ValueError`."""
-        return cls(settings_of(url, environment))
+        return cls(settings_of(url, environment), environment=environment)
 
     async def put(self, record: Record) -> None:
         body = encode_record(record)
@@ -112,7 +122,10 @@ class S3Archiver:
         await self._objects.delete((uid_key(key.kind, key.uid),))
 
     async def check(self) -> None:
-        """Puts a probe, and sees that the server keeps to conditions; also takes away probes that were left."""
+        """Puts a probe, and sees that the server keeps to conditions.
+
+        Also takes away probes that were left, and uploads that others have abandoned below the prefix, where it may.
+        """
         probe = f"{CHECKS}/{uuid.uuid4().hex}.json"
         problem = await self._unfit(probe)
         await self._objects.delete((probe,))
@@ -120,8 +133,11 @@ class S3Archiver:
             raise ArchiveRefused(
                 f"{self._objects.name}: {problem}; the archive needs conditional puts: use a server that has them"
             )
-        long_ago = datetime.now(UTC) - _PROBES_STAY
+        now = datetime.now(UTC)
+        long_ago = now - _PROBES_STAY
         await self._objects.delete([key for key, written in await self._objects.since(CHECKS) if written < long_ago])
+        with contextlib.suppress(NotSwept):  # a lifecycle rule of the bucket does
+            await self._uploads.sweep(now)
 
     async def close(self) -> None:
         """The client closes its connections when they have been idle."""

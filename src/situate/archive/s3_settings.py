@@ -8,7 +8,7 @@ client library knows: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, web identitie
 from __future__ import annotations
 
 import configparser
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from obstore.store import S3Store
+
+from situate.archive.s3_signing import Keys, keys_of
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig, S3Config, S3Credential
@@ -101,6 +103,26 @@ def store_of(settings: S3Settings, timeout_s: float) -> S3Store:
         retry_config=retries,
         credential_provider=provider,
     )
+
+
+def keys_for(settings: S3Settings, environment: Mapping[str, str]) -> Callable[[], Keys | None]:
+    """Keys to sign requests with, that the client library has no call for; None where it alone finds some."""
+
+    def found() -> Keys | None:
+        if not settings.credentials_file:
+            return keys_of(environment)
+        try:
+            credential = _CredentialsFile(Path(settings.credentials_file))()
+        except ValueError:
+            return None  # told by the library's own requests
+        return Keys(credential["access_key_id"], credential["secret_access_key"], credential.get("token") or "")
+
+    return found
+
+
+def region_of(settings: S3Settings, environment: Mapping[str, str]) -> str:
+    """As the client library finds it."""
+    return settings.region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
 class _CredentialsFile:
