@@ -16,10 +16,27 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from situate import __version__
-from situate.cli.configured import assignments_of, load, scheduler_settings, spot_settings, without_file
+from situate.cli.configured import (
+    assignments_of,
+    load,
+    scheduler_settings,
+    sharding_entries,
+    spot_settings,
+    without_file,
+)
 from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.manifests_archive import NAME as ARCHIVE
 from situate.cli.manifests_archive import server_arguments, server_deployment, server_rights, server_service_spec
+from situate.cli.manifests_shard import NAME as SHARD
+from situate.cli.manifests_shard import (
+    executor_deployment,
+    executor_name,
+    executor_rights,
+    fencing_objects,
+    lease_objects,
+    shard_assignments,
+    with_archive_url,
+)
 from situate.cli.manifests_spot import admission_objects, deployment_with_webhook
 from situate.cli.options import OptionalFileOption
 from situate.cli.output import DataFormat, DataOutputOption, print_objects
@@ -43,6 +60,7 @@ class Product(StrEnum):
 
     SPOT = "spot"
     ARCHIVE = "archive"
+    SHARD = "shard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +91,11 @@ def manifests(
     replicas: Annotated[int, typer.Option(min=1, help="One leads, the others stand by.")] = 2,
     resource: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP/VERSION/PLURAL", help="Of archive: what is served; repeatable."),
+        typer.Option(metavar="GROUP/VERSION/PLURAL", help="Of archive and shard: which objects; repeatable."),
     ] = None,
+    executor_image: Annotated[
+        str, typer.Option(help="Of shard: the operator's image; its command runs an executor.")
+    ] = "operator:latest",
     output: DataOutputOption = DataFormat.YAML,
 ) -> None:
     """Print the namespace, account, rights, configuration and Deployment, for kubectl apply.
@@ -83,11 +104,14 @@ def manifests(
     situate manifests -f situate.yaml | kubectl apply --server-side -f -
     situate manifests spot | kubectl apply --server-side -f -
     situate manifests archive --resource batch.example.com/v1/reports
+    situate manifests shard --resource batch.example.com/v1/reports --executor-image reports:1
     """
     with mendable_failures():
         where = Installation(namespace, image, replicas)
         if product is Product.ARCHIVE:
             objects = [*_archive(where, resource or ())]
+        elif product is Product.SHARD:
+            objects = [*_shard(where, file, resource or (), executor_image)]
         elif product is not None:
             objects = _alone(product, file, where)
         elif file is not None:
@@ -133,6 +157,25 @@ def _archive(where: Installation, resources: Sequence[str]) -> Iterator[Object]:
     yield _object("v1", "Service", where, where.namespace, spec=server_service_spec(where.labels))
 
 
+def _shard(where: Installation, file: Path | None, resources: Sequence[str], image: str) -> Iterator[Object]:
+    """Supervisors by themselves, with the executors of each."""
+    given = shard_assignments(file, resources, where.namespace)
+    configuration = without_file(given)
+    arguments = ["run"]
+    for each in given:
+        arguments += ["--set", each]
+    where = replace(where, name=SHARD, arguments=tuple(arguments))
+    yield from installation(where, configuration, {}, needed_rights(configuration, Path(), where.namespace))
+    ports = [{"name": "http", "port": _PORT, "targetPort": "http"}]
+    yield _object("v1", "Service", where, where.namespace, spec={"selector": where.labels, "ports": ports})
+    for entry in sharding_entries(configuration):
+        name, namespace = executor_name(entry), entry.executor_namespace or where.namespace
+        executors = replace(where, name=name, namespace=namespace, image=image)
+        yield _object("v1", "ServiceAccount", executors, namespace)
+        yield from access(executors, executor_rights(entry, where.namespace))
+        yield executor_deployment(_deployment(executors, mounted=False), entry)
+
+
 def installation(
     where: Installation, configuration: Configuration, files: Mapping[str, str], rights: Sequence[Permission]
 ) -> Iterator[Object]:
@@ -149,6 +192,12 @@ def installation(
         leases = configuration.runtime.leader_election.namespace or where.namespace
         yield from admission_objects(where.namespace, leases, where.labels, spot)
         deployment = deployment_with_webhook(deployment, spot)
+    if entries := sharding_entries(configuration):
+        leases = configuration.runtime.leader_election.namespace or where.namespace
+        yield from lease_objects(entries, leases, where.labels)
+        account = f"{where.namespace}:{where.name}"
+        yield from fencing_objects(entries, account, where.namespace, leases, where.labels)
+        deployment = with_archive_url(deployment, entries)
     yield deployment
     if files:
         ports = [{"name": "http", "port": _PORT, "targetPort": "http"}]

@@ -43,8 +43,7 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
 def rights_of_supervisor(settings: ShardSettings, leases: str) -> tuple[Permission, ...]:
     """`leases`: the namespace of its Lease, unless it says another one."""
     group, _, plural = settings.group_version_plural
-    part = f".{settings.partition_name}" if settings.partition_name else ""
-    lease = (settings.leader_elect_namespace or leases, f"{plural}.{group}.{settings.pool}{part}.supervisor")
+    lease = settings.leader_elect_namespace or leases, settings.lease_name
     return supervisor_permissions(
         group,
         plural,

@@ -44,6 +44,13 @@ class ShardSettings(SupervisorOptions, frozen=True, kw_only=True, rename="camel"
         return archive.archive_url is not None or archive.archive_url_file is not None or archive.delete_without_archive
 
     @property
+    def lease_name(self) -> str:
+        """Of the supervisors' Lease."""
+        group, _, plural = self.group_version_plural
+        part = f".{self.partition_name}" if self.partition_name else ""
+        return f"{plural}.{group}.{self.pool}{part}.supervisor"
+
+    @property
     def name(self) -> str:
         """For people: resource, pool and partition."""
         part = f" partition {self.partition}" if self.partition is not None else ""
