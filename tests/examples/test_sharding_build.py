@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -14,11 +13,12 @@ import pytest
 
 from situate.archive import Query, Record
 from situate.archive.filesystem import FilesystemArchiver
-from situate.objects.resources import unstructured
-from tests.examples.cluster import Cluster, cluster, documents
+from situate.sharding.permissions import executor_permissions, supervisor_permissions
+from situate.testing.operators import documents, local_cluster
+from tests.examples.rights import granted, needed
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "sharding-build"
-BUILDS = unstructured("build.example.com", "v1", "Build", "builds")
+BUILDS = "build.example.com/v1/builds"
 SHORT = ("--lease-duration=6s",)
 SHORTER = (*SHORT, "--renew-interval=1s", "--retry-interval=300ms", "--renew-deadline=4s", "--cancel-grace=1600ms")
 COUNT = 6
@@ -76,32 +76,23 @@ class Runs:
             latest[uid] = int(epoch)
 
 
-async def left(made: Cluster) -> list[str]:
-    return [each.metadata.name for each in (await made.client.list_all(BUILDS, "builds")).items]
-
-
 @pytest.mark.slow
 @pytest.mark.rule("sharding:K1", "sharding:K2", "sharding:K12", "sharding:K14")
 async def test_one_executor_is_killed_and_every_build_is_built_once(tmp_path: Path) -> None:
     gate, artifacts, archive = tmp_path / "gate", tmp_path / "artifacts", tmp_path / "archive"
     archive.mkdir()
-    async with cluster(tmp_path) as made:
-        await made.create(documents(EXAMPLE / "crd.yaml"))
-        manifests = map(in_memory, documents(EXAMPLE / "manifests.yaml"))
-        await made.create(each for each in manifests if each["kind"] != "PersistentVolumeClaim")
-        environment = {"PYTHONPATH": os.pathsep.join([str(EXAMPLE), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    async with local_cluster(tmp_path) as made:
+        written = map(in_memory, documents(EXAMPLE / "crd.yaml", EXAMPLE / "manifests.yaml"))
+        await made.create(*(each for each in written if each["kind"] != "PersistentVolumeClaim"))
         probes = "--health-address=127.0.0.1:0"
-        own = (probes, *SHORT, f"--archive-url=file://{archive}", "--archive-ttl-successful=0s")
-        await made.run_pods("builds", "app=build-supervisor", environment, *own, "--archive-ttl-failed=0s")
-        executors = await made.run_pods(
-            "builds", "app=build-executor", environment, probes, *SHORTER, f"--artifacts={artifacts}"
-        )
+        kept = (f"--archive-url={archive.as_uri()}", "--archive-ttl-successful=0s", "--archive-ttl-failed=0s")
+        await made.run_pods("builds", "app=build-supervisor", probes, *SHORT, *kept, path=EXAMPLE)
+        own = (probes, *SHORTER, f"--artifacts={artifacts}")
+        executors = await made.run_pods("builds", "app=build-executor", *own, path=EXAMPLE)
         runs = Runs(artifacts / "runs.log")
         names = [f"greet-{number}" for number in range(COUNT)]
         broken = documents(EXAMPLE / "builds" / "broken.yaml")
-        for each in (*(gated(name, gate) for name in names), *broken):
-            each["metadata"]["namespace"] = "builds"
-            await made.create([each])
+        await made.create(*(gated(name, gate) for name in names), *broken, namespace="builds")
         begun = await made.eventually(
             "every executor builds, and everything is begun",
             runs.begun_by,
@@ -116,7 +107,9 @@ async def test_one_executor_is_killed_and_every_build_is_built_once(tmp_path: Pa
             lambda by: lost <= set().union(*(by[e] for e in by if e != victim)),
         )
         gate.touch()
-        await made.eventually("nothing is left in the cluster", lambda: left(made), lambda names: not names)
+        await made.eventually(
+            "nothing is left in the cluster", lambda: made.all(BUILDS, "builds"), lambda found: not found
+        )
     runs.assert_one_token_a_run()
     records = {record.subject.name: record for record in (await FilesystemArchiver(archive).search(Query())).records}
     assert {name: record.reason for name, record in records.items()} == {
@@ -125,6 +118,14 @@ async def test_one_executor_is_killed_and_every_build_is_built_once(tmp_path: Pa
     }
     assert_it_runs(records["greet-0"])
     assert len({records[name].object["status"]["digest"] for name in names}) == 1, "equal sources make equal files"
+
+
+def test_accounts_are_let_do_what_they_need_and_no_more() -> None:
+    written = documents(EXAMPLE / "manifests.yaml")
+    of = ("build.example.com", "builds")
+    supervisor = supervisor_permissions(*of, ("builds", "of-supervisors"), executor_namespace="builds", archives=True)
+    assert granted(written, "supervisor") == needed(supervisor)
+    assert granted(written, "executor") == needed(executor_permissions(*of, "builds"))
 
 
 def assert_it_runs(record: Record) -> None:

@@ -16,8 +16,9 @@ from situate.sharding import Supervisor, SupervisorOptions, add_supervisor_optio
 
 async def supervise(options: SupervisorOptions, archive: ArchiveOptions, address: str) -> None:
     group, version, plural = options.group_version_plural
+    resource = unstructured(group, version, "Build", plural)
     identity = f"{os.environ['POD_NAME']}_{uuid.uuid4()}"
-    scope = options.scope(unstructured(group, version, "Build", plural), identity, os.environ["POD_NAMESPACE"], archive)
+    scope = options.scope(resource, identity, os.environ["POD_NAMESPACE"], archive)
     metrics, archiver = Metrics(), archive.open()
     supervisor = Supervisor(
         options.paths(),

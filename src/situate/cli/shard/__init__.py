@@ -7,6 +7,7 @@ import typer
 from situate.cli.shard.archive import app as archive
 from situate.cli.shard.draining import drain, undrain
 from situate.cli.shard.explain import explain
+from situate.cli.shard.init import init
 from situate.cli.shard.partitions import partitions
 from situate.cli.shard.plan import plan
 from situate.cli.shard.status import status
@@ -19,10 +20,14 @@ situate shard explain team/report-7 -r batch.example.com/v1/reports
 situate shard plan --goal even -f situate.yaml
 situate shard drain executor-2 -f situate.yaml
 
-Only drain, undrain and partitions write, and the verbs of the archive that say so.
+  an operator to start from:
+situate shard init reports --group batch.example.com
+
+Only drain, undrain and partitions write to the cluster, and the verbs of the archive that say so.
 """
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_HELP)
+app.command(short_help="Write a small operator to start from.")(init)
 app.command(short_help="Show executors, and what becomes of objects.")(status)
 app.command(short_help="Say why an object is where it is, or why it waits.")(explain)
 app.command(short_help="Show the fewest moves to a goal.")(plan)

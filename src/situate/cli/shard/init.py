@@ -1,0 +1,121 @@
+"""`situate shard init`: a small operator to start from, written from the templates in `project`."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+import situate
+from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.streams import say
+from situate.objects.settings import shown
+
+_SUFFIX: Final = ".template"
+_PACKAGE: Final = "package"
+"""The folder of the templates that gets the module's name."""
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+_KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,49}")
+_GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_LONGEST_GROUP: Final = 150
+"""With a plural it is the name of a definition, of at most 253 characters."""
+_PROTECTED: Final = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
+_TAKEN: Final = frozenset({*sys.stdlib_module_names, *keyword.kwlist, "situate", "tests", "kopf", "pytest"})
+
+
+def init(
+    name: Annotated[str, typer.Argument(help="Of the operator: its folder, its module, its namespace.")],
+    group: Annotated[str, typer.Option(help="API group of its kind: a domain of yours.")] = "example.com",
+    kind: Annotated[str, typer.Option(help="Its kind; without, the name in capitals: my-report is MyReport.")] = "",
+    folder: Annotated[Path, typer.Option(help="Where to write the folder of that name.")] = Path(),
+) -> None:
+    """Write a small operator to start from: its kind, a reconciler, two mains, manifests, and a test of it all.
+
+    \b
+    situate shard init reports --group batch.example.com
+    cd reports && python -m pytest
+    """
+    with mendable_failures():
+        words = words_of(name, group, kind)
+        target = folder / name
+        written = write(target, words)
+        say(f"wrote {written} files to {target}")
+        say(f"next: cd {target} && python -m pytest; then {words['module']}/reconciler.py")
+
+
+def words_of(name: str, group: str, kind: str) -> dict[str, str]:
+    """What stands for each word of the templates. Raises `WrongInput` with every mistake."""
+    kind = kind or "".join(part.capitalize() for part in name.split("-"))
+    mistakes = [*_mistakes(name, group, kind)]
+    if mistakes:
+        raise WrongInput("\n".join(mistakes))
+    singular = kind.lower()
+    return {
+        "name": name,
+        "module": name.replace("-", "_"),
+        "group": group,
+        "kind": kind,
+        "singular": singular,
+        "plural": _plural(singular),
+        "version": situate.__version__,
+    }
+
+
+def write(target: Path, words: Mapping[str, str]) -> int:
+    """How many files were written. Nothing that is there is touched: raises `WrongInput`."""
+    try:
+        target.mkdir(parents=True)
+    except FileExistsError:
+        raise WrongInput(f"{target} is there already, and nothing is overwritten; name another one") from None
+    except OSError as problem:
+        raise WrongInput(f"{target} cannot be made: {problem.strerror}") from None
+    count = 0
+    for path, template in _templates(files("situate.cli.shard") / "project", Path()):
+        parts = (words["module"] if part == _PACKAGE else part for part in path.parts)
+        written = target.joinpath(*parts)
+        text = template.read_text(encoding="utf-8")
+        for word, value in words.items():
+            text = text.replace(f"%%{word}%%", value)
+        try:
+            written.parent.mkdir(exist_ok=True)
+            written.write_text(text, encoding="utf-8")
+        except OSError as problem:
+            raise WrongInput(f"{written} cannot be written: {problem.strerror}; remove {target}") from None
+        count += 1
+    return count
+
+
+def _templates(folder: Traversable, at: Path) -> Iterator[tuple[Path, Traversable]]:
+    for each in sorted(folder.iterdir(), key=lambda found: found.name):
+        if each.is_dir():
+            yield from _templates(each, at / each.name)
+        elif each.name.endswith(_SUFFIX):
+            yield at / each.name.removesuffix(_SUFFIX), each
+
+
+def _mistakes(name: str, group: str, kind: str) -> Iterator[str]:
+    if not _NAME.fullmatch(name):
+        yield f"NAME is {shown(name)}, allowed: at most 40 of a to z, 0 to 9 and '-', a letter first and no '-' last"
+    elif name.replace("-", "_") in _TAKEN:
+        yield f"NAME is {shown(name)}, which is the name of a module of Python's or ours; name another one"
+    elif name in ("default",) or name.startswith("kube-"):
+        yield f"NAME is {shown(name)}, which is a namespace of Kubernetes' own; name another one"
+    if not _GROUP.fullmatch(group) or len(group) > _LONGEST_GROUP:
+        yield f"--group is {shown(group)}, allowed: a DNS name with a dot in it, such as batch.example.com"
+    elif _PROTECTED.fullmatch(group):
+        yield f"--group is {shown(group)}, which Kubernetes keeps for itself; allowed: a domain of yours"
+    if not _KIND.fullmatch(kind) and (_NAME.fullmatch(name) or kind):
+        yield f"--kind is {shown(kind)}, allowed: at most 50 letters and digits, a capital first, such as Report"
+
+
+def _plural(singular: str) -> str:
+    if singular.endswith("y") and singular[-2:-1] not in "aeiou":
+        return f"{singular[:-1]}ies"
+    return f"{singular}es" if singular.endswith(("s", "x", "z", "ch", "sh")) else f"{singular}s"

@@ -1,0 +1,113 @@
+"""`situate shard init`: what it writes runs, is let do what it needs, and takes nobody's place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from situate.cli.main import app
+from situate.cli.shard.init import words_of, write
+from situate.sharding.permissions import executor_permissions, supervisor_permissions
+from situate.testing.operators import documents
+from tests.examples.rights import granted, needed
+
+
+def call(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["shard", "init", *arguments, "--folder", str(folder)])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    done = call(tmp_path, "render-farm", "--group", "batch.example.com")
+    assert done.exit_code == 0, done.output
+    return tmp_path / "render-farm"
+
+
+def test_it_says_what_to_do_next(tmp_path: Path) -> None:
+    told = call(tmp_path, "reports").output.splitlines()
+    assert told[0].startswith("wrote ")
+    assert told[1] == f"next: cd {tmp_path}/reports && python -m pytest; then reports/reconciler.py"
+
+
+def test_no_word_of_the_templates_is_left(project: Path) -> None:
+    left = [path for path in project.rglob("*") if path.is_file() and "%%" in path.read_text()]
+    assert left == []
+    assert {path.name for path in project.iterdir()} >= {"render_farm", "tests", "crd.yaml", "README.md"}
+
+
+@pytest.mark.parametrize("what", [("check",), ("format", "--check")], ids=["lint", "format"])
+def test_what_it_writes_is_tidy(project: Path, what: tuple[str, ...]) -> None:
+    command = (sys.executable, "-m", "ruff", *what, "--isolated", "--line-length", "120", "--no-cache", ".")
+    told = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout
+
+
+def test_the_definition_is_of_the_kind_that_was_asked_for(tmp_path: Path) -> None:
+    write(tmp_path / "own", words_of("own", "batch.example.com", "Policy"))
+    (definition,) = documents(tmp_path / "own" / "crd.yaml")
+    assert definition["metadata"]["name"] == "policies.batch.example.com"
+    assert definition["spec"]["names"] == {"plural": "policies", "singular": "policy", "kind": "Policy"}
+    (example,) = documents(tmp_path / "own" / "example.yaml")
+    assert (example["apiVersion"], example["kind"]) == ("batch.example.com/v1", "Policy")
+
+
+def test_accounts_are_let_do_what_they_need_and_no_more(project: Path) -> None:
+    written = documents(project / "manifests.yaml")
+    of = ("batch.example.com", "renderfarms")
+    lease = ("render-farm", "of-supervisors")
+    supervisor = supervisor_permissions(*of, lease, executor_namespace="render-farm", archives=True)
+    assert granted(written, "supervisor") == needed(supervisor)
+    assert granted(written, "executor") == needed(executor_permissions(*of, "render-farm"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(["Reports"], 'NAME is "Reports", allowed: at most 40 of a to z', id="capitals"),
+        pytest.param(["../reports"], 'NAME is "../reports", allowed', id="a path"),
+        pytest.param(["a" * 41], "allowed: at most 40", id="too long"),
+        pytest.param(["json"], 'NAME is "json", which is the name of a module', id="a module of Python's"),
+        pytest.param(["class"], 'NAME is "class", which is the name of a module', id="a keyword"),
+        pytest.param(["kube-system"], "a namespace of Kubernetes' own", id="a namespace"),
+        pytest.param(["reports", "--group", "batch"], '--group is "batch", allowed: a DNS name with a dot', id="group"),
+        pytest.param(["reports", "--group", "batch.k8s.io"], "which Kubernetes keeps for itself", id="protected"),
+        pytest.param(["reports", "--kind", "report"], '--kind is "report", allowed', id="kind"),
+    ],
+)
+def test_names_that_would_not_do_are_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = call(tmp_path, *arguments)
+    assert done.exit_code == 2
+    assert said in " ".join(done.output.split())
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("there", ["folder", "file", "empty folder"])
+def test_nothing_is_overwritten(tmp_path: Path, there: str) -> None:
+    target = tmp_path / "reports"
+    if there == "file":
+        target.write_text("mine")
+    else:
+        target.mkdir()
+    if there == "folder":
+        (target / "README.md").write_text("mine")
+    before = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    done = call(tmp_path, "reports")
+    assert done.exit_code == 2
+    assert "is there already, and nothing is overwritten" in " ".join(done.output.split())
+    assert {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.slow
+@pytest.mark.rule("sharding:K1", "sharding:K12", "sharding:K14")
+def test_its_own_test_holds(project: Path) -> None:
+    """As its README says, but that everything it needs is installed."""
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(project / "tmp"))
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "SITUATE", "KUBE"))}
+    told = subprocess.run(command, cwd=project, env=inherited, capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout
+    assert "1 passed" in told.stdout
