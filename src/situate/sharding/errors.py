@@ -1,5 +1,5 @@
-"""Why an object cannot be placed now. Raised by strategies, as in KSched; `situate.sharding.deciding` turns it into a
-condition.
+"""Why an object cannot be placed now, or not be decided on. Strategies raise the former, as in KSched;
+`situate.sharding.deciding` turns it into a condition.
 """
 
 from __future__ import annotations
@@ -37,3 +37,7 @@ class NoCapacity(NoHealthyExecutors):
 
 class NoMetrics(NoHealthyExecutors):
     """No executor has a usable sample, and there is no other strategy to fall back on."""
+
+
+class RuleFailed(Exception):
+    """A rule of the user's about objects has raised; the message names it."""

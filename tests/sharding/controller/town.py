@@ -147,8 +147,10 @@ class NotedArchive:
 class Town(Place):
     """A place with supervisors. Close it when done."""
 
-    def __init__(self, config: SupervisorConfig = CONFIG, *, archive: bool = False) -> None:
-        super().__init__()
+    def __init__(
+        self, config: SupervisorConfig = CONFIG, *, archive: bool = False, status_subresource: bool = True
+    ) -> None:
+        super().__init__(status_subresource=status_subresource)
         self.config = config
         self.leaders: list[Leader] = []
         self.memory = MemoryArchiver()

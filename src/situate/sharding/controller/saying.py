@@ -11,14 +11,16 @@ from datetime import datetime
 from typing import Final
 
 from situate.kube.backoff import Backoff
+from situate.kube.events import WARNING
 from situate.objects.events import ObjectReference
 from situate.runtime.outcomes import DONE, Result
 from situate.runtime.workqueue import WorkQueue
+from situate.sharding.actions import Write
 from situate.sharding.assignment import ObjectView
 from situate.sharding.conditions import archive_failed_write, verdict_write
 from situate.sharding.controller.listing import Listing
 from situate.sharding.controller.objects import Request
-from situate.sharding.controller.sending import Sender
+from situate.sharding.controller.sending import NoStatusSubresource, Sender
 from situate.sharding.names import Reason
 from situate.sharding.scope import Scope
 from situate.sharding.situation import Verdict
@@ -95,13 +97,21 @@ class Saying:
         if verdict is not None and view is not None and not view.completed and not self._listing.is_promised(request):
             write = verdict_write(view, verdict, self._wall())
             if write is not None:
-                await self._sender.patch(request, write)
-            if self._verdicts.pop(request, None) is not None:
+                await self._written(request, view, write)
+            if self._verdicts.get(request) is verdict:
+                del self._verdicts[request]
                 self._said[request] = verdict.reason
         view = self._listing.views.get(request)
         if view is not None and request in self._failures:
             write = archive_failed_write(view, self._failures[request], self._wall())
             if write is not None:
-                await self._sender.patch(request, write)
+                await self._written(request, view, write)
             self._failures.pop(request, None)
         return DONE
+
+    async def _written(self, request: Request, view: ObjectView, write: Write) -> None:
+        try:
+            await self._sender.patch(request, write)
+        except NoStatusSubresource as problem:
+            self.event(view, WARNING, "ConditionNotWritten", str(problem))
+            raise

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from situate.kube.client import Client
 from situate.kube.election import Leadership
-from situate.kube.errors import NotFound, Unreachable
+from situate.kube.errors import KubeError, NotFound, Unreachable
 from situate.kube.lease_record import LeaseName
 from situate.kube.patches import JsonPatch, MergePatch
 from situate.objects.configuration import ConfigMap
@@ -35,6 +35,10 @@ _T = TypeVar("_T")
 
 class NotLeading(Retriable):
     """A write was about to leave that only the leader may make."""
+
+
+class NoStatusSubresource(KubeError):
+    """The object is there, and its status cannot be written by itself."""
 
 
 class Sender:
@@ -83,9 +87,17 @@ class Sender:
         subresource = write.subresource if self._scope.status_subresource else ""
         patch = JsonPatch(write.operations)
         namespace = request.namespace or None
-        answer = await self._write(
-            lambda: self._guarded.patch(self._scope.resource, request.name, patch, namespace, subresource or None)
-        )
+        try:
+            answer = await self._write(
+                lambda: self._guarded.patch(self._scope.resource, request.name, patch, namespace, subresource or None)
+            )
+        except NotFound as missing:
+            if subresource and await self.read(request) is not None:
+                raise NoStatusSubresource(
+                    f"{self._scope.resource.group_resource} has no status subresource: declare one in its "
+                    "CustomResourceDefinition, or tell the supervisor that there is none (status_subresource)"
+                ) from missing
+            raise
         self._counts.writes += 1
         meta = answer.metadata
         if meta.deletion_timestamp is None or meta.finalizers:  # else it has gone with this write

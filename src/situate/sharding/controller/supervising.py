@@ -7,10 +7,8 @@ before anything is awaited, so that two decisions never know less than the first
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
-from itertools import islice
-from math import inf
 from typing import Any, Final, TypeAlias, assert_never
 
 import structlog
@@ -18,7 +16,6 @@ import structlog
 from situate.archive.protocol import Archiver
 from situate.kube.backoff import Backoff
 from situate.kube.errors import Conflict, KubeError
-from situate.kube.events import NORMAL, WARNING
 from situate.runtime.metrics import Metrics
 from situate.runtime.outcomes import DONE, Result, Retriable
 from situate.runtime.reconciler import Reconcile, Reconciler
@@ -46,21 +43,21 @@ from situate.sharding.controller.saying import Record, Saying
 from situate.sharding.controller.sending import Sender
 from situate.sharding.controller.standby import Standby
 from situate.sharding.controller.surroundings import Surroundings
+from situate.sharding.controller.telling import Telling
+from situate.sharding.controller.turns import Turns
 from situate.sharding.deciding import decide
+from situate.sharding.errors import RuleFailed
 from situate.sharding.members import Members
 from situate.sharding.names import Cause, Reason
-from situate.sharding.situation import NEW, Decision, Memory, MoveLimit, Situation
+from situate.sharding.situation import NEW, Decision, Memory, MoveLimit, Situation, Verdict
 from situate.sharding.strategies import facts_of
 
 RETRY: Final = Backoff(initial_s=1.0, cap_s=300.0)
 """Of one object after a call that failed."""
 MOST_CONFLICTS: Final = 3
 """In a row, after which an object is read again and decided on no more at once, but after the back-off."""
-LOOK_AHEAD: Final = 64
-"""More objects than there is room for that are looked at when there is some: for those that cannot take it."""
 SAYING: Final = 8
 """Conditions that are written at a time."""
-_NO_ROOM: Final = (Reason.NO_CAPACITY, Reason.NO_EXECUTORS, Reason.NO_HEALTHY_EXECUTORS)
 Order: TypeAlias = Patching | Delete | Archive
 """What takes time to carry out."""
 
@@ -102,18 +99,16 @@ class Supervising:
             self.archive = ArchiveQueue(
                 archiver, sender, scope, config, self._family, self.saying, clocks, around.rng, again, self._counts
             )
+        self._telling = Telling(self.saying, self._counts, self.term)
         self._memories: dict[str, Memory] = {}
         """By UID."""
         self._limit = MoveLimit(config.max_forced_moves_per_s)
         self._unsure: set[Request] = set()
         """What became of the last write of these is not known, or somebody else has written."""
-        self._undrained: dict[Request, None] = {}
-        """Whose holder will be asked to stop when fewer others are."""
         self._balancing = Balancing(scope.rebalance, standby.listing, scope.weight_of)
         self._moves: set[Request] = set()
         """Whose holders are to be asked to give them up, for the sake of balance."""
-        self._round: Iterator[str] = iter(())
-        """UIDs of objects that are offered the room that there is, one after the other."""
+        self._turns = Turns(self.queue, standby.listing, standby.waiting, config.max_parallel_drains)
         self._asked = around.now(), self._counts.writes
         self._log = structlog.get_logger().bind(term=self.term)
 
@@ -166,17 +161,15 @@ class Supervising:
         """An object was seen to be so, or to be gone."""
         if before is not None and (view is None or view.uid != before.uid):
             self._memories.pop(before.uid, None)
-            self._undrained.pop(request, None)
+            self._turns.forget(request)
             self._moves.discard(request)
             self.saying.forget(request)
-        if view is not None and view.faults and (before is None or before.faults != view.faults):
-            self._log.warning("an object cannot be read, so it is left alone", key=str(request), error=view.faults[0])
-            self.saying.event(view, WARNING, "Unreadable", view.faults[0])
+        self._telling.unreadable(request, before, view)
         self.queue.add(request)
         for each in (before, view):
             if each is not None and each.completed:
                 self._look_at_family(each)
-        self._next_drains()
+        self._turns.next_drains()
 
     def _look_at_family(self, view: ObjectView) -> None:
         """At those whose time for the archive this one's completion, or its end, may have changed."""
@@ -198,10 +191,9 @@ class Supervising:
             for request in self._listing.held_by(uid):
                 self.queue.add(request)
         if change.room_only:
-            self._offer(after)
+            self._turns.offer(after)
             return
-        for facts in self._standby.waiting.in_order():
-            self.queue.add(self._listing.requests[facts.uid])
+        self._turns.all_may_look()
         for request in self._listing.held_by(NOBODYS):
             self.queue.add(request)
 
@@ -213,7 +205,10 @@ class Supervising:
             view = await self._beyond_doubt(request)
             if view is None:
                 return DONE
-            decision = self._decided(request, view)
+            try:
+                decision = self._decided(request, view)
+            except RuleFailed as problem:
+                return self._left_alone(request, view, problem)
             orders: list[Order] = [each for each in decision.actions if not isinstance(each, TellCompleted)]
             if request in self._moves:
                 self._moves.discard(request)
@@ -226,12 +221,13 @@ class Supervising:
             except Conflict:
                 self._counts.rejected += 1
                 self._unsure.add(request)
-            except KubeError:
+            except KubeError as problem:
                 self._unsure.add(request)
+                self._telling.refused(view, problem, self.queue.failures(request))
                 raise
             finally:
                 self._standby.settle(request)
-                self._next_drains()
+                self._turns.next_drains()
         raise Retriable(f"{request}: somebody else keeps writing it, so nothing could be written")
 
     async def _beyond_doubt(self, request: Request) -> ObjectView | None:
@@ -284,7 +280,7 @@ class Supervising:
                     write = write_of(action, view, self._standby.adapter)
                     if write.operations:
                         view = await self._sender.patch(request, write)
-                    self._tell(request, view, action)
+                    self._telling.done(request, view, action)
                 case Delete(uid):
                     await self._sender.delete(request, uid)
                 case Archive(delete):
@@ -293,42 +289,22 @@ class Supervising:
                 case _ as never:
                     assert_never(never)
 
+    def _left_alone(self, request: Request, view: ObjectView, problem: RuleFailed) -> Result:
+        """A rule of the user's cannot be asked about it; what it says of others stands."""
+        self._telling.rule_failed(view, problem)
+        if view.completed:
+            self.saying.archive_failed(request, str(problem))
+        else:
+            self.saying.verdict(request, view, Verdict(False, Reason.QUARANTINED, str(problem)))
+        return Result(self._config.requeue_delay)
+
     def _rested(self, request: Request, view: ObjectView, decision: Decision) -> Result:
         """Nothing is to be done now: says why, and lets others take their turn."""
-        verdict, waiting = decision.verdict, self._standby.waiting
-        self.saying.verdict(request, view, verdict)
-        refused = verdict is not None and not verdict.assigned
-        if refused and verdict is not None and verdict.reason in _NO_ROOM and view.holder is None:
-            waiting.add(facts_of(view, self._scope.weight_of))
-            if (uid := next(self._round, None)) is not None and (other := self._listing.requests.get(uid)):
-                self.queue.add(other)
-        else:
-            waiting.remove(view.uid)
-        if refused and verdict is not None and verdict.reason is Reason.DRAINING and view.drain is None and view.holder:
-            self._undrained[request] = None
-        else:
-            self._undrained.pop(request, None)
+        self.saying.verdict(request, view, decision.verdict)
+        self._turns.rested(request, view, facts_of(view, self._scope.weight_of), decision.verdict)
         if decision.wake_at is None:
             return DONE
         return Result(max(0.001, decision.wake_at - self._around.now()))
-
-    def _offer(self, members: Members) -> None:
-        """Some room was found: as many of those that wait look again, in their order."""
-        room = 0.0
-        for executor in members.eligible.values():
-            room += inf if executor.capacity is None else max(0.0, executor.capacity - executor.open)
-        count = int(min(room, len(self._standby.waiting)))
-        order = islice(self._standby.waiting.in_order(), count + LOOK_AHEAD)
-        self._round = iter([facts.uid for facts in order])
-        for uid in islice(self._round, count):
-            self.queue.add(self._listing.requests[uid])
-
-    def _next_drains(self) -> None:
-        """As many as may be asked now."""
-        left = self._config.max_parallel_drains - len(self._listing.drains)
-        for request in [*islice(self._undrained, max(0, left))]:
-            del self._undrained[request]
-            self.queue.add(request)
 
     async def _read_again(self, request: Request) -> None:
         """What the API server has: events may be late."""
@@ -341,7 +317,7 @@ class Supervising:
         """The drain of an object that still has a living holder."""
         living = view.executor_uid in self._standby.observer.members().living
         settled = view.completed or view.deleting or view.drain is not None or view.faults
-        if settled or not living or len(self._listing.drains) >= self._config.max_parallel_drains:
+        if settled or not living or not self._turns.may_drain():
             return []
         self._listing.ask(request)
         deadline = self._around.wall() + timedelta(seconds=self._config.drain_timeout)
@@ -363,27 +339,3 @@ class Supervising:
                 self._log.warning("what is known cannot be compared with a listing", error=str(problem))
             self.look_at_all()
             await asyncio.sleep(self._config.requeue_delay)
-
-    def _tell(self, request: Request, view: ObjectView, action: Patching) -> None:
-        """Of a write that has landed. An assignment of a new object is no news: there are too many."""
-        key = str(request)
-        match action:
-            case Assign(placement):
-                self._counts.assigned += 1
-                if placement.why == Cause.NEW:
-                    return
-                self._counts.moves[placement.why] += 1
-                self._log.info("an object is moved", key=key, executor=placement.holder.executor, why=placement.why)
-                said = f"assigned to {placement.holder.executor}, because of its last holder: {placement.why}"
-                self.saying.event(view, NORMAL, "Reassigned", said)
-            case RequestDrain(request=asked):
-                self._log.info("the holder of an object is asked to stop", key=key, cause=asked.cause)
-            case Revoke(cause=cause):
-                self._counts.revoked[cause] += 1
-                self._log.info("an object is taken from its holder", key=key, cause=cause)
-                self.saying.event(view, WARNING, "Revoked", f"taken from its holder without its consent: {cause}")
-            case Complete(reason=reason):
-                self._log.info("an object is completed as failed", key=key, reason=reason)
-                self.saying.event(view, WARNING, reason, "completed as failed by the supervisor")
-            case RemoveFinalizer():
-                self._log.debug("an object is let go", key=key)

@@ -38,8 +38,8 @@ from situate.sharding.controller.supervising import Supervising
 from situate.sharding.controller.supervisor_metrics import Counts, Figures, ShardMetrics
 from situate.sharding.controller.surroundings import REAL, Surroundings
 from situate.sharding.controller.table_watch import TableWatch
+from situate.sharding.controller.users_rules import asking, weighing
 from situate.sharding.controller.watches import Watches
-from situate.sharding.controller.weighing import weighing
 from situate.sharding.leases import Membership
 from situate.sharding.members import Members
 from situate.sharding.owning import Owned, owned_by
@@ -80,7 +80,11 @@ class Supervisor:
         """
         self._log = structlog.get_logger().bind(controller=f"supervisor {scope.lease}")
         self.scope = scope if scope.weight_of is None else replace(scope, weight_of=weighing(scope.weight_of))
-        self.config = config
+        self.config = replace(
+            config,
+            is_ready=asking("is_ready", config.is_ready),
+            archive_when=asking("archive_when", config.archive_when),
+        )
         self.name = f"supervisor {scope.lease}"
         self.term: Supervising | None = None
         """None while this process does not lead."""

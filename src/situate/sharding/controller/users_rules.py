@@ -1,4 +1,4 @@
-"""A user's weights of objects, which may fail without stopping anything."""
+"""What users say about objects in code of their own, which may fail without stopping anything but that object."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from situate.sharding.assignment import ObjectView
+from situate.sharding.errors import RuleFailed
 
 
 def weighing(weight_of: Callable[[ObjectView], int]) -> Callable[[ObjectView], int]:
@@ -23,3 +24,15 @@ def weighing(weight_of: Callable[[ObjectView], int]) -> Callable[[ObjectView], i
             return 1
 
     return weigh
+
+
+def asking(name: str, rule: Callable[[ObjectView], bool]) -> Callable[[ObjectView], bool]:
+    """As the user's rule; raises `RuleFailed` where that raises."""
+
+    def ask(view: ObjectView) -> bool:
+        try:
+            return bool(rule(view))
+        except Exception as problem:  # a user's code may raise anything, and must not stop other objects
+            raise RuleFailed(f"the rule {name} has failed: {problem!r:.500}") from problem
+
+    return ask
