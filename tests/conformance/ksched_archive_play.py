@@ -57,16 +57,20 @@ from tests.conformance.ksched_archive_steps import (
     Call,
     Compare,
     Crash,
+    Created,
     Edited,
     Event,
     Foreign,
     Marker,
     NewSupervisor,
     Outage,
+    RecordDeleted,
+    RecordEdited,
     Replaced,
     Restore,
     Result,
     Resumed,
+    Unheld,
     UserDeletes,
     events_of,
 )
@@ -172,12 +176,24 @@ class Play:
             case Replaced(uid, successor):
                 self.objects.pop(uid, None)
                 self.create(successor, completed=False)
+            case Created(uid):
+                self.create(uid, completed=False)
+            case Unheld():
+                own = self.objects[self._uid()]["metadata"].get("finalizers", ())
+                self._changed(self._uid(), finalizers=[each for each in own if each != FINALIZER])
+            case RecordEdited():
+                key = ByUid(KIND, self.first, (builders.NAMESPACE, NAME))
+                await self.backend.edit(await self.backend.archiver.get(key))
+            case RecordDeleted():
+                await self.backend.archiver.delete(ByUid(KIND, self.first))
             case Edited():
                 self._changed(self._uid(), labels={"edited": str(self.version)})
             case Foreign(present):
                 self._foreign(self._uid(), present)
             case UserDeletes():
                 self._changed(self._uid(), deletionTimestamp="2026-01-01T00:00:00Z")
+                if not self.objects[self._uid()]["metadata"].get("finalizers"):
+                    del self.objects[self._uid()]
             case Outage(down):
                 self.down = down
             case Restore():
@@ -364,7 +380,7 @@ class Play:
             return Unavailable("the API server is away", archive=False)
         if result is Result.REFUSED:
             return Refused("forbidden")
-        if result is Result.CONFLICT:
+        if result is Result.CONFLICT and stored["metadata"]["resourceVersion"] == view.resource_version:
             self._changed(view.uid, labels={"changed": "meanwhile"})
         if self.objects[view.uid]["metadata"]["resourceVersion"] != view.resource_version:
             self.rejected += name != self.leading
@@ -397,7 +413,7 @@ class Play:
         if uid not in self.objects:
             self.rejected += name not in ("", self.leading)
             return Gone()
-        if result is Result.CONFLICT:
+        if result is Result.CONFLICT and version in ("", self.objects[uid]["metadata"]["resourceVersion"]):
             self._changed(uid, labels={"changed": "meanwhile"})
         if version not in ("", self.objects[uid]["metadata"]["resourceVersion"]):
             self.rejected += name not in ("", self.leading)

@@ -67,8 +67,8 @@ def _ledger(case: Case, of: Owner, revision: str) -> tuple[Ledger, int]:
     ledger = Ledger.empty((case.get("params") or {}).get("reservation_ttl_s", 30))
     slot = Slot(of.uid, revision)
     for wire in case.get("reservations") or ():
-        named = wire["token"] if of.stateful else ""
-        entry = Reservation(wire["token"], Capacity(wire["class"]), NOW - wire["age_s"], named)
+        # a token is a name where the pod has one; generated ones are nobody's name
+        entry = Reservation(wire["token"], Capacity(wire["class"]), NOW - wire["age_s"], wire["token"])
         ledger = ledger.with_reservation(slot, entry)
     return ledger, len(ledger.unmatched(slot, (), NOW))
 

@@ -201,7 +201,8 @@ def merge(case: Case) -> Outcome:
     tolerations = pools if case["inject_spot_toleration"] else ()
     placing = Placing(on_demand_requirement(SIGNALS), spot_requirement(SIGNALS), tolerations)
     pod = {"metadata": {"name": "p"}, "spec": case["pod_spec"]}
-    own = pinned(case["pod_spec"], SIGNALS)
+    known = {name: node_facts(_node(name, node), SIGNALS, NOW) for name, node in case["nodes"].items()}
+    own = pinned(case["pod_spec"], SIGNALS, known)
     final = own.capacity or wanted
 
     def mutated(given: Mapping[str, Json]) -> dict[str, Json]:
@@ -245,8 +246,12 @@ def _feasible(spec: Mapping[str, Json], name: str, node: Mapping[str, Json]) -> 
     if terms is not None and not any(_admits_node(term, labels, name) for term in terms):
         return False
     tolerations = tuple(msgspec.convert(each, Toleration) for each in spec.get("tolerations") or ())
-    wire = {"metadata": {"name": name, "labels": labels}, "spec": {"taints": node.get("taints") or []}}
-    return untolerated(msgspec.convert(wire, Node, dec_hook=decode_quantity).spec.taints, tolerations) is None
+    return untolerated(_node(name, node).spec.taints, tolerations) is None
+
+
+def _node(name: str, given: Mapping[str, Json]) -> Node:
+    wire = {"metadata": {"name": name, "labels": given["labels"]}, "spec": {"taints": given.get("taints") or []}}
+    return msgspec.convert(wire, Node, dec_hook=decode_quantity)
 
 
 def _admits_node(wire: Mapping[str, Json], labels: Mapping[str, str], name: str) -> bool:

@@ -14,7 +14,7 @@ from situate.framework.node_selection import Term
 from situate.objects.pods import NodeSelectorTerm, Toleration
 from situate.plugins.taint_toleration import untolerated
 from situate.spot.constraints import pinned, required_terms
-from situate.spot.model import Capacity
+from situate.spot.model import Capacity, NodeFacts
 from situate.spot.patch import Marks, Placing, class_patch
 from situate.spot.patched import DoesNotApply, applied, faults
 from situate.spot.signal_table import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
@@ -255,6 +255,32 @@ def test_pinned_is_what_the_nodes_say(spec: Json) -> None:
 def test_what_users_pin(spec: Json, capacity: Capacity | None, placeable: bool, field: str) -> None:
     own = pinned(spec, SIGNALS)
     assert (own.capacity, own.placeable, own.field) == (capacity, placeable, field)
+
+
+@pytest.mark.rule("spot:P25", "spot:I10")
+@pytest.mark.parametrize(
+    ("named", "capacity", "placeable"),
+    [
+        (("cheap",), SPOT, True),
+        (("dear",), OD, True),
+        (("dear", "cheap"), None, True),
+        (("cheap", "not there yet"), None, True),
+        (("bare",), SPOT, True),
+        ((), None, False),
+    ],
+)
+def test_nodes_that_are_named_are_what_they_are(
+    named: tuple[str, ...], capacity: Capacity | None, placeable: bool
+) -> None:
+    """On demand as well such a pod would never start: no node of that name is, or will be."""
+    nodes = {name: NodeFacts(name, of) for name, of in (("cheap", SPOT), ("dear", OD), ("bare", Capacity.UNKNOWN))}
+    by_field = required({"matchFields": [said("metadata.name", "In", *named)]})
+    by_label = required({"matchExpressions": [said("kubernetes.io/hostname", "In", *named)]})
+    for spec in (by_field, by_label):
+        own = pinned(spec, SIGNALS, nodes)
+        assert (own.capacity, own.placeable) == (capacity, placeable)
+    both = {**by_field, "nodeSelector": {"kubernetes.io/hostname": "cheap"}}
+    assert pinned(both, SIGNALS, nodes).capacity in (None, SPOT)
 
 
 @pytest.mark.rule("spot:P2")

@@ -31,6 +31,7 @@ from situate.spot.policies import (
             for r, m in ((2, 2), (3, 2), (4, 3), (5, 3), (6, 4))
         ],
         pytest.param("7", 5, False, 5, id="never more than there are"),
+        pytest.param("1" + "0" * 30, 5, False, 5, id="however many that is"),
         pytest.param("0", 5, True, 0, id="a StatefulSet may be weakened"),
         pytest.param("33%", 10, False, 4, id="a percentage rounds up"),
         pytest.param("0%", 10, False, 0, id="nothing of a hundred"),

@@ -219,7 +219,7 @@ def _classed(
     owner, settings = chain.owner, view.settings
     memory = view.memories.get(owner.uid, NO_MEMORY)
     target = target_of(view.cluster, owner, settings.rules, memory)
-    own = pinned(mapping(request.pod.get("spec")), settings.table)
+    own = pinned(mapping(request.pod.get("spec")), settings.table, view.cluster.nodes)
     if not own.placeable:
         warning = f"{owner}: {own.field} allows neither on-demand nor spot nodes; the pod is left as it is"
         return Answer("unplaceable", warnings=(warning,), owner=owner.uid, target=target.on_demand), ledger

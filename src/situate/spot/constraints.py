@@ -1,7 +1,8 @@
 """Which capacities a pod's own constraints allow (P25): the node selector and the required node affinity of its spec.
 
 Specs are JSON here, as admission gets them: whatever cannot be read as a constraint allows nothing less. Every label
-that the table of signals knows is tried with each value that means on demand, then with each that means spot.
+that the table of signals knows is tried with each value that means on demand, then with each that means spot. Nodes
+that are named are of the capacity that they have.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.framework.node_selection import holds
+from situate.framework.node_selection import NAME_FIELD, holds
 from situate.objects.pods import NodeSelectorRequirement
-from situate.spot.model import Capacity
+from situate.spot.counting import Nodes
+from situate.spot.model import HOSTNAME, Capacity, NodeFacts
 from situate.spot.signal_table import on_demand_requirement
 from situate.spot.signals import Signal
 
 Json = Mapping[str, Any]
+NO_NODES: Final[Nodes] = {}
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -35,9 +38,12 @@ class Pinned:
     """What says so, such as `spec.nodeSelector`; empty if both are allowed."""
 
 
-def pinned(spec: Json, table: Sequence[Signal]) -> Pinned:
-    """What a pod spec's own constraints leave of the two capacities."""
-    fields = {capacity: _refusing(spec, table, capacity) for capacity in (Capacity.ON_DEMAND, Capacity.SPOT)}
+def pinned(spec: Json, table: Sequence[Signal], nodes: Nodes = NO_NODES) -> Pinned:
+    """What a pod spec's own constraints leave of the two capacities.
+
+    `nodes`: those that are known, by name. A named node that is not among them may be of either capacity.
+    """
+    fields = {capacity: _refusing(spec, table, nodes, capacity) for capacity in (Capacity.ON_DEMAND, Capacity.SPOT)}
     on_demand, spot = fields[Capacity.ON_DEMAND], fields[Capacity.SPOT]
     if not on_demand and not spot:
         return Pinned()
@@ -63,18 +69,24 @@ def listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _refusing(spec: Json, table: Sequence[Signal], capacity: Capacity) -> str:
+def _refusing(spec: Json, table: Sequence[Signal], nodes: Nodes, capacity: Capacity) -> str:
     """The field that rules this capacity out; empty if none does."""
     selector = [
         NodeSelectorRequirement(str(key), "In", (str(value),))
         for key, value in mapping(spec.get("nodeSelector")).items()
     ]
-    if not _satisfiable(selector, table, capacity):
+
+    def satisfiable(requirements: Sequence[NodeSelectorRequirement], fields: Iterable[NodeSelectorRequirement]) -> bool:
+        named = _named(requirements, fields)
+        there = named is None or any(_may_be(nodes.get(name), capacity) for name in named)
+        return there and _satisfiable(requirements, table, capacity)
+
+    if not satisfiable(selector, ()):
         return "spec.nodeSelector"
     terms = required_terms(spec)
     if terms is None:
         return ""
-    if any(_satisfiable([*selector, *expressions(term)], table, capacity) for term in terms if not_empty(term)):
+    if any(satisfiable([*selector, *expressions(term)], [*_fields(term)]) for term in terms if not_empty(term)):
         return ""
     return f"spec.affinity.nodeAffinity.{REQUIRED}"
 
@@ -86,11 +98,35 @@ def not_empty(term: object) -> bool:
 
 def expressions(term: object) -> Iterator[NodeSelectorRequirement]:
     """What a term says of labels."""
-    for wire in listed(mapping(term).get("matchExpressions")):
+    yield from _requirements(term, "matchExpressions")
+
+
+def _fields(term: object) -> Iterator[NodeSelectorRequirement]:
+    yield from _requirements(term, "matchFields")
+
+
+def _requirements(term: object, of: str) -> Iterator[NodeSelectorRequirement]:
+    for wire in listed(mapping(term).get(of)):
         try:
             yield msgspec.convert(wire, NodeSelectorRequirement)
         except msgspec.ValidationError:
             continue  # the server will refuse the pod and say why
+
+
+def _named(
+    requirements: Iterable[NodeSelectorRequirement], fields: Iterable[NodeSelectorRequirement]
+) -> frozenset[str] | None:
+    """The only nodes that are asked for by name; None if that may be any. Hostnames are names as a rule, or unknown."""
+    named = [each.values for each in requirements if each.key == HOSTNAME and each.operator == "In"]
+    named += [each.values for each in fields if each.key == NAME_FIELD and each.operator == "In"]
+    return frozenset.intersection(*map(frozenset, named)) if named else None
+
+
+def _may_be(node: NodeFacts | None, capacity: Capacity) -> bool:
+    """The spot class only wishes for spot, so that a node of unknown capacity will do; on demand it never is (I10)."""
+    if node is None:
+        return True
+    return (node.capacity is Capacity.ON_DEMAND) is (capacity is Capacity.ON_DEMAND)
 
 
 def _satisfiable(requirements: Iterable[NodeSelectorRequirement], table: Sequence[Signal], capacity: Capacity) -> bool:

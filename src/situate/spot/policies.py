@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 
 from situate.objects.settings import did_you_mean, shown
 
-_NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
-_PERCENT: Final = re.compile(r"([0-9]{1,18})%", re.ASCII)
+_NUMBER: Final = re.compile(r"[0-9]{1,100}", re.ASCII)
+_PERCENT: Final = re.compile(r"([0-9]{1,100})%", re.ASCII)
 _RATIO: Final = re.compile(r"base=([0-9]{1,9}),weight=([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
 ALLOWED: Final = (
     "a number of pods such as 3, a percentage from 0% to 100%, base=2,weight=1:3 (on demand : spot), "
