@@ -124,6 +124,11 @@ def test_it_plans_for_objects_in_a_file(situate: Path, folder: Path) -> None:
     }
 
 
+def test_it_holds_the_templates_of_an_operator(situate: Path, folder: Path) -> None:
+    run(situate, "shard", "init", "reports", cwd=folder)
+    assert (folder / "reports" / "reports" / "reconciler.py").exists()
+
+
 def test_it_serves_a_cluster_and_plans_for_it(situate: Path, folder: Path) -> None:
     kubeconfig = folder / "kubeconfig"
     kubectl = Path(sys.executable).with_name("kubectl")
