@@ -6,57 +6,40 @@ leader begins again, which does no harm.
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, TypeVar, assert_never
+from typing import Final, assert_never
 
 import structlog
 
-from situate.archive.protocol import (
-    ArchiveConflict,
-    ArchiveCorrupt,
-    Archiver,
-    ArchiveRefused,
-    ArchiveUnavailable,
-    NotArchived,
-)
-from situate.archive.record import BadRecord, ByUid, GroupKind, record_of
+from situate.archive.protocol import Archiver
 from situate.kube.backoff import Backoff
-from situate.kube.errors import Conflict, KubeError, NotFound
 from situate.kube.events import NORMAL, WARNING
 from situate.runtime.outcomes import DONE, Result
 from situate.runtime.workqueue import WorkQueue
 from situate.sharding.archiving import (
     RETRY_CAP_S,
-    Corrupt,
     Deleted,
     Finished,
     Gone,
     Moment,
-    NotThere,
     Outcome,
     Progress,
-    Read,
-    ReadBack,
-    Refused,
     Released,
     Retry,
     Step,
-    Stored,
     Superseded,
     Unavailable,
     advanced,
-    released_write,
 )
-from situate.sharding.assignment import ObjectView
 from situate.sharding.configuration import SupervisorConfig
+from situate.sharding.controller.archive_steps import ArchiveSteps
 from situate.sharding.controller.family import Family
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.saying import Saying
-from situate.sharding.controller.sending import NotLeading, Sender
+from situate.sharding.controller.sending import Sender
 from situate.sharding.controller.supervisor_metrics import Counts
 from situate.sharding.scope import Scope
 
@@ -65,7 +48,6 @@ MOST_CONFLICTS: Final = 3
 """In a row, after which the next attempt waits: somebody may keep writing, or the archive hold a later version."""
 AGAIN_S: Final = 1.0
 """After an archiving that came to nothing, the object is not looked at sooner."""
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +86,7 @@ class ArchiveQueue:
         """`look_again` is asked to decide on an object anew, after so many seconds."""
         self.queue: WorkQueue[Request] = WorkQueue(rng=rng)
         """Of `reconcile`."""
-        self._archiver = archiver
-        self._sender = sender
-        self._scope = scope
+        self._steps = ArchiveSteps(archiver, sender, scope, config, clocks.wall)
         self._config = config
         self._family = family
         self._listing = family.listing
@@ -116,8 +96,6 @@ class ArchiveQueue:
         self._look_again = look_again
         self._counts = counts
         self._jobs: dict[Request, _Job] = {}
-        self._not_before_s: dict[Request, float] = {}
-        """What the API server has asked for in Retry-After."""
         self._log = structlog.get_logger()
 
     def __len__(self) -> int:
@@ -139,7 +117,10 @@ class ArchiveQueue:
     async def reconcile(self, request: Request) -> Result:
         """Goes on with one object until it waits, or is done."""
         while (job := self._jobs.get(request)) is not None:
-            outcome = await self._performed(job)
+            if request not in self._listing.views:
+                del self._jobs[request]  # gone, or another partition's by now
+                break
+            outcome = await self._steps.perform(request, job.progress)
             if self._jobs.get(request) is not job:
                 continue  # another object has the name, and its own job
             after = advanced(job.progress, outcome, self._moment(job.progress))
@@ -166,7 +147,7 @@ class ArchiveQueue:
 
     def _rest(self, request: Request, failures: int, cap_s: float) -> Result:
         delay_s = Backoff(FIRST_RETRY_S, cap_s).delay_s(failures, self._rng)
-        return Result(max(delay_s, self._not_before_s.pop(request, 0.0)))
+        return Result(max(delay_s, self._steps.not_before_s.pop(request, 0.0)))
 
     def _went_on(self, job: _Job, after: Progress, outcome: Outcome) -> None:
         """Tells what is worth telling of a step that has led to another one."""
@@ -212,99 +193,3 @@ class ArchiveQueue:
         if view is None:
             return Moment(now, wall, self._config)
         return Moment(now, wall, self._config, self._listing.rank(view), self._family.owners_due_s(view))
-
-    async def _performed(self, job: _Job) -> Outcome:
-        """One step."""
-        request, progress = job.request, job.progress
-        match progress.step:
-            case Step.READ:
-                return await self._api(request, self._read(request))
-            case Step.PUT:
-                return await self._put(_view(progress))
-            case Step.VERIFY:
-                return await self._verified(_view(progress))
-            case Step.RELEASE:
-                return await self._api(
-                    request, self._released(request, _view(progress), archived=bool(progress.digest))
-                )
-            case Step.DELETE:
-                return await self._api(request, self._deleted(request, _view(progress)))
-
-    async def _read(self, request: Request) -> Outcome:
-        view = await self._sender.read(request)
-        return Gone() if view is None else Read(view)
-
-    async def _released(self, request: Request, view: ObjectView, *, archived: bool) -> Outcome:
-        write = released_write(view, self._config, self._sender.term, archived=archived)
-        return Released(await self._sender.patch(request, write))
-
-    async def _deleted(self, request: Request, view: ObjectView) -> Outcome:
-        await self._sender.delete(request, view.uid, view.resource_version)
-        return Deleted()
-
-    async def _api(self, request: Request, step: Awaitable[Outcome]) -> Outcome:
-        """What a call of the API server came to."""
-        try:
-            return await step
-        except NotFound:
-            return Gone()
-        except Conflict:
-            return Superseded()
-        except NotLeading as problem:
-            return Unavailable(str(problem), archive=False)
-        except KubeError as problem:
-            if problem.after_s is not None:
-                self._not_before_s[request] = problem.after_s
-            if problem.retriable:
-                return Unavailable(str(problem), archive=False)
-            return Refused(str(problem))
-
-    async def _put(self, view: ObjectView) -> Outcome:
-        if not self._sender.leading():
-            return Unavailable("another supervisor may lead by now; nothing is archived", archive=False)
-        try:
-            record = record_of(
-                view.content,
-                resource=self._scope.resource.plural,
-                completed_at=view.completed_at,
-                successful=view.successful,
-                reason=view.reason,
-                archived_at=self._clocks.wall(),
-                term=self._sender.term,
-            )
-            await self._in_time(self._archiver.put(record))
-        except ArchiveConflict:
-            return Superseded()
-        except ArchiveUnavailable as problem:
-            return Unavailable(str(problem), archive=True)
-        except (ArchiveRefused, BadRecord) as problem:
-            return Refused(str(problem))
-        return Stored(record.digest)
-
-    async def _verified(self, view: ObjectView) -> Outcome:
-        resource = self._scope.resource
-        key = ByUid(GroupKind(resource.group, resource.kind), view.uid, (view.namespace, view.name))
-        try:
-            record = await self._in_time(self._archiver.get(key))
-        except NotArchived:
-            return NotThere()
-        except ArchiveCorrupt as problem:
-            return Corrupt(str(problem))
-        except ArchiveUnavailable as problem:
-            return Unavailable(str(problem), archive=True)
-        except ArchiveRefused as problem:
-            return Refused(str(problem))
-        return ReadBack(record.digest, record.subject.resource_version)
-
-    async def _in_time(self, call: Awaitable[_T]) -> _T:
-        limit_s = self._scope.archive_timeout
-        try:
-            async with asyncio.timeout(limit_s):
-                return await call
-        except TimeoutError as error:
-            raise ArchiveUnavailable(f"the archive has not answered within {limit_s:g} s") from error
-
-
-def _view(progress: Progress) -> ObjectView:
-    assert progress.view is not None, "a step after the reading has a version"
-    return progress.view
