@@ -113,8 +113,8 @@ class Performer:
             case steps.Partition():
                 self._cut(step)
             case steps.SetClock(supervisor=number, by=by):
-                supervisor = town.supervisors[number % len(town.supervisors)]
-                supervisor.wall_s = by
+                if town.supervisors:
+                    town.supervisors[number % len(town.supervisors)].wall_s = by
             case steps.LoseNode(executor=number, declared=declared):
                 self._lose_node(self._executor(number), declared=declared)
             case steps.ForceDelete(executor=number, again=again):

@@ -1,0 +1,67 @@
+"""`python -m situate.testing.sharding.contract --command "node executor.js"`: tries an executor, and names each rule.
+
+Exit code 0: all are kept; 1: at least one is broken; 2: not all could be tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from situate.testing.sharding.contract.parts import NotTried, played
+from situate.testing.sharding.contract.place import Place
+from situate.testing.sharding.contract.rules import RULES, Timing
+from situate.testing.undisturbed import logs_off
+
+BROKEN = 1
+NOT_TRIED = 2
+app = typer.Typer(add_completion=False, help=__doc__)
+
+
+@app.command()
+def main(
+    command: Annotated[str, typer.Option(help="Starts the executor; it is told everything in its environment.")],
+    lease_duration: Annotated[
+        float, typer.Option(min=3.0, help="Seconds; the executor's other durations follow from it.")
+    ] = 15.0,
+) -> None:
+    """Plays the supervisor's part to one executor, on a server of its own, and says which rules it keeps."""
+    with tempfile.TemporaryDirectory(prefix="situate-contract-") as folder, logs_off():
+        code = asyncio.run(_tried(command, Timing(lease_duration), Path(folder)))
+    raise typer.Exit(code)
+
+
+async def _tried(command: str, timing: Timing, folder: Path) -> int:
+    place = Place(command, timing, folder)
+    broken, told, missing = 0, set[str](), ""
+    try:
+        await place.start()
+        try:
+            async for finding in played(place):
+                typer.echo(str(finding))
+                broken += not finding.kept
+                told.add(finding.rule)
+        except NotTried as problem:
+            missing = str(problem)
+    except OSError as problem:
+        missing = f"the command cannot be started: {problem.strerror or problem}"
+    finally:
+        await place.stop()
+    if missing:
+        typer.echo(f"not tried: {', '.join(rule for rule in RULES if rule not in told)}; {missing}")
+    if (broken or missing) and (lines := place.tail()):
+        typer.echo("the executor's last lines:")
+        for line in lines:
+            typer.echo(f"  {line}")
+    typer.echo(f"{len(told) - broken} of {len(RULES)} rules are kept")
+    if broken:
+        return BROKEN
+    return NOT_TRIED if missing else 0
+
+
+if __name__ == "__main__":
+    app()

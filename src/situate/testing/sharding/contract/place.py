@@ -1,0 +1,225 @@
+"""The server and the executor's process: what reaches the server is seen as it comes, whoever has sent it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from situate.cluster.effects import ADMIN, Identity
+from situate.cluster.faults import Kind, Rule
+from situate.cluster.store import Event
+from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
+from situate.embedded.running import EmbeddedServer, Settings
+from situate.objects.messages import Request, Response
+from situate.sharding import admitting
+from situate.sharding.adapter import FieldPaths
+from situate.sharding.admitting import Fence, Refusal, Role, Writer, admit
+from situate.sharding.assignment import ObjectView, view_of
+from situate.sharding.leases import lease_name
+from situate.testing.sharding.contract.rules import Timing
+
+GROUP: Final = "contract.situate.dev"
+NAMESPACE: Final = "contract"
+POD: Final = "executor-0"
+POOL: Final = "default"
+UNITS: Final = f"/apis/{GROUP}/v1/namespaces/{NAMESPACE}/units"
+LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+PATHS: Final = FieldPaths()
+_USER: Final = "executor-under-test"
+_POLL_S: Final = 0.02
+_PATCH: Final = {"accept": "application/json", "content-type": "application/json-patch+json"}
+_JSON: Final = {"accept": "application/json", "content-type": "application/json"}
+_ANY: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_DEFINITION: Final = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": f"units.{GROUP}"},
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"plural": "units", "singular": "unit", "kind": "Unit"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _ANY, "status": _ANY}}},
+            }
+        ],
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """A write of an object by the executor."""
+
+    at: float
+    """Monotonic."""
+    name: str
+    before: ObjectView
+    after: ObjectView
+    refusal: Refusal | None
+    """What the policy would have said to it."""
+
+
+class Place:
+    """Of one run. `start` it, and `stop` it whatever happens."""
+
+    def __init__(self, command: str, timing: Timing, folder: Path) -> None:
+        self.timing = timing
+        self.folder = folder
+        self.uid = ""
+        self.landed: list[Landed] = []
+        self.renewals: list[float] = []
+        """When the executor's Lease was seen to change."""
+        self.process: asyncio.subprocess.Process | None = None
+        self._command = command
+        token = uuid.uuid4().hex
+        self._token = token
+        tokens = {token: Identity(_USER, ("system:masters", "system:authenticated"))}
+        self._server = EmbeddedServer(Settings(tokens=tokens, machinery=None))
+        self._own = False
+
+    async def start(self) -> None:
+        await self._server.start()
+        self.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _DEFINITION)
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        self._server.api.store.subscribe(self._look)
+        container = {"name": "executor", "image": "executor"}
+        pod = {"metadata": {"name": POD}, "spec": {"containers": [container]}}
+        self.uid = self.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", pod)["metadata"]["uid"]
+        write_kubeconfig(self.folder / "kubeconfig", kubeconfig(self._server.url, token=self._token))
+        await self.execute()
+
+    async def execute(self) -> None:
+        """Starts the executor's process."""
+        environment = os.environ | self.timing.environment()
+        environment |= {
+            "KUBECONFIG": str(self.folder / "kubeconfig"),
+            "POD_NAME": POD,
+            "POD_NAMESPACE": NAMESPACE,
+            "POD_UID": self.uid,
+            "SITUATE_RESOURCE": f"{GROUP}/v1/units",
+            "SITUATE_NAMESPACE": NAMESPACE,
+            "SITUATE_POOL": POOL,
+        }
+        with (self.folder / "executor.log").open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *shlex.split(self._command),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=asyncio.subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+
+    async def stop(self) -> None:
+        if self.process is not None and self.process.returncode is None:
+            self.process.kill()
+            await self.process.wait()
+        await self._server.stop()
+
+    @property
+    def ended(self) -> bool:
+        return self.process is not None and self.process.returncode is not None
+
+    def tail(self, lines: int = 12) -> list[str]:
+        """The end of what the executor has printed."""
+        return (self.folder / "executor.log").read_text(errors="replace").splitlines()[-lines:]
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> datetime:
+        return datetime.now(UTC)
+
+    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """A request of the supervisor's part, carried out at once; it must succeed."""
+        headers = _PATCH if method == "PATCH" else _JSON
+        data = b"" if body is None else json.dumps(body).encode()
+        self._own = True
+        try:
+            answer = self._server.api.answer(Request(method, path, (), headers, data), time.time(), ADMIN)
+        finally:
+            self._own = False
+        assert isinstance(answer, Response)
+        assert answer.status < 300, (method, path, answer)
+        return dict(json.loads(answer.body))
+
+    def get(self, name: str) -> dict[str, Any]:
+        return self.call("GET", f"{UNITS}/{name}")
+
+    def view(self, name: str) -> ObjectView:
+        return view_of(self.get(name), PATHS)
+
+    def by(self, name: str) -> str:
+        """Who has worked on it, as it says itself."""
+        return str((self.get(name).get("status") or {}).get("by", ""))
+
+    def lease(self) -> dict[str, Any] | None:
+        stored = self._server.api.store.get("leases.coordination.k8s.io", NAMESPACE, self.lease_name)
+        return None if stored is None else self.call("GET", f"{LEASES}/{self.lease_name}")
+
+    @property
+    def lease_name(self) -> str:
+        return lease_name(POOL, POD, self.uid)
+
+    def leases(self) -> list[str]:
+        return [each["metadata"]["name"] for each in self.call("GET", LEASES)["items"]]
+
+    def delay(self, name: str, seconds: float) -> None:
+        """The executor's next write of the object arrives so much later."""
+        path = f"{UNITS}/{name}*"
+        self._add(Rule(fault=Kind.DELAY, methods=("PATCH", "PUT"), path=path, users=(_USER,), delay_s=seconds))
+
+    def under_way(self) -> bool:
+        """Whether that write has come."""
+        return not self._server.faults.ordered
+
+    def refuse_renewals(self) -> None:
+        self._add(Rule(fault=Kind.REFUSE, path=f"{LEASES}*", users=(_USER,), times=None))
+
+    def undisturbed(self) -> None:
+        """No faults from now on."""
+        self._server.faults.clear()
+
+    async def until(self, holds: Callable[[], object], within_s: float) -> bool:
+        """Whether it came to hold in time; the process may end meanwhile."""
+        end = self.now() + within_s
+        while not holds():
+            if self.now() >= end:
+                return False
+            await asyncio.sleep(_POLL_S)
+        return True
+
+    def writes_of(self, name: str, since: float = 0.0) -> list[Landed]:
+        return [each for each in self.landed if each.name == name and each.at >= since]
+
+    def _add(self, rule: Rule) -> None:
+        self._server.faults.add(rule)
+
+    def _look(self, event: Event) -> None:
+        """Every change, before the answer to it leaves."""
+        if self._own or event.new is None:
+            return
+        if event.resource == "leases.coordination.k8s.io":
+            self.renewals.append(self.now())
+        elif event.resource == f"units.{GROUP}" and event.old is not None:
+            before, after = event.old.object(), event.new.object()
+            status = before.get("status") != after.get("status")
+            request = admitting.Request(Writer(Role.EXECUTOR, self.uid), after, "status" if status else "")
+            refusal = admit(before, request, Fence(PATHS))
+            name = str(after["metadata"]["name"])
+            landed = Landed(self.now(), name, view_of(before, PATHS), view_of(after, PATHS), refusal)
+            self.landed.append(landed)
