@@ -102,7 +102,7 @@ async def _search(case: Case, backend: Backend) -> Outcome:
     unknown = case["query"].keys() - _QUERY.keys()
     if unknown:
         raise UnknownOperationError(f"query with {', '.join(sorted(unknown))}; known: {', '.join(_QUERY)}")
-    conditions = {_QUERY[name]: _condition(name, value) for name, value in case["query"].items()}
+    conditions = {_QUERY[name]: _condition(name, value) for name, value in case["query"].items() if value is not None}
     page = await backend.archiver.search(Query(**conditions))
     found = sorted(f"{record.subject.namespace}/{record.subject.name}" for record in page.records)
     return PASSED if found == sorted(case["expect"]) else failed(f"expected {sorted(case['expect'])}, got {found}")
@@ -118,9 +118,9 @@ def _condition(name: str, value: Any) -> Any:
 
 async def _get(case: Case, backend: Backend) -> Outcome:
     live, archived = (_objects(case.get(where)) for where in ("live", "archived"))
-    for namespace, name, uid in archived:
-        await _put(backend.archiver, namespace, name, uid, {})
-    archiver: Archiver | None = {"none": None, "error": _Away()}.get(case.get("archiver", "ok"), backend.archiver)
+    for number, (namespace, name, uid) in enumerate(archived):
+        await _put(backend.archiver, namespace, name, uid, {}, number)
+    archiver: Archiver | None = {"none": None, "ok": backend.archiver}.get(case.get("archiver", "ok"), _Away())
     reading = ReadThrough(KIND, _Live(live), archiver, lambda: builders.wall(3600))
     if isinstance(case["expect"], list):
         listed_ = [
@@ -165,7 +165,10 @@ def _objects(wire: Any) -> list[tuple[str, str, str]]:
     return found
 
 
-async def _put(archiver: Archiver, namespace: str, name: str, uid: str, labels: Mapping[str, str]) -> None:
+async def _put(
+    archiver: Archiver, namespace: str, name: str, uid: str, labels: Mapping[str, str], number: int = 0
+) -> None:
+    """The later of the cases' lists are the newer."""
     content = _content(namespace, name, uid)
     content["metadata"]["labels"] = dict(labels)
     await archiver.put(
@@ -175,7 +178,7 @@ async def _put(archiver: Archiver, namespace: str, name: str, uid: str, labels: 
             completed_at=builders.wall(0),
             successful=True,
             reason="",
-            archived_at=builders.wall(60),
+            archived_at=builders.wall(60 + number),
             term=1,
         )
     )

@@ -128,8 +128,12 @@ def test_what_is_not_known_is_not_passed(tmp_path: Path, document: Any, expected
         pytest.param({"archiver": "error", "key": "ns1/a"}, "backend failure", id="a failure is no absence"),
         pytest.param({"archiver": "error", "live": ["ns1/a uid=1"], "key": "ns1/a"}, "live", id="live needs none"),
         pytest.param({"live": [], "archived": []}, [], id="nothing"),
+        pytest.param({"live": None, "archived": ["ns1/a uid=1", "ns1/a uid=2"]}, "uid=2 (archived)", id="the newest"),
+        pytest.param({"live": ["ns1/a uid=3"], "archived": ["ns1/a uid=1", "ns1/a uid=2"]},
+                     ["uid=3 (live)", "uid=1 (archived)", "uid=2 (archived)"], id="all that had the name"),
+        pytest.param({"archiver": "unavailable", "live": None, "key": "ns1/a"}, "error", id="another word for it"),
     ],
-)
+)  # fmt: skip
 def test_reading_through(tmp_path: Path, case: dict[str, Any], expect: Any) -> None:
     document = {"get": [{"id": "x", "basis": "required", **case, "expect": expect}]}
     assert verdict(tmp_path, document) == ("passed", "")
