@@ -48,7 +48,7 @@ OPTIONS: Final = Options(
 async def jobs(bench: Bench) -> dict[str, Any]:
     count, folder = bench.size.units, bench.folder
     heading(f"B15 {count:,} units of {WORK_MS} ms, {EXECUTORS} executors; beside them as {count:,} Jobs")
-    with real(folder, OPTIONS) as target:
+    with real(folder / "jobs", OPTIONS) as target:
         ours = await as_units(target, folder, count)
         theirs = await as_jobs(target, folder, count)
     found = {"ours": ours, "jobs": theirs}
@@ -88,16 +88,13 @@ async def as_jobs(target: Target, folder: Path, count: int, nodes: int = NODES) 
         await _ready(target)
         done: set[str] = set()
         version = (await here.client.list(JOBS, here.namespace, limit=1)).resource_version
-        watching = asyncio.create_task(_completions(here, version, done))
-        try:
-            await _create_job(here, "first")
-            await here.until("the first Job is completed", lambda: "first" in done)
-            before = await _Before.now(here, target)
-            await many(lambda name: _create_job(here, name), [f"unit-{number}" for number in range(count)])
-            await here.until("all Jobs are completed", lambda: len(done) == count + 1, 1800)
-            return await before.until_now(here, target)
-        finally:
-            watching.cancel()
+        here.follow(_completions(here, version, done))
+        await _create_job(here, "first")
+        await here.until("the first Job is completed", lambda: "first" in done)
+        before = await _Before.now(here, target)
+        await many(lambda name: _create_job(here, name), [f"unit-{number}" for number in range(count)])
+        await here.until("all Jobs are completed", lambda: len(done) == count + 1, 1800)
+        return await before.until_now(here, target)
 
 
 class _Status(msgspec.Struct, gc=False, rename="camel"):

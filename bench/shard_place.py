@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.request
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ from bench.shard_size import Size
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
-from situate.kube.errors import AlreadyExists, NotFound
+from situate.kube.errors import AlreadyExists, NotFound, TooManyRequests
 from situate.kube.patches import MergePatch
 from situate.objects.resources import LEASES, PODS, ResourceType, unstructured
 from situate.objects.unstructured import Unstructured
@@ -246,18 +246,22 @@ class Watch:
 async def events(
     client: Client, resource: ResourceType[Any], namespace: str, version: str, shape: type[E]
 ) -> AsyncIterator[E]:
-    """All of them from that version on. kube-apiserver ends the watches of a kind that was defined a moment ago."""
+    """All of them from that version on. Of a kind that was defined a moment ago kube-apiserver ends the watches, and
+    says for a while that it is not ready."""
     decode = msgspec.json.Decoder(shape).decode
     while True:
-        async with client.watch(resource, namespace, resource_version=version, timeout_s=3600) as batches:
-            async for lines in batches:
-                for line in lines:
-                    event = decode(line)
-                    if event.type == "ERROR":
-                        raise SystemExit(f"the watch of the benchmark was ended: {line[:300]!r}")
-                    version = event.object.metadata.resource_version
-                    if event.type != "BOOKMARK":
-                        yield event
+        try:
+            async with client.watch(resource, namespace, resource_version=version, timeout_s=3600) as batches:
+                async for lines in batches:
+                    for line in lines:
+                        event = decode(line)
+                        if event.type == "ERROR":
+                            raise SystemExit(f"the watch of the benchmark was ended: {line[:300]!r}")
+                        version = event.object.metadata.resource_version
+                        if event.type != "BOOKMARK":
+                            yield event
+        except TooManyRequests:
+            await asyncio.sleep(_POLL_S)
 
 
 class Place:
@@ -268,6 +272,8 @@ class Place:
         self.client = client
         self.namespace = f"units-{uuid.uuid4().hex[:8]}"
         self.watch = Watch()
+        self.watching: list[asyncio.Task[None]] = []
+        """What must go on as long as anything is waited for."""
         self.processes: dict[str, Process] = {}
         self._folder = folder
 
@@ -335,9 +341,12 @@ class Place:
         await self.client.patch_status(UNITS, name, MergePatch({"status": status}), self.namespace)
 
     async def until(self, what: str, holds: Callable[[], bool], within_s: float = PATIENCE_S) -> float:
-        """The moment in which it was found to hold. No process may end meanwhile that nobody has asked to."""
+        """The moment in which it was found to hold. No process and no watch may end meanwhile by itself."""
         deadline = time.perf_counter() + within_s
         while not holds():
+            for each in self.watching:
+                if each.done():
+                    each.result()
             if gone := [each for each in self.processes.values() if not each.running]:
                 raise SystemExit(f"{what}: {gone[0].name} has ended: {gone[0].tail(40)}")
             if time.perf_counter() > deadline:
@@ -368,7 +377,13 @@ class Place:
         """As Kubernetes does."""
         await asyncio.to_thread(self.processes.pop(name).stop, timeout_s=30.0)
 
+    def follow(self, watch: Coroutine[Any, Any, None]) -> None:
+        """As long as the place is there."""
+        self.watching.append(asyncio.create_task(watch))
+
     def end(self) -> None:
+        for each in self.watching:
+            each.cancel()
         for process in self.processes.values():
             process.kill()
 
@@ -380,15 +395,12 @@ async def place(target: Target, folder: Path) -> AsyncIterator[Place]:
         client = connect(find_connection(target.kubeconfig), Random(1))
         cleanup.push_async_callback(client.close)
         made = Place(target, folder, client)
-        cleanup.callback(made.end)
         await _ensure(client, _CRDS, _definition())
         await _ensure(client, _NAMESPACES, {"metadata": {"name": made.namespace}})
         version = await _served(client, made.namespace)
-        watching = asyncio.create_task(made.watch.follow(client, made.namespace, version))
-        cleanup.callback(watching.cancel)
+        made.follow(made.watch.follow(client, made.namespace, version))
+        cleanup.callback(made.end)
         yield made
-        if watching.done():
-            watching.result()
 
 
 async def many(call: Callable[[T], Awaitable[object]], arguments: Iterable[T]) -> None:

@@ -22,7 +22,7 @@ async def relief(bench: Bench) -> dict[str, Any]:
     """The same completed objects twice, on one real control plane, one after the other."""
     size, folder = bench.size, bench.folder
     heading(f"B14 {size.completed:,} completed objects on etcd and kube-apiserver, archived and not")
-    with real(folder) as target:
+    with real(folder / "relief") as target:
         without = await relieved(target, folder, size.completed, archived=False)
         within = await relieved(target, folder, size.completed, archived=True)
     for key, title in (
