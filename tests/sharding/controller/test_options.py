@@ -30,6 +30,7 @@ from situate.sharding import (
 from situate.sharding.executor_configuration import ExecutorIdentity
 from situate.sharding.leases import ExecutorWatch, LeaseTimes
 from situate.sharding.members import ExecutorStatus
+from situate.sharding.partitions import PartitionBy
 from situate.sharding.rebalancing import Goal
 from situate.sharding.strategies import ObjectFacts
 from situate.sharding.strategies.protocol import Strategy
@@ -363,3 +364,12 @@ def test_every_flag_has_one_variable_and_one_line_of_help() -> None:
         rows = options_of(kind)
         assert len({row.flag for row in rows}) == len({row.variable for row in rows}) == len(rows)
         assert all(row.help.strip() and row.variable in row.help for row in rows)
+
+
+@pytest.mark.rule("sharding:K10", "sharding:K15")
+def test_a_table_of_partitions_says_what_is_ours() -> None:
+    options = SupervisorOptions.from_mapping(
+        {"resource": RESOURCE, "partition": "3", "partitionTable": "table", "partitionBy": "name"}
+    )
+    scope = options.scope(REPORTS, "me", "system")
+    assert (scope.partition, scope.partition_table, scope.keyspace.by) == ("3", "table", PartitionBy.NAME)

@@ -254,9 +254,9 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         return FieldPaths(self.assigned_to_path, self.completed_at_path, self.successful_path)
 
     def keyspace(self) -> Keyspace:
-        """Of a static partition; everything where there is none, and until a table has been read."""
+        """Of a static partition; everything where there is none, and beside a table, which says what of it is ours."""
         if self.partition is None or "/" not in self.partition:
-            return EVERYTHING
+            return Keyspace(EVERYTHING.ranges, PartitionBy(self.partition_by))
         return parse_static(self.partition, PartitionBy(self.partition_by))
 
     def lease_times(self) -> LeaseTimes:
@@ -300,6 +300,7 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
             pool=self.pool,
             partition=self.partition_name,
             keyspace=self.keyspace(),
+            partition_table=self.partition_table or "",
             times=self.lease_times(),
             election=ElectionTimes(
                 self.leader_elect_lease_duration,
