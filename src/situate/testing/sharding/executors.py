@@ -50,6 +50,8 @@ class Run:
     stopping: bool = False
     stubborn: bool = False
     """It does not stop."""
+    timed: bool = False
+    """The process ends if it does not."""
     still: bool = False
     """Its process stands still for longer than it may work: nothing of it runs."""
 
@@ -342,12 +344,13 @@ class Executor(Process):
         return answer
 
     def _stop(self, name: str, run: Run, reason: StopReason) -> None:
+        grace_s = TIMES.cancel_grace_s
+        if reason is StopReason.NOT_OURS and not run.timed:
+            run.timed = True
+            self.after(grace_s, partial(self._must_have_ended, name, run))
         if run.stopping:
             return
         run.stopping = True
-        grace_s = TIMES.cancel_grace_s
-        if reason is StopReason.NOT_OURS:
-            self.after(grace_s, partial(self._must_have_ended, name, run))
         if not run.stubborn:
             self.after(self.world.rng.uniform(0.0, 0.9) * grace_s, partial(self._ended, name, run))
 

@@ -103,6 +103,7 @@ class Town(Surroundings):
     def renewed(self, executor: Executor) -> bool:
         """A renewal has reached the server."""
         me = executor.me
+        self._judge(me.uid)
         self._renewed_at[me.uid] = self.now
         if me.uid in self._lost and executor.alive:  # else it had left before the end
             self._lost.discard(me.uid)
