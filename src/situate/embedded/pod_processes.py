@@ -23,7 +23,7 @@ from situate.kube.errors import KubeError
 from situate.objects.resources import unstructured
 
 _RAW_PODS: Final = unstructured("", "v1", "Pod", "pods")
-_LOOK_S: Final = 0.1
+_LOOK_S: Final = 0.2
 _VARIABLE: Final = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _GRACE_S: Final = 30.0
 _LAST_LINES: Final = 15

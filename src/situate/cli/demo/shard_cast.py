@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from situate.cli.demo import objects, shard_objects
 from situate.cli.demo.shard_executor import RUNS
-from situate.cli.demo.shard_objects import RENDERS
+from situate.cli.demo.shard_kind import RENDERS
 from situate.cli.demo.shard_scene import DemoExecutor, DemoRender, ShardScene
 from situate.cli.demo.stage import DidNotStart, Stage
 from situate.embedded.pod_processes import PodEnded, PodProcesses, pod_processes

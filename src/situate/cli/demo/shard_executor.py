@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.demo.shard_objects import RENDERS
+from situate.cli.demo.shard_kind import RENDERS
 from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, stop_on_signals
 from situate.sharding import Executor, ExecutorOptions, Outcome, Work, add_executor_options, parse_options

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from situate.cli.demo.objects import CONFIGURATION, SYSTEM, TENANT
-from situate.objects.resources import unstructured
+from situate.cli.demo.shard_kind import RENDERS
 
-GROUP: Final = "demo.situate.dev"
-RENDERS: Final = unstructured(GROUP, "v1", "Render", "renders")
 EXECUTORS: Final = "demo-executors"
 """The Deployment, and the label of its pods."""
 COUNT: Final = 3
@@ -34,7 +32,7 @@ def definition() -> dict[str, Any]:
         "kind": "CustomResourceDefinition",
         "metadata": {"name": RENDERS.group_resource},
         "spec": {
-            "group": GROUP,
+            "group": RENDERS.group,
             "scope": "Namespaced",
             "names": {"plural": "renders", "singular": "render", "kind": "Render"},
             "versions": [version],
@@ -76,7 +74,7 @@ def render(name: str, frames: int, *, held: bool) -> dict[str, Any]:
     """`held`: it goes on after its last frame, until it is let go."""
     return {
         "apiVersion": RENDERS.api_version,
-        "kind": "Render",
+        "kind": RENDERS.kind,
         "metadata": {"name": name, "namespace": TENANT},
         "spec": {"frames": frames, "held": held},
     }
@@ -85,7 +83,7 @@ def render(name: str, frames: int, *, held: bool) -> dict[str, Any]:
 def configuration(archive: Path) -> Mapping[str, Any]:
     """Of a process that supervises, as a user would write it."""
     supervisor = {
-        "resource": f"{GROUP}/v1/renders",
+        "resource": f"{RENDERS.api_version}/{RENDERS.plural}",
         "namespace": TENANT,
         "executorNamespace": SYSTEM,
         "executorSelector": f"app={EXECUTORS}",
