@@ -187,30 +187,30 @@ async def test_rights_that_are_missing_are_refused_for_good(database: Postgresql
     await archiver.delete(AFTER.subject.key)
 
 
+EDITS = {
+    "name = 'other'": "subject.name",
+    "namespace = 'other'": "subject.namespace",
+    "resource_version = '11'": "subject.resourceVersion",
+    "owner_uid = 'me'": "subject.ownerUid",
+    "version = 'v2'": "subject.version",
+    "digest = 'sha256:0'": "digest",
+    "term = -1": "term",
+    "object = '[]'": "object",
+    "object = '1'": "object",
+    "object = 'null'": "object",
+}
+
+
 @OnPostgresql
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [
-        ("name = 'other'", "subject.name"),
-        ("namespace = 'other'", "subject.namespace"),
-        ("resource_version = '11'", "subject.resourceVersion"),
-        ("owner_uid = 'me'", "subject.ownerUid"),
-        ("version = 'v2'", "subject.version"),
-        ("digest = 'sha256:0'", "digest"),
-        ("term = -1", "term"),
-        ("object = '[]'", "object"),
-        ("object = '1'", "object"),
-        ("object = 'null'", "object"),
-    ],
-)
-async def test_rows_edited_by_hand_are_named(database: Postgresql, open_sql: Open, change: str, path: str) -> None:
+async def test_rows_edited_by_hand_are_named(database: Postgresql, open_sql: Open) -> None:
     archiver = open_sql(database.url)
-    await archiver.put(BEFORE)
-    with psycopg.connect(database.url) as connection:
-        connection.execute(f"UPDATE situate_archive SET {change}".encode())
-    page = await archiver.search(Query())
-    assert [error.path for error in page.corrupt] == [path]
-    assert "uid-ns1-nightly" in page.corrupt[0].record
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        for change, path in EDITS.items():
+            await archiver.put(BEFORE)  # in place of the one that was spoilt
+            connection.execute(f"UPDATE situate_archive SET {change}".encode())
+            page = await archiver.search(Query())
+            assert [error.path for error in page.corrupt] == [path], change
+            assert "uid-ns1-nightly" in page.corrupt[0].record
 
 
 async def test_columns_of_sqlite_may_hold_anything(tmp_path: Path, open_sql: Open) -> None:

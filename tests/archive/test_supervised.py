@@ -9,7 +9,7 @@ import pytest
 from situate.archive.protocol import Archiver
 from situate.archive.query import Query
 from situate.archive.record import Record
-from situate.sharding.archiving import Step
+from situate.sharding.archiving import Retry, Step
 from situate.testing.archive import GETTING, PUTTING, Call, Fault, FaultyArchiver
 from tests.conformance.ksched_archive_play import Play
 from tests.conformance.ksched_archive_steps import Result
@@ -97,3 +97,36 @@ async def test_a_supervisor_that_dies_before_any_call_leaves_one_record_and_no_o
         if play.leading == "s1":
             assert before > len(Step), "it died before every step"
             return
+
+
+@pytest.mark.rule("sharding:L4")
+async def test_an_hour_without_the_archive_loses_nothing_and_holds_up_nobody(archiver: Archiver) -> None:
+    """Every call fails, each third of them although it was carried out; objects complete and are edited meanwhile."""
+    for number in range(3):
+        uid = f"U{number}"
+        play = Play(Behind(FaultyArchiver(archiver, lambda *_: None)), stored_when_unknown=True)
+        ends = play.now + 3600
+
+        def strikes(_: Call, made: int, play: Play = play, ends: float = ends) -> Fault | None:
+            return (Fault.LOST if made % 3 == 0 else Fault.ERROR) if play.now < ends else None
+
+        faulty = FaultyArchiver(archiver, strikes)
+        play.backend = Behind(faulty)
+        play.create(uid)
+        tries = 0
+        while play.begun(play.leading) is not None:
+            await play.step(Result.OK, play.leading)
+            if isinstance(play.last, Retry):
+                tries += 1
+                play.now += min(play.last.cap_s, 2.0**tries)
+                play._others_are_placed()
+                if tries == 5:
+                    play._changed(uid, labels={"edited": "meanwhile"})
+        assert play.now >= ends
+        assert play.objects == {}
+        (record,) = (await archiver.search(Query(uid=uid))).records
+        assert record.subject.labels["edited"] == "meanwhile"
+        assert [record.subject.resource_version] == play.released
+        assert not released_without_a_copy(faulty.calls, play.released)
+        assert play.blocked_s <= 1
+        assert tries < 60, "an archive that is away is not asked all the time"
