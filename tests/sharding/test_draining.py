@@ -163,7 +163,11 @@ def test_an_executor_that_ends_releases_before_it_is_asked() -> None:
     ended = decide(freed, known(held(), situation(B)), situation(B, removed=("a",), config=config))
     assert (ended.actions, ended.wake_at) == ((), T + 20)
     tired = decide(freed, known(held(), situation(executor("a"), B)), situation(executor("a"), B, config=config))
-    assert isinstance(order(tired), Assign), "a handler that gives an object up is no restart"
+    assert (tired.actions, tired.wake_at) == ((), T + 0.5), "it may be seen later that it ends"
+    late = decide(freed, tired.memory, situation(DRAINING, B, config=config, now=T + 0.3))
+    assert (late.actions, late.wake_at) == ((), T + 20)
+    stays = situation(executor("a"), B, config=config, now=T + 0.5)
+    assert isinstance(order(decide(freed, tired.memory, stays)), Assign), "a handler gave it up: that is no restart"
 
 
 @pytest.mark.rule("sharding:B5")

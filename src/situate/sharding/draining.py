@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
-from typing import assert_never
+from typing import Final, assert_never
 
 from situate.sharding.actions import RequestDrain, Revoke
 from situate.sharding.assignment import DrainRequest, ObjectView
@@ -18,6 +18,9 @@ from situate.sharding.members import Executor, ExecutorStatus
 from situate.sharding.names import Cause, Reason
 from situate.sharding.situation import Decision, Memory, Ownership, Situation, Verdict
 from situate.sharding.standing import Edited, Fading, Free, Lost, Standing, Working
+
+UNEXPLAINED_S: Final = 0.5
+"""How much later than a release it may be seen why: of two watches either may be late."""
 
 
 def stopping(
@@ -88,11 +91,17 @@ def successors(memory: Memory, situation: Situation) -> frozenset[str]:
 
 
 def successor_due(memory: Memory, situation: Situation) -> float | None:
-    """Until when a drained object waits for a successor of its holder; None: it does not."""
+    """Until when a drained object waits for a successor of its holder; None: it does not.
+
+    One that was released without having been asked for waits for a moment, in which it may turn out that its holder is
+    leaving.
+    """
     wait = situation.config.wait_for_successor
-    if not wait or memory.gave_up is None or memory.gave_up_cause != Cause.DRAIN or successors(memory, situation):
+    if not wait or memory.gave_up is None or successors(memory, situation):
         return None
-    until = memory.gave_up_at + wait
+    if memory.gave_up_cause not in ("", Cause.DRAIN):
+        return None
+    until = memory.gave_up_at + (wait if memory.gave_up_cause else min(wait, UNEXPLAINED_S))
     return until if situation.now < until else None
 
 

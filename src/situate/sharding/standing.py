@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from situate.sharding.assignment import ObjectView
+from situate.sharding.assignment import Holder, ObjectView
 from situate.sharding.members import Executor, ExecutorStatus, Members
 from situate.sharding.names import Cause
 from situate.sharding.situation import Memory, Situation
@@ -83,9 +83,11 @@ def remembered(memory: Memory, view: ObjectView, situation: Situation) -> Memory
             jittered_s=0.0,
             gave_up=memory.holder if released else None,
             gave_up_at=now if released else 0.0,
-            gave_up_cause=_cause(memory, situation.members) if released else "",
+            gave_up_cause=_asked(memory) if released else "",
             gave_up_revision=_revision(memory, situation.members) if released else "",
         )
+    if memory.gave_up is not None and not memory.gave_up_cause and _is_leaving(memory.gave_up, situation.members):
+        memory = replace(memory, gave_up_cause=Cause.DRAIN)
     if view.drain is None and memory.drain_due is not None:
         memory = replace(memory, drain_due=None)
     elif view.drain is not None and memory.drain_due is None:
@@ -109,12 +111,15 @@ def _revoked(view: ObjectView, memory: Memory, members: Members, now: float) -> 
     return Free() if now >= until else Fading(until)
 
 
-def _cause(memory: Memory, members: Members) -> str:
-    """Of a release. An executor that ends releases what it has before it is asked to."""
-    if memory.drain_due is not None:
-        return memory.drain_cause
-    holder = members.living.get(memory.holder.uid) if memory.holder is not None else None
-    return Cause.DRAIN if holder is None or holder.status is ExecutorStatus.DRAINING else ""
+def _asked(memory: Memory) -> str:
+    """Of the drain for which it was released; empty if nobody had asked."""
+    return memory.drain_cause if memory.drain_due is not None else ""
+
+
+def _is_leaving(holder: Holder, members: Members) -> bool:
+    """An executor that ends releases what it has before it is asked to, and its Lease may be seen later than that."""
+    executor = members.living.get(holder.uid)
+    return executor is None or executor.status is ExecutorStatus.DRAINING
 
 
 def _revision(memory: Memory, members: Members) -> str:

@@ -78,7 +78,7 @@ def test_the_next_supervisor_takes_over_in_time_and_moves_nothing(town: Town) ->
     assert first is not None
     crashed_at = town.world.now
     first.crash()
-    town.create("late")
+    town.create("z")  # the last of every listing
     assert town.run(20, lambda: "late" in town.placed)
     assert town.world.now - crashed_at <= 17
     assert {view.name: view.epoch for view in town.views() if view.name != "late"} == before
@@ -228,6 +228,28 @@ def test_it_gives_its_lease_back_when_it_is_stopped(town: Town) -> None:
     first.stop()
     assert town.run(2, lambda: town.leading not in (None, first))
     assert not first.process.is_alive
+
+
+@pytest.mark.rule("sharding:L1")
+def test_what_nobody_holds_comes_before_all_that_is_held_when_a_leader_begins(
+    town_of: Callable[..., Town],
+) -> None:
+    town = town_of(scheduler_jitter=0.0)
+    for name in ("a", "b"):
+        town.work(name)
+    first = town.leader("s1")
+    for number in range(6):
+        town.create(f"r-{number}")
+    assert town.run(10, lambda: len(town.placed) == 6)
+    first.stop()
+    assert town.run(5, lambda: town.leading is None)
+    town.cordon("a")  # so that there is something to be written about what is held
+    town.create("z")  # the last of every listing
+    written: list[str] = []
+    town.on_write = lambda request, _: written.append(request.path.rpartition("/reports/")[2])
+    town.leader("s2", write_concurrency=1)
+    assert town.run(10, lambda: all(view.executor == "b" for view in town.views()))
+    assert [each for each in written if "/" not in each][0] == "z"
 
 
 @pytest.mark.rule("sharding:K8")
@@ -416,3 +438,41 @@ def test_who_has_come_back_unseen_keeps_what_another_supervisor_gave_it(town: To
     town.run(5)
     assert first.running == ["r"]
     assert (town.view("r").executor, town.view("r").epoch) == ("a", 1)
+
+
+@pytest.mark.rule("sharding:B4")
+@pytest.mark.parametrize(("wait_s", "holder"), [(0.0, "b"), (20.0, "a")])
+def test_a_planned_restart_may_wait_for_the_successor(town_of: Callable[..., Town], wait_s: float, holder: str) -> None:
+    town = town_of(wait_for_successor=wait_s)
+    first = town.work("a")
+    town.leader()
+    town.create("r")
+    assert town.run(10, lambda: first.running == ["r"])
+    town.work("b")
+    town.run(5)
+    first.stop()
+    assert town.run(10, lambda: first.ended)
+    town.run(3)
+    town.work("a")
+    assert town.run(10, lambda: town.view("r").executor == holder)
+
+
+@pytest.mark.rule("sharding:B5")
+def test_a_rollout_moves_each_object_about_once(town: Town) -> None:
+    """Ordered replacement with one pod more than there were: what is moved goes to the newest pods."""
+    revision = "pod-template-hash"
+    old = [town.work(name, labels={revision: "old"}) for name in ("a", "b", "c")]
+    town.leader()
+    for number in range(12):
+        town.create(f"r-{number}")
+    assert town.run(10, lambda: sum(len(each.running) for each in old) == 12)
+    new = []
+    for number, each in enumerate(old):
+        town.run(2)
+        new.append(town.work(f"n{number}", labels={revision: "new"}))
+        town.run(5)
+        each.stop()
+        assert town.run(10, lambda: each.ended)  # noqa: B023  # asked at once
+    assert town.run(10, lambda: sum(len(each.running) for each in new) == 12)
+    moves = sum(view.epoch - 1 for view in town.views())
+    assert moves / 12 <= 1.10

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -21,6 +21,7 @@ from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
+from situate.objects.meta import NO_LABELS
 from situate.runtime.metrics import Metrics
 from situate.sharding import admitting
 from situate.sharding.adapter import Content
@@ -191,7 +192,7 @@ class Town(Place):
     def leading(self) -> Leader | None:
         return next((each for each in self.leaders if each.leads), None)
 
-    def pod(self, name: str, **labels: str) -> str:
+    def pod(self, name: str, labels: Mapping[str, str] = NO_LABELS) -> str:
         """A pod that is ready, gone before if there is one of the name; its UID."""
         found = self.api.store.get("pods", NAMESPACE, name)
         if found is not None:
@@ -200,7 +201,7 @@ class Town(Place):
             "POST",
             PODS,
             {
-                "metadata": {"name": name, "labels": LABELS | labels},
+                "metadata": {"name": name, "labels": {**LABELS, **labels}},
                 "spec": {"nodeName": "node", "containers": [{"name": "executor", "image": "reports"}]},
             },
         )
@@ -234,9 +235,11 @@ class Town(Place):
         if terminated and uid in self._leases:
             self._lose(uid)
 
-    def work(self, name: str, script: Script = endless, **config: Any) -> Member:
-        """A pod, and the executor in it."""
-        uid = self.pod(name)
+    def work(
+        self, name: str, script: Script = endless, *, labels: Mapping[str, str] = NO_LABELS, **config: Any
+    ) -> Member:
+        """A pod with these labels besides, and the executor in it."""
+        uid = self.pod(name, labels)
         return self.executor(name, uid, script, announce=False, **config)
 
     def view(self, name: str) -> ObjectView:
