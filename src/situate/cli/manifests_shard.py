@@ -118,6 +118,7 @@ def executor_deployment(deployment: Mapping[str, Any], entry: ShardSettings) -> 
         "SITUATE_POOL": entry.pool,
         "SITUATE_LEASE_DURATION": f"{entry.lease_duration:g}s",
         "SITUATE_RESOURCE": entry.resource,
+        **({"SITUATE_NAMESPACE": entry.namespace} if entry.namespace else {}),
         **({"SITUATE_PARTITION": entry.partition} if entry.partition else {}),
         **({"SITUATE_EXECUTOR_NAMESPACE": entry.executor_namespace} if entry.executor_namespace else {}),
     }

@@ -1,0 +1,135 @@
+"""What `situate manifests shard` prints: one set of rights, a fence and a Deployment for each role."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from situate.cli.main import app
+from situate.sharding.names import PARTITION, POOL
+
+pytestmark = pytest.mark.rule("sharding:K15")
+
+RESOURCE = "batch.example.com/v1/reports"
+
+
+def printed(*arguments: str) -> list[dict[str, Any]]:
+    result = CliRunner().invoke(app, ["manifests", "shard", "-n", "team", *arguments])
+    assert result.exit_code == 0, result.output
+    return list(yaml.safe_load_all(result.stdout))
+
+
+def of_file(folder: Path, *entries: dict[str, Any], **shared: Any) -> list[dict[str, Any]]:
+    file = folder / "situate.yaml"
+    document = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", "sharding": entries, **shared}
+    file.write_text(json.dumps(document))
+    return printed("-f", str(file))
+
+
+def names(objects: list[dict[str, Any]], kind: str) -> list[str]:
+    return [each["metadata"]["name"] for each in objects if each["kind"] == kind]
+
+
+def only(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    (found,) = [each for each in objects if each["kind"] == kind and each["metadata"]["name"] == name]
+    return found
+
+
+def rules(objects: list[dict[str, Any]], name: str) -> set[tuple[str, str, str]]:
+    """Kind of role, resource with its group, verbs."""
+    return {
+        (each["kind"], f"{rule['resources'][0]}.{rule['apiGroups'][0]}".rstrip("."), " ".join(rule["verbs"]))
+        for each in objects
+        if each["kind"] in ("Role", "ClusterRole") and each["metadata"]["name"] == name
+        for rule in each["rules"]
+    }
+
+
+def test_the_rules_are_exactly_what_is_needed() -> None:
+    objects = printed("--resource", RESOURCE)
+    assert rules(objects, "reports-executor:team") == {
+        ("ClusterRole", "reports.batch.example.com", "get list watch"),
+        ("ClusterRole", "reports.batch.example.com", "patch"),
+        ("ClusterRole", "reports/status.batch.example.com", "patch"),
+        ("Role", "leases.coordination.k8s.io", "get create patch"),
+    }
+    supervisors = rules(objects, "situate-shard:team")
+    assert ("Role", "pods", "get list watch") in supervisors
+    assert not any("delete" in verbs for _, _, verbs in supervisors), "without an archive nothing is deleted"
+    assert not any(resource.startswith("secrets") for _, resource, _ in supervisors)
+
+
+def test_objects_of_one_namespace_need_no_rights_in_others(tmp_path: Path) -> None:
+    objects = of_file(tmp_path, {"resource": RESOURCE, "namespace": "team", "archive": {"url": "file:///archive"}})
+    cluster_wide = {resource for kind, resource, _ in rules(objects, "situate-shard:team") if kind == "ClusterRole"}
+    assert cluster_wide == {"nodes"}
+    assert ("Role", "reports.batch.example.com", "delete") in rules(objects, "situate-shard:team")
+    assert {kind for kind, _, _ in rules(objects, "reports-executor:team")} == {"Role"}
+
+
+def test_executors_know_who_they_are_and_are_drained_before_they_end() -> None:
+    deployment = only(
+        printed("--resource", RESOURCE, "--executor-image", "reports:7"), "Deployment", "reports-executor"
+    )
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    environment = {each["name"]: each.get("value", each.get("valueFrom")) for each in container["env"]}
+    assert environment["POD_UID"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+    assert environment["SITUATE_EXECUTOR_NAMESPACE"] == "team"
+    assert container["image"] == "reports:7"
+    assert container["lifecycle"]["preStop"]["exec"]["command"][:4] == ["situate", "shard", "drain", "--self"]
+    assert pod["spec"]["terminationGracePeriodSeconds"] >= 45, "the drain, and the Lease"
+    assert pod["metadata"]["labels"][POOL] == "default"
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def test_the_fence_knows_both_roles_and_the_leaders_lease() -> None:
+    objects = printed("--resource", RESOURCE)
+    name = "situate-fencing.reports.batch.example.com"
+    assert names(objects, "ValidatingAdmissionPolicyBinding") == [name, f"{name}-term"]
+    policy = json.dumps(only(objects, "ValidatingAdmissionPolicy", name))
+    assert "system:serviceaccount:team:situate-shard" in policy
+    assert "system:serviceaccount:team:reports-executor" in policy
+    lease = only(objects, "Lease", "reports.batch.example.com.default.supervisor")
+    binding = only(objects, "ValidatingAdmissionPolicyBinding", f"{name}-term")
+    assert binding["spec"]["paramRef"]["name"] == lease["metadata"]["name"]
+    order = [each["kind"] for each in objects]
+    assert order.index("Lease") < order.index("ValidatingAdmissionPolicyBinding"), "a parameter that is missing denies"
+
+
+@pytest.mark.rule("sharding:K10")
+def test_each_partition_has_its_executors_and_all_share_a_fence(tmp_path: Path) -> None:
+    objects = of_file(tmp_path, *({"resource": RESOURCE, "partition": f"{index}/2"} for index in range(2)))
+    assert names(objects, "Deployment") == ["situate-shard", "reports-executor-0-of-2", "reports-executor-1-of-2"]
+    assert names(objects, "Lease") == [
+        "reports.batch.example.com.default.0-of-2.supervisor",
+        "reports.batch.example.com.default.1-of-2.supervisor",
+    ]
+    # of several leaders no policy can tell which one an object belongs to
+    assert names(objects, "ValidatingAdmissionPolicy") == ["situate-fencing.reports.batch.example.com"]
+    pod = only(objects, "Deployment", "reports-executor-1-of-2")["spec"]["template"]
+    assert pod["metadata"]["labels"][PARTITION] == "1-of-2"
+
+
+def test_the_archives_url_comes_from_a_secret(tmp_path: Path) -> None:
+    objects = of_file(tmp_path, {"resource": RESOURCE, "archive": {"urlFile": "/etc/situate/archive/url"}})
+    pod = only(objects, "Deployment", "situate-shard")["spec"]["template"]["spec"]
+    assert pod["volumes"] == [{"name": "archive-url", "secret": {"secretName": "situate-archive-url"}}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param([], "--resource", id="of what?"),
+        pytest.param(["--resource", "reports"], "sharding[0].resource", id="no resource"),
+    ],
+)
+def test_mistakes_are_sentences(arguments: list[str], told: str) -> None:
+    result = CliRunner().invoke(app, ["manifests", "shard", *arguments])
+    assert result.exit_code == 2
+    assert told in result.output
