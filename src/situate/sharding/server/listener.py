@@ -98,7 +98,9 @@ class Listener:
             self.port = runner.addresses[0][1]
             self._listening.set()
             self._log.info("the read-through server listens", address=self._address, port=self.port)
-            await self._follow_certificate()
+            while True:
+                await asyncio.sleep(_LOOK_S)
+                self.renew()
         finally:
             self._listening.clear()
             await runner.cleanup()
@@ -107,21 +109,20 @@ class Listener:
         """Until requests are answered."""
         await self._listening.wait()
 
-    async def _follow_certificate(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            if self._certificate is None or self._context is None:
-                continue
-            now = self._certificate.stamp()
-            if now in ((), self._stamp):
-                continue
-            try:
-                self._certificate.load(self._context)
-            except CannotServe as problem:
-                self._log.error("the new certificate is not used", error=str(problem))
-            else:
-                self._log.info("the certificate has changed")
-            self._stamp = now
+    def renew(self) -> None:
+        """New connections get the certificate that is in its files by now; one that is spoilt changes nothing."""
+        if self._certificate is None or self._context is None:
+            return
+        now = self._certificate.stamp()
+        if now in ((), self._stamp):
+            return
+        self._stamp = now
+        try:
+            self._certificate.load(self._context)
+        except CannotServe as problem:
+            self._log.error("the new certificate is not used", error=str(problem))
+        else:
+            self._log.info("the certificate has changed")
 
     async def _handle(self, request: web.Request) -> web.Response:
         from aiohttp import web

@@ -1,0 +1,91 @@
+"""Who asks: tokens that are for others, and answers that are kept for a while and no longer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from situate.kube.client import Client
+from situate.objects.authentication import UserInfo
+from situate.objects.authorization import ResourceAttributes
+from situate.objects.messages import Request, Response
+from situate.sharding.server import access
+from situate.sharding.server.access import TTL_S, Access
+from situate.sharding.server.answers import Declined
+from tests.sharding.server.scene import Api
+
+pytestmark = pytest.mark.rule("sharding:K11")
+
+
+def reviewed(api: Api, **status: object) -> list[dict[str, object]]:
+    """Has every review answered so; the specs that were asked."""
+    asked: list[dict[str, object]] = []
+
+    def intercept(request: Request) -> Response:
+        asked.append(json.loads(request.body)["spec"])
+        return Response(201, json.dumps({"status": status}).encode())
+
+    api.intercept = intercept
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("audiences", "said", "known"),
+    [
+        ((), [], True),
+        (("archive",), ["archive"], True),
+        (("archive", "other"), ["other"], True),
+        (("archive",), ["https://kubernetes.default.svc"], False),
+        (("archive",), [], False),
+    ],
+)
+async def test_a_token_for_somebody_else_is_none(audiences: tuple[str, ...], said: list[str], known: bool) -> None:
+    api = Api()
+    asked = reviewed(api, authenticated=True, user={"username": "alice"}, audiences=said)
+    bearer = Access(Client(api), lambda: 0.0, audiences).bearer("Bearer abc")
+    if known:
+        assert (await bearer).username == "alice"
+    else:
+        with pytest.raises(Declined, match="not for this server"):
+            await bearer
+    assert asked == [{"token": "abc"} | ({"audiences": [*audiences]} if audiences else {})]
+
+
+async def test_a_review_that_names_nobody_lets_nobody_in() -> None:
+    api = Api()
+    reviewed(api, authenticated=True, user={})
+    with pytest.raises(Declined):
+        await Access(Client(api), lambda: 0.0).bearer("Bearer abc")
+
+
+async def test_a_yes_is_for_that_user_and_that_action_alone() -> None:
+    api = Api()
+    asked = reviewed(api, allowed=True)
+    gate = Access(Client(api), lambda: 0.0)
+    alice = UserInfo("alice", "1", ("a",), {"k": ("v",)})
+    get = ResourceAttributes("ns1", "get", "x.io", "v1", "reports", "", "a")
+    for user, action in (
+        (alice, get),
+        (alice, get),
+        (UserInfo("alice", "2", ("a",), {"k": ("v",)}), get),
+        (UserInfo("alice", "1", ("a", "b"), {"k": ("v",)}), get),
+        (UserInfo("alice", "1", ("a",), {"k": ("w",)}), get),
+        (alice, ResourceAttributes("ns2", "get", "x.io", "v1", "reports", "", "a")),
+        (alice, ResourceAttributes("ns1", "list", "x.io", "v1", "reports")),
+    ):
+        await gate.check(user, action)
+    assert len(asked) == 6, "only the second was known"
+
+
+async def test_few_answers_are_remembered() -> None:
+    api, now = Api(), [0.0]
+    reviewed(api, authenticated=True, user={"username": "alice"})
+    gate = Access(Client(api), lambda: now[0])
+    for number in range(access._MOST + 10):
+        gate._bearers.keep(str(number), UserInfo("u"))
+    assert len(gate._bearers._values) == access._MOST
+    assert gate._bearers.get("9") is None
+    assert gate._bearers.get("10") is not None
+    now[0] = TTL_S
+    assert gate._bearers.get("10") is None
