@@ -56,6 +56,8 @@ RETRY: Final = Backoff(initial_s=1.0, cap_s=300.0)
 """Of one object after a call that failed."""
 MOST_CONFLICTS: Final = 3
 """In a row, after which an object is read again and decided on no more at once, but after the back-off."""
+BEHIND: Final = -1
+"""Priority of what is looked at although nothing has happened to it."""
 SAYING: Final = 8
 """Conditions that are written at a time."""
 Order: TypeAlias = Patching | Delete | Archive
@@ -153,9 +155,12 @@ class Supervising:
         return self.queue.statistics().oldest_wait_s, (writes - before) / elapsed if elapsed > 0 else 0.0
 
     def look_at_all(self) -> None:
-        """Queues everything."""
-        for request in self._listing.views:
-            self.queue.add(request)
+        """Queues everything: behind whatever happens what is completed or has a living holder, for most of that needs
+        nothing, and ten thousand of them take more than a second."""
+        living = self._standby.observer.members().living
+        for request, view in self._listing.views.items():
+            calm = view.completed or view.executor_uid in living
+            self.queue.add(request, priority=BEHIND if calm else 0)
 
     def changed(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
         """An object was seen to be so, or to be gone."""
