@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
+from unittest.mock import ANY
 
 import pytest
 
 from situate.runtime.metrics import Metrics
 from situate.sharding.adapter import Content
 from situate.sharding.assignment import ObjectView
+from situate.sharding.controller.objects import Request
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.hashing import fnv1a64
@@ -20,9 +22,9 @@ from situate.sharding.names import PRIORITY, STATUS
 from situate.sharding.partitions import partition_of, static_partition
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.sharding.sizing import SizingConfig
-from situate.sharding.strategies import MinScheduled, ObjectFacts, RoundRobin
+from situate.sharding.strategies import MinScheduled, ObjectFacts, RoundRobin, Rules
 from situate.testing.network import Weather
-from tests.sharding.controller.place import Member
+from tests.sharding.controller.place import NAMESPACE, Member
 from tests.sharding.controller.town import LEASES, PODS, Town
 
 
@@ -454,3 +456,27 @@ def test_a_rollout_moves_each_object_about_once(town: Town) -> None:
     assert town.run(10, lambda: sum(len(each.running) for each in new) == 12)
     moves = sum(view.epoch - 1 for view in town.views())
     assert moves / 12 <= 1.10
+
+
+@pytest.mark.rule("sharding:B11")
+def test_a_dry_run_explains_each_candidate_and_changes_nothing(town: Town) -> None:
+    for name in ("a", "b", "c"):
+        town.work(name)
+    rules = Rules(filters=(lambda _, executor: "it is Tuesday" if executor.id == "b" else None,))
+    leader = town.leader(rules=rules)
+    town.run(5)
+    town.create("first")
+    assert town.run(2, lambda: "first" in town.placed)
+    town.cordon("c")
+    town.run(2)
+    asked = Request(NAMESPACE, "first")
+    found = leader.supervisor.dry_run(asked)
+    assert found is not None
+    assert found == leader.supervisor.dry_run(asked)
+    assert {each.executor: (each.place, each.why) for each in found.candidates} == {
+        "a": (1, ANY),
+        "b": (None, "it is Tuesday"),
+        "c": (None, "Draining"),
+    }
+    assert found.chosen == "a"
+    assert leader.supervisor.dry_run(Request(NAMESPACE, "none")) is None

@@ -21,8 +21,9 @@ from situate.sharding.controller.observing import Observer
 from situate.sharding.controller.supervisor_metrics import Counts
 from situate.sharding.members import Members
 from situate.sharding.owning import Owned
+from situate.sharding.placing import newest
 from situate.sharding.scope import Scope
-from situate.sharding.strategies import Placer, facts_of, tell_member
+from situate.sharding.strategies import Explanation, Placer, facts_of, tell_member
 from situate.sharding.waiting import Waiting
 
 _T = TypeVar("_T")
@@ -78,6 +79,17 @@ class Standby:
         else:
             self._strategy_is_told(self.placer.observe_scheduled, facts)
             self.waiting.observe_scheduled(facts)
+
+    def dry_run(self, request: Request) -> Explanation | None:
+        """Where the object would go now, and why, candidate by candidate; None: no such object is supervised here.
+
+        Changes nothing. Raises `Unschedulable` where a rule of the user's fails.
+        """
+        view = self.listing.views.get(request)
+        if view is None:
+            return None
+        preferred = newest(self.observer.members()) if view.epoch else frozenset()
+        return self.placer.explain(facts_of(view, self.scope.weight_of), preferred)
 
     def promise(self, request: Request, view: ObjectView, order: Assign) -> None:
         """An assignment is on its way, and counts."""

@@ -46,7 +46,7 @@ from situate.sharding.owning import Owned, owned_by
 from situate.sharding.partitions import Identified
 from situate.sharding.scope import Scope
 from situate.sharding.situation import Ownership
-from situate.sharding.strategies import Placer, Strategy
+from situate.sharding.strategies import Explanation, Placer, Strategy
 from situate.sharding.supervisor_reports import SupervisorReport
 from situate.sharding.tables import Tables
 
@@ -136,6 +136,10 @@ class Supervisor:
     async def reconcile(self, request: Request) -> Result:
         """Decides on one object and does what was decided; nothing while this process does not lead."""
         return DONE if self.term is None else await self.term.reconcile(request)
+
+    def dry_run(self, request: Request) -> Explanation | None:
+        """Where the object would go now, and why not elsewhere; see `Standby.dry_run`. None before the start, too."""
+        return None if self._standby is None else self._standby.dry_run(request)
 
     def figures(self) -> Figures | None:
         """For metrics: the state now; None before the first listings."""
