@@ -248,6 +248,7 @@ def test_options_become_configurations() -> None:
         *("--executor-namespace", "workers", "--lease-duration", "6s", "--rebalance", "two-sided"),
         *("--max-moves-per-interval", "2.5%", "--orphan-policy", "fail", "--desired-per-executor", "10"),
         *("--co-locate-with-owner", "--leader-elect-namespace", "leases", "--no-leader-elect"),
+        *("--namespace-share", "red=2", "--namespace-share", "blue=0.5"),
     )
     archive = ArchiveOptions.from_mapping({"ttl": "1h", "ttlFailed": "2h", "keepLast": 3, "concurrency": 2})
     scope, config = made.scope(REPORTS, "me", "here", archive), made.config(archive)
@@ -257,6 +258,7 @@ def test_options_become_configurations() -> None:
     assert not scope.keyspace.whole
     assert (scope.times.lease_s, scope.election.waits, scope.archive_concurrency) == (6.0, False, 2)
     assert (scope.rebalance.goal, scope.rebalance.max_moves_share) == (Goal.TWO_SIDED, 0.025)
+    assert scope.shares == {"red": 2.0, "blue": 0.5}
     assert scope.sizing is not None
     assert scope.sizing.per_executor == 10
     assert scope.rules is not None

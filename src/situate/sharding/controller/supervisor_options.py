@@ -103,6 +103,13 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     co_locate_with_owner: Annotated[
         bool, Meta(description="Give an object that another one controls to that one's executor.")
     ] = False
+    namespace_shares: Annotated[
+        dict[str, Annotated[float, Meta(gt=0)]],
+        Meta(
+            description="Of namespaces, while no executor has room: one with 2 has its turn twice as often as others.",
+            extra={FLAG: "namespace-share"},
+        ),
+    ] = msgspec.field(default_factory=dict)
     requeue_delay: Annotated[
         PositiveDuration, Meta(description="The safety net: everything is compared with a listing so often.")
     ] = 30.0
@@ -308,6 +315,7 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
                 self.leader_elect_retry_period,
                 waits=self.leader_elect,
             ),
+            shares=self.namespace_shares,
             rules=Rules(co_locate_with_owner=True) if self.co_locate_with_owner else None,
             rebalance=RebalanceConfig(
                 goal=None if self.rebalance == "off" else Goal(self.rebalance),
