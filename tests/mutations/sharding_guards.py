@@ -6,6 +6,7 @@ from tests.mutations.patch import Mutation
 
 _ASSIGNMENT, _LEASES = "tests/sharding/test_assignment.py", "tests/sharding/test_leases.py"
 _DECIDING, _DRAINING = "tests/sharding/test_deciding.py", "tests/sharding/test_draining.py"
+_EXPLORING = "tests/testing/sharding/test_exploring.py"
 _LOSSES, _ARCHIVING = "tests/sharding/test_losses.py", "tests/sharding/test_archiving.py"
 
 SHARDING_GUARDS = (
@@ -55,7 +56,7 @@ SHARDING_GUARDS = (
         "sharding/draining.py",
         "            if memory.drain_due is not None and situation.now >= memory.drain_due:",
         "            if memory.drain_due is not None:",
-        (_DRAINING,),
+        (_DRAINING, f"{_EXPLORING}::test_every_order_of_events[hand-over: messages under way]"),
     ),
     Mutation(
         "sharding-asked-first",
@@ -71,7 +72,7 @@ SHARDING_GUARDS = (
         "sharding/standing.py",
         "    return Free() if now >= until else Fading(until)\n",
         "    return Free()\n",
-        (_DRAINING, "tests/sharding/test_hand_over.py::test_every_order_of_a_hand_over[none]"),
+        (_DRAINING,),
     ),
     Mutation(
         "sharding-incarnation",
@@ -105,7 +106,7 @@ SHARDING_GUARDS = (
         "        renewed = seen.claim.renewed if seen.claim is not None else None\n"
         "        said = (renewed - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds() if renewed is not None else now\n"
         "        return now - said >= self._lease_s(seen)\n",
-        (_LEASES,),
+        (_LEASES, f"{_EXPLORING}::test_every_order_of_events[hand-over: one pause]"),
     ),
     Mutation(
         "sharding-suspects",

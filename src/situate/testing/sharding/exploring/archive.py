@@ -1,0 +1,284 @@
+"""Two supervisors archive one completed object, step by step, while everything happens that may happen to it.
+
+What a step comes to and what follows is the shipped `advanced`; what is put, compared and patched is the shipped
+`record_of`, `released_write` and `guarded_patch`. Either supervisor may be the leader or its predecessor that has not
+noticed; a crash forgets how far it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from situate.archive.record import Record, record_of
+from situate.cluster.patches import json_patch
+from situate.sharding.archiving import (
+    Deleted,
+    Finished,
+    Gone,
+    Moment,
+    NotThere,
+    Outcome,
+    Progress,
+    Read,
+    ReadBack,
+    Released,
+    Retry,
+    Step,
+    Stored,
+    Superseded,
+    Unavailable,
+    advanced,
+    released_write,
+)
+from situate.sharding.assignment import ObjectView, view_of
+from situate.sharding.configuration import SupervisorConfig
+from situate.sharding.names import FINALIZER
+from situate.testing.sharding.exploring.search import Broken, Guard
+from situate.testing.sharding.store import PATHS
+
+UID: Final = "first"
+_NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_CONFIG: Final = SupervisorConfig(archive_ttl=0.0)
+
+
+class World(NamedTuple):
+    """All of it."""
+
+    stored: str
+    """The object of that name, as text; empty: there is none."""
+    record: str
+    """What the archive has of the first object: its text; empty: nothing."""
+    jobs: tuple[str, str]
+    """How far each supervisor is; see `_job`."""
+    released: str
+    """The text of the version from which our finalizer was removed by us; empty: it was not."""
+    version: int
+    begun: int = 0
+    """How many supervisors have begun: the second one is the next leader."""
+    crashes: int = 1
+    lost: int = 1
+    """So many answers, of server or archive, may get lost."""
+    bad: int = 1
+    """So many times may the archive take a record and not have it."""
+    edits: int = 1
+    """So many times may a user write to the object."""
+    deletes: int = 1
+    """So many times may a user delete it, and use its name again."""
+
+
+_JOBS: dict[str, Progress] = {"": Progress(UID, delete=True)}
+
+
+def first(*, deleting: bool = False) -> World:
+    """Completed, and due; `deleting`: a user has asked for its deletion."""
+    metadata = {"name": "r", "namespace": "work", "uid": UID, "resourceVersion": "1", "finalizers": [FINALIZER]}
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    status = {"completedAt": "2025-12-31T00:00:00Z", "successful": True}
+    content = {
+        "apiVersion": "batch.example.com/v1",
+        "kind": "Report",
+        "metadata": metadata,
+        "spec": {},
+        "status": status,
+    }
+    return World(_text(content), "", ("-", "-"), "", 1)
+
+
+def moves(without: frozenset[Guard] = frozenset()) -> Any:
+    """What may happen next, by its name."""
+
+    def of(world: World) -> Iterator[tuple[str, World]]:
+        for number in (0, 1):
+            job = world.jobs[number]
+            if job == "-":
+                if number <= world.begun <= number:
+                    yield f"s{number + 1} begins", _with_job(world, number, "")._replace(begun=world.begun + 1)
+                continue
+            yield from _stepped(world, number, _JOBS[job], without)
+            if world.crashes:
+                yield f"s{number + 1} dies", _with_job(world, number, "")._replace(crashes=world.crashes - 1)
+        if world.stored and world.edits:
+            content = json.loads(world.stored)
+            content["spec"]["edited"] = world.edits
+            yield "a user edits", _put(world, content)._replace(edits=world.edits - 1)
+        if world.stored and world.deletes and read(world.stored).uid == UID:
+            yield "a user deletes", _user_deletes(world)._replace(deletes=world.deletes - 1)
+        if not world.stored and not world.deletes:
+            metadata = {"name": "r", "namespace": "work", "uid": "second", "resourceVersion": "0"}
+            yield "the name is used again", _put(world, {**json.loads(first().stored), "metadata": metadata})
+
+    return of
+
+
+@cache
+def read(text: str) -> ObjectView:
+    return view_of(json.loads(text), PATHS)
+
+
+def left_undone(world: World) -> str:
+    """What a leader that goes on undisturbed does not bring to its end; empty: nothing is."""
+    for _ in range(40):
+        after = next(_stepped(world, 1, _JOBS[world.jobs[1] if world.jobs[1] != "-" else ""], frozenset()))[1]
+        if after == world:
+            break
+        world = after
+    if not world.stored:
+        return ""
+    view = read(world.stored)
+    return f"L4: {view.uid} stays, with {view.finalizers}" if view.uid == UID and view.finalizers else ""
+
+
+def _stepped(world: World, number: int, job: Progress, without: frozenset[Guard]) -> Iterator[tuple[str, World]]:
+    """One step of a supervisor, with each of its outcomes."""
+    who = f"s{number + 1}: {job.step.value}"
+    for how, outcome, after in _outcomes(world, job, without):
+        done = advanced(job, outcome, Moment(0.0, _NOW, _CONFIG))
+        match done:
+            case Progress() as progress:
+                pass
+            case Retry(progress=progress):
+                pass
+            case Finished():
+                progress = Progress(UID, delete=True)
+        if Guard.READ_BACK in without and progress.step is Step.VERIFY:
+            assert progress.view is not None
+            progress = advanced(
+                progress, ReadBack(progress.digest, progress.view.resource_version), Moment(0.0, _NOW, _CONFIG)
+            )  # type: ignore[assignment]  # what is read back as it was put goes on
+        yield f"{who}{how}", _with_job(after, number, _job(progress))
+
+
+def _outcomes(world: World, job: Progress, without: frozenset[Guard]) -> Iterator[tuple[str, Outcome, World]]:
+    view = job.view
+    if job.step is Step.READ:
+        yield "", Read(read(world.stored)) if world.stored else Gone(), world
+        return
+    assert view is not None, "a step after the reading has a version"
+    match job.step:
+        case Step.PUT:
+            record, present = _record(_text(view.content)), world.record
+            newer = present and int(read(present).resource_version) > int(view.resource_version)
+            kept = world if newer else world._replace(record=_text(view.content))
+            yield "", Superseded() if newer else Stored(record.digest), kept
+            if world.lost:
+                lost = Unavailable("no answer", archive=True)
+                yield ", its answer lost", lost, kept._replace(lost=world.lost - 1)
+            if world.bad:
+                yield ", and it is not kept", Stored(record.digest), world._replace(bad=world.bad - 1)
+        case Step.VERIFY:
+            if not world.record:
+                yield "", NotThere(), world
+            else:
+                found = _record(world.record)
+                yield "", ReadBack(found.digest, found.subject.resource_version), world
+        case Step.RELEASE:
+            operations = [
+                dict(each) for each in released_write(view, _CONFIG, number_of(world), archived=True).operations
+            ]
+            yield from _written(world, operations, without)
+        case Step.DELETE:
+            yield from _deleted(world, view, without)
+
+
+def number_of(world: World) -> int:
+    """The term of whoever leads."""
+    return world.begun
+
+
+def _written(
+    world: World, operations: list[dict[str, Any]], without: frozenset[Guard]
+) -> Iterator[tuple[str, Outcome, World]]:
+    """The finalizer goes, if the object is as it was read."""
+    if not world.stored:
+        yield "", Gone(), world
+        return
+    stored = json.loads(world.stored)
+    if Guard.FINALIZER in without:
+        operations = [each for each in operations if each["path"] != "/metadata/resourceVersion"]
+    if Guard.UID in without:
+        operations = [each for each in operations if each["path"] != "/metadata/uid"]
+    patched = json_patch(stored, operations)
+    if not isinstance(patched, dict):
+        yield "", Superseded(), world
+        return
+    if patched["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]:
+        yield "", Superseded(), world
+        return
+    before = read(world.stored)
+    if before.uid == UID and world.record != world.stored:
+        raise Broken(f"S7: the finalizer goes from version {before.resource_version}, which is not in the archive")
+    after = _put(world, patched)._replace(released=world.stored)
+    gone = not after.stored  # it was being deleted
+    yield "", Released(view_of(patched, PATHS) if gone else read(after.stored)), after
+    if world.lost:
+        yield ", its answer lost", Unavailable("no answer", archive=False), after._replace(lost=world.lost - 1)
+
+
+def _deleted(world: World, view: ObjectView, without: frozenset[Guard]) -> Iterator[tuple[str, Outcome, World]]:
+    if not world.stored:
+        yield "", Gone(), world
+        return
+    stored = read(world.stored)
+    same = stored.uid == view.uid and stored.resource_version == view.resource_version
+    if not same and Guard.UID not in without:
+        yield "", Superseded(), world
+        return
+    if stored.uid != UID or not world.released:
+        raise Broken(f"S9: {stored.uid} is deleted, which was not archived")
+    after = world if stored.finalizers else world._replace(stored="")
+    yield "", Deleted(), after
+    if world.lost:
+        yield ", its answer lost", Unavailable("no answer", archive=False), after._replace(lost=world.lost - 1)
+
+
+def _user_deletes(world: World) -> World:
+    content = json.loads(world.stored)
+    if not content["metadata"].get("finalizers"):
+        return world._replace(stored="")
+    content["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return _put(world, content)
+
+
+def _put(world: World, content: Any) -> World:
+    metadata = {**content["metadata"], "resourceVersion": str(world.version + 1)}
+    gone = metadata.get("deletionTimestamp") and not metadata.get("finalizers")
+    stored = "" if gone else _text({**content, "metadata": metadata})
+    return world._replace(stored=stored, version=world.version + 1)
+
+
+def _with_job(world: World, number: int, job: str) -> World:
+    return world._replace(jobs=(job, world.jobs[1]) if number == 0 else (world.jobs[0], job))
+
+
+def _job(progress: Progress) -> str:
+    """A name of what bears on the future: how often something has failed does not."""
+    progress = Progress(UID, progress.delete, progress.step, progress.view, progress.digest)
+    content = "" if progress.view is None else _text(progress.view.content)
+    name = f"{progress.step.value} {progress.delete} {progress.digest} {content}"
+    if progress.step is Step.READ and progress.view is None:
+        name = ""
+    _JOBS.setdefault(name, progress)
+    return name
+
+
+@cache
+def _record(text: str) -> Record:
+    view = read(text)
+    return record_of(
+        json.loads(text),
+        resource="reports",
+        completed_at=view.completed_at,
+        successful=view.successful,
+        reason=view.reason,
+        archived_at=_NOW,
+        term=1,
+    )
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, sort_keys=True)

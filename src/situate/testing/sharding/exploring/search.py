@@ -1,0 +1,79 @@
+"""Breadth-first search through everything that may happen, each state once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+S = TypeVar("S", bound=Hashable)
+Moves = Callable[[S], Iterable[tuple[str, S]]]
+
+
+class Guard(Enum):
+    """What can be left out of a world, to see whether that is noticed."""
+
+    EPOCH = "the epoch test"
+    READ_BACK = "the read-back"
+    UID = "the UID precondition"
+    ACK = "the wait for the ack"
+    INCARNATION = "the incarnation test"
+    MONOTONIC = "the monotonic judging"
+    FINALIZER = "the precondition of the finalizer"
+
+
+class Broken(Exception):
+    """An invariant does not hold after a move; the text begins with its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explored(Generic[S]):
+    """What was found."""
+
+    states: int
+    moves: int
+    ends: tuple[S, ...]
+    """States after which nothing can happen, or nothing that `is_end` lets go on."""
+    breach: str = ""
+    """The first in the fewest moves; empty: there is none."""
+    path: tuple[str, ...] = ()
+    """How it comes about."""
+
+
+def explore(
+    first: S, moves: Moves[S], *, is_end: Callable[[S], bool] = lambda _: False, most: int | None = None
+) -> Explored[S]:
+    """All states that can be reached. Ends at the first breach; raises `MemoryError` beyond `most` states, if given."""
+    parents: dict[S, tuple[S, str] | None] = {first: None}
+    todo, ends, moved = deque([first]), list[S](), 0
+    while todo:
+        state = todo.popleft()
+        if is_end(state):
+            ends.append(state)
+            continue
+        at = moved
+        try:
+            for name, after in moves(state):
+                moved += 1
+                if after not in parents:
+                    parents[after] = (state, name)
+                    todo.append(after)
+        except Broken as breach:
+            return Explored(len(parents), moved, tuple(ends), str(breach), _path(parents, state))
+        if moved == at:
+            ends.append(state)
+        if most is not None and len(parents) > most:
+            raise MemoryError(f"more than {most} states: the world is larger than it was")
+    return Explored(len(parents), moved, tuple(ends))
+
+
+def _path(parents: dict[S, tuple[S, str] | None], state: S) -> tuple[str, ...]:
+    names: list[str] = []
+    came = parents[state]
+    while came is not None:
+        state, name = came
+        names.append(name)
+        came = parents[state]
+    return tuple(reversed(names))

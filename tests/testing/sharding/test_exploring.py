@@ -1,0 +1,64 @@
+"""Every order of events in small worlds: all invariants hold in every state, and no guard can be left out (B12).
+
+Larger worlds: `make soak-shard`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from situate.testing.sharding.exploring.search import Broken, Guard, explore
+from situate.testing.sharding.exploring.worlds import QUICK, Explorable
+
+WORLDS = {world.name: world for world in QUICK}
+ENOUGH = {"hand-over: messages under way": 30_000, "archive: by age": 15_000}
+"""States below which a world has shrunk."""
+
+
+@pytest.mark.rule("sharding:B12", "sharding:S1-S11", "sharding:L2", "sharding:L3", "sharding:L4")
+@pytest.mark.parametrize("world", QUICK, ids=lambda world: world.name)
+def test_every_order_of_events(world: Explorable) -> None:
+    found = world.explore(frozenset())
+    assert (found.breach, found.path) == ("", ())
+    assert found.states > ENOUGH.get(world.name, 500)
+    assert world.missing(found.ends) == ""
+
+
+@pytest.mark.rule("sharding:B12")
+@pytest.mark.parametrize(
+    ("guard", "world", "invariant"),
+    [
+        pytest.param(Guard.EPOCH, "hand-over: messages under way", "S2"),
+        pytest.param(Guard.ACK, "hand-over: messages under way", "S5"),
+        pytest.param(Guard.MONOTONIC, "hand-over: one pause", "S5"),
+        pytest.param(Guard.INCARNATION, "hand-over: the same name again", "S1"),
+        pytest.param(Guard.READ_BACK, "archive: by age", "S7"),
+        pytest.param(Guard.FINALIZER, "archive: by age", "S7"),
+        pytest.param(Guard.UID, "archive: by age", "S9"),
+    ],
+    ids=lambda value: value.value if isinstance(value, Guard) else None,
+)
+def test_a_guard_that_is_left_out_is_noticed(guard: Guard, world: str, invariant: str) -> None:
+    assert WORLDS[world].explore(frozenset({guard})).breach.startswith(invariant)
+
+
+@pytest.mark.rule("sharding:B12")
+def test_a_search_finds_all_states_once_and_the_shortest_way_to_a_breach() -> None:
+    def moves(number: int) -> Iterator[tuple[str, int]]:
+        yield "half", number // 2
+        yield "less", number - 1 if number else 0
+
+    def fragile(number: int) -> Iterator[tuple[str, int]]:
+        if number == 3:
+            raise Broken("S0: it is three")
+        yield from moves(number)
+
+    whole = explore(12, moves)
+    assert (whole.states, whole.moves, whole.ends) == (13, 26, ())
+    broken = explore(12, fragile)
+    assert (broken.breach, broken.path) == ("S0: it is three", ("half", "half"))
+    assert explore(12, moves, is_end=lambda number: number <= 6).ends == (6, 5, 4, 3)
+    with pytest.raises(MemoryError, match="more than 5 states"):
+        explore(12, moves, most=5)
