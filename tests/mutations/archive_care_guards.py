@@ -1,4 +1,4 @@
-"""The safety guards of buckets and of MongoDB, and of what prunes, copies, restores and reads archives."""
+"""The safety guards of buckets and of MongoDB, and of what prunes, copies, restores, reads and serves archives."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from tests.mutations.patch import Mutation
 _BUCKET, _DOCUMENTS = "tests/archive/test_s3.py", "tests/archive/test_mongodb_documents.py"
 _RETENTION, _MIGRATING = "tests/archive/test_retention.py", "tests/archive/test_migrating.py"
 _RESTORING, _READING = "tests/archive/test_restoring.py", "tests/archive/test_reading.py"
+_SERVER = "tests/sharding/server/test_answering.py"
 
 ARCHIVE_CARE_GUARDS = (
     Mutation(
@@ -104,5 +105,37 @@ ARCHIVE_CARE_GUARDS = (
         "            if content is None or _uid(content) != record.subject.uid\n",
         "",
         (_READING,),
+    ),
+    Mutation(
+        "archive-server-token",
+        "who is not known to the API server is told nothing of what is archived",
+        "sharding/server/access.py",
+        "        if not status.authenticated or not status.user.username:",
+        "        if False:",
+        (_SERVER,),
+    ),
+    Mutation(
+        "archive-server-allowed",
+        "who may not read the resource reads nothing of it in the archive either",
+        "sharding/server/access.py",
+        "        if not status.allowed:",
+        "        if False:",
+        (_SERVER,),
+    ),
+    Mutation(
+        "archive-server-paths",
+        "a path that leads elsewhere is none",
+        "sharding/server/asked.py",
+        '    if any(step in (".", "..") or "%" in step for step in steps):',
+        "    if False:",
+        (_SERVER,),
+    ),
+    Mutation(
+        "archive-restored-held",
+        "nobody works on what is restored before its status says that it was done (S6)",
+        "sharding/controller/restoring.py",
+        "    content = _held(new.content) if held else new.content",
+        "    content = new.content",
+        ("tests/cli/test_shard_archive.py",),
     ),
 )
