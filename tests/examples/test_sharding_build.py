@@ -87,18 +87,17 @@ async def test_one_executor_is_killed_and_every_build_is_built_once(tmp_path: Pa
         probes = "--health-address=127.0.0.1:0"
         kept = (f"--archive-url={archive.as_uri()}", "--archive-ttl-successful=0s", "--archive-ttl-failed=0s")
         await made.run_pods("builds", "app=build-supervisor", probes, *SHORT, *kept, path=EXAMPLE)
-        own = (probes, *SHORTER, f"--artifacts={artifacts}")
+        # as many as it builds at a time, so that nothing that waits for a turn waits for the gate
+        own = (probes, *SHORTER, "--executor-capacity=4", f"--artifacts={artifacts}")
         executors = await made.run_pods("builds", "app=build-executor", *own, path=EXAMPLE)
         runs = Runs(artifacts / "runs.log")
         names = [f"greet-{number}" for number in range(COUNT)]
         broken = documents(EXAMPLE / "builds" / "broken.yaml")
         await made.create(*(gated(name, gate) for name in names), *broken, namespace="builds")
         begun = await made.eventually(
-            "every executor builds, and everything is begun",
-            runs.begun_by,
-            lambda by: len(by) == 3 and set().union(*by.values()) == {*names, "broken"},
+            "everything is begun", runs.begun_by, lambda by: set().union(*by.values()) == {*names, "broken"}
         )
-        victim = min(begun)
+        victim = max(begun, key=lambda executor: len(begun[executor]))
         await executors.kill(victim)
         lost = begun[victim] - {"broken"}
         await made.eventually(

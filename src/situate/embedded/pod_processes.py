@@ -76,8 +76,10 @@ class PodProcesses:
         return not any(each.told_to_end and each.process.returncode is None for each in self._by_uid.values())
 
     async def kill(self, pod: str) -> None:
-        """SIGKILL: no good-bye. The pod stays as it is, and has no process from then on."""
-        (found,) = [each for each in self._by_uid.values() if each.pod == pod and not each.told_to_end]
+        """SIGKILL: no good-bye. The pod stays as it is, and has no process from then on. Raises `KeyError`."""
+        found = next((each for each in self._by_uid.values() if each.pod == pod and not each.told_to_end), None)
+        if found is None:
+            raise KeyError(f"no process of pod {pod!r} runs, but of: {', '.join(self.running()) or 'none'}")
         found.told_to_end = True
         with suppress(ProcessLookupError):
             found.process.kill()

@@ -30,9 +30,12 @@ async def main(kubeconfig: str, pod: str, uid: str, log: str, lease: str) -> Non
     def client() -> Client:
         return connect(connection, random.Random())
 
-    def build(spec: kopf.Spec, patch: kopf.Patch, retry: int, **_: Any) -> str:
+    def build(name: str, spec: kopf.Spec, patch: kopf.Patch, retry: int, stopped: Any, **_: Any) -> str:
         if retry == 0:
             raise kopf.TemporaryError("the first time never works", delay=0.1)
+        # Kopf may look at the latest of several events only
+        while not stopped and f"mine {name} " not in Path(log).read_text():
+            stopped.wait(0.05)
         patch.status["by"] = spec["assignedTo"]
         return f"at the {retry + 1}. call"
 

@@ -70,7 +70,7 @@ class ShardCast:
     async def leased(self) -> bool:
         """Whether every executor holds its Lease, and so may be given something."""
         found = await self._client.list_all(LEASES, objects.SYSTEM, label_selector=POOL)
-        return sum(bool(each.spec.holder_identity) for each in found.items) == shard_objects.COUNT
+        return sum(bool(each.spec.holder_identity) for each in found.items) >= shard_objects.COUNT
 
     async def add(self, count: int, frames: int, *, held: bool = False) -> None:
         """So many renders more."""
