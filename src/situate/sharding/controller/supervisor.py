@@ -24,31 +24,23 @@ from situate.runtime.manager import Manager
 from situate.runtime.metrics import Metrics
 from situate.runtime.outcomes import DONE, Result
 from situate.sharding.adapter import ObjectAdapter
-from situate.sharding.assignment import LARGEST, view_of
+from situate.sharding.assignment import LARGEST
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.executor import connect_here
 from situate.sharding.controller.figuring import Figuring
-from situate.sharding.controller.listing import Listing
+from situate.sharding.controller.knowing import Knowing
 from situate.sharding.controller.objects import Request
-from situate.sharding.controller.observing import MembersChanged, Observer
 from situate.sharding.controller.reporting import Reporting
+from situate.sharding.controller.saying import Record
 from situate.sharding.controller.sending import Sender
-from situate.sharding.controller.standby import Standby
 from situate.sharding.controller.supervising import Supervising
 from situate.sharding.controller.supervisor_metrics import Counts, Figures, ShardMetrics
 from situate.sharding.controller.surroundings import REAL, Surroundings
-from situate.sharding.controller.table_watch import TableWatch
 from situate.sharding.controller.users_rules import asking, weighing
 from situate.sharding.controller.watches import Watches
-from situate.sharding.leases import Membership
-from situate.sharding.members import Members
-from situate.sharding.owning import Owned, owned_by
-from situate.sharding.partitions import Identified
 from situate.sharding.scope import Scope
-from situate.sharding.situation import Ownership
 from situate.sharding.strategies import Explanation, Placer, Strategy
 from situate.sharding.supervisor_reports import SupervisorReport
-from situate.sharding.tables import Tables
 
 COMPONENT: Final = "situate-supervisor"
 """What Events are from."""
@@ -98,18 +90,11 @@ class Supervisor:
         self._connect = connect
         self._around = surroundings
         self._metrics = metrics
-        self._keyspace = scope.keyspace
-        self._table: TableWatch | None = None
-        if scope.partition_table:
-            tables = Tables(int(scope.partition), scope.keyspace.by)
-            self._keyspace = tables.keyspace()
-            self._table = TableWatch(tables, scope.lease_namespace, scope.partition_table, self._repartitioned)
-        self._synced = asyncio.Event()
+        self._began = asyncio.Event()
         self._stopping = False
         self._elector: Elector | None = None
-        self._standby: Standby | None = None
+        self._knowing: Knowing | None = None
         self._figuring: Figuring | None = None
-        self._problem: Callable[[], str | None] = lambda: f"{self.name} has not been started"
 
     def setup(self, manager: Manager) -> None:
         """Runs with the manager; what is added after it starts when executors and objects are known."""
@@ -117,11 +102,13 @@ class Supervisor:
 
     async def wait_synced(self) -> None:
         """Until executors and objects are known; whether or not it leads."""
-        await self._synced.wait()
+        await self._began.wait()
+        assert self._knowing is not None
+        await self._knowing.wait_synced()
 
     def not_ready(self) -> str | None:
-        """For readiness: why executors or objects are not known yet; None if they are."""
-        return self._no_table() if self._synced.is_set() else self._problem()
+        """For readiness: why executors, objects or their partitions are not known yet; None if they are."""
+        return f"{self.name} has not been started" if self._knowing is None else self._knowing.not_ready()
 
     def leading(self) -> bool:
         """Whether this process leads at this moment."""
@@ -139,15 +126,16 @@ class Supervisor:
 
     def dry_run(self, request: Request) -> Explanation | None:
         """Where the object would go now, and why not elsewhere; see `Standby.dry_run`. None before the start, too."""
-        return None if self._standby is None else self._standby.dry_run(request)
+        return None if self._knowing is None else self._knowing.standby.dry_run(request)
 
     def figures(self) -> Figures | None:
         """For metrics: the state now; None before the first listings."""
-        if self._figuring is None or not self._synced.is_set():
+        knowing = self._knowing
+        if knowing is None or self._figuring is None or not knowing.synced:
             return None
         found = self._figuring.figures()
-        if self._table is not None and self._table.tables.confirmed is not None:
-            found = replace(found, table_version=self._table.tables.confirmed.version)
+        if knowing.table is not None and knowing.table.tables.confirmed is not None:
+            found = replace(found, table_version=knowing.table.tables.confirmed.version)
         if self.term is None or (archive := self.term.archive) is None:
             return found
         return replace(found, archiving=len(archive), archive_lag_s=archive.lag_s())
@@ -156,49 +144,33 @@ class Supervisor:
         """Watches and stands for election. Raises what a defect of ours raises."""
         client, elections = self._connect(), self._connect()
         scope, around, watches = self.scope, self._around, self._watches
-        membership = Membership(scope.executors, scope.times, scope.pool, scope.partition)
-        listing = Listing(scope.weight_of, self._counted)
-        observer = Observer(client, membership, lambda: listing.open, around.now, self._members_changed)
-        self._standby = Standby(
-            scope, self.config, self._adapter, self._placer, listing, observer, self._owned(), around.now, self.counts
+        knowing = self._knowing = Knowing(
+            scope,
+            self.config,
+            self._adapter,
+            self._placer,
+            watches,
+            self.counts,
+            client,
+            around.now,
+            around.rng,
+            lambda: self.term,
         )
-        self._figuring = Figuring(self._standby, scope.sizing, around.now)
-        needed, others = watches.reflectors(client, around.rng)
-        self._problem = lambda: next((problem for each in needed if (problem := each.not_ready())), None)
-        self._listen(watches, observer)
+        watches.own_lease.on_change(self._lease_changed)
+        self._figuring = Figuring(knowing.standby, scope.sizing, around.now)
+        self._began.set()
         recorder = EventRecorder(client, COMPONENT, scope.identity, wall_clock=around.wall, rng=around.rng)
-        if self._table is not None:
-            self._table.record = recorder.record
+        if knowing.table is not None:
+            knowing.table.record = recorder.record
         if self._metrics is not None:
             self._metrics.add_events(recorder)
-            for each in (*needed, *others):
+            for each in knowing.reflectors:
                 self._metrics.add_reflector(each)
             self._metrics.registry.register(ShardMetrics(self, str(scope.lease)))
 
-        async def relist() -> None:
-            await asyncio.gather(*(each.relist() for each in needed))
-
         async def lead(leadership: Leadership) -> None:
-            assert self._standby is not None
-            await self._synced.wait()
-            term, learn, known = self._term(leadership, listing), needed[0].learn, listing.views.get
-            sender = Sender(client, scope, self._adapter, leadership, term, learn, known, self.counts)
-            if self._table is not None:
-                self._table.begin_term()
-            self.term = Supervising(
-                self._standby, sender, self._archiver, recorder.record, around, relist, self._metrics
-            )
-            reporting = Reporting(
-                sender,
-                scope.lease,
-                lambda: self._report(leadership),
-                self._table,
-                self.config.requeue_delay,
-            )
-            try:
-                await self.term.run(reporting.run())
-            finally:
-                self.term = None
+            await knowing.wait_synced()
+            await self._lead(leadership, client, knowing, recorder.record)
 
         elector = self._elector = Elector(
             elections,
@@ -214,9 +186,9 @@ class Supervisor:
             elector.stop()
         try:
             async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(each.run(), name=each.name) for each in (*needed, *others)]
-                beside.append(group.create_task(observer.run(), name=observer.name))
-                beside.append(group.create_task(self._sync(observer), name="first listings"))
+                beside = [group.create_task(each.run(), name=each.name) for each in knowing.reflectors]
+                beside.append(group.create_task(knowing.observer.run(), name=knowing.observer.name))
+                beside.append(group.create_task(knowing.sync(), name="first listings"))
                 recording = group.create_task(recorder.run(), name=recorder.name)
                 await group.create_task(elector.run(), name=elector.name)
                 for task in beside:
@@ -227,9 +199,25 @@ class Supervisor:
             await client.close()
             await elections.close()
 
-    def _term(self, leadership: Leadership, listing: Listing) -> int:
+    async def _lead(self, leadership: Leadership, client: Client, knowing: Knowing, record: Record) -> None:
+        """One term."""
+        scope, table = self.scope, knowing.table
+        number, known = self._term(leadership, knowing.highest_term()), knowing.listing.views.get
+        sender = Sender(client, scope, self._adapter, leadership, number, knowing.learn, known, self.counts)
+        if table is not None:
+            table.begin_term()
+        term = self.term = Supervising(
+            knowing.standby, sender, self._archiver, record, self._around, knowing.relist, self._metrics
+        )
+        every_s = self.config.requeue_delay
+        reporting = Reporting(sender, scope.lease, lambda: self._report(leadership, term), table, every_s)
+        try:
+            await term.run(reporting.run())
+        finally:
+            self.term = None
+
+    def _term(self, leadership: Leadership, highest: int) -> int:
         """The Lease's; after what is written on objects where somebody has deleted the Lease and so begun anew."""
-        highest = max((view.term for view in listing.views.values() if view.epoch), default=-1)
         if highest < leadership.term:
             return leadership.term
         self._log.warning(
@@ -237,66 +225,11 @@ class Supervisor:
         )
         return min(highest + 1, LARGEST)
 
-    def _listen(self, watches: Watches, observer: Observer) -> None:
-        if self._table is not None:
-            watches.table.on_change(self._table.saw)
-        watches.objects.on_change(self._object_changed)
-        watches.leases.on_change(observer.saw_lease)
-        watches.pods.on_change(observer.saw_pod)
-        watches.nodes.on_change(observer.saw_node)
-        watches.own_lease.on_change(self._lease_changed)
-
-    async def _sync(self, observer: Observer) -> None:
-        await self._watches.leases.wait_synced()
-        await self._watches.pods.wait_synced()
-        observer.synced()
-        await self.store.wait_synced()
-        if self._table is not None:
-            await self._watches.table.wait_synced()
-            if not len(self._watches.table):
-                self._table.saw(None, None)
-        observer.members()
-        self._synced.set()
-        self._log.info("executors and objects are known", pods=len(self._watches.pods), objects=len(self.store))
-
-    def _object_changed(self, old: Unstructured | None, new: Unstructured | None) -> None:
-        seen = new or old
-        assert seen is not None
-        assert self._standby is not None
-        request = Request(seen.metadata.namespace, seen.metadata.name)
-        view = None
-        if new is not None and (self._keyspace.whole or self._keyspace.holds(new.metadata)):
-            view = view_of(new.content, self._adapter, new.raw)
-        before = self._standby.saw(request, view)
-        if self.term is not None and (before is not None or view is not None):
-            self.term.changed(request, before, view)
-
-    def _owned(self) -> Owned:
-        if self._table is not None:
-            return self._table.tables.owned()
-        return _all_ours if self._keyspace.whole else owned_by(self._keyspace)
-
-    def _repartitioned(self, tables: Tables) -> None:
-        """Another version of the table was read, or confirmed."""
-        keyspace, self._keyspace = self._keyspace, tables.keyspace()
-        if self._standby is None:
-            return
-        self._standby.owned = self._owned()
-        if keyspace != self._keyspace:
-            for each in self.store.list():
-                self._object_changed(each, each)
-        if self.term is not None:
-            self.term.look_at_all()
-
-    def _no_table(self) -> str | None:
-        return None if self._table is None else self._table.not_ready()
-
-    def _report(self, leadership: Leadership) -> SupervisorReport:
+    def _report(self, leadership: Leadership, term: Supervising) -> SupervisorReport:
         """As of the term that the Lease counts, which what is written on objects may be ahead of."""
         found = self.figures()
         assert found is not None, "nobody leads before the first listings"
-        assert self.term is not None, "who reports leads"
-        queue_age_s, writes_per_s = self.term.pace()
+        queue_age_s, writes_per_s = term.pace()
         return SupervisorReport(
             leadership.term,
             sum(found.open.values()),
@@ -306,22 +239,7 @@ class Supervisor:
             found.desired_executors,
         )
 
-    def _members_changed(self, before: Members, after: Members, change: MembersChanged | None) -> None:
-        assert self._standby is not None
-        self._standby.members_changed(before, after)
-        if self.term is not None and change is not None:
-            self.term.members_changed(before, after, change)
-
-    def _counted(self, uid: str, before: int, after: int) -> None:
-        if self._standby is not None:
-            self._standby.observer.counted(uid, before, after)
-
     def _lease_changed(self, _: Lease | None, __: Lease | None) -> None:
         """A candidate that sees each renewal when it comes waits for its end no longer than it has to."""
         if self._elector is not None and not self._elector.leading():
             self._elector.wake()
-
-
-def _all_ours(_: Identified) -> Ownership:
-    """Without partitions nothing need be hashed."""
-    return Ownership.OURS
