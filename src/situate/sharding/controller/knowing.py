@@ -136,7 +136,7 @@ class Knowing:
     def _members_changed(self, before: Members, after: Members, change: MembersChanged | None) -> None:
         self.standby.members_changed(before, after)
         if (term := self._term()) is not None and change is not None:
-            term.members_changed(before, after, change)
+            term.looking.members_changed(before, after, change)
 
     def _counted(self, uid: str, before: int, after: int) -> None:
         self.observer.counted(uid, before, after)
@@ -154,7 +154,7 @@ class Knowing:
             for each in self._watches.objects.list():
                 self._object_changed(each, each)
         if (term := self._term()) is not None:
-            term.look_at_all()
+            term.looking.at_all()
 
 
 def _all_ours(_: Identified) -> Ownership:

@@ -36,9 +36,8 @@ from situate.sharding.assignment import DrainRequest, ObjectView
 from situate.sharding.controller.archive_queue import ArchiveQueue, Clocks
 from situate.sharding.controller.balancing import LOOK_S, Balancing
 from situate.sharding.controller.family import Family
-from situate.sharding.controller.listing import NOBODYS
+from situate.sharding.controller.looking import Looking
 from situate.sharding.controller.objects import Request
-from situate.sharding.controller.observing import MembersChanged
 from situate.sharding.controller.saying import Record, Saying
 from situate.sharding.controller.sending import Sender
 from situate.sharding.controller.standby import Standby
@@ -47,7 +46,6 @@ from situate.sharding.controller.telling import Telling
 from situate.sharding.controller.turns import Turns
 from situate.sharding.deciding import decide
 from situate.sharding.errors import RuleFailed
-from situate.sharding.members import Members
 from situate.sharding.names import Cause, Reason
 from situate.sharding.situation import NEW, Decision, Memory, MoveLimit, Situation, Verdict
 from situate.sharding.strategies import facts_of
@@ -56,8 +54,6 @@ RETRY: Final = Backoff(initial_s=1.0, cap_s=300.0)
 """Of one object after a call that failed."""
 MOST_CONFLICTS: Final = 3
 """In a row, after which an object is read again and decided on no more at once, but after the back-off."""
-BEHIND: Final = -1
-"""Priority of what is looked at although nothing has happened to it."""
 SAYING: Final = 8
 """Conditions that are written at a time."""
 Order: TypeAlias = Patching | Delete | Archive
@@ -111,6 +107,7 @@ class Supervising:
         self._moves: set[Request] = set()
         """Whose holders are to be asked to give them up, for the sake of balance."""
         self._turns = Turns(self.queue, standby.listing, standby.waiting, config.max_parallel_drains)
+        self.looking = Looking(self.queue, standby, self._turns)
         self._asked = around.now(), self._counts.writes
         self._log = structlog.get_logger().bind(term=self.term)
 
@@ -125,7 +122,7 @@ class Supervising:
             workers = scope.archive_concurrency
             services.append(self._service(f"archive of {name}", archive.queue, archive.reconcile, workers))
         try:
-            self.look_at_all()
+            self.looking.at_all()
             async with asyncio.TaskGroup() as group:
                 for each in services:
                     group.create_task(each.run(), name=each.name)
@@ -154,14 +151,6 @@ class Supervising:
         elapsed = now - since
         return self.queue.statistics().oldest_wait_s, (writes - before) / elapsed if elapsed > 0 else 0.0
 
-    def look_at_all(self) -> None:
-        """Queues everything: behind whatever happens what is completed or has a living holder, for most of that needs
-        nothing, and ten thousand of them take more than a second."""
-        living = self._standby.observer.members().living
-        for request, view in self._listing.views.items():
-            calm = view.completed or view.executor_uid in living
-            self.queue.add(request, priority=BEHIND if calm else 0)
-
     def changed(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
         """An object was seen to be so, or to be gone."""
         if before is not None and (view is None or view.uid != before.uid):
@@ -170,37 +159,7 @@ class Supervising:
             self._moves.discard(request)
             self.saying.forget(request)
         self._telling.unreadable(request, before, view)
-        self.queue.add(request)
-        for each in (before, view):
-            if each is not None and each.completed:
-                self._look_at_family(each)
-        self._turns.next_drains()
-
-    def _look_at_family(self, view: ObjectView) -> None:
-        """At those whose time for the archive this one's completion, or its end, may have changed."""
-        listing = self._listing
-        for other in listing.of_owner(view.uid):
-            self.queue.add(other)
-        if view.owner_uid in listing.requests:
-            self.queue.add(listing.requests[view.owner_uid])
-        if self._config.keep_last_per_owner is not None:
-            for other in listing.of_owner(view.owner_uid):
-                self.queue.add(other)
-
-    def members_changed(self, before: Members, after: Members, change: MembersChanged) -> None:
-        """Who is an executor has changed."""
-        if before.synced_at != after.synced_at:
-            self.look_at_all()
-            return
-        for uid in change.uids:
-            for request in self._listing.held_by(uid):
-                self.queue.add(request)
-        if change.room_only:
-            self._turns.offer(after)
-            return
-        self._turns.all_may_look()
-        for request in self._listing.held_by(NOBODYS):
-            self.queue.add(request)
+        self.looking.changed(request, before, view)
 
     async def reconcile(self, request: Request) -> Result:
         """Decides on one object and does what was decided; says when to look again."""
@@ -342,5 +301,5 @@ class Supervising:
                 await self._relist()
             except KubeError as problem:
                 self._log.warning("what is known cannot be compared with a listing", error=str(problem))
-            self.look_at_all()
+            self.looking.at_all()
             await asyncio.sleep(self._config.requeue_delay)
