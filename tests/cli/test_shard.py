@@ -85,6 +85,9 @@ class Playground:
         found = self.get("lease", self.lease_of(executor), "-n", "team")["metadata"]["annotations"].get(key)
         return None if found is None else str(found)
 
+    def served(self, group: str) -> bool:
+        return "reports" in self.kubectl("api-resources", f"--api-group={group}", "-o", "name")
+
     def partitions(self, *arguments: str) -> tuple[int, str, str]:
         return self.run("partitions", "table", "-r", RESOURCE, "--installation", "team", *arguments, about=False)
 
@@ -165,7 +168,7 @@ def a_lease(pod: str, uid: str, held: int, capacity: int) -> dict[str, Any]:
             "labels": {POOL: "default"},
             "annotations": annotations,
         },
-        "spec": {"holderIdentity": uid, "leaseDurationSeconds": 15, "renewTime": now, "acquireTime": now},
+        "spec": {"holderIdentity": uid, "leaseDurationSeconds": 3600, "renewTime": now, "acquireTime": now},
     }
 
 
@@ -185,6 +188,55 @@ def assigned(name: str, executor: str, uid: str) -> dict[str, Any]:
     if name == "executor-0-0":
         marks[MIGRATABLE] = "false"
     return in_team(report(name, assignedTo=executor), marks)
+
+
+def configuration(folder: Path, *entries: Mapping[str, Any]) -> Path:
+    file = folder / "situate.yaml"
+    document = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", "health": {"address": None}}
+    file.write_text(json.dumps({**document, "sharding": entries}))
+    return file
+
+
+def test_check_says_what_the_cluster_lacks(playground: Playground, tmp_path: Path) -> None:
+    file = configuration(tmp_path, {"resource": RESOURCE}, {"resource": "batch.example.com/v1/nothing"})
+    result = CliRunner().invoke(
+        app, ["check", "-f", str(file), "--kubeconfig", str(playground.kubeconfig), "-o", "json"]
+    )
+    assert result.exit_code == 1
+    found = {each["check"]: each for each in json.loads(result.stdout)}
+    assert found[f"resource {RESOURCE}"]["ok"]
+    assert found[f"status of {RESOURCE} is a subresource"]["ok"]
+    assert "apply its definition" in found["resource batch.example.com/v1/nothing"]["next_step"]
+    fence = found[f"fencing policy of {RESOURCE}"]
+    assert not fence["ok"]
+    assert "situate manifests shard" in fence["next_step"]
+
+
+@pytest.mark.rule("sharding:K3")
+def test_a_supervisor_waits_for_its_resource_and_then_works(playground: Playground, tmp_path: Path) -> None:
+    group = "later.example.com"
+    entry = {"resource": f"{group}/v1/reports", "executorNamespace": "team", "archive": {"deleteWithoutArchive": True}}
+    file = configuration(tmp_path, entry)
+    arguments = ("run", "-f", str(file), "--kubeconfig", str(playground.kubeconfig), "--set", "log.format=json")
+    supervisor = process(tmp_path, "supervisor", *arguments)
+    supervisor.start()
+    try:
+        log = supervisor.log
+        eventually("it says what is missing", lambda: f"the cluster has no {group}/v1/reports" in log.read_text())
+        playground.apply(definition(group=group))
+        eventually("it leads", lambda: "leadership is won" in log.read_text())
+        content = {**report("one"), "apiVersion": f"{group}/v1"}
+        eventually("it is served", lambda: playground.served(group))
+        playground.apply(in_team(content))
+        eventually(
+            "it is assigned",
+            lambda: playground.get(f"reports.{group}", "one", "-n", "team")["spec"].get("assignedTo"),
+            lambda holder: holder in HELD,
+        )
+        assert supervisor.running, supervisor.tail(40)
+    finally:
+        supervisor.stop()
+    assert "Traceback" not in supervisor.log.read_text()
 
 
 @pytest.mark.rule("sharding:B11")

@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, assert_never
 
 import structlog
 
@@ -132,11 +132,17 @@ class SupervisorService:
         """Once, as soon as it can be found out (sharding.md, 8.2)."""
         while True:
             found = await check_fence(client, resource, self.settings.namespace)
-            if found.fence is not Fence.UNKNOWN:
-                tell = self._log.info if found.fence is Fence.ENFORCED else self._log.warning
-                tell("the fencing policy was tried", fence=found.fence.value, reason=found.said)
-                return
-            await asyncio.sleep(_FENCE_AGAIN_S)
+            match found.fence:
+                case Fence.ENFORCED:
+                    self._log.info("the fencing policy is enforced", reason=found.said)
+                    return
+                case Fence.MISSING:
+                    self._log.warning("the fencing policy is not enforced", reason=found.said)
+                    return
+                case Fence.UNKNOWN:
+                    await asyncio.sleep(_FENCE_AGAIN_S)
+                case _ as never:
+                    assert_never(never)
 
 
 def opened(settings: ShardSettings, environment: dict[str, str] | None = None) -> Archiver | None:
