@@ -252,9 +252,12 @@ def test_metrics_bear_kube_schedulers_names() -> None:
 
 def test_buckets_are_kube_schedulers() -> None:
     with stage() as ours:
-        for number in range(40):  # enough for one cycle to be sampled
-            ours.create(f"web-{number}", cpu=f"{number + 1}m")
-        ours.wait_bound(*(f"web-{number}" for number in range(40)))
+        ours.create("web")
+        ours.wait_bound("web")
+        for number in range(80):  # enough for a cycle in which plugins are asked to be sampled: one in ten is
+            ours.create(f"large-{number}", cpu="4000")
+        executions = "scheduler_plugin_execution_duration_seconds"
+        assert ours.world.let_pass(60, stop=lambda: bool(bucket_bounds(ours, executions)))
         bounds = {
             name: [float(value) for value in bucket_bounds(ours, name)]
             for name in (

@@ -11,7 +11,7 @@ from situate.framework.choosing import Choice
 from situate.framework.configuration import Extender
 from situate.framework.cycle import PluginFailed, call
 from situate.framework.extenders import Question
-from situate.framework.plugin import Diagnosis, PostFiltered
+from situate.framework.plugin import Diagnosis, PostFiltered, about_claims
 from situate.framework.pods import PodInfo
 from situate.framework.profile import Profile
 from situate.framework.queue.waiting import WaitingPod
@@ -156,6 +156,8 @@ def working_before_binding(profile: Profile, pod: PodInfo, node: str, snapshot: 
     """
     working = set()
     for plugin in profile.pre_bind:
+        if not pod.has_claims and about_claims(plugin):
+            continue
         found = call(plugin, "PreBindPreFlight", plugin.pre_bind_preflight, pod, node, snapshot)
         if found.code is Code.SUCCESS:
             working.add(plugin.name)

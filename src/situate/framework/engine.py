@@ -498,11 +498,12 @@ class Engine:
 
     def binding(self, placed: Placed) -> Binding:
         """What has to be done to bind the pod. `PluginFailed` if a plugin cannot say."""
-        known = self.cache.pod(placed.pod.info.uid)
-        info = placed.pod.info if known is None else known.info  # with what it was allotted
-        binders = [extender for extender in self._interested(info) if extender.bind_verb]
-        profile = self.profiles[info.pod.spec.scheduler_name]
-        binder = binders[0] if binders else None
+        info = placed.pod.info
+        profile = self.profiles[info.template.scheduler_name]
+        if profile.allot and (known := self.cache.pod(info.uid)) is not None:
+            info = known.info  # with what it was allotted
+        binders = (each for each in self._extenders if each.bind_verb and interested(each, info))
+        binder = next(binders, None) if self._extenders else None
         return Binding.of(profile, info, placed.node, self.cache.snapshot(), binder, placed.working)
 
     def bound(self, placed: Placed) -> None:
