@@ -12,8 +12,10 @@ from typer.testing import CliRunner, Result
 
 from situate.cli.main import app
 from situate.cli.shard.init import words_of, write
+from situate.objects.resources import unstructured
+from situate.sharding import SupervisorOptions
 from situate.sharding.permissions import executor_permissions, supervisor_permissions
-from situate.testing.operators import documents
+from situate.testing.operators import documents, local_cluster
 from tests.examples.rights import granted, needed
 
 
@@ -63,6 +65,22 @@ def test_accounts_are_let_do_what_they_need_and_no_more(project: Path) -> None:
     supervisor = supervisor_permissions(*of, lease, executor_namespace="render-farm", archives=True)
     assert granted(written, "supervisor") == needed(supervisor)
     assert granted(written, "executor") == needed(executor_permissions(*of, "render-farm"))
+
+
+async def test_a_server_takes_the_fence_which_names_accounts_and_lease_of_the_manifests(
+    project: Path, tmp_path: Path
+) -> None:
+    written = documents(project / "manifests.yaml")
+    accounts = {each["metadata"]["name"] for each in written if each["kind"] == "ServiceAccount"}
+    fence = documents(project / "fence.yaml")
+    async with local_cluster(tmp_path) as cluster:
+        await cluster.create(*documents(project / "crd.yaml"), *written, *fence)
+    told = (project / "fence.yaml").read_text()
+    assert all(f"system:serviceaccount:render-farm:{account}" in told for account in accounts)
+    assert (accounts, fence[0]["kind"]) == ({"supervisor", "executor"}, "Lease")
+    resource = unstructured("batch.example.com", "v1", "RenderFarm", "renderfarms")
+    options = SupervisorOptions.from_mapping({"resource": "batch.example.com/v1/renderfarms"})
+    assert options.scope(resource, "somebody", "render-farm").lease.name == fence[0]["metadata"]["name"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from situate.archive import Query, Record
 from situate.archive.filesystem import FilesystemArchiver
+from situate.cli.shard.init import fence
 from situate.sharding.permissions import executor_permissions, supervisor_permissions
 from situate.testing.operators import documents, local_cluster
 from tests.examples.rights import granted, needed
@@ -125,6 +126,11 @@ def test_accounts_are_let_do_what_they_need_and_no_more() -> None:
     supervisor = supervisor_permissions(*of, ("builds", "of-supervisors"), executor_namespace="builds", archives=True)
     assert granted(written, "supervisor") == needed(supervisor)
     assert granted(written, "executor") == needed(executor_permissions(*of, "builds"))
+
+
+def test_the_fence_is_the_one_that_belongs_to_the_manifests() -> None:
+    made = fence({"name": "builds", "group": "build.example.com", "kind": "Build", "plural": "builds"})
+    assert documents(EXAMPLE / "fence.yaml") == made
 
 
 def assert_it_runs(record: Record) -> None:

@@ -9,14 +9,18 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 import situate
 from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.output import yaml_text
 from situate.cli.streams import say
+from situate.objects.resources import unstructured
 from situate.objects.settings import shown
+from situate.sharding.admitting import Fence
+from situate.sharding.policy import LeaderLease, ServiceAccounts, fencing_policies
 
 _SUFFIX: Final = ".template"
 _PACKAGE: Final = "package"
@@ -76,20 +80,34 @@ def write(target: Path, words: Mapping[str, str]) -> int:
         raise WrongInput(f"{target} is there already, and nothing is overwritten; name another one") from None
     except OSError as problem:
         raise WrongInput(f"{target} cannot be made: {problem.strerror}") from None
-    count = 0
+    texts = dict(_texts(words))
+    for path, text in texts.items():
+        try:
+            (target / path).parent.mkdir(exist_ok=True)
+            (target / path).write_text(text, encoding="utf-8")
+        except OSError as problem:
+            raise WrongInput(f"{target / path} cannot be written: {problem.strerror}; remove {target}") from None
+    return len(texts)
+
+
+def fence(words: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The policies with which the server itself refuses whoever is late, and the Lease that they look at."""
+    namespace = words["name"]
+    resource = unstructured(words["group"], "v1", words["kind"], words["plural"])
+    lease = LeaderLease(namespace, f"{resource.group_resource}.default.supervisor")
+    accounts = ServiceAccounts((f"{namespace}:supervisor",), (f"{namespace}:executor",))
+    metadata = {"name": lease.name, "namespace": lease.namespace}
+    made = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
+    return [made, *fencing_policies(f"situate-fencing.{resource.group_resource}", resource, accounts, Fence(), lease)]
+
+
+def _texts(words: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     for path, template in _templates(files("situate.cli.shard") / "project", Path()):
-        parts = (words["module"] if part == _PACKAGE else part for part in path.parts)
-        written = target.joinpath(*parts)
         text = template.read_text(encoding="utf-8")
         for word, value in words.items():
             text = text.replace(f"%%{word}%%", value)
-        try:
-            written.parent.mkdir(exist_ok=True)
-            written.write_text(text, encoding="utf-8")
-        except OSError as problem:
-            raise WrongInput(f"{written} cannot be written: {problem.strerror}; remove {target}") from None
-        count += 1
-    return count
+        yield Path(*(words["module"] if part == _PACKAGE else part for part in path.parts)), text
+    yield Path("fence.yaml"), "---\n".join(map(yaml_text, fence(words)))
 
 
 def _templates(folder: Traversable, at: Path) -> Iterator[tuple[Path, Traversable]]:
