@@ -202,6 +202,15 @@ def test_records_whose_time_is_over_are_written_down_and_deleted(archive: Archiv
     assert (printed, json.loads(told)["uid"]) == ("1 records were deleted\n", "u3")
 
 
+def test_a_database_that_is_not_there_is_not_made_by_looking(library: Archive, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/kept here.db"
+    for arguments in (("search",), ("verify",), ("get", KIND, "ns1/a"), ("prune", "--archive-retention", "1h")):
+        assert "kept here.db is not there" in library.run(*arguments, code=2, SITUATE_ARCHIVE_URL=url)[1]
+    assert not list(tmp_path.iterdir())
+    library.run("migrate", "--from-archive-url", library.url, "--to-archive-url", url)
+    assert library.run("search", SITUATE_ARCHIVE_URL=url)[0].count("ns1") == 3
+
+
 def test_records_are_copied_once(archive: Archive, tmp_path: Path) -> None:
     other = Archive(tmp_path / "b")
     given = ("migrate", "--from-archive-url", archive.url, "--to-archive-url", other.url, "--name", "nightly")

@@ -57,5 +57,5 @@ def migrate(
 
 
 async def _migrate(source: ArchiveOptions, target: ArchiveOptions, query: Query) -> Migrated:
-    async with opened(source, _FROM) as old, opened(target, _TO) as new:
+    async with opened(source, _FROM) as old, opened(target, _TO, may_be_new=True) as new:
         return await migrated(old, new, query=query)

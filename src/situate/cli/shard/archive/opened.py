@@ -6,7 +6,9 @@ import argparse
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from urllib.parse import unquote
 
 import typer
 
@@ -40,10 +42,15 @@ def archive_options(prefix: str = "", **flags: Any) -> ArchiveOptions:
 
 
 @asynccontextmanager
-async def opened(options: ArchiveOptions, prefix: str = "") -> AsyncIterator[Archiver]:
-    """The archive, closed at the end. `WrongInput` where none is named, or the URL is none."""
+async def opened(options: ArchiveOptions, prefix: str = "", *, may_be_new: bool = False) -> AsyncIterator[Archiver]:
+    """The archive, closed at the end. `WrongInput` where none is named, or the URL is none.
+
+    Unless it `may_be_new`, a file that is not there is refused: a database would be made of a mistyped name, empty.
+    """
     before, variable = (f"{prefix}-", f"{prefix.upper()}_") if prefix else ("", "")
     try:
+        if not may_be_new:
+            _check_is_there(options.url() or "")
         archiver = options.open()
     except (BadOptions, BadArchiveUrl) as bad:
         raise WrongInput(str(bad)) from None
@@ -62,3 +69,10 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """To its end; libraries log warnings only."""
     configure_logging("warning")
     return asyncio.run(work)
+
+
+def _check_is_there(url: str) -> None:
+    scheme, _, rest = url.partition(":///")
+    file = Path(unquote(rest.partition("?")[0]))
+    if scheme == "sqlite" and not file.is_file():
+        raise WrongInput(f"the archive's file {file} is not there; name the one that the supervisors write to")

@@ -115,7 +115,7 @@ async def _serve(
     manager = Manager()
     stop_on_signals(manager)
     try:
-        async with opened(options) as archiver:
+        async with opened(options, may_be_new=True) as archiver:
             reaching = Reaching(client, random.Random())
             manager.add(reaching, ready=reaching.reached)
             manager.add(_Server(client, archiver, resources, address, certificate, audiences))
