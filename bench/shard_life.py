@@ -79,6 +79,7 @@ async def cost(bench: Bench) -> dict[str, Any]:
             await here.stop("s")
             created["without"] += await _created(here, size, "b")
             process = await here.supervisor("s")
+            await asyncio.sleep(size.settle_s)
             listed_mib = rss_mib(process.pid)
             created["with"] += await _created(here, size, "c")
             await here.stop("s")

@@ -247,21 +247,22 @@ async def events(
     client: Client, resource: ResourceType[Any], namespace: str, version: str, shape: type[E]
 ) -> AsyncIterator[E]:
     """All of them from that version on. Of a kind that was defined a moment ago kube-apiserver ends the watches, and
-    says for a while that it is not ready."""
+    says for a while, in one way or the other, that it is not ready."""
     decode = msgspec.json.Decoder(shape).decode
     while True:
-        try:
+        with suppress(TooManyRequests):
             async with client.watch(resource, namespace, resource_version=version, timeout_s=3600) as batches:
                 async for lines in batches:
                     for line in lines:
+                        if line.startswith(b'{"type":"ERROR"'):
+                            if b'"code":410' in line:
+                                raise SystemExit(f"the watch of the benchmark has lost events: {line[:300]!r}")
+                            break
                         event = decode(line)
-                        if event.type == "ERROR":
-                            raise SystemExit(f"the watch of the benchmark was ended: {line[:300]!r}")
                         version = event.object.metadata.resource_version
                         if event.type != "BOOKMARK":
                             yield event
-        except TooManyRequests:
-            await asyncio.sleep(_POLL_S)
+        await asyncio.sleep(_POLL_S)
 
 
 class Place:

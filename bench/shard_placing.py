@@ -27,10 +27,10 @@ async def placements(bench: Bench) -> dict[str, Any]:
     heading(f"B1 placements/s, {size.objects:,} objects, {EXECUTORS} executors")
     found: dict[str, Any] = {}
     kinds: list[tuple[str, str, AbstractContextManager[Target], float]] = [
+        ("placements_per_s", "embedded API server", bench.embedded(), 0.0),
         ("placements_per_s_10ms", "embedded API server, answers 10 ms later", bench.embedded(), ROUND_TRIP_S),
     ]
-    if size.all_servers:
-        kinds.insert(0, ("placements_per_s", "embedded API server", bench.embedded(), 0.0))
+    if size.with_real:
         kinds.append(("placements_per_s_real", "etcd and kube-apiserver", real(folder / "placements"), 0.0))
     for key, title, served, delay_s in kinds:
         with served as target:

@@ -38,7 +38,7 @@ def rollout_moves_per_object(executors: int, objects_each: int) -> float:
     """Ordered replacement with one surge pod: a new one comes, an old one is asked to end, and so on."""
     with _town() as town:
         old = [
-            town.executor(f"old-{n}", town.pod(f"old-{n}", **{REVISION: "1"}), announce=False) for n in range(executors)
+            town.executor(f"old-{n}", town.pod(f"old-{n}", {REVISION: "1"}), announce=False) for n in range(executors)
         ]
         town.leader()
         count = executors * objects_each
@@ -48,7 +48,7 @@ def rollout_moves_per_object(executors: int, objects_each: int) -> float:
         town.run(60.0)  # the next revision comes later: pods tell when they were created in whole seconds
         for number, member in enumerate(old):
             name = f"new-{number}"
-            made = town.executor(name, town.pod(name, **{REVISION: "2"}), announce=False)
+            made = town.executor(name, town.pod(name, {REVISION: "2"}), announce=False)
             _hold(town, f"{name} may work", partial(_may_work, made))
             town.run(2.0)
             member.stop()

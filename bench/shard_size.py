@@ -12,8 +12,8 @@ class Size:
     runs: int
     objects: int
     """That are placed."""
-    all_servers: bool
-    """Whether they are placed before a server that is far, one that is near, and a real one; else the first alone."""
+    with_real: bool
+    """Whether they are placed before a real control plane as well."""
     arrivals: int
     arrivals_per_s: float
     held: int
@@ -54,7 +54,7 @@ FULL = Size(
     one_server=False,
     runs=3,
     objects=9000,
-    all_servers=True,
+    with_real=True,
     arrivals=2000,
     arrivals_per_s=100,
     held=10_000,
@@ -80,7 +80,7 @@ QUICK = Size(
     one_server=True,
     runs=1,
     objects=200,
-    all_servers=False,
+    with_real=False,
     arrivals=30,
     arrivals_per_s=100,
     held=200,
