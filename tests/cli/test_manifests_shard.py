@@ -102,6 +102,14 @@ def test_the_fence_knows_both_roles_and_the_leaders_lease() -> None:
     assert order.index("Lease") < order.index("ValidatingAdmissionPolicyBinding"), "a parameter that is missing denies"
 
 
+def test_executors_are_told_where_objects_and_their_fields_are(tmp_path: Path) -> None:
+    objects = of_file(tmp_path, {"resource": RESOURCE, "namespace": "jobs", "assignedToPath": "spec.worker"})
+    (container,) = only(objects, "Deployment", "reports-executor")["spec"]["template"]["spec"]["containers"]
+    told = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    assert (told["SITUATE_NAMESPACE"], told["SITUATE_ASSIGNED_TO_PATH"]) == ("jobs", "spec.worker")
+    assert "SITUATE_SUCCESSFUL_PATH" not in told, "as usual"
+
+
 @pytest.mark.rule("sharding:K10")
 def test_each_partition_has_its_executors_and_all_share_a_fence(tmp_path: Path) -> None:
     objects = of_file(tmp_path, *({"resource": RESOURCE, "partition": f"{index}/2"} for index in range(2)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-from dataclasses import replace
 from pathlib import Path
 
 from situate.kube.connect import connect, find_connection
@@ -30,10 +29,11 @@ async def works(obj: Content, work: Work) -> Outcome | None:
 
 async def main(kubeconfig: Path, options: ExecutorOptions) -> None:
     connection = find_connection(kubeconfig)
-    identity = options.identity()
-    config = replace(options.config(REPORTS), namespace=identity.namespace)
     manager = Manager()
-    Executor(identity, works, config, lambda: connect(connection, random.Random())).setup(manager)
+    executor = Executor(
+        options.identity(), works, options.config(REPORTS), lambda: connect(connection, random.Random())
+    )
+    executor.setup(manager)
     stop_on_signals(manager)
     await manager.run()
 

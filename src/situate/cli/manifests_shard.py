@@ -17,7 +17,10 @@ from situate.cli.configured import assignments_of
 from situate.cli.failures import WrongInput
 from situate.objects.authorization import Permission
 from situate.objects.resources import unstructured
+from situate.objects.settings_options import options_of
+from situate.sharding.adapter import FieldPaths
 from situate.sharding.admitting import Fence
+from situate.sharding.controller.executor_options import ExecutorOptions
 from situate.sharding.controller.section import ShardSettings
 from situate.sharding.names import PARTITION, POOL
 from situate.sharding.permissions import executor_permissions
@@ -27,6 +30,7 @@ NAME: Final = "situate-shard"
 URL_FOLDER: Final = PurePosixPath("/etc/situate/archive")
 """Where `archive.urlFile` has to be for the Secret to be mounted."""
 URL_SECRET: Final = "situate-archive-url"  # noqa: S105 - the name of a Secret
+_PATHS: Final = FieldPaths.__slots__
 _AFTER_DRAIN_S: Final = 15.0
 """For the Lease to be given back, and the process to end."""
 
@@ -114,11 +118,17 @@ def executor_deployment(deployment: Mapping[str, Any], entry: ShardSettings) -> 
     (container,) = pod["containers"]
     for name in ("args", "ports", "livenessProbe", "readinessProbe"):
         container.pop(name, None)
+    usual = FieldPaths()
     settings = {
         "SITUATE_POOL": entry.pool,
         "SITUATE_LEASE_DURATION": f"{entry.lease_duration:g}s",
         "SITUATE_RESOURCE": entry.resource,
         **({"SITUATE_NAMESPACE": entry.namespace} if entry.namespace else {}),
+        **{
+            option.variable: getattr(entry, option.field)
+            for option in options_of(ExecutorOptions)
+            if option.field in _PATHS and getattr(entry, option.field) != getattr(usual, option.field)
+        },
         **({"SITUATE_PARTITION": entry.partition} if entry.partition else {}),
         **({"SITUATE_EXECUTOR_NAMESPACE": entry.executor_namespace} if entry.executor_namespace else {}),
     }

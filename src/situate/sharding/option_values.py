@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Final
 
 from msgspec import Meta
 
-from situate.objects.settings import ALLOWED
+from situate.objects.settings import ALLOWED, Mistake, shown
+from situate.sharding.adapter import BadFieldPath, FieldPaths
 
 FieldPath = Annotated[
     str,
@@ -41,6 +43,10 @@ Share = Annotated[
 ]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 
+OBJECTS_HELP: Final = "Of the objects; without, all."
+ASSIGNED_HELP: Final = "Where the executor's id stands."
+COMPLETED_HELP: Final = "Where it stands when they were done."
+SUCCESSFUL_HELP: Final = "Where it stands how they ended."
 POOL_HELP: Final = "Name of the set of executors."
 PARTITION_HELP: Final = "Which part of the objects: INDEX/COUNT, or the number in a partition table; without, all."
 STATIC: Final = "INDEX/COUNT with a count from 1 to 4096 and an index from 0 to one less than the count"
@@ -49,6 +55,14 @@ NAMESPACE_HELP: Final = (
     "namespace/name."
 )
 LEASE_HELP: Final = "Of executors' Leases: how long one that is silent keeps its objects."
+
+
+def path_mistakes(assigned_to: str, completed_at: str, successful: str) -> Iterator[Mistake]:
+    """Of paths that are each in order."""
+    try:
+        FieldPaths(assigned_to, completed_at, successful)
+    except BadFieldPath as bad:
+        yield Mistake("assignedToPath", shown(assigned_to), "paths that can be told apart", str(bad))
 
 
 def partition_name(partition: str | None) -> str:

@@ -18,6 +18,7 @@ from situate.sharding import (
     BadOptions,
     ExecutorConfig,
     ExecutorOptions,
+    FieldPaths,
     Scope,
     SupervisorConfig,
     SupervisorOptions,
@@ -307,9 +308,11 @@ def test_an_executor_runs_as_it_is_told() -> None:
             "--cancel-grace",
             "500ms",
         ),
+        *("--namespace", "team", "--assigned-to-path", "spec.worker"),
         environment=POD,
     ).config(REPORTS)
     assert (made.partition, made.capacity, made.concurrency) == ("0-of-2", 2.5, 4)
+    assert (made.namespace, made.adapter) == ("team", FieldPaths(assigned_to_path="spec.worker"))
     assert made.times == LeaseTimes(3.0, 0.5, 0.25, 2.0, 0.5)
     assert made.stall_limit < 2.0
     assert "memory" in made.metrics()

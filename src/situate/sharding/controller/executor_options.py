@@ -15,17 +15,24 @@ from situate.objects.resources import ResourceType
 from situate.objects.settings import Duration, Mistake, NamespaceName, PositiveDuration, shown
 from situate.objects.settings_options import Sources, read_mapping, require_options
 from situate.objects.unstructured import Unstructured
+from situate.sharding.adapter import FieldPaths
 from situate.sharding.controller.load import ProcessLoad
 from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity, no_metrics
 from situate.sharding.leases import BadLeaseTimes, LeaseTimes
 from situate.sharding.option_values import (
+    ASSIGNED_HELP,
+    COMPLETED_HELP,
     LEASE_HELP,
     NAMESPACE_HELP,
+    OBJECTS_HELP,
     PARTITION_HELP,
     POOL_HELP,
+    SUCCESSFUL_HELP,
+    FieldPath,
     Partition,
     Pool,
     partition_name,
+    path_mistakes,
 )
 from situate.sharding.partitions import BadPartition, parse_static
 
@@ -48,6 +55,10 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     pod_namespace: Annotated[
         NamespaceName | None, Meta(description="Of this pod, for its Lease; without, as POD_NAMESPACE or the id says.")
     ] = None
+    namespace: Annotated[NamespaceName | None, Meta(description=OBJECTS_HELP)] = None
+    assigned_to_path: Annotated[FieldPath, Meta(description=ASSIGNED_HELP)] = "spec.assignedTo"
+    completed_at_path: Annotated[FieldPath, Meta(description=COMPLETED_HELP)] = "status.completedAt"
+    successful_path: Annotated[FieldPath, Meta(description=SUCCESSFUL_HELP)] = "status.successful"
     pool: Annotated[Pool, Meta(description=POOL_HELP)] = "default"
     partition: Annotated[Partition | None, Meta(description=PARTITION_HELP)] = None
     executor_capacity: Annotated[
@@ -105,6 +116,7 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
             )
         elif namespace and namespace != self._namespace:
             yield Mistake("executorId", shown(self.executor_id), f"a pod in the namespace {self._namespace}")
+        yield from path_mistakes(self.assigned_to_path, self.completed_at_path, self.successful_path)
         if self.partition is not None and "/" in self.partition:
             try:
                 parse_static(self.partition)
@@ -152,6 +164,8 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
         times = self.lease_times()
         return ExecutorConfig(
             resource,
+            FieldPaths(self.assigned_to_path, self.completed_at_path, self.successful_path),
+            namespace=self.namespace,
             pool=self.pool,
             partition=self.partition_name,
             times=times,

@@ -22,17 +22,21 @@ from situate.objects.resources import ResourceType
 from situate.objects.settings import Duration, Mistake, NamespaceName, ObjectName, PositiveDuration, shown
 from situate.objects.settings_options import FLAG, Sources, read_mapping, require_options
 from situate.objects.unstructured import Unstructured
-from situate.sharding.adapter import BadFieldPath, FieldPaths
+from situate.sharding.adapter import FieldPaths
 from situate.sharding.configuration import ArchiveTtl, OnUnavailable, OrphanPolicy, SupervisorConfig
 from situate.sharding.controller.lease import clock
 from situate.sharding.leases import ExecutorWatch, LeaseTimes
 from situate.sharding.names import PARTITION, POOL
 from situate.sharding.option_values import (
+    ASSIGNED_HELP,
+    COMPLETED_HELP,
     LEASE_HELP,
     NAMESPACE_HELP,
+    OBJECTS_HELP,
     PARTITION_HELP,
     POOL_HELP,
     STATIC,
+    SUCCESSFUL_HELP,
     Count,
     FieldPath,
     Partition,
@@ -40,6 +44,7 @@ from situate.sharding.option_values import (
     ResourceName,
     Share,
     partition_name,
+    path_mistakes,
 )
 from situate.sharding.partitions import EVERYTHING, BadPartition, Keyspace, PartitionBy, parse_static
 from situate.sharding.rebalancing import Goal, RebalanceConfig
@@ -57,12 +62,10 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     resource: Annotated[
         ResourceName, Meta(description="The objects: GROUP/VERSION/PLURAL.", examples=["batch.example.com/v1/reports"])
     ]
-    namespace: Annotated[NamespaceName | None, Meta(description="Of the objects; without, all.")] = None
-    assigned_to_path: Annotated[FieldPath, Meta(description="Where the executor's id stands.")] = "spec.assignedTo"
-    completed_at_path: Annotated[FieldPath, Meta(description="Where it stands when they were done.")] = (
-        "status.completedAt"
-    )
-    successful_path: Annotated[FieldPath, Meta(description="Where it stands how they ended.")] = "status.successful"
+    namespace: Annotated[NamespaceName | None, Meta(description=OBJECTS_HELP)] = None
+    assigned_to_path: Annotated[FieldPath, Meta(description=ASSIGNED_HELP)] = "spec.assignedTo"
+    completed_at_path: Annotated[FieldPath, Meta(description=COMPLETED_HELP)] = "status.completedAt"
+    successful_path: Annotated[FieldPath, Meta(description=SUCCESSFUL_HELP)] = "status.successful"
     partition: Annotated[Partition | None, Meta(description=PARTITION_HELP)] = None
     partition_table: Annotated[
         ObjectName | None, Meta(description="A ConfigMap with the elastic table of partitions.")
@@ -196,10 +199,7 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         yield from self._of_election()
 
     def _of_objects(self) -> Iterator[Mistake]:
-        try:
-            self.paths()
-        except BadFieldPath as bad:
-            yield Mistake("assignedToPath", shown(self.assigned_to_path), "paths that can be told apart", str(bad))
+        yield from path_mistakes(self.assigned_to_path, self.completed_at_path, self.successful_path)
         number = self.partition
         if number is not None and "/" in number:
             if self.partition_table is not None:
