@@ -214,3 +214,23 @@ async def test_any_mixture_is_the_union(
     uids = {content["metadata"]["uid"] for content in here.objects.values()}
     assert len(found) == len({uid.strip("[]") for uid in found})
     assert set(found) == uids | {f"[u{uid}]" for uid in records if f"u{uid}" not in uids}
+
+
+async def test_conditions_that_no_archive_knows_are_looked_for_in_few_questions() -> None:
+    asked: list[int | None] = []
+
+    class Counting(MemoryArchiver):
+        async def search(self, query: Query) -> Page:
+            asked.append(query.limit)
+            return await super().search(query)
+
+    archiver = Counting()
+    for number in range(300):
+        await archiver.put(archived(report(f"n{number}", uid=f"u{number:03}", pages=number % 100), at_s=-number))
+    selection = Selection(fields=parse_field_selector("spec.pages=7"))
+    reader = through(Live(), archiver)
+    assert await whole(reader, 1, selection) == ["[u007]", "[u107]", "[u207]"]
+    assert len(asked) <= 5
+    asked.clear()
+    assert await whole(reader, 2, Selection(fields=parse_field_selector("metadata.name=n7"))) == ["[u007]"]
+    assert asked == [2], "the archive itself knows names"

@@ -94,8 +94,8 @@ ARCHIVE_CARE_GUARDS = (
         "archive-reading-once",
         "a list through the archive holds each UID once, and the live one wins",
         "archive/reading.py",
-        "record for record in fitting if record.subject.uid not in live",
-        "record for record in fitting",
+        "record for record in taken if record.subject.uid not in live",
+        "record for record in taken",
         (_READING,),
     ),
     Mutation(

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from situate.archive.canonical import canonical_json, mapping_at, read_json
 from situate.archive.protocol import Archiver, NotArchived
-from situate.archive.query import BadQuery, Query
+from situate.archive.query import BadQuery, Query, place_of, token
 from situate.archive.record import BadRecord, ByName, ByUid, GroupKind, Record
 from situate.archive.together import together
 from situate.objects.field_selectors import EVERY_FIELD, FieldSelector, field_text
@@ -38,6 +38,8 @@ _OPERATORS: Final = {
     "!": "DoesNotExist",
 }
 """Numbers are not compared by archives; what is left is asked of each object here."""
+_LOOKED_AT: Final = 200
+"""Records of a page, at least, of which this module chooses: some archives read all that they hold for each page."""
 _NAME: Final = "metadata.name"
 _NAMESPACE: Final = "metadata.namespace"
 
@@ -56,6 +58,12 @@ class Selection:
         """Those that are asked for by `metadata.name`; None: any."""
         asked = {each.value for each in self.fields.requirements if each.equal and each.field == _NAME}
         return frozenset(asked) if asked else None
+
+    @property
+    def asks_more(self) -> bool:
+        """Whether there are conditions that archives do not know."""
+        fields = any(each.field != _NAME or not each.equal for each in self.fields.requirements)
+        return fields or any(each.operator not in _OPERATORS for each in self.labels.requirements)
 
     def matches(self, record: Record) -> bool:
         """Whether labels and fields are what is asked for. A field of another version than the one that was archived
@@ -173,18 +181,21 @@ class ReadThrough:
         if self._archiver is None or selection.labels.nothing:
             return Listed((), "", "")
         while True:
-            query = _query(self._kind, selection, None if limit is None else limit - len(items), place)
+            room = None if limit is None else limit - len(items)
+            query = _query(self._kind, selection, room, place)
             page = await self._archiver.search(query)
             corrupt += page.corrupt
             fitting = [record for record in page.records if selection.matches(record)]
+            taken = fitting[:room]
             if live is None:
-                gone = await self._gone(fitting)
+                gone = await self._gone(taken)
             else:
-                gone = tuple(record for record in fitting if record.subject.uid not in live)
+                gone = tuple(record for record in taken if record.subject.uid not in live)
             items += (Found(record.object, record) for record in gone)
-            if not page.continue_:
+            further = page.continue_ if len(taken) == len(fitting) else token(query, place_of(taken[-1]))
+            if not further:
                 return Listed(tuple(items), "", "", tuple(corrupt))
-            place = replace(place, token=page.continue_)
+            place = replace(place, token=further)
             if limit is not None and len(items) >= limit:
                 return Listed(tuple(items), _token(place, selection), "", tuple(corrupt))
 
@@ -208,7 +219,7 @@ def _query(kind: GroupKind, selection: Selection, limit: int | None, place: _Pla
             Selector(tuple(each for each in selection.labels.requirements if each.operator in _OPERATORS))
         ),
         archived_before=None if limit is None else place.began + SKEW,
-        limit=limit,
+        limit=limit if limit is None or not selection.asks_more else max(limit, _LOOKED_AT),
         continue_=place.token,
     )
 
