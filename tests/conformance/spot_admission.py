@@ -240,19 +240,21 @@ def _identity(text: str, steps: LedgerSteps) -> str:
 
 
 def _phrase(steps: LedgerSteps, phrase: str) -> None:
-    if match := re.fullmatch(r"admit(?: (\S+))?", phrase):
+    if match := re.fullmatch(r"(dry-run )?admit(?: (?!\()(\S+))?( \(?dry-run\)?)?", phrase):
+        steps.admit(match[2], dry_run=bool(match[1] or match[3]))
+    elif match := re.fullmatch(r"retry (\S+)(?: .*)?", phrase):
         steps.admit(match[1])
     elif match := re.fullmatch(r"wait (\d+) s", phrase):
         steps.now += int(match[1])
     elif match := re.fullmatch(r"(?:delete|evict) (\S+)", phrase):
         steps.delete(match[1])
-    elif match := re.fullmatch(r"observe (\S+)", phrase):
+    elif match := re.fullmatch(r"(?:observe|see) (?:pod )?(\S+)", phrase):
         steps.observe(match[1])
     elif phrase == "reconcile":
         steps.reconcile()
-    elif phrase == "quota rejects":
+    elif re.fullmatch(r"(?:quota|(?:a )?validating webhook) (?:rejects|refuses)(?: \S+)?", phrase):
         pass  # the pod never comes
-    elif phrase in ("reinvoke", "reinvoke with our own mark"):
+    elif re.fullmatch(r"reinvoke(?: \S+)?(?: with our own mark)?", phrase):
         steps.reinvoke()
     else:
         raise UnknownPhraseError(phrase)

@@ -31,6 +31,8 @@ class Trace:
     ready: dict[str, list[int]] = field(default_factory=dict)
     """By workload: how many served, at each second since it had settled first."""
     settled: bool = False
+    spot_is_back: bool = False
+    """Then pods return, one in ten minutes, and what is quiet for a minute has not settled."""
     before_t0: dict[str, int] = field(default_factory=dict)
     """On demand, when spot began to go."""
     moves: list[int] = field(default_factory=list)
@@ -106,7 +108,10 @@ def _step(trace: Trace, phrase: str) -> None:
 
 
 def _settle(trace: Trace) -> None:
-    trace.world.settle()
+    if trace.spot_is_back:
+        trace.world.settle(limit=6 * 3600, quiet=1900)
+    else:
+        trace.world.settle()
     trace.settled = True
 
 
@@ -124,6 +129,12 @@ def _silence(trace: Trace) -> None:
     for name in trace.world.names(Capacity.SPOT):
         trace.world.silence(name)
     trace.world.settle()
+
+
+def _switched(trace: Trace, *, on: bool) -> None:
+    """The system as a whole: pods that come meanwhile are admitted without it."""
+    trace.world.installed = on
+    trace.settled = True
 
 
 def _notice(trace: Trace, seconds: str) -> None:
@@ -153,14 +164,14 @@ def _image(trace: Trace) -> None:
         trace.world.roll_out(uid, "r2")
 
 
+def _more_spot(trace: Trace, count: str) -> None:
+    trace.world.add_nodes("spot", int(count), Capacity.SPOT, 4, age=3600)
+    trace.spot_is_back = True
+
+
 def _create_more(trace: Trace, kind: str, name: str, replicas: str) -> None:
     trace.world.add(kind, name, int(replicas))
     trace.world.run(150)
-
-
-def _install(trace: Trace) -> None:
-    trace.world.installed = True
-    trace.settled = True
 
 
 def _run_ourselves(trace: Trace) -> None:
@@ -171,19 +182,25 @@ def _run_ourselves(trace: Trace) -> None:
 
 _STEPS: dict[str, Callable[..., None]] = {
     r"settle(?: \(.*\))?": _settle,
-    "observe until settled": _settle,
+    r"(?:observe|wait|run) until settled": _settle,
     "create": lambda trace: trace.world.run(15),
     "run without the system": lambda trace: trace.world.settle(),
-    "install": _install,
-    r"wait (\d+) s": lambda trace, seconds: trace.world.run(int(seconds)),
+    "install": lambda trace: _switched(trace, on=True),
+    r"(?:stop|take down|kill) (?:the (?:system|webhook)|both replicas(?: of the system)?)": lambda trace: _switched(
+        trace, on=False
+    ),
+    r"(?:start|bring back) (?:the (?:system|webhook)|both replicas)(?: again)?": lambda trace: _switched(
+        trace, on=True
+    ),
+    r"(?:wait|observe(?: for)?|run) (\d+) s": lambda trace, seconds: trace.world.run(int(seconds)),
     r"set (\S+)": _set,
-    r"scale to (\d+)": _scale,
-    "change the image": _image,
-    "kill all spot": _kill,
-    r"delete every spot Node object and stop its heartbeats(?: at t0)?": _kill,
+    r"scale (?:from \d+ )?to (\d+)": _scale,
+    r"(?:change|update) the (?:image|template)|roll out a new (?:image|template|revision)": _image,
+    r"kill (?:all|every) spot(?: nodes?)?(?: at t0)?(?: without notice)?": _kill,
+    r"delete every spot Node(?: object)?(?: and stop its heartbeats)?(?: at t0)?": _kill,
     r"stop the heartbeats of (?:all|every) spot nodes?(?: at t0)?": _silence,
     r".*notice.* (\d+) s.*": _notice,
-    r"add (\d+) spot nodes": lambda trace, count: trace.world.add_nodes("spot", int(count), Capacity.SPOT, 4, age=3600),
+    r"add (\d+) spot nodes(?: back)?": _more_spot,
     r"create (StatefulSet|Deployment) (\S+), replicas (\d+), default": _create_more,
     "run two replicas of the system as a Deployment in the cluster": _run_ourselves,
 }
@@ -231,6 +248,12 @@ def _after(trace: Trace, replicas: str) -> bool:
     return trace.world.ready(uid) == int(replicas) and placement(trace.world, uid)["on-demand"] == int(replicas)
 
 
+def _served(trace: Trace, *said: str | None) -> bool:
+    """In the end."""
+    operator, count = (each for each in said if each is not None)
+    return all(_compare(trace.world.ready(uid), operator, count) for uid in trace.uids)
+
+
 def _of_kind(trace: Trace, kind: str) -> list[str]:
     return [uid for uid in trace.uids if trace.world.owners[uid].kind == kind]
 
@@ -275,11 +298,16 @@ _PREDICATES: dict[str, Callable[..., bool]] = {
         each == int(count) for each in trace.before_t0.values()
     ),
     r"min ready over all t (>=|==) (\d+)": lambda trace, op, count: _compare(trace.least, op, count),
-    r"(?:min )?ready (>=|==) (\d+) at all times": lambda trace, op, count: _compare(trace.least, op, count),
+    r"(?:min )?ready (>=|==) (\d+) (?:at all times|throughout|always)": lambda trace, op, count: _compare(
+        trace.least, op, count
+    ),
     r"after settling ready == (\d+), all on on-demand nodes(?: \(.*\))?": _after,
-    r"final (on-demand|spot) count (==|>=|<=) (\d+)": lambda trace, capacity, op, count: _compare(
+    r"(?:final )?(on-demand|spot) count (==|>=|<=) (\d+)(?: at the end)?": lambda trace, capacity, op, count: _compare(
         _count(trace, capacity), op, count
     ),
+    r"(?:final )?ready (==|>=|<=) (\d+)(?: at the end)?|after settling ready (==|>=|<=) (\d+)": _served,
+    r"(?:no|0) (?:policy )?evictions?(?: at all)?": lambda trace: not trace.world.by_policy(),
+    r"exactly (\d+) evictions?": lambda trace, count: len(trace.world.by_policy()) == int(count),
     r"at most (\d+) corrective evictions? in \d+ runs": lambda trace, most: len(trace.world.by_policy()) <= int(most),
     r"exactly (\d+) on-demand pods? ready and at least (\d+) spot pods? ready": _full,
     r"the shortage is visible .*": _shortage_told,

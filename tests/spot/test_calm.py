@@ -66,6 +66,15 @@ def test_two_flaps_put_a_pool_at_risk_for_hours() -> None:
     assert slow.memories["m5/a"].flaps == (), "a node that takes its time is no flap"
 
 
+@pytest.mark.rule("spot:B26", "spot:B27")
+def test_one_wave_is_one_flap_however_many_nodes_come_back_after_it() -> None:
+    pools = look(look(Pools(), NOW, node("a"), node("b"), node("c")), NOW + 10)
+    back = look(look(pools, NOW + 100, node("d")), NOW + 130, node("d"), node("e"), node("f"))
+    assert back.memories["m5/a"].flaps == (NOW + 100,)
+    assert not calm(back, NOW + 10 + 1799, node("d"))
+    assert calm(back, NOW + 10 + 1800, node("d"))
+
+
 @pytest.mark.rule("spot:B26", "spot:B27", "spot:P22")
 def test_a_new_leader_finds_the_calm_that_the_one_before_knew() -> None:
     steps = [

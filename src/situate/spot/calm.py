@@ -76,8 +76,10 @@ def recalled(history: History, nodes: Nodes, limits: Limits) -> Pools:
 
 
 def _arrived(pool: PoolMemory, now: float, limits: Limits) -> PoolMemory:
-    """A node came: too soon after one went, it is a flap."""
+    """A node came: too soon after one went, it is a flap. However many come back after one wave, that is one."""
     if pool.interrupted_at is None or now - pool.interrupted_at >= limits.flap_s:
+        return pool
+    if pool.flaps and pool.flaps[-1] >= pool.interrupted_at:
         return pool
     flaps = tuple(at for at in (*pool.flaps, now) if now - at < limits.distrust_s)
     if len(flaps) < limits.flaps:
