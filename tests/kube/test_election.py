@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from situate.kube.client import Client
 from situate.kube.election import ElectionChange, ElectionNews, Elector, Leadership
-from situate.kube.lease_record import ElectionTimes, LeaseName
+from situate.kube.lease_record import ElectionTimes, LeaseName, Record, free_at
 from situate.objects.messages import Request
 from situate.testing.processes import Process, World
 from tests.kube.hostile_server import Fault, HostileServer
@@ -76,6 +76,12 @@ class Candidate:
 def spec(server: HostileServer) -> dict[str, Any]:
     lease: dict[str, Any] = server.objects[LEASE]["spec"]
     return lease
+
+
+@pytest.mark.parametrize(("waits", "at"), [(True, 115.0), (False, 100.0)])
+def test_a_lease_is_taken_at_once_where_nobody_else_can_be_alive(*, waits: bool, at: float) -> None:
+    held = Record("1", "somebody", 15.0, EPOCH, EPOCH, 3)
+    assert free_at(held, 100.0, ElectionTimes(waits=waits)) == at
 
 
 def test_the_first_takes_the_lease_and_keeps_it() -> None:
