@@ -296,6 +296,21 @@ def test_explain_names_what_cannot_be_read(playground: Playground) -> None:
     assert "many" in told["faults"][0]
 
 
+@pytest.mark.rule("sharding:B11")
+def test_explain_says_that_a_slot_is_frozen(playground: Playground, tmp_path: Path) -> None:
+    moving = {"version": 2, "slots": 4096, "ranges": [{"start": 0, "end": 4096, "partition": 0, "to": 1}]}
+    metadata = {"name": "moving", "namespace": "team"}
+    playground.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"table": json.dumps(moving)}}
+    )
+    entry = {"resource": RESOURCE, "partition": "0", "partitionTable": "moving", "executorNamespace": "team"}
+    file = configuration(tmp_path, {**entry, "executorSelector": f"{POOL}=default"})
+    arguments = ("explain", "team/waiting", "-f", str(file), "--installation", "team")
+    code, printed, _ = playground.run(*arguments, about=False)
+    assert code == 1
+    assert "its slot is about to change partitions" in printed
+
+
 def test_explain_of_what_is_not_there(playground: Playground) -> None:
     code, _, told = playground.run("explain", "team/wating")
     assert code == 2

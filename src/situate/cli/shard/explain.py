@@ -38,7 +38,7 @@ from situate.sharding.actions import (
 )
 from situate.sharding.assignment import ObjectView
 from situate.sharding.deciding import decide
-from situate.sharding.situation import NEW, Decision
+from situate.sharding.situation import NEW, Decision, Ownership
 from situate.sharding.strategies import Explanation, facts_of
 
 _COLUMNS = (
@@ -132,13 +132,14 @@ def _as_data(view: ObjectView, decision: Decision, standing: Explanation, observ
         "losses": len(view.losses),
         "drain": None if view.drain is None else str(view.drain),
         "selector": view.executor_selector,
+        "frozen": observed.owned(view) is Ownership.FROZEN,
         "faults": list(view.faults),
         "oddities": list(view.oddities),
         "verdict": None
         if verdict is None
         else {"assigned": verdict.assigned, "reason": str(verdict.reason), "message": verdict.message},
         "next": [_said(action) for action in decision.actions],
-        "waits": _waits(view, decision),
+        "waits": _waits(view, decision, observed),
         "executors": executors,
         "remarks": list(observed.remarks),
     }
@@ -152,9 +153,13 @@ def _state(view: ObjectView) -> str:
     return "assigned" if view.executor else "unassigned"
 
 
-def _waits(view: ObjectView, decision: Decision) -> bool:
+def _waits(view: ObjectView, decision: Decision, observed: Observed) -> bool:
     """For an executor that it has not got, and will not get in a moment."""
-    return not view.completed and decision.verdict is not None and not decision.verdict.assigned
+    if view.completed:
+        return False
+    if decision.verdict is None:
+        return not view.executor and observed.owned(view) is Ownership.FROZEN
+    return not decision.verdict.assigned
 
 
 def _said(action: Action) -> str:
@@ -194,6 +199,8 @@ def _print(told: dict[str, Any], form: Format) -> None:
     verdict = told["verdict"]
     if verdict is not None and not verdict["assigned"]:
         say(f"it waits: {verdict['reason']}: {verdict['message']}")
+    if told["frozen"]:
+        say("its slot is about to change partitions: nobody assigns it before `situate shard partitions --hand-over`")
     if told["drain"]:
         say(f"its holder is asked to stop: {told['drain']}")
     if told["selector"]:

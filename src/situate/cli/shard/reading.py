@@ -32,8 +32,9 @@ from situate.sharding.controller.section import ShardSettings
 from situate.sharding.leases import Membership
 from situate.sharding.members import Executor, Members
 from situate.sharding.names import EXECUTOR_UID, POOL
+from situate.sharding.owning import Owned, owned_by, owned_under
 from situate.sharding.scope import Scope
-from situate.sharding.situation import Situation
+from situate.sharding.situation import Ownership, Situation
 from situate.sharding.slots import SlotTable, parse_table
 from situate.sharding.strategies import Placer, facts_of, rebuild
 
@@ -66,6 +67,8 @@ class Observed:
     """Of executors, by UID of the pod."""
     leader: Lease | None
     """Of the supervisors; None where there is none, or it may not be read."""
+    owned: Owned
+    """What the partition says about an object."""
     now: float
     wall: datetime
     remarks: tuple[str, ...]
@@ -91,6 +94,7 @@ class Observed:
             adapter=self.settings.paths(),
             has_archiver=self.settings.archive.archive_url is not None
             or self.settings.archive.archive_url_file is not None,
+            ownership=self.owned,
         )
 
     def open_of(self, executor: Executor) -> list[ObjectView]:
@@ -120,13 +124,14 @@ async def observed(settings: ShardSettings, client: Client, installation: str) -
         served.resource, "situate shard", installation, settings.archive, status_subresource=served.has_status
     )
     leader = await _leader(scope.lease, client, remarks)
-    keyspace = scope.keyspace
+    owned = owned_by(scope.keyspace)
     if settings.partition_table is not None:
         table = table_of(await read_table(settings, client, installation), settings.partition_table)
-        keyspace = table.keyspace(int(settings.partition or 0))
+        owned = owned_under(table, table, int(settings.partition or 0), scope.keyspace.by)
     page = await client.list_all(served.resource, settings.namespace)
     seen = [view_of(each.content, settings.paths()) for each in page.items]
-    views = tuple(sorted((view for view in seen if keyspace.holds(view)), key=lambda view: (view.namespace, view.name)))
+    ours = [view for view in seen if owned(view) is not Ownership.FOREIGN]
+    views = tuple(sorted(ours, key=lambda view: (view.namespace, view.name)))
     open_by_uid = Counter(view.executor_uid for view in views if not view.completed)
     leases = await executor_leases(settings, client)
     membership = await _membership(scope, leases.values(), client, remarks)
@@ -134,7 +139,7 @@ async def observed(settings: ShardSettings, client: Client, installation: str) -
     membership.synced(now)
     members = membership.members(now, open_by_uid)
     remarks += [_looks_old(leases[uid], wall) for uid in members.living if uid in leases and _is_old(leases[uid], wall)]
-    return Observed(settings, scope, views, members, leases, leader, now, wall, tuple(remarks))
+    return Observed(settings, scope, views, members, leases, leader, owned, now, wall, tuple(remarks))
 
 
 async def required(settings: ShardSettings, client: Client) -> Served:
