@@ -74,5 +74,26 @@ async def test_how_a_process_ends_by_itself_says_whether_it_is_begun_anew(tmp_pa
         assert mistaken.read_text() == "x"
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        pytest.param(["no-such-program"], "one cannot run no-such-program: No such file", id="unknown"),
+        pytest.param([], "one: its first container has no command", id="the image's own"),
+    ],
+)
+async def test_what_cannot_be_begun_is_named(tmp_path: Path, command: list[str], said: str) -> None:
+    with pytest.raises(PodEnded, match=said):
+        await _tried(tmp_path, command)
+
+
+async def _tried(folder: Path, command: list[str]) -> None:
+    made = pod("one", STAYS)
+    made["spec"]["containers"][0]["command"] = command
+    async with local_cluster(folder) as cluster:
+        await cluster.run_pods("default", "app=tried")
+        await cluster.create(made)
+        await cluster.eventually("nothing that comes", lambda: _answer(False))
+
+
 async def _answer(value: bool) -> bool:
     return value

@@ -64,6 +64,7 @@ class PodProcesses:
         self._environment = dict(environment)
         self._arguments = tuple(arguments)
         self._by_uid: dict[str, _Running] = {}
+        self._failed: PodEnded | None = None
 
     def running(self) -> list[str]:
         """Names of the pods whose process runs and has not been told to end."""
@@ -86,18 +87,23 @@ class PodProcesses:
         await found.process.wait()
 
     def check(self) -> None:
-        """Raises `PodEnded` if a process has ended that nobody has told to, and that is not begun anew."""
+        """Raises `PodEnded` if one could not be begun, or has ended although nobody has told it to."""
+        if self._failed is not None:
+            raise self._failed
         for each in self._by_uid.values():
             if each.process.returncode not in (None, os.EX_SOFTWARE) and not each.told_to_end:
                 raise PodEnded(f"{each.pod} ended with code {each.process.returncode}: {last_lines(each.log)}")
 
     async def run(self) -> None:
-        """Begins a process for each pod that comes, and ends that of each pod that goes."""
+        """Begins a process for each pod that comes, and ends that of each pod that goes. Raises `PodEnded`."""
         try:
             while True:
                 with suppress(KubeError):  # the next look comes soon
                     await self.look()
                 await asyncio.sleep(_LOOK_S)
+        except PodEnded as problem:
+            self._failed = problem
+            raise
         finally:
             await self.stop()
 
@@ -130,14 +136,19 @@ class PodProcesses:
         if command and command[0] in ("python", "python3"):
             command[0] = sys.executable
         log = self._folder / f"{name}.log"
-        with log.open("ab") as output:
-            process = await asyncio.create_subprocess_exec(
-                *(*command, *self._arguments),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, **environment, **self._environment},
-            )
+        if not command:
+            raise PodEnded(f"{name}: its first container has no command, and there are no images to have one")
+        try:
+            with log.open("ab") as output:
+                process = await asyncio.create_subprocess_exec(
+                    *(*command, *self._arguments),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env={**os.environ, **environment, **self._environment},
+                )
+        except OSError as problem:
+            raise PodEnded(f"{name} cannot run {command[0]}: {problem.strerror}") from None
         return _Running(name, process, log, float(pod["spec"].get("terminationGracePeriodSeconds", _GRACE_S)))
 
     def _end(self, running: _Running) -> None:
