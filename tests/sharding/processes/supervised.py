@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from situate.archive.filesystem import FilesystemArchiver
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
+from situate.kube.connection import Connection
 from situate.kube.lease_record import ElectionTimes
 from situate.runtime.manager import Manager, stop_on_signals
 from situate.sharding.adapter import Content, FieldPaths
@@ -43,11 +45,24 @@ async def works(obj: Content, work: Work) -> Outcome | None:
         await asyncio.sleep(0.2)
 
 
-async def main(kubeconfig: str, namespace: str, role: str, name: str, extra: str) -> None:
+def plainly(connection: Connection) -> Client:
+    """A client as everybody has it."""
+    return connect(connection, random.Random())
+
+
+async def main(
+    kubeconfig: str,
+    namespace: str,
+    role: str,
+    name: str,
+    extra: str,
+    *,
+    connected: Callable[[Connection], Client] = plainly,
+) -> None:
     connection = find_connection(Path(kubeconfig))
 
     def client() -> Client:
-        return connect(connection, random.Random())
+        return connected(connection)
 
     manager = Manager()
     if role == "executor":
