@@ -104,7 +104,7 @@ def manifests(
     situate manifests -f situate.yaml | kubectl apply --server-side -f -
     situate manifests spot | kubectl apply --server-side -f -
     situate manifests archive --resource batch.example.com/v1/reports
-    situate manifests shard --resource batch.example.com/v1/reports --executor-image reports:1
+    situate manifests shard --resource batch.example.com/v1/reports
     """
     with mendable_failures():
         where = Installation(namespace, image, replicas)
