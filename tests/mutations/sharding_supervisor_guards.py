@@ -43,6 +43,14 @@ SHARDING_SUPERVISOR_GUARDS = (
         (_TABLES,),
     ),
     Mutation(
+        "sharding-handed-over-term",
+        "an object that came from another partition never gets an older term than it bears (8.2)",
+        "sharding/controller/sending.py",
+        "        return max(self.term, view.term) if self._scope.partition_table else self.term",
+        "        return self.term",
+        ("tests/sharding/controller/test_elastic.py::test_slots_change_owners_in_two_versions_and_nothing_else_moves",),
+    ),
+    Mutation(
         "sharding-dependents-first",
         "what would be deleted with its owner is in the archive before (section 11, step 5)",
         "sharding/deciding.py",

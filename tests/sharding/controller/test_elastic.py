@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from situate.sharding.hashing import fnv1a64
 from situate.sharding.slots import SlotTable, even_table, frozen, hand_over_waits_for, handed_over, slot_of
 from situate.sharding.supervisor_reports import confirmed_versions
 from situate.sharding.tables import ENTRY
+from situate.testing.network import CALM, Weather
 from tests.sharding.controller.place import NAMESPACE
 from tests.sharding.controller.town import LEASES as LEASES_PATH
 from tests.sharding.controller.town import Leader, Town
@@ -70,6 +72,10 @@ def elastic(town: Town) -> Elastic:
 @pytest.mark.rule("sharding:K10", "sharding:S5")
 def test_slots_change_owners_in_two_versions_and_nothing_else_moves(elastic: Elastic) -> None:
     town = elastic.town
+    town.tolerated.add("S10")  # terms of two Leases are compared; that none goes back on an object, `forbidden` shows
+    assert town.run(20, lambda: elastic.confirmed() == {0: 1, 1: 1})
+    elastic.leaders[0].stop()
+    elastic.leaders[0] = elastic.leader(0, "s0-later")  # of a later term than the other partition's
     for number in range(24):
         town.create(f"r-{number}")
     assert town.run(20, lambda: not elastic.wrong(EVEN))
@@ -127,3 +133,47 @@ def test_before_there_is_a_table_nothing_is_assigned_and_nobody_is_ready(town: T
     town.call("POST", MAPS, {"metadata": {"name": "table"}, "data": {ENTRY: even_table(1).to_text()}})
     assert town.run(10, lambda: "r" in town.placed)
     assert leader.supervisor.not_ready() is None
+
+
+@pytest.mark.rule("sharding:K10", "sharding:S3", "sharding:S5", "sharding:S10")
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
+def test_slots_go_to_and_fro_while_leaders_die_and_the_network_is_bad(elastic: Elastic, seed: int) -> None:
+    """Whoever changes the table does so when nothing is waited for; each partition has a supervisor in reserve."""
+    town, rng, lives = elastic.town, Random(seed), 0
+    town.tolerated.add("S10")  # terms of two Leases are compared; that none goes back on an object, `forbidden` shows
+    town.s4_slack_s = 1e9  # events are late: what a supervisor knows is old
+    for index in range(2):
+        elastic.leader(index, f"s{index}-spare")
+    table = EVEN
+    changes = 0
+    for number in range(16):
+        town.create(f"r-{number}")
+    for second in range(240):
+        if second % 20 == 3:
+            town.network.weather = Weather(
+                latency_s=(0.0005, 0.3), lose_answer=0.1, lose_event=0.2, event_delay_s=rng.choice([0.0, 3.0])
+            )
+        elif second % 20 == 15:
+            town.network.weather = CALM
+        if second % 30 == 10:
+            leading = [each for each in town.leaders if each.leads]
+            if leading:
+                victim = rng.choice(leading)
+                victim.crash()
+                lives += 1
+                elastic.leader(int(victim.supervisor.scope.partition), f"again-{lives}")
+        if second % 5 == 0 and not (table.frozen and elastic.waits_for(table)):
+            table = handed_over(table) if table.frozen else frozen(table, split_at(rng.randrange(512, 3584)))
+            elastic.put(table.to_text())
+            changes += 1
+        town.run(1.0)
+    town.network.weather = CALM
+    assert town.run(60, lambda: not (table.frozen and elastic.waits_for(table)))
+    table = handed_over(table)
+    elastic.put(table.to_text())
+    assert town.run(60, lambda: not elastic.wrong(table))
+    assert changes > 6
+
+
+def split_at(slot: int) -> tuple[int, ...]:
+    return (0,) * slot + (1,) * (4096 - slot)

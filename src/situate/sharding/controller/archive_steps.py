@@ -83,7 +83,7 @@ class ArchiveSteps:
         return Gone() if view is None else Read(view)
 
     async def _released(self, request: Request, view: ObjectView, *, archived: bool) -> Outcome:
-        write = released_write(view, self._config, self._sender.term, archived=archived)
+        write = released_write(view, self._config, self._sender.term_for(view), archived=archived)
         return Released(await self._sender.patch(request, write))
 
     async def _deleted(self, request: Request, view: ObjectView) -> Outcome:

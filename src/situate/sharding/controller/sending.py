@@ -68,6 +68,11 @@ class Sender:
         self._counts = counts
         self._write_s = scope.election.lease_s - scope.election.renew_deadline_s
 
+    def term_for(self, view: ObjectView) -> int:
+        """What to write on this object. One that came from another partition bears a term of another Lease, and none
+        may be written that is older."""
+        return max(self.term, view.term) if self._scope.partition_table else self.term
+
     def leading(self) -> bool:
         """Whether a write may leave now."""
         return self._leadership.valid_now()

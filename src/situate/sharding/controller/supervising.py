@@ -213,7 +213,7 @@ class Supervising:
             wall=around.wall(),
             members=standby.observer.members(),
             choose=standby.placer.choose,
-            term=self.term,
+            term=self._sender.term_for(view),
             config=self._config,
             adapter=standby.adapter,
             has_archiver=self.archive is not None,
