@@ -74,7 +74,8 @@ soak-vpod: $(STAMP) ## histories of vpod under faults
 soak-spot: $(STAMP) ## histories of spot under faults
 	@$(BIN)/python -m situate.testing.spot soak $(ARGS)
 
-soak-shard: $(STAMP) ## histories of sharding under faults; ARGS="--histories 100000" for as many as the reference asks
+soak-shard: $(STAMP) ## every order of events in sharding's small worlds, then histories under faults; ARGS="--histories 100000"
+	@$(BIN)/python -m situate.testing.sharding explore --large
 	@$(BIN)/python -m situate.testing.sharding soak $(ARGS)
 
 soak-scheduler: $(STAMP) ## 20,000 pods beside the real kube-scheduler

@@ -15,10 +15,11 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "event loop blocked, cancellation ignored": ("BlockExecutor", "StubbornExecutor", "process ended itself"),
     "killed between every pair of calls": (
         *(f"killed {when} {call}" for when in ("before", "after") for call in ("renewal", "status", "release")),
-        *(f"killed {when} {call}" for when in ("before", "after") for call in ("assign", "requestdrain", "revoke")),
+        *(f"killed {when} {call}" for when in ("before", "after") for call in ("assign", "requestdrain")),
         *(f"killed {when} {call}" for when in ("before", "after") for call in ("archive", "read archive")),
         *(f"killed {when} {call}" for when in ("before", "after") for call in ("finalizer", "delete", "claim")),
-        *("killed before read object", "killed after read object", "KillExecutor", "KillSupervisor"),
+        *("killed at revoke", "killed before read object", "killed after read object", "KillExecutor"),
+        "KillSupervisor",
     ),
     "two supervisors, the old leader wakes up": ("PauseSupervisor", "leader killed", "term"),
     "response lost after commit": ("answer lost",),

@@ -23,8 +23,8 @@ _TROUBLES: Final[tuple[steps.Trouble, ...]] = (
 )
 _EXECUTOR_CALLS: Final[tuple[steps.ExecutorCall, ...]] = ("renewal", "status", "release", "read object")
 _SUPERVISOR_CALLS: Final[tuple[steps.SupervisorCall, ...]] = (
-    *("assign", "assign", "requestdrain", "revoke", "archive", "read archive", "finalizer", "delete", "claim"),
-    "read object",
+    *("assign", "assign", "requestdrain", "revoke", "revoke", "revoke", "archive", "read archive", "finalizer"),
+    *("delete", "claim", "read object"),
 )
 
 

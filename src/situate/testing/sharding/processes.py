@@ -132,6 +132,7 @@ class Process:
         dies = self.dies_at is not None and self.dies_at[0] == kind
         if dies and self.dies_at == (kind, "before"):
             world.happened[f"killed before {kind}"] += 1
+            world.happened[f"killed at {kind}"] += 1
             self.die()
             return
         there = world.latency() + (late_s * world.rng.random() if late_s else 0.0)
@@ -149,6 +150,7 @@ class Process:
                     answer = carry_out()
                 if dies and self.alive:
                     world.happened[f"killed after {kind}"] += 1
+                    world.happened[f"killed at {kind}"] += 1
                     self.die()
                     return
                 if back > timeout_s or world.chance("answer lost", weather.lose_answer):
