@@ -52,6 +52,14 @@ def pinned(spec: Json, table: Sequence[Signal], nodes: Nodes = NO_NODES) -> Pinn
     return Pinned(Capacity.SPOT if on_demand else Capacity.ON_DEMAND, field=on_demand or spot)
 
 
+def named_nodes(spec: Json) -> frozenset[str]:
+    """The nodes that a pod spec asks for by name, in any of its constraints."""
+    hostname = mapping(spec.get("nodeSelector")).get(HOSTNAME)
+    found = [frozenset((str(hostname),))] if hostname is not None else []
+    named = (_named([*expressions(term)], _fields(term)) for term in required_terms(spec) or ())
+    return frozenset[str]().union(*found, *(each for each in named if each is not None))
+
+
 def required_terms(spec: Json) -> list[Any] | None:
     """The required terms as they stand; None if nothing is required."""
     required = mapping(mapping(mapping(spec.get("affinity")).get("nodeAffinity")).get(REQUIRED))

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from situate.objects.pods import Pod
 from situate.objects.timestamps import BadTime, parse_time
-from situate.spot.constraints import Json, mapping, pinned
+from situate.spot.constraints import NO_NODES, Json, mapping, pinned
+from situate.spot.counting import Nodes
 from situate.spot.model import (
     CLASS,
     DEADLINE,
@@ -135,12 +136,18 @@ def replica_set_facts(obj: Json) -> ReplicaSetFacts:
     )
 
 
-def owner_facts(obj: Json, kind: OwnerKind, table: Sequence[Signal], owned: Iterable[ReplicaSetFacts] = ()) -> Owner:
-    """A workload; `owned` are the controllers between it and its pods."""
+def owner_facts(
+    obj: Json,
+    kind: OwnerKind,
+    table: Sequence[Signal],
+    owned: Iterable[ReplicaSetFacts] = (),
+    nodes: Nodes = NO_NODES,
+) -> Owner:
+    """A workload; `owned` are the controllers between it and its pods, `nodes` those that it may name."""
     metadata, spec, status = (mapping(obj.get(part)) for part in ("metadata", "spec", "status"))
     template = mapping(spec.get("template"))
-    template_metadata, pod_spec = mapping(template.get("metadata")), mapping(template.get("spec"))
-    own = pinned(pod_spec, table)
+    template_metadata, pod_spec = mapping(template.get("metadata")), template_spec(obj)
+    own = pinned(pod_spec, table, nodes)
     replicas = _integer(spec.get("replicas"), 1)
     return Owner(
         kind=kind.kind,
@@ -204,6 +211,11 @@ def _partition(value: object, replicas: int) -> int:
     if isinstance(value, str) and value.endswith("%"):
         return -(-replicas * _integer(value[:-1], 0) // 100)
     return _integer(value, 0)
+
+
+def template_spec(obj: Json) -> Json:
+    """What a workload's pods are made of."""
+    return mapping(mapping(mapping(obj.get("spec")).get("template")).get("spec"))
 
 
 def _tolerated(pod_spec: Json) -> frozenset[str]:

@@ -243,3 +243,25 @@ def test_reasons_of_a_new_table_are_found_among_the_events_that_are_there() -> N
     ours = Signal(source="event", key="Preempted", state="doomed", notice_seconds=30)
     rig.cache.reconfigure((ours, *SIGNALS), Rules())
     assert (rig.cache.cluster.nodes["n"].state, rig.cache.cluster.nodes["n"].deadline) == (NodeState.DOOMED, NOW + 30)
+
+
+@pytest.mark.rule("spot:P25", "spot:B8")
+@pytest.mark.parametrize("first", ["nodes", "workloads"])
+def test_who_names_nodes_is_pinned_to_what_they_are_by_now(first: str) -> None:
+    rig = Rig()
+    pinned = {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "n1"}}}}
+    workloads = [obj("Deployment", "web", "d", spec=pinned), obj("Deployment", "free", "f")]
+    labels = {"node.kubernetes.io/capacity": "spot"}
+    nodes = [obj("Node", name, metadata={"namespace": "", "labels": labels}) for name in ("n1", "n2")]
+    for each in [*nodes, *workloads] if first == "nodes" else [*workloads, *nodes]:
+        rig.put(each)
+    owners = rig.cache.cluster.owners
+    assert (owners["d"].pinned, owners["d"].conflict) == (Capacity.SPOT, "spec.nodeSelector")
+    assert owners["f"].pinned is None
+    rig.put(obj("Node", "n1", metadata={"namespace": "", "labels": {"node.kubernetes.io/capacity": "on-demand"}}))
+    assert owners["d"].pinned is Capacity.ON_DEMAND
+    rig.remove(nodes[0])
+    assert owners["d"].pinned is None, "the next node of that name may be of either kind"
+    rig.remove(workloads[0])
+    rig.put(nodes[0])
+    assert "d" not in owners

@@ -14,6 +14,7 @@ from situate.objects.configuration import Namespace as NamespaceObject
 from situate.objects.events import CoreEvent
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
+from situate.spot.constraints import named_nodes
 from situate.spot.controller.slim import SlimReplicaSet, Workload, plain
 from situate.spot.controller.watched import Watched
 from situate.spot.model import NodeFacts, Owner, PodFacts, PodKey
@@ -27,6 +28,7 @@ from situate.spot.owners import (
     owner_facts,
     pod_facts,
     replica_set_facts,
+    template_spec,
 )
 from situate.spot.signals import Signal, node_facts, occurrences
 from situate.spot.targets import Namespace, Rules
@@ -57,6 +59,7 @@ class Cache:
         self._noticed: dict[str, float] = {}  # nodes that end: when that was first seen
         self._events: dict[str, dict[str, CoreEvent]] = {}  # that mean something, by node and by their own name
         self._namespaces: dict[str, Namespace] = {}
+        self._naming: dict[str, tuple[frozenset[str], Workload, OwnerKind]] = {}  # nodes that workloads name, by uid
         self._sets_of: dict[str, set[str]] = defaultdict(set)  # uids of ReplicaSets, by uid of the workload
         self._by_owner = _PodsByOwner(self._sets_of)
         self.memories: dict[str, Memory] = {}
@@ -142,6 +145,7 @@ class Cache:
         def changed(old: Workload | None, new: Workload | None) -> None:
             if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
                 self._owners.pop(old.metadata.uid, None)
+                self._naming.pop(old.metadata.uid, None)
                 self.memories.pop(old.metadata.uid, None)
                 self._by_owner.changed(old.metadata.uid)
             if new is not None:
@@ -152,7 +156,13 @@ class Cache:
     def _put_owner(self, workload: Workload, kind: OwnerKind) -> None:
         uid = workload.metadata.uid
         owned = [self._replica_sets[each] for each in sorted(self._sets_of.get(uid, ()))]
-        owner = self._owners[uid] = owner_facts(plain(workload), kind, self._table, owned)
+        content = plain(workload)
+        owner = self._owners[uid] = owner_facts(content, kind, self._table, owned, self._nodes)
+        names = named_nodes(template_spec(content))
+        if names:
+            self._naming[uid] = (names, workload, kind)
+        else:
+            self._naming.pop(uid, None)
         self._remember_policy(owner)
 
     def _remember_policy(self, owner: Owner) -> None:
@@ -167,6 +177,7 @@ class Cache:
             assert old is not None
             self._nodes.pop(old.metadata.name, None)
             self._noticed.pop(old.metadata.name, None)
+            self._read_those_that_name(old.metadata.name)
             self._nodes_changed()
             return
         name, facts = new.metadata.name, self.node_facts(new)
@@ -174,9 +185,18 @@ class Cache:
             self._noticed.setdefault(name, self._wall())
         else:
             self._noticed.pop(name, None)
-        if self._nodes.get(name) != facts:
+        before = self._nodes.get(name)
+        if before != facts:
             self._nodes[name] = facts
+            if before is None or before.capacity is not facts.capacity:
+                self._read_those_that_name(name)
             self._nodes_changed()
+
+    def _read_those_that_name(self, node: str) -> None:
+        """It came, went or has another capacity, which may pin whoever asks for it."""
+        for names, workload, kind in tuple(self._naming.values()):
+            if node in names:
+                self._put_owner(workload, kind)
 
     def _node_event(self, old: CoreEvent | None, new: CoreEvent | None) -> None:
         event = new or old
