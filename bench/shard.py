@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine
@@ -71,6 +72,7 @@ def main(arguments: list[str]) -> None:
     if unknown := [name for name in wanted if name not in ROWS]:
         parser.error(f"--rows: found {', '.join(unknown)}, allowed: {', '.join(ROWS)}")
     configure_logging("error")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # servers and members end with it
     size = QUICK if chosen.quick else FULL
     print(f"{machine()}; load before: {load()}")
     found: dict[str, Any] = {}
