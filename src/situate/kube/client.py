@@ -123,8 +123,9 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         page_size: int = PAGE_SIZE,
+        kept: Callable[[T], T] = lambda found: found,
     ) -> Page[T]:
-        """All objects as of one resourceVersion, fetched in pages.
+        """All objects as of one resourceVersion, fetched in pages; of each what `kept` gives, page by page.
 
         If the token expires half-way, everything is fetched again in one piece, as client-go's pager does: pages
         started anew could expire again for ever.
@@ -148,7 +149,7 @@ class Client:
                     raise
                 items, malformed, continue_, limit = [], [], "", None
                 continue
-            items += page.items
+            items += map(kept, page.items)
             malformed += page.malformed
             continue_ = page.continue_
             if not continue_:

@@ -31,7 +31,7 @@ from situate.kube.errors import (
     Unauthorized,
     UnreadableAnswer,
 )
-from situate.kube.store import Store
+from situate.kube.store import Store, unchanged
 from situate.kube.versions import Versions
 from situate.kube.watch import Patience, Silent, WatchScope, open_watch, read_bookmark, read_error
 from situate.objects.codec import Malformed, changes_decoder, decode, decode_event, decode_metadata
@@ -229,11 +229,17 @@ class Reflector(Generic[T]):
             self.scope.namespace,
             label_selector=self.scope.label_selector,
             field_selector=self.scope.field_selector,
+            kept=self._as_known,
         )
         for problem in page.malformed:
             self._report(problem)
         unreadable = {_key_of(each) for each in page.malformed}
         self._replace(page.items, page.resource_version, unreadable, since)
+
+    def _as_known(self, new: T) -> T:
+        """What the store has already need not be there twice while the rest is listed."""
+        known = self.store.get(new.metadata.name, new.metadata.namespace)
+        return known if known is not None and unchanged(known, new) else new
 
     async def _watch(self) -> None:
         """One watch until it ends; as WatchList if everything has to be seen anew and the server knows that."""
