@@ -7,8 +7,10 @@ import gc
 import logging
 import os
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from tests.archive.servers.programs import S3_SERVER
 from tests.controlplane.build import Programs, build, locate
 from tests.controlplane.components import CONTROL_PLANE
 from tests.controlplane.errors import ControlPlaneError, NotFetched
-from tests.controlplane.groups import Groups
+from tests.controlplane.groups import Groups, group_of
 from tests.controlplane.plane import ControlPlane, Options
 
 PlaneFactory = Callable[[Options], ControlPlane]
@@ -90,8 +92,8 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: half of the tests mostly wait for other processes."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are processors: half of the tests mostly wait for other processes."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -110,13 +112,35 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if getattr(config.option, "loadgroup", False):
         _check_groups(items)
-    built = config.stash[_BUILT]
+    if config.stash[_BUILT]:
+        items[:] = _mixed(items)
+        return
 
     def turn(item: pytest.Item) -> tuple[bool, bool, bool]:
         real, grouped, slow = (item.get_closest_marker(name) for name in ("realcluster", "xdist_group", "slow"))
-        return (real is None) if built else (real is not None), grouped is None, slow is None
+        return real is not None, grouped is None, slow is None
 
     items.sort(key=turn)
+
+
+def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Groups mostly wait for their servers, and what is slow beside them keeps a processor busy: by turns, so that the
+    workers do some of both at any time. Of both, what has the most cases comes first; whatever is quick comes last."""
+    groups: dict[str, list[pytest.Item]] = {}
+    busy: list[list[pytest.Item]] = []
+    quick: list[pytest.Item] = []
+    for item in items:
+        if name := group_of(item) or (item.get_closest_marker("realcluster") and item.nodeid):
+            groups.setdefault(name, []).append(item)
+        elif item.get_closest_marker("slow"):
+            busy.append([item])
+        else:
+            quick.append(item)
+    cases = Counter(item.nodeid.partition("[")[0] for item in items)
+    busy.sort(key=lambda unit: cases[unit[0].nodeid.partition("[")[0]], reverse=True)
+    waiting = sorted(groups.values(), key=len, reverse=True)
+    turns = [waiting[:2], *zip_longest(busy, waiting[2:], fillvalue=[])]
+    return [*(item for turn in turns for unit in turn for item in unit), *quick]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
