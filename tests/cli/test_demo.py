@@ -93,7 +93,8 @@ def plane(start_control_plane: PlaneFactory) -> ControlPlane:
 @pytest.mark.rule("vpod:V19", "vpod:V23", "vpod:B7")
 def test_the_same_story_holds_on_a_real_control_plane(plane: ControlPlane, tmp_path: Path) -> None:
     told = play(tmp_path, "--kubeconfig", str(plane.kubeconfig()))
-    assert told.returncode == 0, told.stdout + told.stderr
+    played_by = "\n".join(plane.component(name).tail() for name in ("kwok", "kube-controller-manager"))
+    assert told.returncode == 0, told.stdout + told.stderr + played_by
     assert_told(told.stdout)
     assert plane.request("GET", "/api/v1/nodes")["items"] == []
     left = plane.request("GET", "/api/v1/namespaces")["items"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from situate.cli.demo import objects
@@ -70,11 +69,7 @@ class Cast:
         await self._make(STATEFULSETS, objects.dispatcher(), objects.SYSTEM)
         await _until(self._serves_sources, "the API server does not serve ConsumerGroups")
         for name in objects.NODES:
-            await _until(
-                partial(self._runs, name),
-                f"node {name} is not Ready, or has taints; a kubelet, or kwok in its place, must play it: "
-                f"kubectl get node {name} -o yaml",
-            )
+            await self._until_it_runs(name)
 
     async def clear_the_stage(self) -> None:
         """Removes what `set_the_stage` and the story created, but for the definitions, which others may use."""
@@ -169,9 +164,18 @@ class Cast:
             return True
         return False
 
-    async def _runs(self, name: str) -> bool:
-        node = await self._client.get(NODES, name)
-        return node.ready and not node.spec.taints
+    async def _until_it_runs(self, name: str) -> None:
+        """Raises `WrongInput` if a node cannot be used in time, and says what of it."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + _PREPARED_S
+        while not (node := await self._client.get(NODES, name)).ready or node.spec.taints:
+            if clock() > deadline:
+                taints = ", ".join(taint.key for taint in node.spec.taints) or "none"
+                raise WrongInput(
+                    f"after {_PREPARED_S:g} s node {name} is {'Ready' if node.ready else 'not Ready'}, its taints: "
+                    f"{taints}; a kubelet, or kwok in its place, must play it: kubectl get node {name} -o yaml"
+                )
+            await asyncio.sleep(0.2)
 
     async def _make(
         self, resource: ResourceType[Any], content: Mapping[str, Any], namespace: str | None = None
