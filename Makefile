@@ -71,7 +71,8 @@ soak: soak-vpod soak-spot soak-shard soak-scheduler ## all of these for as long 
 soak-vpod: $(STAMP) ## histories of vpod under faults
 	@$(BIN)/python -m situate.testing.vpod soak $(ARGS)
 
-soak-spot: $(STAMP) ## histories of spot under faults
+soak-spot: $(STAMP) ## 10,000 pods and situations for each property of admission, then histories under faults
+	@$(BIN)/python -m pytest -q -n 0 --hypothesis-profile soak tests/spot/test_patch.py tests/spot/test_admission.py
 	@$(BIN)/python -m situate.testing.spot soak $(ARGS)
 
 soak-shard: $(STAMP) ## every order of events in sharding's small worlds, then histories under faults; ARGS="--histories 100000"

@@ -38,6 +38,7 @@ _PLANES = {"control_plane", "start_control_plane", "control_plane_programs", "s3
 # A deadline would make a property fail because other work keeps the machine busy. The same examples every time: what
 # random ones find belongs into a soak, not into the way of somebody else's change.
 settings.register_profile("situate", deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("soak", settings.get_profile("situate"), max_examples=10_000)
 settings.load_profile("situate")
 # Nor may they depend on what else was imported: hypothesis draws from the constants of every module of ours that it
 # finds loaded, so other tests before it in the same process, or an edit anywhere, would give a property other examples.

@@ -131,9 +131,11 @@ def test_other_kinds_of_workloads_take_part_when_they_are_configured() -> None:
 
 
 @pytest.mark.rule("spot:P19", "spot:D4", "spot:B5")
-@given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 3))
-def test_a_dry_run_is_the_next_answer_and_leaves_no_trace(on_demand: int, spot: int, reserved: int) -> None:
-    given_, ledger = view(f"od:{on_demand} spot:{spot}", replicas=20), Ledger.empty()
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 6), st.integers(0, 40))
+def test_a_dry_run_is_the_next_answer_and_leaves_no_trace(on_demand: int, spot: int, reserved: int, floor: int) -> None:
+    annotations = {"spot.situate.dev/on-demand": str(floor)}
+    given_ = view(f"od:{on_demand} spot:{spot}", replicas=40, annotations=annotations)
+    ledger = Ledger.empty()
     for number in range(reserved):
         _, ledger = ask(given_, ledger=ledger, token=f"t{number}")
     tried, after = ask(given_, ledger=ledger, token="next", dry_run=True)

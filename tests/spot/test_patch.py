@@ -201,7 +201,7 @@ specs = st.builds(
 
 
 @pytest.mark.rule("spot:B7", "spot:I7", "spot:I9", "spot:P23", "spot:P24", "spot:P26", "spot:S15", "spot:S24")
-@settings(max_examples=600)
+@settings(max_examples=max(600, settings().max_examples))
 @given(specs, st.sampled_from([OD, SPOT]))
 def test_feasible_nodes_narrow_to_the_class_and_widen_by_tolerated_pools_alone(spec: Json, capacity: Capacity) -> None:
     before, given = feasible(spec), copy.deepcopy(spec)

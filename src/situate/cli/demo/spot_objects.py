@@ -21,8 +21,8 @@ REPLICAS: Final = 10
 TRIED: Final = "tried"
 """A Deployment without pods, by which it is found out whether admission is asked."""
 FLOOR: Final = 2
-NOTICE_S: Final = 60
-"""Half of a cloud's: more than a busy machine needs to move everything, since the story need not wait for its end."""
+NOTICE_S: Final = 120
+"""As most clouds give. The story need not wait for its end: nodes that are empty may go."""
 ENDS: Final = {"key": "situate-demo/ends", "value": "soon", "effect": "NoSchedule"}
 """The taint of a node that has got its notice."""
 GONE: Final = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
