@@ -287,11 +287,16 @@ def on_demand_after_all(rig: Rig) -> None:
     rig.put_node("spot", "on-demand")
 
 
-@pytest.mark.rule("spot:I4", "spot:I5", "spot:P28")
+def named_spot_nodes(rig: Rig) -> None:
+    template = {"spec": {"nodeSelector": {"kubernetes.io/hostname": "spot"}}}
+    rig.change(WEB, {"spec": {**rig.server.objects[WEB]["spec"], "template": template}})
+
+
+@pytest.mark.rule("spot:I4", "spot:I5", "spot:P25", "spot:P28")
 @pytest.mark.looptime
 @pytest.mark.parametrize("happens", [unready, fewer, ending, rolling, not_seen, satisfied, deleted,
                                      wanted_no_more, left_out, left_out_with_its_namespace, cordoned,
-                                     on_demand_after_all])  # fmt: skip
+                                     on_demand_after_all, named_spot_nodes])  # fmt: skip
 async def test_a_policy_move_is_barred_by_what_the_server_shows_by_now(happens: Callable[[Rig], None]) -> None:
     rig = Rig()
     happens(rig)

@@ -85,7 +85,7 @@ class Again:
             for each in self._cluster.replica_sets.values()
             if each.controller is not None and each.controller.uid == owner.uid
         ]
-        now = owner_facts(plain(found), KINDS[owner.kind], self._table(), sets)
+        now = owner_facts(plain(found), KINDS[owner.kind], self._table(), sets, self._cluster.nodes)
         namespace = Namespace(owner.namespace, said.labels, said.annotations)
         cluster = Cluster(pods={owner.uid: pods}, namespaces={owner.namespace: namespace})
         return Seen(workload_of(cluster, now, rules, memory), nodes, participation(now, namespace, rules).enabled)
