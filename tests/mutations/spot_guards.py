@@ -286,7 +286,7 @@ SPOT_GUARDS = (
         "spot-recheck-target",
         "a policy move is checked against the target that is read anew (3.7, F14)",
         "spot/controller/again.py",
-        "        now = owner_facts(plain(found), KINDS[owner.kind], self._table(), sets)",
+        "        now = owner_facts(plain(found), KINDS[owner.kind], self._table(), sets, self._cluster.nodes)",
         "        now = owner",
         (_ACTING,),
     ),
