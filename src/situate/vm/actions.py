@@ -1,0 +1,151 @@
+"""What a decision asks for. Each is safe to repeat, names the uid it was decided on, and carries a precondition.
+
+The shell performs them in order and tells what became of each by `situate.vm.events.Written`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from situate.vm.amounts import Amounts
+from situate.vm.claims import Claim, Move
+from situate.vm.model import Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Write the approved amount to the VirtualMachine, with tests that unit and request are unchanged (C26)."""
+
+    machine: Ref
+    pod: Ref
+    amount: Amounts
+    """In whole: what it holds from now on."""
+    unit: Amounts
+    requested: Amounts
+    closed_claim: str = ""
+    """Written in the same patch (B9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResizePod:
+    """Patch `pods/resize` of a pod: requests, and limits by the same difference (B34, B47)."""
+
+    pod: Ref
+    amount: Amounts
+    container: str = ""
+    """Empty: the pod's only one that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartMove:
+    """Create the migration with its claim and its target in one call (B2)."""
+
+    move: Move
+    claim: Claim | None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelMove:
+    """Delete the migration while it is not done (B21, B22)."""
+
+    name: str
+    machine: Ref
+    uid: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndMove:
+    """Delete the migration that is over, once its claim is closed (B2, C27)."""
+
+    name: str
+    machine: Ref
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkClaim:
+    """Write what is left of a claim to its migration."""
+
+    claim: Claim
+    name: str
+    machine: Ref
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Note on the migration what happens when its source is gone, then delete the source (B10)."""
+
+    name: str
+    machine: Ref
+    uid: str
+    source: Ref
+    beneficiary: Ref
+    amount: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Ask the Eviction API (B19)."""
+
+    pod: Ref
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteMoved:
+    """Keep on the machine when it was moved (B25)."""
+
+    machine: Ref
+    at: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Set or clear a condition of a machine's pod, such as `NeedsNode` (B50) or `PodNotResized` (B47)."""
+
+    pod: Ref
+    type: str
+    holds: bool
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """One structured log line and one Event on the machine or pod (B41)."""
+
+    about: Ref
+    reason: str
+    """CamelCase, as Events have it."""
+    message: str
+    warning: bool = False
+    fields: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """For the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Pods that wait in the scheduler's queue may fit now: on this node something became free."""
+
+    node: str
+
+
+Action: TypeAlias = (
+    Approve
+    | ResizePod
+    | StartMove
+    | CancelMove
+    | EndMove
+    | ShrinkClaim
+    | HandOver
+    | Evict
+    | NoteMoved
+    | Condition
+    | Tell
+    | Wake
+)

@@ -1,0 +1,164 @@
+"""What the scheduler holds about pods and nodes: the ledger's entries, as section 2.3 of the reference counts them.
+
+Reading them from objects is `situate.vm.reading`; what may change in them is decided by `situate.vm.step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from situate.vm.amounts import Amounts
+
+NO_OVERCOMMIT: Final = 1000
+"""In thousandths: 2000 counts half."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """An object in its namespace."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    """Empty where only the name is known."""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Role(Enum):
+    """Of a runner pod in a live migration (C3)."""
+
+    IDLE = "idle"
+    SOURCE = "source"
+    TARGET = "target"
+
+
+class Phase(Enum):
+    """Of a VirtualMachine (C33), as far as accounting cares."""
+
+    OTHER = "other"
+    """Not alive, or not known."""
+    RUNNING = "running"
+    """Running or Scaling."""
+    FROZEN = "frozen"
+    """PreMigrating or Migrating: amounts do not change (D13)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a machine does, as far as anybody says: what moving it costs depends on it (B17)."""
+
+    load1: float = 0.0
+    """1-minute load average."""
+    memory_used: int = 0
+    """Bytes; 0 is not known, and then all that it uses counts."""
+    dirty_rate: float | None = None
+    """Bytes a second."""
+    last_downtime_s: float | None = None
+    """In its last move."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What is only known of a runner pod: its VirtualMachine."""
+
+    ref: Ref
+    own: bool = True
+    """Whether its schedulerName is ours."""
+    autoscaled: bool = False
+    role: Role = Role.IDLE
+    migratable: bool = False
+    """May be moved by us (C9)."""
+    always_migrate: bool = False
+    phase: Phase = Phase.RUNNING
+    minimum: Amounts | None = None
+    """Bounds for scaling (C5); None: no bounds."""
+    maximum: Amounts | None = None
+    load: Load = Load()
+    closed_claim: str = ""
+    """The claim that was used for it last (`names.CLAIM_CLOSED`)."""
+    moved_at: tuple[float, ...] = ()
+    """When it was moved, in seconds of the epoch, oldest first (B25)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod on a node, or on its way to one."""
+
+    ref: Ref
+    reserved: Amounts
+    """Booked: never less than `used` (I2), before overcommit."""
+    requested: Amounts
+    """What it wants; equal to `reserved` when it wants nothing."""
+    used: Amounts
+    """What it uses: the larger of spec and status (D23)."""
+    factor: Amounts
+    """Smallest step, the compute unit; zero where it does not scale."""
+    overcommit: Amounts
+    """In thousandths, a resource each."""
+    created_at: float = 0.0
+    """Seconds of the epoch."""
+    priority: int = 0
+    machine: Machine | None = None
+    """None: a plain pod."""
+    approved: bool = False
+    """Whether its annotation of approved resources is there."""
+    ignored: bool = False
+    """Of an ignored namespace (C28)."""
+    tentative: bool = False
+    """Placed by a cycle whose binding the cluster does not show yet."""
+
+    @property
+    def uid(self) -> str:
+        return self.ref.uid
+
+    @property
+    def migrating(self) -> bool:
+        """Whether it is the source of a migration (C9)."""
+        return self.machine is not None and self.machine.role is Role.SOURCE
+
+    @property
+    def migratable(self) -> bool:
+        return self.machine is not None and self.machine.migratable
+
+    def counted(self, amount: Amounts) -> Amounts:
+        """An amount of this pod as it counts on its node: after overcommit, divided by pod and resource (C7)."""
+        pairs = zip(amount.values, self.overcommit.values, strict=True)
+        return Amounts(tuple(value * NO_OVERCOMMIT // overcommit for value, overcommit in pairs))
+
+
+Pods: TypeAlias = Mapping[str, Pod]
+"""By uid."""
+NO_PODS: Final[Pods] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node and what is booked on it. Another one with a pod more costs a copy of the entries' table."""
+
+    name: str
+    total: Amounts
+    """Its allocatable."""
+    watermark: Amounts
+    """trunc(total x fraction), a float product (C7)."""
+    reserved: Amounts
+    """Sum over pods, after overcommit; may exceed `total`."""
+    committed: Amounts
+    """The same before overcommit."""
+    migrating: Amounts
+    """The part of `reserved` that sources of migrations hold."""
+    pods: Pods = NO_PODS
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    draining: bool = False
+    """Asked to be emptied (B46)."""
+    schedulable: bool = True
+    """Not cordoned, and ready."""
+
+    @property
+    def over_budget(self) -> bool:
+        return self.reserved.exceeds(self.total)
