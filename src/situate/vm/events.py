@@ -72,6 +72,8 @@ class MigrationSeen:
     """As it will count on the target, where the object says so (B2)."""
     plan: str = ""
     claim: WrittenClaim | None = None
+    handover: WrittenHandOver | None = None
+    """Begun, and to be gone on with (B10)."""
     progress: Progress | None = None
     deleting: bool = False
     created_at: float = 0.0
@@ -99,6 +101,18 @@ class WrittenClaim:
     source_uid: str
     amount: Amounts
     deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenHandOver:
+    """A hand-over as a migration's annotation has it (B10)."""
+
+    source: Ref
+    """The pod that is deleted."""
+    beneficiary: Ref
+    """The pod that grows."""
+    amount: Amounts
+    """As counted on the node."""
 
 
 @dataclass(frozen=True, slots=True)

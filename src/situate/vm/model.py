@@ -112,6 +112,8 @@ class Pod:
     """Of an ignored namespace (C28)."""
     tentative: bool = False
     """Placed by a cycle whose binding the cluster does not show yet."""
+    deferred: bool = False
+    """The kubelet has put a resize of it off: what it wants beyond `used` is its demand (B35)."""
 
     @property
     def uid(self) -> str:

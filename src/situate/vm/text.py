@@ -1,0 +1,226 @@
+"""Amounts as annotations hold them: JSON text that is compared as text, so it is written in one way only (C4).
+
+Written without spaces, `vCPUs` before `mem`, CPU as an integer where it is whole and else in thousandths, memory as an
+integer below 1024 and else as a quantity in its largest exact binary unit. Read is any Kubernetes quantity, and unknown
+members are passed over. Further resources (B45) follow under their own names where there is any of them. Claims are
+`situate.vm.claim_text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from situate.objects.quantity import Quantity
+from situate.vm.amounts import RESOURCES, Amounts
+from situate.vm.model import NO_OVERCOMMIT
+from situate.vm.unreadable import Misread, Part, Place, Unreadable
+
+GIB: Final = 2**30
+LEAST_CPU: Final = 50
+MOST_CPU: Final = 512_000
+"""Of bounds, in milli-CPU (C5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What `vm.neon.tech/resources` says of a machine: its hard bounds, and what its spec uses."""
+
+    minimum: Amounts
+    use: Amounts
+    maximum: Amounts
+    slot_size: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """For scaling, inside of the hard ones (C5)."""
+
+    minimum: Amounts
+    maximum: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeWish:
+    """What a plain pod asks for one of its containers (B34)."""
+
+    container: str
+    """Empty: the pod's only one."""
+    cpu: int | None
+    """Milli-CPU; None leaves it."""
+    memory: int | None
+
+
+def amounts_value(amounts: Amounts, resources: Sequence[str] = RESOURCES) -> dict[str, int | str]:
+    """As plain data, in the order in which it is written."""
+    return {"vCPUs": cpu_value(amounts.cpu), "mem": memory_value(amounts.memory), **_further(amounts, resources)}
+
+
+def amounts_text(amounts: Amounts, resources: Sequence[str] = RESOURCES) -> str:
+    """`{"vCPUs":"250m","mem":"1Gi"}`."""
+    return json_text(amounts_value(amounts, resources))
+
+
+def cpu_value(milli: int) -> int | str:
+    return f"{milli}m" if milli % 1000 else milli // 1000
+
+
+def memory_value(amount: int) -> int | str:
+    return str(Quantity(amount * 10**9, "binary")) if amount >= 1024 else amount
+
+
+def json_text(value: Mapping[str, Any] | Sequence[Any]) -> str:
+    """Without spaces, members in the order that they have."""
+    return msgspec.json.encode(value).decode()
+
+
+def read_amounts(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | Unreadable:
+    """What `amounts_text` wrote, or anybody else in other words; both of CPU and memory must be there."""
+    try:
+        return amounts_of(Part.of_text(text, place), resources)
+    except Misread as problem:
+        return problem.unreadable
+
+
+def read_unit(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | Unreadable:
+    """A compute unit: neither CPU nor memory is zero."""
+    try:
+        return unit_of(Part.of_text(text, place), resources)
+    except Misread as problem:
+        return problem.unreadable
+
+
+def amounts_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
+    """Raises `Misread`."""
+    part.mapping()
+    further = (part[name].units() if part[name].there else 0 for name in resources[len(RESOURCES) :])
+    return Amounts.of(part["vCPUs"].milli(), part["mem"].units(), *further)
+
+
+def unit_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
+    """Raises `Misread`."""
+    part.mapping()
+    part["vCPUs"].milli(least=1)
+    part["mem"].units(least=1)
+    return amounts_of(part, resources)
+
+
+def read_guest(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Guest | Unreadable:
+    """`{cpus{min,max,use},memorySlots{min,max,use},memorySlotSize}`."""
+    try:
+        return guest_of(Part.of_text(text, place), resources)
+    except Misread as problem:
+        return problem.unreadable
+
+
+def guest_of(part: Part, resources: Sequence[str] = RESOURCES) -> Guest:
+    """Of the annotation, or of a VirtualMachine's `spec.guest`, which says the same. Raises `Misread`."""
+    part.mapping()
+    slot = part["memorySlotSize"]
+    slot_size = slot.units(least=1) if slot.there else GIB
+    cpus, slots = part["cpus"], part["memorySlots"]
+    further = (0,) * (len(resources) - len(RESOURCES))
+
+    def amounts(key: str) -> Amounts:
+        return Amounts.of(cpus[key].milli(), slots[key].integer(most=2**20) * slot_size, *further)
+
+    return Guest(amounts("min"), amounts("use"), amounts("max"), slot_size)
+
+
+def read_usage(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | Unreadable:
+    """`{cpu,memory}`, as the machine's status has it; what is missing is zero."""
+    try:
+        part = Part.of_text(text, place)
+        part.mapping()
+        cpu, memory = part["cpu"], part["memory"]
+        further = (0,) * (len(resources) - len(RESOURCES))
+        return Amounts.of(cpu.milli() if cpu.there else 0, memory.units() if memory.there else 0, *further)
+    except Misread as problem:
+        return problem.unreadable
+
+
+def read_overcommit(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | Unreadable:
+    """`{cpu?,memory?}` in thousandths; what is not named is not overcommitted."""
+    try:
+        part = Part.of_text(text, place)
+        part.mapping()
+        names = (part[name] for name in resources)
+        return Amounts(tuple(each.milli(least=1) if each.there else NO_OVERCOMMIT for each in names))
+    except Misread as problem:
+        return problem.unreadable
+
+
+def read_bounds(
+    text: str, place: Place, slot_size: int, resources: Sequence[str] = RESOURCES
+) -> Bounds | tuple[Unreadable, ...]:
+    """`{min,max{cpu,mem}}`, or everything that C5 finds wrong with them."""
+    try:
+        part = Part.of_text(text, place)
+        part.mapping()
+    except Misread as problem:
+        return (problem.unreadable,)
+    wrong: list[Unreadable] = []
+    found: dict[str, dict[str, int]] = {"min": {}, "max": {}}
+    for end in ("min", "max"):
+        for name in ("cpu", "mem"):
+            try:
+                value = part[end][name]
+                found[end][name] = _bound(value, name, slot_size)
+            except Misread as problem:
+                wrong.append(problem.unreadable)
+    for name in ("cpu", "mem"):
+        least, most = found["min"].get(name), found["max"].get(name)
+        if least is not None and most is not None and least > most:
+            step = f"max.{name} is {shown_amount(name, most)}"
+            wrong.append(part["min"][name].misread(f"at most max.{name}", step).unreadable)
+    if wrong:
+        return tuple(wrong)
+    further = (0,) * (len(resources) - len(RESOURCES))
+    least_, most_ = (Amounts.of(found[end]["cpu"], found[end]["mem"], *further) for end in ("min", "max"))
+    return Bounds(least_, most_)
+
+
+def shown_amount(name: str, amount: int) -> str:
+    return str(cpu_value(amount) if name == "cpu" else memory_value(amount))
+
+
+def read_resize(text: str, place: Place) -> ResizeWish | Unreadable:
+    """`{"container":..,"cpu":..,"memory":..}`; one of the two amounts at least."""
+    try:
+        return resize_of(Part.of_text(text, place))
+    except Misread as problem:
+        return problem.unreadable
+
+
+def resize_of(part: Part) -> ResizeWish:
+    """Raises `Misread`."""
+    part.mapping()
+    cpu, memory = part["cpu"], part["memory"]
+    if not cpu.there and not memory.there:
+        raise part.misread("cpu, memory or both", "name the amount that the container is to have")
+    return ResizeWish(
+        part["container"].text(default=""),
+        cpu.milli(least=1) if cpu.there else None,
+        memory.units(least=1) if memory.there else None,
+    )
+
+
+def _bound(value: Part, name: str, slot_size: int) -> int:
+    if name == "cpu":
+        cpu = value.milli()
+        if not LEAST_CPU <= cpu <= MOST_CPU:
+            raise value.misread("from 50m to 512")
+        return cpu
+    memory = value.units(least=1)
+    if memory % slot_size:
+        raise value.misread(f"a multiple of the memory slots' size, {memory_value(slot_size)}")
+    return memory
+
+
+def _further(amounts: Amounts, resources: Sequence[str]) -> dict[str, int | str]:
+    pairs = zip(resources[len(RESOURCES) :], amounts.values[len(RESOURCES) :], strict=False)
+    return {name: memory_value(amount) for name, amount in pairs if amount}

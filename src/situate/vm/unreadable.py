@@ -1,0 +1,159 @@
+"""What an object says and we cannot act on, as a value; and how plain data of a JSON text is read to notice it.
+
+Annotations are written by anybody who may patch a pod: whatever they hold, the answer is a value or an `Unreadable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from situate.framework.resources import MOST
+from situate.objects.quantity import BadQuantity, Quantity, decode_quantity
+from situate.objects.settings import did_you_mean, shown
+
+T = TypeVar("T")
+_QUANTITY: Final = 'a Kubernetes quantity such as "250m" or "1Gi"'
+_ABSENT: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """One thing wrong with one object; `str()` is the sentence for whoever wrote it."""
+
+    about: str
+    """The object: `pod default/web`."""
+    field: str
+    found: str
+    """The value, shortened; empty where there is none."""
+    allowed: str
+    step: str = ""
+    """What to do next, where more than `allowed` can be said."""
+
+    def __str__(self) -> str:
+        found = f"found {self.found}" if self.found else "missing"
+        step = f"; {self.step}" if self.step else ""
+        return f"{self.about}: {self.field}: {found}, allowed: {self.allowed}{step}"
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Generic[T]):
+    """What came of reading an object."""
+
+    value: T | None
+    """None: nothing that can be acted on; the first of `wrong` says why."""
+    wrong: tuple[Unreadable, ...] = ()
+    """With a value: what was left out of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a text or a value stands."""
+
+    about: str
+    field: str
+
+    @classmethod
+    def annotation(cls, about: str, name: str) -> Place:
+        return cls(about, f'metadata.annotations["{name}"]')
+
+    def at(self, key: str) -> Place:
+        return Place(self.about, f"{self.field}.{key}" if self.field else key)
+
+    def unreadable(self, value: object, allowed: str, step: str = "") -> Unreadable:
+        return Unreadable(self.about, self.field, "" if value is _ABSENT else shown(value), allowed, step)
+
+
+class Misread(Exception):
+    """Carries an `Unreadable` to the public function that answers with it; never leaves that."""
+
+    def __init__(self, unreadable: Unreadable) -> None:
+        super().__init__(str(unreadable))
+        self.unreadable = unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value of plain data, and where it stands. Every method raises `Misread` for what is not there."""
+
+    place: Place
+    value: object
+
+    @classmethod
+    def of_text(cls, text: str, place: Place) -> Part:
+        """Of JSON text."""
+        try:
+            return cls(place, msgspec.json.decode(text))
+        except (msgspec.DecodeError, ValueError, RecursionError) as problem:
+            said = "it is nested too deeply" if isinstance(problem, RecursionError) else str(problem)
+            raise Misread(place.unreadable(text, "JSON", said)) from problem
+
+    @property
+    def there(self) -> bool:
+        """Whether it is neither absent nor null."""
+        return self.value is not _ABSENT and self.value is not None
+
+    def __getitem__(self, key: str) -> Part:
+        """A member, which may be absent; of null too, as Kubernetes treats null."""
+        members = self.mapping() if self.there else {}
+        return Part(self.place.at(key), members.get(key, _ABSENT))
+
+    def mapping(self) -> Mapping[str, object]:
+        if not isinstance(self.value, Mapping):
+            raise self.misread("a mapping")
+        return self.value
+
+    def items(self) -> tuple[Part, ...]:
+        if not isinstance(self.value, list | tuple):
+            raise self.misread("a list")
+        return tuple(
+            Part(Place(self.place.about, f"{self.place.field}[{number}]"), each)
+            for number, each in enumerate(self.value)
+        )
+
+    def text(self, *, default: str | None = None) -> str:
+        if not self.there and default is not None:
+            return default
+        if not isinstance(self.value, str):
+            raise self.misread("text")
+        return self.value
+
+    def choice(self, *known: str) -> str:
+        value = self.value
+        if not isinstance(value, str) or value not in known:
+            hint = did_you_mean(value, known) if isinstance(value, str) else ""
+            raise self.misread("one of " + ", ".join(known), hint)
+        return value
+
+    def integer(self, least: int = 0, most: int = MOST) -> int:
+        value = self.value
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self.misread(f"an integer from {least} to {most}")
+        return value
+
+    def milli(self, least: int = 0) -> int:
+        """Of a quantity, in thousandths, rounded up."""
+        return self._bounded(self.quantity().milli_value, least, "m")
+
+    def units(self, least: int = 0) -> int:
+        """Of a quantity, in whole units, rounded up."""
+        return self._bounded(self.quantity().value, least, "")
+
+    def quantity(self) -> Quantity:
+        if not self.there:
+            raise self.misread(_QUANTITY)
+        try:
+            return decode_quantity(Quantity, self.value)
+        except BadQuantity as problem:
+            raise self.misread(_QUANTITY, str(problem)) from problem
+
+    def misread(self, allowed: str, step: str = "") -> Misread:
+        return Misread(self.place.unreadable(self.value, allowed, step))
+
+    def _bounded(self, amount: int, least: int, unit: str) -> int:
+        if not least <= amount <= MOST:
+            raise self.misread(f"a quantity from {least}{unit if least else ''} to {MOST}{unit}")
+        return amount
