@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -42,10 +42,24 @@ class NotLeading(Retriable):
     """A write was about to leave that only the leader may make."""
 
 
+class Beside(Protocol):
+    """A product that is a part of the scheduler: it knows of a change before the engine does, and shares its term."""
+
+    def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
+        """A term begins: everything is listed, and the engine knows nothing yet; `stir` makes it look for work."""
+        ...
+
+    async def run(self, actuator: Actuator) -> None:
+        """Until cancelled, in one term; `actuator`: by which writes leave."""
+        ...
+
+    def end(self) -> None:
+        """The term is over, whether or not it has begun."""
+        ...
+
+
 class SchedulerController:
     """A service: `run` until `stop` or cancellation; the Lease is released then."""
-
-    name = "scheduler"
 
     def __init__(
         self,
@@ -62,13 +76,19 @@ class SchedulerController:
         observe_election: Callable[[ElectionNews], None] = lambda _: None,
         stopwatch: Callable[[], float] = time.perf_counter,
         rebuilding: Callable[[], AbstractContextManager[None]] = nullcontext,
+        name: str = "scheduler",
+        watched: Watched | None = None,
+        beside: Beside | None = None,
     ) -> None:
         """`election_client`: one whose rate limit the work cannot use up; None: the same client.
 
-        `rebuilding` is held while much is made that stays: see `situate.runtime.startup.collector_paused`.
+        `rebuilding` is held while much is made that stays: see `situate.runtime.startup.collector_paused`. `watched`:
+        where `beside` looks at more than the scheduler does.
         """
+        self.name = name
         self.setup = setup
-        self.watched = Watched.of(client, rng)
+        self.watched = watched or Watched.of(client, rng)
+        self._beside = beside
         self.engine: Engine | None = None
         """None while this process does not lead."""
         self.metrics = metrics
@@ -147,9 +167,13 @@ class SchedulerController:
                 group.create_task(performer.run())
                 group.create_task(loop.run(performer))
                 group.create_task(unreadable.run())
+                if self._beside is not None:
+                    group.create_task(self._beside.run(self._actuator))
         finally:
             self.engine = None
             self.intake.end()
+            if self._beside is not None:
+                self._beside.end()
             await self._actuator.finish()
             self._leadership = None
 
@@ -162,6 +186,8 @@ class SchedulerController:
         means = self._means(engine, loop.stir)
         performer = LivePerformer(means)
         unreadable = Unreadable(means, performer.acting, (self.watched.pods, self.watched.nodes))
+        if self._beside is not None:
+            self._beside.begin(engine, loop.stir)
         self.intake.begin(engine, loop.stir)
         return engine, loop, performer, unreadable
 
@@ -196,10 +222,14 @@ class SchedulerController:
             rng=self._rng,
         )
 
+    def may_write(self) -> bool:
+        """Whether this process leads at this very moment."""
+        return self._actuator.allowed()
+
     def _may_write(self) -> None:
         """Raises unless this process leads at this very moment, by its own clock."""
         if self._leadership is None or not self._leadership.valid_now():
-            raise NotLeading("the scheduler: another process may lead by now; nothing is written", after_s=1.0)
+            raise NotLeading(f"the {self.name}: another process may lead by now; nothing is written", after_s=1.0)
 
 
 def _now() -> float:

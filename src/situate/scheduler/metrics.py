@@ -109,8 +109,8 @@ class SchedulerMetrics:
         registry.register(self._now)
 
     def show(self, engine: Callable[[], Engine | None]) -> None:
-        """Whose queue and cache are shown; None while this process does not lead."""
-        self._now.engine = engine
+        """Whose queue and cache are shown, beside those of others; None while this process does not lead."""
+        self._now.engines.append(engine)
 
     def decided(self, seconds: float) -> None:
         """A scheduling cycle has ended."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from situate.framework.engine import Engine
 from situate.framework.queue.waiting import Place
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(slots=True, eq=False)
@@ -24,12 +26,13 @@ class Now(Collector):
     """Read when somebody scrapes."""
 
     def __init__(self) -> None:
-        self.engine: Callable[[], Engine | None] = lambda: None
+        self.engines: list[Callable[[], Engine | None]] = []
+        """Of each scheduler of the process; their pods are added up."""
         self.evaluations: dict[tuple[str, str, str], Evaluations] = {}
         """By plugin, extension point and profile; since the process began."""
 
     def collect(self) -> Iterator[Metric]:
-        engine = self.engine()
+        engines = [engine for each in self.engines if (engine := each()) is not None]
         pending = GaugeMetricFamily(
             "scheduler_pending_pods",
             "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means "
@@ -67,19 +70,28 @@ class Now(Collector):
         )
         for labels, evaluations in self.evaluations.items():
             asked.add_metric(labels, evaluations.count)
-        if engine is not None:
-            for queue, count in engine.queue.counts().items():
+        if engines:
+            for queue, count in _total(each.queue.counts() for each in engines).items():
                 pending.add_metric((queue,), count)
-            for where, count in engine.queue.incoming.items():
+            for where, count in _total(each.queue.incoming for each in engines).items():
                 incoming.add_metric(where, count)
-            for (plugin, profile), count in _rejections(engine).items():
+            for (plugin, profile), count in _total(_rejections(each) for each in engines).items():
                 reasons.add_metric((plugin, profile), count)
-            size.add_metric(("nodes",), len(engine.cache.nodes))
-            size.add_metric(("pods",), len(engine.cache))
-            size.add_metric(("assumed_pods",), engine.queue.being_bound + len(engine.permits))
-            for event, count in engine.queue.events_in_flight().items():
+            # schedulers of one process look at the same cluster
+            size.add_metric(("nodes",), max(len(each.cache.nodes) for each in engines))
+            size.add_metric(("pods",), max(len(each.cache) for each in engines))
+            size.add_metric(("assumed_pods",), sum(each.queue.being_bound + len(each.permits) for each in engines))
+            for event, count in _total(each.queue.events_in_flight() for each in engines).items():
                 events.add_metric((event,), count)
         yield from (pending, incoming, reasons, size, events, asked)
+
+
+def _total(counts: Iterable[Mapping[K, int]]) -> dict[K, int]:
+    total: dict[K, int] = {}
+    for each in counts:
+        for key, count in each.items():
+            total[key] = total.get(key, 0) + count
+    return total
 
 
 _WAITING: Final = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE)
