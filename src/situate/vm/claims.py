@@ -118,3 +118,17 @@ class Move:
     """Made by hand: no claim, but limits hold (B15)."""
     bandwidth: int = 0
     """Bytes a second that it may use."""
+    asked_at: float | None = None
+    """When its creation, or its end, was asked for last; None: it was not, or its object shows what was asked for."""
+    copying_at: float | None = None
+    """When copying was first seen."""
+
+    @property
+    def key(self) -> str:
+        """As `State.moves` has it."""
+        return f"{self.machine.namespace}/{self.name}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it may still come to something."""
+        return self.stage in (Stage.PLANNED, Stage.STARTING, Stage.COPYING)

@@ -131,6 +131,8 @@ class Asked:
     last_permit: Amounts | None
     lowers_at_once: bool = False
     """D24."""
+    sequence: int | None = None
+    """Rises with each request of an agent that numbers them: one that comes late changes nothing (F5)."""
     load1: float | None = None
 
 

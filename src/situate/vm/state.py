@@ -7,16 +7,19 @@ when, and back-offs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from situate.vm.amounts import RESOURCES, Amounts, total
-from situate.vm.claims import Claim, ClaimState, Move
-from situate.vm.model import Node, Pod
+from situate.vm.claims import Claim, ClaimState, Move, Stage
+from situate.vm.model import Node, Pod, Ref
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+_RELEASED: Final = (Stage.FAILED, Stage.ENDING)
+"""From then on nothing is reserved for a move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,12 @@ class Waiter:
     """Seconds of the epoch."""
     overtaken: int = 0
     """So many times others were served before it (B31)."""
+    saving: Amounts | None = None
+    """What is saved up for it as counted on the node, once it was overtaken too often; None: nothing (B31)."""
+    look_at: float = 0.0
+    """When room is looked for again, by a plan or, in `compat`, by another try (B16, C26)."""
+    needs_node: bool = False
+    """Whether it was said that only a bigger node helps (B50)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +50,30 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """An increase that was granted and is not used yet (B28)."""
+    """What the next answer to an agent says that it may use."""
 
     amount: Amounts
     expires: float
+    """An increase in it that is not used until then lapses (B28)."""
+    sequence: int | None = None
+    """Of the last request, where its agent numbers them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """What is being written to a machine and does not show on its pod yet; the larger amount counts until it does."""
+
+    amount: Amounts
+    """Approved, in whole."""
+    requested: Amounts
+    unit: Amounts
+    before: tuple[Amounts, ...]
+    """Approved amounts that the pod may still show, because they were written earlier."""
+    closed_claim: str = ""
+    landed: bool = False
+    """Whether the write is known to have been carried out."""
+    retry_at: float | None = None
+    """When it is written again, because it failed or nobody knows; None: it is under way, or has landed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +93,10 @@ class State:
     """By uid of the pod."""
     permits: Mapping[str, Permit] = _NOTHING
     """By uid of the pod."""
+    writes: Mapping[str, Unseen] = _NOTHING
+    """By uid of the pod."""
+    looks: Mapping[str, float] = _NOTHING
+    """By name of a node over its watermark, or one that is being drained: when it is next looked at (B24, B46)."""
     failures: Mapping[tuple[str, str], Failures] = _NOTHING
     """By uid of the machine and name of the target node (B25)."""
     started: bool = False
@@ -76,26 +109,76 @@ class State:
         return None if node is None else node.pods.get(uid)
 
     def held(self, node: str, uid: str) -> Amounts:
-        """Room of freed claims on the node whose beneficiary is not this pod (B4)."""
-        open_ones = (
-            claim.amount
-            for claim in self.claims.values()
-            if claim.node == node and claim.state is ClaimState.FREED and claim.beneficiary.ref.uid != uid
+        """Room on the node that is kept for others than this pod: of freed claims, and saved up for waiters (B4, B31)."""
+        claims = total(
+            (claim.amount for claim in self._freed(node) if claim.beneficiary.ref.uid != uid), self.resources
         )
-        return total(open_ones, self.resources)
+        return claims + self._saved(node, uid)
 
     def incoming(self, node: str, uid: str) -> Amounts:
         """Reservations on the node of targets that are not booked yet, but this pod's own (B4)."""
-        return total((move.amount for move in self.arriving(node) if not _own(move, uid)), self.resources)
+        return total((self._due(move) for move in self.arriving(node) if not _own(move, uid)), self.resources)
 
     def arriving(self, node: str) -> Iterator[Move]:
-        """Moves for which room is reserved on the node."""
-        return (move for move in self.moves.values() if move.target_node == node and not move.target_booked)
+        """Moves for which room is reserved on the node, or booked by their target already."""
+        return (move for move in self.moves.values() if move.target_node == node and move.stage not in _RELEASED)
 
     def avail(self, node: str, uid: str) -> Amounts:
         """Room that the pod may use, the one measure for all: max(0, Total - Reserved - held - incoming) (B4)."""
         entry = self.nodes[node]
         return (entry.total - entry.reserved - self.held(node, uid) - self.incoming(node, uid)).positive()
+
+    def need(self, uid: str) -> Amounts:
+        """What a pod is short of its request, as counted on its node; zero of one that is on none."""
+        pod = self.pod(uid)
+        if pod is None:
+            return Amounts.zero(self.resources)
+        return pod.counted(pod.requested.most(pod.reserved)) - pod.counted(pod.reserved)
+
+    def move_of(self, machine: Ref) -> Move | None:
+        """The move of a machine that is not over, by the name of the machine."""
+        for move in self.moves.values():
+            if move.alive and move.machine.name == machine.name and move.machine.namespace == machine.namespace:
+                return move
+        return None
+
+    def _freed(self, node: str) -> Iterator[Claim]:
+        return (claim for claim in self.claims.values() if claim.node == node and claim.state is ClaimState.FREED)
+
+    def _due(self, move: Move) -> Amounts:
+        """What of a reservation is not booked yet: nothing once its target is, unless more was reserved for it."""
+        if not move.target_booked:
+            return move.amount
+        target = None if move.target is None else self.pod(move.target.uid)
+        return move.amount if target is None else (move.amount - target.counted(target.reserved)).positive()
+
+    def _saved(self, node: str, uid: str) -> Amounts:
+        """What is free beside all claims and reservations, up to the needs of those for whom it is saved up.
+
+        It binds nobody of higher priority, and of those for whom room is saved up nobody who waits longer.
+        """
+        savers = [
+            (waiter, waiter.saving)
+            for waiter in self.waiters.values()
+            if waiter.saving is not None and waiter.uid != uid and self.where.get(waiter.uid) == node
+        ]
+        if not savers:
+            return Amounts.zero(self.resources)
+        own, own_rank = self.waiters.get(uid), self._rank(uid)
+        binding = [
+            amount
+            for waiter, amount in savers
+            if self._rank(waiter.uid) < own_rank
+            or (self._rank(waiter.uid)[0] == own_rank[0] and (own is None or own.saving is None))
+        ]
+        entry = self.nodes[node]
+        claimed = total((claim.amount for claim in self._freed(node)), self.resources)
+        reserved = total((self._due(move) for move in self.arriving(node)), self.resources)
+        return total(binding, self.resources).least((entry.total - entry.reserved - claimed - reserved).positive())
+
+    def _rank(self, uid: str) -> tuple[int, float, str]:
+        pod, waiter = self.pod(uid), self.waiters.get(uid)
+        return (-pod.priority if pod else 0, waiter.since if waiter else math.inf, uid)
 
 
 def _own(move: Move, uid: str) -> bool:
