@@ -22,8 +22,8 @@ from situate.objects.quantity import parse_quantity
 from tests.framework.test_choosing import profile
 
 
-def a_node(name: str, memory: int, disk: str = "", taints: int = 0) -> Node:
-    amounts = {"cpu": "1000m", "memory": str(memory), "pods": "10"}
+def a_node(name: str, memory: int, disk: str = "", taints: int = 0, places: int = 10) -> Node:
+    amounts = {"cpu": "1000m", "memory": str(memory), "pods": str(places)}
     return Node(
         ObjectMeta(name=name, labels={"disk": disk}),
         NodeSpec(taints=tuple(Taint(f"key-{number}", "", "PreferNoSchedule") for number in range(taints))),
@@ -51,6 +51,32 @@ def test_a_node_that_is_worse_by_a_hair_is_not_taken_for_as_good() -> None:
     nodes = [a_node("a-hair-less", 99_999_900), a_node("whole", 100_000_000)]
     for shortcuts in (NO_SHORTCUTS, Shortcuts()):
         assert home(nodes, 33_000_000, "465m", Affinity(), shortcuts) == "whole"
+
+
+def test_what_would_be_best_and_is_full_is_not_taken() -> None:
+    nodes = [a_node(f"full-{number}", 2**32, places=0) for number in range(20)]
+    nodes += [a_node("small", 2**31), a_node("large", 2**32 - 2**30)]
+    for shortcuts in (NO_SHORTCUTS, Shortcuts()):
+        assert home(nodes, 2**30, "100m", Affinity(), shortcuts) == "large"
+
+
+def test_what_a_full_node_prefers_counts_for_nothing() -> None:
+    """Nodes are compared with the best disk that is feasible, which a full node has until another one does."""
+    wishes = [
+        PreferredSchedulingTerm(weight, NodeSelectorTerm((NodeSelectorRequirement("disk", "In", disks),)))
+        for weight, disks in ((50, ("good", "best")), (50, ("best",)))
+    ]
+    wish = Affinity(NodeAffinity(preferred=tuple(wishes)))
+    nodes = [
+        a_node("full", 2**31, "best", places=0),
+        a_node("plain", 2**31, "none"),
+        a_node("better", 2**31, "good", taints=1),
+        a_node("tainted", 2**31, "none", taints=2),
+    ]
+    best = a_node("best", 2**31, "best", taints=1)
+    for shortcuts in (NO_SHORTCUTS, Shortcuts()):
+        assert home(nodes, 2**30, "100m", wish, shortcuts) == "better"
+        assert home([*nodes, best], 2**30, "100m", wish, shortcuts) == "best"
 
 
 def test_what_a_node_that_is_too_small_by_a_hair_prefers_counts_for_nothing() -> None:

@@ -181,6 +181,14 @@ FRAMEWORK_GUARDS = (
         (_CHOOSING,),
     ),
     Mutation(
+        "witness-room",
+        "scores relate to nodes with room alone (section 12)",
+        "framework/classes.py",
+        "            if not meter.has_room(load, row, asked):",
+        "            if False:",
+        ("tests/framework/test_classes.py",),
+    ),
+    Mutation(
         "run-normalized",
         "a run stops where a placement changes what scores relate to (section 12)",
         "framework/batches.py",

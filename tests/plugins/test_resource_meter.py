@@ -55,11 +55,18 @@ def test_a_meter_says_what_the_plugins_say_together(seed: int) -> None:
         for (_, each), said in zip(known, expected, strict=True):
             assert each is not None
             assert [meter.total(snapshot.load, row, each) for row in range(snapshot.count)] == said
-            bounds = meter.bounds(snapshot.derived(meter.derived), each, settled).tolist()
-            for bound, total, more in zip(bounds, said, settled.tolist(), strict=True):
+            assert [meter.has_room(snapshot.load, row, each) for row in range(snapshot.count)] == [
+                total != NO_ROOM for total in said
+            ]
+            numbers = snapshot.derived(meter.derived)
+            bounds = meter.bounds(numbers, each, settled)
+            at_first = bounds.tolist()
+            meter.refuse(numbers, each, bounds)
+            for before, bound, total, more in zip(at_first, bounds.tolist(), said, settled.tolist(), strict=True):
                 if total == NO_ROOM:
                     assert bound < 0
                     continue
+                assert bound == before
                 assert more + total <= bound <= more + total + sum(weights)
                 read += 1
                 exact += bound == more + total

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from situate.framework.board import Boards
 from situate.framework.cycle import PluginFailed, call, check_scores
-from situate.framework.gauges import NO_SAY, Derived, Gauge, GaugedFilter, GaugedScore, Numbers
+from situate.framework.gauges import NO_SAY, Derived, Gauge, GaugedFilter, GaugedScore, Load, Numbers
+from situate.framework.meters import Meter, Narrow
 from situate.framework.plugin import NeedsPlugin, PreScorePlugin, Reads, reads
 from situate.framework.pod_class import LoadFilter, LoadScore, PodClass
 from situate.framework.pods import PodInfo, PodTemplate
@@ -139,22 +140,27 @@ class Classes:
         if standing is None or meter is None or asked is None:
             return None
         self._see(template)
-        load, settled = snapshot.load, standing.settled
-        bounds = meter.bounds(snapshot.derived(meter.derived), asked, settled)
-        if not standing.holds(bounds, 0):
-            return None
-        if any(meter.total(load, row, asked) < 0 for each in standing.varied for row in each.witnesses()):
-            return None  # refused by a hair, so that others may be the lowest or the highest
+        load, settled, numbers = snapshot.load, standing.settled, snapshot.derived(meter.derived)
+        bounds = meter.bounds(numbers, asked, settled)
+        struck = False  # most of the time what is full is not among the best, and need not be looked for
+        if not _hold(standing, bounds, meter, load, asked):
+            meter.refuse(numbers, asked, bounds)
+            struck = True
+            if not _hold(standing, bounds, meter, load, asked):
+                return None
         for _ in range(_TRIES):
             row = int(bounds.argmax())
             bound = bounds.item(row)
+            if bound < 0:
+                return None
             total = meter.total(load, row, asked)
             if total >= 0:
                 total += settled.item(row)
-            if bound < 0:
-                return None
-            if total == bound:
-                return row
+                if total == bound:
+                    return row
+            elif not struck:
+                meter.refuse(numbers, asked, bounds)
+                struck = True
             bounds[row] = total
         return None
 
@@ -271,6 +277,17 @@ class Classes:
             verdict = call(plugin, "Filter", plugin.filter, standing.states.get(plugin.name), pod, view)
             total[~verdict.passes] = INFEASIBLE
         return total
+
+
+def _hold(standing: Standing, bounds: Narrow, meter: Meter, load: Load, asked: Any) -> bool:
+    """Whether the lowest and the highest of the standing's raw scores are those of nodes with room for the pod."""
+    for each in standing.varied:
+        if not each.holds(bounds, 0):
+            return False
+        for row in each.witnesses():
+            if not meter.has_room(load, row, asked):
+                return False  # perhaps by a hair
+    return True
 
 
 def _gauged(gauge: Gauge, look: _Look) -> NDArray[Any]:

@@ -53,11 +53,19 @@ class Meter(Protocol):
         ...
 
     def bounds(self, numbers: Numbers, asked: Any, settled: Narrow) -> Narrow:
-        """(nodes,): for each node `settled` and the scores, or a little more, but never less.
+        """(nodes,): for each node that the filters let pass, `settled` and the scores, or a little more, never less.
 
-        Negative where the filters refuse, or where `settled` is far below zero; a node that is refused by a hair may
-        have a bound as if it were not. Good until it is asked again.
+        Negative where `settled` is far below zero. What the filters refuse has any number (`refuse`). Good until it is
+        asked again, and the asker's until then.
         """
+        ...
+
+    def refuse(self, numbers: Numbers, asked: Any, bounds: Narrow) -> None:
+        """Makes those of these bounds negative where the filters refuse; what they refuse by a hair may stay."""
+        ...
+
+    def has_room(self, load: Load, row: int, asked: Any) -> bool:
+        """Whether the filters let this row pass."""
         ...
 
     def total(self, load: Load, row: int, asked: Any) -> int:

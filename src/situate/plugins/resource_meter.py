@@ -50,6 +50,7 @@ _FULL: Final = float("-inf")
 """Less than that: what is free where there is no place for a pod."""
 
 _FREE, _LEFT, _LEAN, _EVEN, _ROOM = slice(0, 2), slice(2, 4), 4, 5, slice(6, 8)
+_LEFT_AND_LEAN = slice(2, 5)
 _WIDTH: Final = 8
 """Columns in 32 bits: what is free of both; the share that is left of both, in percent; a quarter of how many percent
 more of cpu is used than of memory; what evenness gives less that quarter; and a hundredth of the room of both, inverse.
@@ -83,13 +84,13 @@ class ResourceMeter:
         if self._bounds.same is not None:
             self._same = self._bounds.same.item(_CPU, 0), self._bounds.same.item(_MEMORY, 0)
         count = len(nodes)
-        self._shares = np.empty((2, count), np.float32)
+        shares, whole = np.empty((3, count), np.float32), np.empty((3, count), np.int16)
+        self._shares: tuple[Short, Short, Short] = shares, shares[:2], shares[2]
+        self._whole: tuple[Narrow, ...] = whole, whole[:2], *whole
+        self._given = np.empty((3, 1), np.float32)
         self._asked_shares = np.empty((2, 0 if self._same else count), np.float32)
-        self._whole = np.empty((2, count), np.int16)
         self._zeros = np.zeros((2, count), np.int16)
         self._ones = np.ones(count, np.int16)
-        self._lean = np.empty(count, np.float32)
-        self._even = np.empty(count, np.int16)
         self._refused = np.empty((2, count), np.bool_)
 
     @property
@@ -100,64 +101,82 @@ class ResourceMeter:
     def asked(self, template: PodTemplate) -> Asked | None:
         """None if it asks for others, or too much."""
         request = template.request
-        scored = request.scored_cpu, request.scored_memory
-        if not self._bounds.hold(scored):
+        most_cpu, most_memory = self._bounds.most
+        if request.scored_cpu > most_cpu or request.scored_memory > most_memory:
             return None
-        real = [0, 0]
+        cpu = memory = 0
         for column, amount in template.columns:
-            if column > _MEMORY:
+            if column == _CPU:
+                cpu = amount
+            elif column == _MEMORY:
+                memory = amount
+            else:
                 return None
-            real[column] = amount
-        cpu, memory = real
-        if not self._bounds.hold(real):
+        if cpu > most_cpu or memory > most_memory:
             return None
+        scored = request.scored_cpu, request.scored_memory
         return Asked((cpu or _NOTHING, memory or _NOTHING), scored, (cpu, memory))
 
     def bounds(self, numbers: Numbers, asked: Asked, settled: Narrow) -> Narrow:
         """(nodes,): see `Meter`."""
-        shares, whole, lean, even = self._shares, self._whole, self._lean, self._even
-        total: Narrow = whole[0]
-        if self._same is not None:
-            given = _percent(asked.scored, self._same)
-            np.subtract(numbers[_LEFT], np.array(given, np.float32).reshape(2, 1), out=shares)
+        shares, left, lean = self._shares
+        whole, pair, total, other, even = self._whole
+        self._share_out(numbers, asked)
+        if asked.heard:
+            np.abs(lean, out=lean)
+            np.subtract(numbers[_EVEN], lean, out=lean)
+            np.copyto(whole, shares, casting="unsafe")
         else:
-            np.multiply(numbers[_ROOM], np.array(asked.scored, np.float32).reshape(2, 1), out=self._asked_shares)
-            np.subtract(numbers[_LEFT], self._asked_shares, out=shares)
-        np.copyto(whole, shares, casting="unsafe")
-        np.maximum(whole, self._zeros, out=whole)  # of two arrays: a third of the time of array and number
-        np.add(total, whole[1], out=total)
+            np.copyto(pair, left, casting="unsafe")
+        np.maximum(pair, self._zeros, out=pair)  # of two arrays: a third of the time of array and number
+        np.add(total, other, out=total)
         np.right_shift(total, self._ones, out=total)
         if self._fit != 1:
             total *= np.int16(self._fit)
         if asked.heard:
-            self._lean_with(numbers, asked)
-            np.abs(lean, out=lean)
-            np.subtract(numbers[_EVEN], lean, out=lean)
-            np.copyto(even, lean, casting="unsafe")
             if self._balanced != 1:
                 even *= np.int16(self._balanced)
             np.add(total, even, out=total)
         np.add(total, settled, out=total)
+        return total
+
+    def _share_out(self, numbers: Numbers, asked: Asked) -> None:
+        """What would be left of both, and how much more of cpu than of memory would be used, in `_shares`."""
+        given = self._given
+        if self._same is not None:
+            cpu, memory = self._same
+            given[0] = asked.scored[_CPU] * HIGHEST / cpu
+            given[1] = asked.scored[_MEMORY] * HIGHEST / memory
+            given[2] = (asked.real[_MEMORY] * HIGHEST / memory - asked.real[_CPU] * HIGHEST / cpu) / 4
+            np.subtract(numbers[_LEFT_AND_LEAN], given, out=self._shares[0])
+            return
+        _, left, lean = self._shares
+        some, of_node = self._asked_shares, given[:2]
+        given[0], given[1] = asked.scored
+        np.multiply(numbers[_ROOM], of_node, out=some)
+        np.subtract(numbers[_LEFT], some, out=left)
+        given[0], given[1] = asked.real[_CPU] / 4, asked.real[_MEMORY] / 4
+        np.multiply(numbers[_ROOM], of_node, out=some)
+        np.add(numbers[_LEAN], some[_CPU], out=lean)
+        np.subtract(lean, some[_MEMORY], out=lean)
+
+    def refuse(self, numbers: Numbers, asked: Asked, bounds: Narrow) -> None:
+        """See `Meter`."""
         refused, memory = self._refused
         free = numbers[_FREE]
         np.less(free[_CPU], np.float32(max(asked.least[_CPU], _LOWEST)), out=refused)
         np.less(free[_MEMORY], np.float32(max(asked.least[_MEMORY], _LOWEST)), out=memory)
         np.bitwise_or(refused, memory, out=refused)
-        if np.count_nonzero(refused):
-            np.bitwise_or(total, np.negative(refused.view(np.int8), dtype=np.int16), out=total)  # -1 where it is true
-        return total
+        np.bitwise_or(bounds, np.negative(refused.view(np.int8), dtype=np.int16), out=bounds)  # -1 where it is true
 
-    def _lean_with(self, numbers: Numbers, asked: Asked) -> None:
-        """How much more of cpu than of memory would be used, in `_lean`."""
-        if self._same is not None:
-            cpu, memory = _percent(asked.real, self._same)
-            np.add(numbers[_LEAN], np.float32((cpu - memory) / 4), out=self._lean)
-            return
-        given = self._asked_shares
-        quarters = np.array([(amount / 4,) for amount in asked.real], np.float32)
-        np.multiply(numbers[_ROOM], quarters, out=given)
-        np.add(numbers[_LEAN], given[_CPU], out=self._lean)
-        np.subtract(self._lean, given[_MEMORY], out=self._lean)
+    def has_room(self, load: Load, row: int, asked: Asked) -> bool:
+        """See `Meter`."""
+        room, requested = self._nodes.allocatable, load.requested
+        return bool(
+            load.pod_count.item(row) < self._nodes.allowed_pods.item(row)
+            and room.item(_CPU, row) - requested.item(_CPU, row) >= asked.least[_CPU]
+            and room.item(_MEMORY, row) - requested.item(_MEMORY, row) >= asked.least[_MEMORY]
+        )
 
     def total(self, load: Load, row: int, asked: Asked) -> int:
         """See `Meter`."""
@@ -331,10 +350,6 @@ def _row(nodes: NodeTable, load: Load, row: int) -> tuple[float, ...]:
 def _evenness(one: float, other: float) -> int:
     """`trunc((1 - |difference| / 2) * 100)`, twice and halved, which is exact."""
     return int((2.0 - abs(one - other)) * (HIGHEST / 2))
-
-
-def _percent(amounts: tuple[int, int], room: tuple[float, float]) -> tuple[float, float]:
-    return amounts[_CPU] * HIGHEST / room[_CPU], amounts[_MEMORY] * HIGHEST / room[_MEMORY]
 
 
 _LOWEST: Final = float(np.finfo(np.float32).min)
