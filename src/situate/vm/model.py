@@ -154,7 +154,7 @@ class Node:
     """The same before overcommit."""
     migrating: Amounts
     """The part of `reserved` that sources of migrations hold."""
-    pods: Pods = NO_PODS
+    pods: Pods = field(default_factory=lambda: NO_PODS)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     draining: bool = False
     """Asked to be emptied (B46)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -80,24 +80,24 @@ class Unseen:
 class State:
     """The ledger."""
 
-    nodes: Mapping[str, Node] = _NOTHING
-    where: Mapping[str, str] = _NOTHING
+    nodes: Mapping[str, Node] = field(default_factory=lambda: _NOTHING)
+    where: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     """Uid of a pod to the name of its node, which may be one that does not exist (see `apart`)."""
-    apart: Mapping[str, Pod] = _NOTHING
+    apart: Mapping[str, Pod] = field(default_factory=lambda: _NOTHING)
     """By uid: pods on nodes that do not exist, kept for their return (D19)."""
-    moves: Mapping[str, Move] = _NOTHING
+    moves: Mapping[str, Move] = field(default_factory=lambda: _NOTHING)
     """By `namespace/name` of the migration."""
-    claims: Mapping[str, Claim] = _NOTHING
+    claims: Mapping[str, Claim] = field(default_factory=lambda: _NOTHING)
     """By id; open ones."""
-    waiters: Mapping[str, Waiter] = _NOTHING
+    waiters: Mapping[str, Waiter] = field(default_factory=lambda: _NOTHING)
     """By uid of the pod."""
-    permits: Mapping[str, Permit] = _NOTHING
+    permits: Mapping[str, Permit] = field(default_factory=lambda: _NOTHING)
     """By uid of the pod."""
-    writes: Mapping[str, Unseen] = _NOTHING
+    writes: Mapping[str, Unseen] = field(default_factory=lambda: _NOTHING)
     """By uid of the pod."""
-    looks: Mapping[str, float] = _NOTHING
+    looks: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
     """By name of a node over its watermark, or one that is being drained: when it is next looked at (B24, B46)."""
-    failures: Mapping[tuple[str, str], Failures] = _NOTHING
+    failures: Mapping[tuple[str, str], Failures] = field(default_factory=lambda: _NOTHING)
     """By uid of the machine and name of the target node (B25)."""
     started: bool = False
     """Everything was listed and taken in: nothing is granted before (C30)."""
