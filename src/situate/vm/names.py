@@ -16,6 +16,8 @@ AUTO_MIGRATION_LABEL: Final = "autoscaling.neon.tech/auto-migration-enabled"
 ALWAYS_MIGRATE_LABEL: Final = "autoscaling.neon.tech/testing-only-always-migrate"
 CREATED_BY_SCHEDULER_LABEL: Final = "autoscaling.neon.tech/created-by-scheduler"
 """On migrations that we create. Labels count as set only with the value `"true"`."""
+MIGRATION_PREFIX: Final = "schedplugin-"
+"""Before the name of the pod that leaves: the name of a migration that we create (C6)."""
 
 BOUNDS: Final = "autoscaling.neon.tech/bounds"
 SCALING_CONFIG: Final = "autoscaling.neon.tech/config"

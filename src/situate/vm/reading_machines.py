@@ -1,0 +1,113 @@
+"""VirtualMachines, as far as the booking of their runner pods depends on them.
+
+The runner pod carries most of it too, since the VM controller copies labels and annotations (C1); only the machine
+itself says its phase and what it has come to (D23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from situate.objects.meta import ObjectMeta
+from situate.objects.unstructured import Unstructured
+from situate.vm.amounts import RESOURCES, Amounts
+from situate.vm.claim_text import read_moved
+from situate.vm.model import Phase, Ref
+from situate.vm.names import BOUNDS, CLAIM_CLOSED, MOVED
+from situate.vm.rules import Rules
+from situate.vm.text import Bounds, Guest, guest_of, read_bounds
+from situate.vm.unreadable import Misread, Part, Place, Read, Unreadable
+
+_PHASES: Final[Mapping[str, Phase]] = {
+    "Running": Phase.RUNNING,
+    "Scaling": Phase.RUNNING,
+    "PreMigrating": Phase.FROZEN,
+    "Migrating": Phase.FROZEN,
+}
+"""The others are not alive (2.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What annotations say that machine and pod both carry."""
+
+    minimum: Amounts
+    maximum: Amounts
+    """For scaling: the bounds, inside of the hard ones (C5)."""
+    closed_claim: str
+    moved_at: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSeen:
+    """A VirtualMachine as it is now."""
+
+    ref: Ref
+    own: bool
+    """Whether its schedulerName is ours."""
+    phase: Phase
+    use: Amounts
+    """What its spec says."""
+    used: Amounts
+    """The larger of spec and status (D23)."""
+    notes: Notes
+    pod: str
+    """The name of its runner pod; empty before there is one."""
+
+
+def read_machine(vm: Unstructured, rules: Rules) -> Read[MachineSeen]:
+    """`value` is None where `spec.guest` or what `status` says of sizes cannot be read."""
+    metadata = vm.metadata
+    about = f"VirtualMachine {metadata.namespace}/{metadata.name}"
+    root = Part(Place(about, ""), vm.content)
+    try:
+        spec, status = root["spec"], root["status"]
+        guest = guest_of(spec["guest"], rules.resources)
+        cpus, memory = status["cpus"], status["memorySize"]
+        came_to = Amounts.of(
+            cpus.milli() if cpus.there else 0,
+            memory.units() if memory.there else 0,
+            *(0,) * (len(rules.resources) - len(RESOURCES)),
+        )
+        seen_as = status["phase"].text(default="")
+        own = spec["schedulerName"].text(default="") == rules.scheduler_name
+        pod = status["podName"].text(default="")
+    except Misread as problem:
+        return Read(None, (problem.unreadable,))
+    notes, wrong = read_notes(metadata, about, guest, rules)
+    return Read(
+        MachineSeen(
+            ref=Ref(metadata.namespace, metadata.name, metadata.uid),
+            own=own,
+            phase=_PHASES.get(seen_as, Phase.OTHER),
+            use=guest.use,
+            used=guest.use.most(came_to),
+            notes=notes,
+            pod=pod,
+        ),
+        wrong,
+    )
+
+
+def read_notes(metadata: ObjectMeta, about: str, guest: Guest, rules: Rules) -> tuple[Notes, tuple[Unreadable, ...]]:
+    """Without what is wrong with them: bounds that nobody can read leave the hard ones."""
+    annotations = metadata.annotations
+    wrong: list[Unreadable] = []
+    minimum, maximum = guest.minimum, guest.maximum
+    if BOUNDS in annotations:
+        place = Place.annotation(about, BOUNDS)
+        bounds = read_bounds(annotations[BOUNDS], place, guest.slot_size, rules.resources)
+        if isinstance(bounds, Bounds):
+            minimum, maximum = minimum.most(bounds.minimum), maximum.least(bounds.maximum)
+        else:
+            wrong += bounds
+    moved_at: tuple[float, ...] = ()
+    if MOVED in annotations:
+        moves = read_moved(annotations[MOVED], Place.annotation(about, MOVED))
+        if isinstance(moves, Unreadable):
+            wrong.append(moves)
+        else:
+            moved_at = moves
+    return Notes(minimum, maximum, annotations.get(CLAIM_CLOSED, ""), moved_at), tuple(wrong)

@@ -1,0 +1,95 @@
+"""VirtualMachineMigrations as the ledger sees moves: ours and those made by hand (C3, C6, C34, B2, B10)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from situate.objects.unstructured import Unstructured
+from situate.vm.claim_text import read_claim, read_handover
+from situate.vm.claims import Progress
+from situate.vm.events import MigrationPhase, MigrationSeen, WrittenClaim, WrittenHandOver
+from situate.vm.model import Ref
+from situate.vm.names import CLAIM, CREATED_BY_SCHEDULER_LABEL, HANDOVER, MIGRATION_PREFIX, TARGET_NODE
+from situate.vm.rules import Rules
+from situate.vm.unreadable import Misread, Part, Place, Read, Unreadable
+
+_PHASES: Final = {
+    "": MigrationPhase(starting=True),
+    "Pending": MigrationPhase(starting=True),
+    "Running": MigrationPhase(copying=True),
+    "Succeeded": MigrationPhase(succeeded=True),
+}
+
+
+def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[MigrationSeen]:
+    """`now`, seconds of the epoch, is when its progress was seen.
+
+    `value` is None where it names no machine. A claim or hand-over that cannot be read is left out and told of.
+    """
+    metadata = vmm.metadata
+    about = f"VirtualMachineMigration {metadata.namespace}/{metadata.name}"
+    wrong: list[Unreadable] = []
+    claim: WrittenClaim | None = None
+    handover: WrittenHandOver | None = None
+    if (text := metadata.annotations.get(CLAIM)) is not None:
+        read = read_claim(text, Place.annotation(about, CLAIM), rules.resources)
+        claim = read if isinstance(read, WrittenClaim) else None
+        wrong += [read] if isinstance(read, Unreadable) else []
+    if (text := metadata.annotations.get(HANDOVER)) is not None:
+        begun = read_handover(text, Place.annotation(about, HANDOVER), rules.resources)
+        handover = begun if isinstance(begun, WrittenHandOver) else None
+        wrong += [begun] if isinstance(begun, Unreadable) else []
+    root = Part(Place(about, ""), vmm.content)
+    try:
+        name = root["spec"]["vmName"].text()
+        status = root["status"]
+        phase = _phase(status)
+        source, target = status["sourcePodName"].text(default=""), status["targetPodName"].text(default="")
+        source_node, target_node = status["sourceNode"].text(default=""), status["targetNode"].text(default="")
+    except Misread as problem:
+        return Read(None, (problem.unreadable, *wrong))
+    progress = None
+    try:
+        progress = _progress(status, now)
+    except Misread as problem:
+        wrong.append(problem.unreadable)
+    own = metadata.labels.get(CREATED_BY_SCHEDULER_LABEL) == "true"
+    if own and not source and metadata.name.startswith(MIGRATION_PREFIX):
+        source = metadata.name.removeprefix(MIGRATION_PREFIX)
+    created = metadata.creation_timestamp
+    seen = MigrationSeen(
+        machine=Ref(metadata.namespace, name),
+        name=metadata.name,
+        uid=metadata.uid,
+        own=own,
+        phase=phase,
+        source=Ref(metadata.namespace, source, claim.source_uid if claim is not None else "") if source else None,
+        source_node=source_node or (claim.node if claim is not None else ""),
+        target=Ref(metadata.namespace, target) if target else None,
+        target_node=metadata.annotations.get(TARGET_NODE) or target_node,
+        amount=None,
+        plan=claim.plan if claim is not None else "",
+        claim=claim,
+        handover=handover,
+        progress=progress,
+        deleting=metadata.deletion_timestamp is not None,
+        created_at=created.timestamp() if created is not None else 0.0,
+    )
+    return Read(seen, tuple(wrong))
+
+
+def _phase(status: Part) -> MigrationPhase:
+    phase = status["phase"].choice(*_PHASES, "Failed") if status["phase"].there else ""
+    if phase != "Failed":
+        return _PHASES[phase]
+    conditions = status["conditions"].items() if status["conditions"].there else ()
+    degraded = [each for each in conditions if each["type"].value == "Degraded" and each["status"].value == "True"]
+    return MigrationPhase(failed=True, reason=degraded[0]["reason"].text(default="") if degraded else "")
+
+
+def _progress(status: Part, now: float) -> Progress | None:
+    """None before the hypervisor has told of any."""
+    ram = status["info"]["ram"]
+    if not ram["total"].there:
+        return None
+    return Progress(ram["remaining"].integer(), ram["total"].integer(), now)

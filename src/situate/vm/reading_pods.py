@@ -1,0 +1,258 @@
+"""Pods as the ledger counts them: plain ones by what they ask for, runner pods by their annotations (C3, C8, C9).
+
+What a pod asks for in all, with sidecars, overhead and resizes under way, is said by `framework.resources` (B33, D15).
+Whether the scheduler may place a pod that cannot be read is the plugin's to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, TypeVar
+
+import msgspec
+
+from situate.framework.resources import CPU, MEMORY, amounts, pod_request
+from situate.objects import pods as objects
+from situate.objects.meta import Condition
+from situate.vm.amounts import RESOURCES, Amounts, total
+from situate.vm.model import NO_OVERCOMMIT, Machine, Phase, Pod, Ref, Role
+from situate.vm.names import (
+    ALWAYS_MIGRATE_LABEL,
+    API_VERSION,
+    APPROVED,
+    AUTO_MIGRATION_LABEL,
+    ENABLED_LABEL,
+    MACHINE_KIND,
+    MIGRATION_KIND,
+    OVERCOMMIT,
+    REQUESTED,
+    RESIZE_REQUESTED,
+    SCALING_UNIT,
+    USAGE,
+)
+from situate.vm.names import RESOURCES as GUEST
+from situate.vm.reading_machines import MachineSeen, read_notes
+from situate.vm.rules import Rules
+from situate.vm.text import read_amounts, read_guest, read_overcommit, read_resize, read_unit, read_usage
+from situate.vm.unreadable import Misread, Place, Read, Unreadable
+
+T = TypeVar("T")
+_PENDING: Final = "PodResizePending"
+
+
+def read_pod(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = None) -> Read[Pod]:
+    """`machine` is the VirtualMachine of a runner pod, as far as it is known.
+
+    `value` is None where an annotation says nothing that can be booked, and `str(wrong[0])` is the reason (D18).
+    """
+    if machine_ref(pod) is None:
+        return _plain(pod, rules)
+    try:
+        return _runner(pod, rules, machine)
+    except Misread as problem:
+        return Read(None, (problem.unreadable,))
+
+
+def by_requests(pod: objects.Pod, rules: Rules) -> Pod:
+    """What any pod on a node counts for while its annotations cannot be read: what it asks for as a plain pod."""
+    asked = _asked(pod, rules)
+    return _pod(pod, rules, asked, asked, asked)
+
+
+def ended(pod: objects.Pod) -> bool:
+    """Whether it holds nothing of its node any more: finished, with none of its containers still running (D14, B3)."""
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    return pod.finished and not any(each.state.running is not None for each in statuses)
+
+
+def machine_ref(pod: objects.Pod) -> Ref | None:
+    """The VirtualMachine whose runner it is; None for every other pod (C3)."""
+    for owner in pod.metadata.owner_references:
+        if owner.kind == MACHINE_KIND and owner.api_version == API_VERSION:
+            return Ref(pod.metadata.namespace, owner.name, owner.uid)
+    return None
+
+
+def role_of(pod: objects.Pod) -> Role:
+    """In a migration, by owner references: whoever is controlled by one is its target (C3)."""
+    owners = [
+        owner
+        for owner in pod.metadata.owner_references
+        if owner.kind == MIGRATION_KIND and owner.api_version == API_VERSION
+    ]
+    if not owners:
+        return Role.IDLE
+    return Role.TARGET if any(owner.controller for owner in owners) else Role.SOURCE
+
+
+def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Pod]:
+    about, annotations, labels = _about(pod), pod.metadata.annotations, pod.metadata.labels
+    if GUEST not in annotations:
+        step = "the VM controller writes it; until then the pod cannot be placed or booked"
+        raise Misread(Unreadable(about, Place.annotation(about, GUEST).field, "", "the machine's resources", step))
+    guest = _must(read_guest(annotations[GUEST], Place.annotation(about, GUEST), rules.resources))
+    overcommit = _no_overcommit(rules)
+    if OVERCOMMIT in annotations:
+        place = Place.annotation(about, OVERCOMMIT)
+        overcommit = _must(read_overcommit(annotations[OVERCOMMIT], place, rules.resources))
+    used = guest.use
+    if USAGE in annotations:
+        used = used.most(_must(read_usage(annotations[USAGE], Place.annotation(about, USAGE), rules.resources)))
+    if seen is not None:
+        used = used.most(seen.used)
+    ref = machine_ref(pod)
+    assert ref is not None
+    role = role_of(pod)
+    always = labels.get(ALWAYS_MIGRATE_LABEL) == "true"
+    wanted = always or labels.get(AUTO_MIGRATION_LABEL) == "true"
+    autoscaled = labels.get(ENABLED_LABEL) == "true"
+    notes, wrong = read_notes(pod.metadata, about, guest, rules)
+    if seen is not None:
+        notes = replace(seen.notes, closed_claim=seen.notes.closed_claim or notes.closed_claim)
+    machine = Machine(
+        ref=ref,
+        own=(pod.spec.scheduler_name == rules.scheduler_name) if seen is None else seen.own,
+        autoscaled=autoscaled,
+        role=role,
+        migratable=role is Role.SOURCE or (role is not Role.TARGET and wanted),
+        always_migrate=always,
+        phase=Phase.RUNNING if seen is None else seen.phase,
+        minimum=notes.minimum,
+        maximum=notes.maximum,
+        closed_claim=notes.closed_claim,
+        moved_at=notes.moved_at,
+    )
+    booked, requested, unit = _scaled(pod, guest.use, rules) if autoscaled else (guest.use, guest.use, None)
+    if not rules.compat:
+        booked = booked.most(used)
+        requested = requested if autoscaled else booked
+    further = _further(_asked(pod, rules))
+    made = _pod(pod, rules, booked + further, requested + further, used + further)
+    return Read(
+        replace(
+            made,
+            factor=made.factor if unit is None else unit,
+            overcommit=overcommit,
+            machine=machine,
+            approved=autoscaled and APPROVED in annotations,
+        ),
+        wrong,
+    )
+
+
+def _scaled(pod: objects.Pod, use: Amounts, rules: Rules) -> tuple[Amounts, Amounts, Amounts | None]:
+    """What is approved, what is requested, and the unit, of an autoscaled machine (C8)."""
+    about, annotations = _about(pod), pod.metadata.annotations
+
+    def read(name: str) -> Amounts | None:
+        if name not in annotations:
+            return None
+        reader = read_unit if name == SCALING_UNIT else read_amounts
+        return _must(reader(annotations[name], Place.annotation(about, name), rules.resources))
+
+    unit, approved, requested = read(SCALING_UNIT), read(APPROVED), read(REQUESTED)
+    if requested is not None and unit is None:
+        step = f"whoever writes {REQUESTED} writes it too"
+        raise Misread(Unreadable(about, Place.annotation(about, SCALING_UNIT).field, "", "a compute unit", step))
+    return use if approved is None else approved, use if requested is None else requested, unit
+
+
+def _plain(pod: objects.Pod, rules: Rules) -> Read[Pod]:
+    if rules.compat:
+        asked = total(
+            (_amounts_of(amounts(each.resources.requests), rules) for each in pod.spec.containers), len(rules.resources)
+        )
+        return Read(_pod(pod, rules, asked, asked, asked))
+    pending = pod.condition(_PENDING)
+    deferred = pending is not None and _current(pod, pending) and pending.reason == "Deferred"
+    asked = _asked(pod, rules)
+    admitted = _asked(_with_reason(pod, "Infeasible"), rules) if deferred else asked
+    made = replace(_pod(pod, rules, asked, asked, admitted), deferred=deferred)
+    wish = _wish(pod, made)
+    if isinstance(wish, Unreadable):
+        return Read(made, (wish,))
+    return Read(made if wish is None else replace(made, requested=wish, factor=(wish - made.reserved).positive()))
+
+
+def _wish(pod: objects.Pod, made: Pod) -> Amounts | Unreadable | None:
+    """All that the pod wants, if it asks for another size of a container (B34); None if it asks for nothing."""
+    text = pod.metadata.annotations.get(RESIZE_REQUESTED)
+    if text is None:
+        return None
+    place = Place.annotation(_about(pod), RESIZE_REQUESTED)
+    wish = read_resize(text, place)
+    if isinstance(wish, Unreadable):
+        return wish
+    names = [container.name for container in pod.spec.containers]
+    named = [each for each in pod.spec.containers if each.name == (wish.container or each.name)]
+    if len(named) != 1:
+        return place.at("container").unreadable(wish.container, "one of " + ", ".join(names))
+    has = amounts(named[0].resources.requests)
+    wanted = list(made.reserved)
+    for resource, (name, amount) in enumerate(((CPU, wish.cpu), (MEMORY, wish.memory))):
+        if amount is not None:
+            wanted[resource] += amount - has.get(name, 0)
+    return Amounts(tuple(wanted)).positive()
+
+
+def _asked(pod: objects.Pod, rules: Rules) -> Amounts:
+    """Its effective request. A condition of an earlier size of it does not count (B35)."""
+    pending = pod.condition(_PENDING)
+    if pending is not None and not _current(pod, pending):
+        pod = _with_reason(pod, "")
+    return _amounts_of(pod_request(pod).amounts, rules)
+
+
+def _current(pod: objects.Pod, condition: Condition) -> bool:
+    """Whether it is about the pod as it is; a kubelet that does not say is believed."""
+    seen = condition.observed_generation
+    return condition.status == "True" and (not seen or seen >= pod.metadata.generation)
+
+
+def _with_reason(pod: objects.Pod, reason: str) -> objects.Pod:
+    """The pod as if its pending resize were pending for that reason."""
+    conditions = tuple(
+        msgspec.structs.replace(each, reason=reason) if each.type == _PENDING else each
+        for each in pod.status.conditions
+    )
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=conditions))
+
+
+def _pod(pod: objects.Pod, rules: Rules, reserved: Amounts, requested: Amounts, used: Amounts) -> Pod:
+    metadata = pod.metadata
+    created = metadata.creation_timestamp
+    return Pod(
+        ref=Ref(metadata.namespace, metadata.name, metadata.uid),
+        reserved=reserved,
+        requested=requested,
+        used=used,
+        factor=Amounts.zero(len(rules.resources)),
+        overcommit=_no_overcommit(rules),
+        created_at=created.timestamp() if created is not None else 0.0,
+        priority=pod.spec.priority or 0,
+        ignored=metadata.namespace in rules.ignored_namespaces,
+    )
+
+
+def _amounts_of(by_name: Mapping[str, int], rules: Rules) -> Amounts:
+    return Amounts(tuple(max(0, by_name.get(name, 0)) for name in rules.resources))
+
+
+def _further(asked: Amounts) -> Amounts:
+    """Without CPU and memory, which the machine's annotations say."""
+    return Amounts((0,) * len(RESOURCES) + asked.values[len(RESOURCES) :])
+
+
+def _no_overcommit(rules: Rules) -> Amounts:
+    return Amounts((NO_OVERCOMMIT,) * len(rules.resources))
+
+
+def _must(read: T | Unreadable) -> T:
+    if isinstance(read, Unreadable):
+        raise Misread(read)
+    return read
+
+
+def _about(pod: objects.Pod) -> str:
+    return f"pod {pod.metadata.namespace}/{pod.metadata.name}"
