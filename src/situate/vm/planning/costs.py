@@ -1,0 +1,46 @@
+"""What moving a machine costs, in seconds-equivalents (B17). Weights are configuration."""
+
+from __future__ import annotations
+
+from situate.vm.amounts import Amounts
+from situate.vm.model import Machine, Pod
+from situate.vm.planning.calm import moves_in_a_day
+from situate.vm.rules import Rules
+
+
+def bandwidth(rules: Rules) -> int:
+    """Of one move, bytes a second: what it may use, and at most what moves may use of a node's link."""
+    return max(1, min(rules.max_bandwidth, int(rules.calm.link * rules.calm.link_share)))
+
+
+def dirty_share(machine: Machine, rules: Rules) -> float:
+    """How much of the bandwidth goes into what is written while it is copied."""
+    rate = machine.load.dirty_rate
+    return (rules.weights.dirty_rate if rate is None else rate) / bandwidth(rules)
+
+
+def converges(machine: Machine, rules: Rules) -> bool:
+    """Whether copying comes to an end before the machine is paused."""
+    return dirty_share(machine, rules) < rules.weights.most_dirty
+
+
+def copying_s(pod: Pod, machine: Machine, rules: Rules) -> float:
+    """How long copying its memory takes."""
+    used = machine.load.memory_used or pod.used.memory
+    return used / bandwidth(rules) / (1 - min(dirty_share(machine, rules), rules.weights.most_dirty))
+
+
+def surplus_share(freed: Amounts, need: Amounts, total: Amounts) -> float:
+    """What is freed beyond the need, as a share of the node, in the resource where that is most."""
+    shares = (max(0, f - n) / t for f, n, t in zip(freed, need, total, strict=True) if t > 0)
+    return max(shares, default=0.0)
+
+
+def cost(pod: Pod, machine: Machine, surplus: float, now: float, rules: Rules) -> float:
+    weights = rules.weights
+    slo = min(1 + max(0, pod.priority) / weights.priority, weights.highest_slo)
+    busy = machine.load.load1 / ((pod.used.cpu or 1000) / 1000)
+    paused = machine.load.last_downtime_s
+    pause = weights.downtime * (weights.downtime_s if paused is None else paused)
+    taken = copying_s(pod, machine, rules) * (1 + weights.load * busy) + pause
+    return taken * slo + weights.recent_move * moves_in_a_day(machine, now) + weights.surplus * surplus

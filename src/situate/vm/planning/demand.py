@@ -1,0 +1,53 @@
+"""How much room a pod is short of (B16), in whole units and as it counts on its node."""
+
+from __future__ import annotations
+
+from situate.vm.amounts import Amounts, total
+from situate.vm.claims import ClaimState
+from situate.vm.model import NO_OVERCOMMIT, Pod
+from situate.vm.rules import Rules
+from situate.vm.state import State, Waiter
+
+
+def due_at(waiter: Waiter, rules: Rules) -> float:
+    """From when on others are moved for it, seconds of the epoch: it has been short for so long."""
+    return waiter.since + rules.demand_after_s
+
+
+def whole_units(pod: Pod) -> int:
+    """So many units of the resource of which it lacks most; 0: it is short of nothing."""
+    rows = zip(pod.requested, pod.reserved, pod.factor, strict=True)
+    return max(-(-max(0, requested - reserved) // (factor or 1)) for requested, reserved, factor in rows)
+
+
+def shortage(pod: Pod, units: int) -> Amounts:
+    """What it takes to grow by so many units: of each resource whole ones, and none beyond what is asked for."""
+    rows = zip(pod.requested, pod.reserved, pod.factor, strict=True)
+    return Amounts(
+        tuple(
+            min(units, -(-max(0, requested - reserved) // (factor or 1))) * (factor or 1)
+            for requested, reserved, factor in rows
+        )
+    )
+
+
+def room_for(pod: Pod, amount: Amounts) -> Amounts:
+    """The least room in which this much of the pod is granted: as it counts after overcommit, rounded up."""
+    rows = zip(amount, pod.overcommit, strict=True)
+    return Amounts(tuple(-(-value * NO_OVERCOMMIT // overcommit) for value, overcommit in rows))
+
+
+def promised(state: State, uid: str) -> Amounts:
+    """What moves under way will leave it; what they have left already is room that it has (`State.avail`)."""
+    amounts = (
+        claim.amount
+        for claim in state.claims.values()
+        if claim.beneficiary.ref.uid == uid and claim.state is not ClaimState.FREED
+    )
+    return total(amounts, state.resources)
+
+
+def need(state: State, node: str, pod: Pod, units: int) -> Amounts:
+    """Room that has to be made on the node for so many units of the pod, zero where there is enough."""
+    there = state.avail(node, pod.uid) + promised(state, pod.uid)
+    return (room_for(pod, shortage(pod, units)) - there).positive()

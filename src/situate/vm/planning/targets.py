@@ -1,0 +1,87 @@
+"""Where machines may go: what every node has room for, without rising above its own watermark (B13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.vm.amounts import Amounts, total
+from situate.vm.columns import Column, column
+from situate.vm.planning.limits import no_place, under_way
+from situate.vm.rules import Rules
+from situate.vm.scores import scores
+from situate.vm.state import State
+
+Fits: TypeAlias = Callable[[str, str], bool]
+"""Whether a node would take the pod of this uid, but for amounts: taints, selectors, affinity (B12)."""
+
+NOBODY: Final = "-"
+"""In place of a uid: everything that is held on a node is held for others."""
+
+
+def anywhere(uid: str, node: str) -> bool:  # noqa: ARG001 -- the answer of a table with no entry
+    return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets:
+    """Nodes in the order of their names; arrays are never changed."""
+
+    names: tuple[str, ...]
+    total: Column
+    avail: Column
+    """(resources, nodes): what nobody holds (B4)."""
+    spare: Column
+    """(resources, nodes): the part of it that is below the watermark; negative above it."""
+    open: NDArray[np.bool_]
+    """(nodes,): takes machines at all."""
+    largest: Amounts
+    """The largest Total of any, a resource each."""
+
+    @classmethod
+    def of(cls, state: State, rules: Rules) -> Targets:
+        names = tuple(sorted(state.nodes))
+        nodes = [state.nodes[name] for name in names]
+        totals = column([node.total for node in nodes], state.resources)
+        avail = column([state.avail(name, NOBODY) for name in names], state.resources)
+        below = column([(node.total - node.watermark).positive() for node in nodes], state.resources)
+        moves = [move for move in state.moves.values() if under_way(move)]
+        usable = [
+            node.schedulable and not node.draining and not node.over_budget and not no_place(moves, "", name, rules)
+            for name, node in zip(names, nodes, strict=True)
+        ]
+        largest = total((), state.resources)
+        for node in nodes:
+            largest = largest.most(node.total)
+        return cls(names, totals, avail, avail - below, np.array(usable, dtype=np.bool_), largest)
+
+    @property
+    def room(self) -> Column:
+        """(resources, nodes): what a machine may take of it; nothing where that is not above zero."""
+        return np.minimum(self.avail, self.spare)
+
+    def room_for(self, amount: Amounts) -> NDArray[np.bool_]:
+        """(nodes,): has room for it, and is not above its watermark with it."""
+        wanted = np.array(amount.values, dtype=np.int64)[:, None]
+        return np.asarray(self.open & (self.room >= wanted).all(axis=0), dtype=np.bool_)
+
+    def changed(self, index: int, amount: Amounts) -> Targets:
+        """With so much more room on one of them; less where that is negative."""
+        avail, spare = self.avail.copy(), self.spare.copy()
+        avail[:, index] += amount.values
+        spare[:, index] += amount.values
+        return replace(self, avail=avail, spare=spare)
+
+    def best_first(self, indices: Sequence[int], amount: Amounts, rules: Rules) -> list[int]:
+        """By the score that the plugin would give with the amount there (C20), ties by name."""
+        if len(indices) < 2:
+            return list(indices)
+        chosen = np.array(indices, dtype=np.int64)
+        totals = self.total[:, chosen]
+        booked = totals - self.avail[:, chosen] + np.array(amount.values, dtype=np.int64)[:, None]
+        found = scores(booked, totals, self.largest, rules.scoring)
+        return [int(each) for each in chosen[np.lexsort((chosen, -found))]]
