@@ -1,0 +1,59 @@
+"""When a machine counts as unhealthy: its monitor is silent, or too many requests about it failed (C35)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """More than `threshold` within `interval_ms` is too much."""
+
+    interval_ms: int
+    threshold: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    silence_ms: int
+    """Since the monitor was heard last."""
+    grace_ms: int
+    """After the start nobody expects to have heard it."""
+    rates: Mapping[str, Rate]
+    """By who is asked: `scheduler`, `vm`, `monitor`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Of one machine; what is too old is forgotten."""
+
+    started_ms: int
+    heard_ms: int | None = None
+    failures_ms: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_heard(self, now_ms: int) -> Health:
+        return replace(self, heard_ms=now_ms)
+
+    def with_failure(self, kind: str, now_ms: int, limits: Limits) -> Health:
+        rate = limits.rates[kind]
+        recent = tuple(at for at in (*self.failures_ms.get(kind, ()), now_ms) if at > now_ms - rate.interval_ms)
+        return replace(self, failures_ms={**self.failures_ms, kind: recent[-(rate.threshold + 1) :]})
+
+    def complaints(self, now_ms: int, limits: Limits) -> tuple[str, ...]:
+        """Why it is unhealthy, a word each: `monitor silent`, `scheduler failures`, ... Empty: it is not."""
+        found: list[str] = []
+        since_ms = max(self.heard_ms or 0, self.started_ms + limits.grace_ms - limits.silence_ms)
+        if now_ms - since_ms > limits.silence_ms:
+            found.append("monitor silent")
+        for kind, rate in limits.rates.items():
+            recent = [at for at in self.failures_ms.get(kind, ()) if at > now_ms - rate.interval_ms]
+            if len(recent) > rate.threshold:
+                found.append(f"{kind} failures")
+        return tuple(found)
+
+
+def worth_telling(failures: int, threshold: int = 1) -> bool:
+    """Of failures in a row: when there are `threshold` of them, and at every tenth multiple of it (D21)."""
+    return failures == threshold or (failures > 0 and failures % (10 * threshold) == 0)
