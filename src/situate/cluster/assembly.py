@@ -6,9 +6,11 @@ webhooks can be called, `situate.embedded` ties the same two together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from situate.cluster.api import Answer, ApiServer, Handling
 from situate.cluster.controller_writes import ControllerWriter, Later, answer_of
-from situate.cluster.controllers import Machinery, MachinerySettings
+from situate.cluster.controllers import Further, Machinery, MachinerySettings
 from situate.cluster.controllers.actions import Rng
 from situate.cluster.effects import Effect, Identity, unreachable
 from situate.cluster.names import Names
@@ -27,13 +29,14 @@ class Cluster:
         now: float,
         tracks_managers: bool = True,
         later: Later | None = None,
+        further: Sequence[Further] = (),
     ) -> None:
         """`tracks_managers`: see `ApiServer`. `later` drives writes of controllers that wait for webhooks, and gives
-        their answers to `machinery.settle`; without it webhooks count as unreachable."""
+        their answers to `machinery.settle`; without it webhooks count as unreachable. `further`: see `Machinery`."""
         self.api = ApiServer(names, now=now, tracks_managers=tracks_managers)
         self._now = now
         writer = ControllerWriter(self.api, lambda: self._now, later or self._without_network)
-        self.machinery = Machinery(writer, self.api.store, self.api.catalog, settings, rng)
+        self.machinery = Machinery(writer, self.api.store, self.api.catalog, settings, rng, further=further)
         self.api.store.subscribe(self.machinery.observe)
 
     def answer(self, request: Request, now: float, identity: Identity) -> Answer:

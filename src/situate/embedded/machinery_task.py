@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from situate.cluster.api import Answer as ApiAnswer
 from situate.cluster.api import ApiServer, Handling
 from situate.cluster.controller_writes import ControllerWriter, answer_of
-from situate.cluster.controllers import Machinery, MachinerySettings
+from situate.cluster.controllers import Further, Machinery, MachinerySettings
 from situate.cluster.controllers.actions import Rng
 from situate.cluster.effects import Effect
 from situate.cluster.store import Event
@@ -21,14 +21,21 @@ class MachineryTask:
     """The machinery of one API server. Runs until cancelled; a broken invariant ends it with an exception."""
 
     def __init__(
-        self, api: ApiServer, clock: Callable[[], float], settings: MachinerySettings, rng: Rng, drive: Drive
+        self,
+        api: ApiServer,
+        clock: Callable[[], float],
+        settings: MachinerySettings,
+        rng: Rng,
+        drive: Drive,
+        *,
+        further: Sequence[Further] = (),
     ) -> None:
         self._clock = clock
         self._drive = drive
         self._woken = asyncio.Event()
         self._late: set[asyncio.Task[None]] = set()
         writer = ControllerWriter(api, clock, self._later)
-        self.machinery = Machinery(writer, api.store, api.catalog, settings, rng)
+        self.machinery = Machinery(writer, api.store, api.catalog, settings, rng, further=further)
         for table in api.store.tables():
             for stored in table.ordered():
                 self.machinery.observe(Event("ADDED", table.resource, stored.revision, None, stored))

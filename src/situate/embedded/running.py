@@ -10,7 +10,7 @@ import asyncio
 import random
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from situate.cluster.api import ApiServer
-from situate.cluster.controllers import MachinerySettings
+from situate.cluster.controllers import Further, MachinerySettings
 from situate.cluster.effects import Identity
 from situate.cluster.faults import Faults
 from situate.cluster.names import Names
@@ -64,6 +64,8 @@ class Settings:
     """Whether requests without a token are refused; without, they are the administrator's."""
     machinery: MachinerySettings | None = field(default_factory=lambda: MachinerySettings(reconciles_per_step=50))
     """None: no controllers run, what is written stays as it is."""
+    further: Sequence[Further] = ()
+    """Controllers that run beside those that every cluster has."""
     seed: int | None = None
     """Of uids and generated names; None: different each time."""
     window: int = 10_000
@@ -111,7 +113,9 @@ class EmbeddedServer:
         routes = FaultRoutes(self.faults, self.api.store, self.cut_watches, None)
         self._frontend = Frontend(self.api, time.time, identities, self._webhooks, self.faults, routes)
         if settings.machinery is not None:
-            self._machinery = MachineryTask(self.api, time.time, settings.machinery, chance, self._frontend.drive)
+            self._machinery = MachineryTask(
+                self.api, time.time, settings.machinery, chance, self._frontend.drive, further=settings.further
+            )
             routes.kubelets = self._machinery.machinery
             self._run(self._machinery.run(), "machinery")
         if self._journal is not None:

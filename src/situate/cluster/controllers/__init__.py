@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from situate.cluster.controllers.actions import Answer, Writer
 from situate.cluster.controllers.changes import Change
-from situate.cluster.controllers.machinery import Machinery
+from situate.cluster.controllers.machinery import Further, Machinery
 from situate.cluster.controllers.settings import KubeletSettings, MachinerySettings, NodeLifecycleSettings
 
 __all__ = [
     "Answer",
     "Change",
+    "Further",
     "KubeletSettings",
     "Machinery",
     "MachinerySettings",

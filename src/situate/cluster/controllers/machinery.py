@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from situate.cluster.controllers.actions import (
     Action,
@@ -43,6 +43,9 @@ from situate.cluster.controllers.taint_eviction import TaintEvictionController
 from situate.cluster.resources import Catalog
 from situate.cluster.store import Event, Store
 
+Further: TypeAlias = Callable[[Cluster], Controller]
+"""Makes a controller that only some clusters have; whoever composes the cluster chooses."""
+
 _PIECE = 50
 """So many writes are under way together at most; upstream's clients are held back by their rate limit."""
 
@@ -65,12 +68,22 @@ class Machinery:
     A write of a step is observed within the same step, so no controller ever decides on an old view of its own work.
     """
 
-    def __init__(self, api: Writer, store: Store, catalog: Catalog, settings: MachinerySettings, rng: Rng) -> None:
+    def __init__(
+        self,
+        api: Writer,
+        store: Store,
+        catalog: Catalog,
+        settings: MachinerySettings,
+        rng: Rng,
+        *,
+        further: Sequence[Further] = (),
+    ) -> None:
+        """`further` controllers are told of changes after all others."""
         self._api = api
         self._settings = settings
         self.cluster = Cluster(store, catalog, settings, rng)
         self.kubelets = Kubelets()
-        every = {entry.name: entry for entry in self._all()}
+        every = {entry.name: entry for entry in (*self._all(), *(make(self.cluster) for make in further))}
         unknown = settings.disabled.difference(every)
         if unknown:
             raise ValueError(f"disabled: no controller {sorted(unknown)}; there are {', '.join(every)}")

@@ -1,0 +1,96 @@
+"""VirtualMachines and their migrations in the in-memory cluster: the looks of `situate.vm.machines`, as a controller.
+
+Not among those that every cluster runs: whoever composes one hands it to `Machinery` as a further controller. It does
+nothing until the definitions of `situate.vm.machines.crds` are there and objects of theirs come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from situate.cluster.controllers.actions import Action, Outcome, Refusal, in_order
+from situate.cluster.controllers.actions import Create as CreateAction
+from situate.cluster.controllers.actions import Delete as DeleteAction
+from situate.cluster.controllers.actions import Note as Told
+from situate.cluster.controllers.actions import Patch as PatchAction
+from situate.cluster.controllers.changes import Change
+from situate.cluster.controllers.controllers import Cluster
+from situate.cluster.controllers.tables import PODS, Key, Obj
+from situate.vm import machines
+from situate.vm.machines import Create, Delete, Kind, Note, Patch, Settings, Write
+from situate.vm.names import API_VERSION, GROUP, MACHINE_KIND, MIGRATION_KIND
+
+_RESOURCES = {
+    Kind.MACHINE: f"{Kind.MACHINE.value}.{GROUP}",
+    Kind.MIGRATION: f"{Kind.MIGRATION.value}.{GROUP}",
+    Kind.POD: PODS,
+}
+_KINDS = {resource: kind for kind, resource in _RESOURCES.items()}
+
+
+class VirtualMachineController:
+    """Keys are `kind/namespace` and name: machines and migrations may have the same one."""
+
+    name = "virtual-machines"
+    user = "system:serviceaccount:kube-system:virtual-machine-controller"
+    manager = "virtual-machine-controller"
+    watches = frozenset(_KINDS)
+
+    def __init__(self, cluster: Cluster, settings: Settings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._migrations: dict[Key, dict[str, None]] = {}  # names, by namespace and machine, in the order of arrival
+
+    def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
+        kind = _KINDS[change.resource]
+        if kind is Kind.MIGRATION:
+            machine = str((change.object.get("spec") or {}).get("vmName") or "")
+            names = self._migrations.setdefault((change.key[0], machine), {})
+            if change.new is None:
+                names.pop(change.key[1], None)
+            else:
+                names[change.key[1]] = None
+        for key in machines.concerned(self, kind, change.object):
+            yield f"{key.kind.value}/{key.namespace}", key.name
+
+    def reconcile(self, key: Key, now: float) -> Outcome:
+        plural, _, namespace = key[0].partition("/")
+        looked = machines.look(self, machines.Key(Kind(plural), namespace, key[1]), now, self._settings)
+        again_at = looked.again_at
+        if again_at is not None and again_at <= now:
+            again_at = None  # the write brings the next look
+        return in_order([] if looked.write is None else [_action(looked.write)], again_at)
+
+    def refused(self, key: Key, refusal: Refusal) -> None:
+        """Nothing to remember: the next look finds the same thing to do."""
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
+        """As `machines.Objects` asks."""
+        return self._cluster.get(_RESOURCES[kind], namespace, name)
+
+    def migrations_of(self, namespace: str, machine: str) -> Iterable[Obj]:
+        """As `machines.Objects` asks."""
+        found = (self.get(Kind.MIGRATION, namespace, name) for name in self._migrations.get((namespace, machine), ()))
+        return [each for each in found if each is not None]
+
+
+def _action(write: Write) -> Action:
+    resource, done = _RESOURCES[write.kind], _told(write.note)
+    match write:
+        case Create():
+            return CreateAction(resource, write.namespace, write.body, done=done)
+        case Patch():
+            return PatchAction(resource, write.namespace, write.name, write.body, write.subresource, done=done)
+        case Delete():
+            return DeleteAction(resource, write.namespace, write.name, write.uid, done=done)
+        case _:
+            assert_never(write)
+
+
+def _told(note: Note | None) -> Told | None:
+    if note is None:
+        return None
+    kind = MIGRATION_KIND if "vmName" in (note.regarding.get("spec") or {}) else MACHINE_KIND
+    regarding = {"apiVersion": API_VERSION, "kind": kind, **note.regarding}
+    return Told(regarding, note.reason, note.message, "Warning" if note.warning else "Normal")
