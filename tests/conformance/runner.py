@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import knative, ksched, kube_scheduler, spot
+from tests.conformance import knative, ksched, kube_scheduler, neon, spot
 from tests.conformance.outcome import CaseRunner, Outcome, attempted
 
 SYSTEMS: Mapping[str, Mapping[str, CaseRunner]] = {
     "knative": knative.RUNNERS,
     "ksched": ksched.RUNNERS,
     "kube-scheduler": kube_scheduler.RUNNERS,
+    "neon": neon.RUNNERS,
     "spot": spot.RUNNERS,
 }
-LAYOUTS = {**ksched.CASES, **spot.CASES}
+LAYOUTS = {**ksched.CASES, **neon.CASES, **spot.CASES}
 NOT_A_TEST = {"README.md", "benchmarks.json"}
 VECTORS = Path(__file__).parent / "vectors"
 

@@ -1,0 +1,119 @@
+"""Whether a pod fits on a node, how good the node is for it, and booking it there: Filter, Score, Reserve (C19 to C22).
+
+One node at a time and plainly: the plugin answers for all nodes at once, and must agree with this. `kept` is what the
+ledger holds on the node for others than this pod (B4); it counts as reserved. Left to the plugin: nodes that nobody
+knows, statuses, counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from situate.vm.amounts import RESOURCES, Amounts
+from situate.vm.booking import with_exactly, with_pod, without_pod
+from situate.vm.model import Node, Pod
+from situate.vm.rules import Scoring
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What came of trying a pod on a node."""
+
+    fits: bool
+    node: Node
+    """With the pods that were proposed and the pod itself; to be dropped."""
+    local_not_proposed: tuple[str, ...]
+    """Uids of pods of ours that the scheduler does not think there, sorted."""
+    proposed_not_local: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    points: int
+    """0 to 100; 0 means that there is no room."""
+    fractions: tuple[float, ...] | None
+    """Of each resource, before the least of them counts; None where the node would be over its budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    node: Node
+    """With the pod, unless refused."""
+    refused: str = ""
+    """Why nothing was booked."""
+    should_deny: bool = False
+    """The node is over its budget with it: booked all the same, and counted (C22)."""
+
+
+def fit(node: Node, proposed: Iterable[Pod], pod: Pod, kept: Amounts | None = None) -> Fit:
+    """The pod beside exactly those that the scheduler proposes (C19).
+
+    Pods that the node knows keep what it knows of them. Those of ignored namespaces count here (C28); the watermark
+    does not.
+    """
+    there = {each.uid: node.pods.get(each.uid, each) for each in proposed}
+    tried = with_pod(with_exactly(node, there.values()), pod)
+    return Fit(
+        not over_budget(tried, kept),
+        tried,
+        tuple(sorted(node.pods.keys() - there.keys())),
+        tuple(sorted(there.keys() - node.pods.keys())),
+    )
+
+
+def over_budget(node: Node, kept: Amounts | None = None) -> bool:
+    return node.over_budget if kept is None else (node.reserved + kept).exceeds(node.total)
+
+
+def score(node: Node, pod: Pod, most: Amounts, scoring: Scoring, kept: Amounts | None = None) -> Score:
+    """Of the node with the pod added (C20). `most` is `largest` of all nodes."""
+    tried = with_pod(node, pod)
+    if over_budget(tried, kept):
+        return Score(0, None)
+    used = tried.reserved if kept is None else tried.reserved + kept
+    fractions = tuple(
+        usage_score(reserved / total, scoring) * (total / biggest)
+        for reserved, total, biggest in zip(used, tried.total, most, strict=True)
+        if total
+    )
+    return Score(int(100 * min(fractions, default=0.0)), fractions)
+
+
+def usage_score(x: float, scoring: Scoring) -> float:
+    """f of C20, for a share of 0 to 1: rising to 1 at the peak, and falling from there."""
+    low, high, peak = scoring.min_usage_score, scoring.max_usage_score, scoring.score_peak
+    if x < peak:
+        return low + (1 - low) / peak * x
+    if x == peak:
+        return 1.0
+    return high + (1 - high) / (1 - peak) * (1 - x)
+
+
+def largest(nodes: Iterable[Node], resources: int = len(RESOURCES)) -> Amounts:
+    """The largest Total of each resource; with nodes that have left it falls (D17)."""
+    most = Amounts.zero(resources)
+    for node in nodes:
+        most = most.most(node.total)
+    return most
+
+
+def randomized(scores: Mapping[str, int], uniform: Callable[[int], int]) -> dict[str, int]:
+    """0 stays 0, every other score becomes `uniform(score)`: an integer from 1 to that, all alike probable (C21)."""
+    return {node: uniform(points) if points > 0 else 0 for node, points in scores.items()}
+
+
+def reserve(node: Node, pod: Pod, known: Pod | None, kept: Amounts | None = None) -> Reservation:
+    """Books the pod tentatively (C22). `known` is what is booked for it anywhere so far."""
+    if pod.ignored:
+        return Reservation(node)
+    if known is not None and known.tentative:
+        return Reservation(node, f"pod {pod.ref} is reserved already and not bound yet; its next attempt can be")
+    booked = with_pod(node, replace(pod, tentative=True))
+    return Reservation(booked, should_deny=over_budget(booked, kept))
+
+
+def unreserve(node: Node, uid: str) -> Node:
+    """Takes back exactly that booking; the same node if there is none, or the pod was seen to be bound since."""
+    pod = node.pods.get(uid)
+    return without_pod(node, uid) if pod is not None and pod.tentative else node

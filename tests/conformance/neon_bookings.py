@@ -1,0 +1,153 @@
+"""Neon's files about what is booked on a node: what pods say, grants, adding and removing, labels, transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from situate.objects.codec import decode
+from situate.objects.resources import PODS
+from situate.vm.amounts import Amounts
+from situate.vm.booking import changed, recounted, with_pod, with_seen, without_pod
+from situate.vm.granting import granted
+from situate.vm.model import Node, Pod, Ref
+from situate.vm.reading_nodes import watermark
+from situate.vm.reading_pods import read_pod
+from tests.conformance.neon_cases import COMPAT, node, node_value, pod, pod_amounts, pod_value
+from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
+
+Json = Any
+NOTHING = Amounts.zero()
+
+
+def pod_state_extraction(case: Case) -> Outcome:
+    _known_action(case, "extract_pod_state")
+    wire = case["state"]["pod"]
+    metadata = {key: wire[key] for key in ("namespace", "name", "uid", "labels", "annotations", "ownerReferences")}
+    containers = [
+        {"name": f"c{n}", "resources": {"requests": each}} for n, each in enumerate(wire["container_requests"])
+    ]
+    read = read_pod(
+        decode(PODS, msgspec.json.encode({"metadata": metadata, "spec": {"containers": containers}})), COMPAT
+    )
+    if read.value is None:
+        wanted = case["expected"].get("error")
+        return PASSED if wanted else failed(f"it cannot be read: {read.wrong[0]}")
+    made, machine = read.value, read.value.machine
+    actual = {
+        "virtual_machine": None if machine is None else {"namespace": machine.ref.namespace, "name": machine.ref.name},
+        "migratable": made.migratable,
+        "always_migrate": machine is not None and machine.always_migrate,
+        "migrating": made.migrating,
+        **pod_amounts(made),
+    }
+    return compared(actual, case["expected"])
+
+
+def permit_reconcile(case: Case) -> Outcome:
+    _known_action(case, "reconcile_pod_reserved")
+    tried = pod(case["state"]["pod"])
+    grant = granted(node(case["state"]["node"], [tried]), tried)
+    actual = {"done": grant.done, "node": node_value(grant.node), "pod": pod_value(grant.pod)}
+    return compared(actual, case["expected"])
+
+
+def node_label_updates(case: Case) -> Outcome:
+    _only(case["action"], {"update_node"})
+    before, seen = _plain_node(case["state"]), _plain_node(case["action"]["update_node"])
+    return compared(
+        {"changed": changed(before, seen), "labels": dict(with_seen(before, seen).labels)}, case["expected"]
+    )
+
+
+def node_operations(case: Case) -> Outcome:
+    wire = case["initial"]
+    totals = Amounts.of(wire["cpu_milli"], wire["mem_bytes"])
+    start = Node("node", totals, watermark(totals, wire["watermark_fraction"]), NOTHING, NOTHING, NOTHING)
+    return _played(start, case["steps"], "step")[1]
+
+
+def _played(of: Node, steps: Sequence[Mapping[str, Json]], path: str) -> tuple[Node, Outcome]:
+    """The node after the steps; a what-if is the same on a node that is dropped or kept."""
+    for number, step in enumerate(steps):
+        where, outcome = f"{path} {number}", PASSED
+        match step["op"]:
+            case "add_pod":
+                of = with_pod(of, pod(step["pod"]))
+            case "remove_pod":
+                of = without_pod(of, step["uid"])
+            case "expect_node":
+                outcome = compared(node_value(of), step["expect"])
+            case "expect_pods":
+                outcome = compared(_presence(of, step), _wanted_presence(step))
+            case "speculatively":
+                tried, outcome = _played(of, step["do"], f"{where}: step")
+                of = tried if step["commit"] else of
+            case unknown:
+                raise UnknownOperationError(f"op {unknown!r}")
+        if outcome.verdict != "passed":
+            return of, failed(f"{where}: {outcome.detail}")
+        if of != recounted(of):
+            return of, failed(f"{where}: the sums are not those of the pods")
+    return of, PASSED
+
+
+def _presence(of: Node, step: Mapping[str, Json]) -> dict[str, bool]:
+    asked = step.get("expect", step)
+    return {uid: uid in of.pods for uid in (*asked.get("present", ()), *asked.get("absent", ()))}
+
+
+def _wanted_presence(step: Mapping[str, Json]) -> dict[str, bool]:
+    asked = step.get("expect", step)
+    return dict.fromkeys(asked.get("present", ()), True) | dict.fromkeys(asked.get("absent", ()), False)
+
+
+def transactional_map(case: Case) -> Outcome:
+    """A transaction is a node that is kept or dropped: the map is that of its pods, the value a pod's name (C10)."""
+    empty = Node("node", NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+    nodes: dict[str, Node] = {}
+    parents: dict[str, str] = {}
+    for number, (op, name, *rest) in enumerate(case["steps"]):
+        of = nodes.setdefault(name, empty)
+        match op:
+            case "set":
+                nodes[name] = with_pod(of, _named(*rest))
+            case "delete":
+                nodes[name] = without_pod(of, rest[0])
+            case "begin":
+                nodes[rest[0]], parents[rest[0]] = of, name
+            case "commit":
+                nodes[parents[name]] = of
+            case "get":
+                found = of.pods[rest[0]].ref.name if rest[0] in of.pods else None
+                if found != rest[1]:
+                    return failed(f"step {number}: {name}[{rest[0]}] is {found!r}, expected {rest[1]!r}")
+            case "entries":
+                entries = {uid: each.ref.name for uid, each in of.pods.items()}
+                if entries != rest[0]:
+                    return failed(f"step {number}: {name} is {entries}, expected {rest[0]}")
+            case unknown:
+                raise UnknownOperationError(f"op {unknown!r}")
+    return PASSED
+
+
+def _named(uid: str, name: str) -> Pod:
+    nothing = Amounts.zero()
+    return Pod(Ref("default", name, uid), nothing, nothing, nothing, nothing, Amounts.of(1000, 1000))
+
+
+def _plain_node(wire: Mapping[str, Json]) -> Node:
+    totals = Amounts.of(wire["cpu_milli"], wire["mem_bytes"])
+    return Node("node", totals, watermark(totals, 0.8), NOTHING, NOTHING, NOTHING, labels=wire["labels"])
+
+
+def _known_action(case: Case, action: str) -> None:
+    if case["action"] != action:
+        raise UnknownOperationError(f"action {case['action']!r}; known: {action}")
+
+
+def _only(wire: Mapping[str, Json], known: set[str]) -> None:
+    if unknown := wire.keys() - known:
+        raise UnknownOperationError(f"{sorted(unknown)}; known: {', '.join(sorted(known))}")

@@ -1,0 +1,106 @@
+"""Reading neon's cases: nodes and pods with an amount a resource, in compatible mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from situate.vm.amounts import Amounts, total
+from situate.vm.model import Machine, Node, Pod, Ref, Role
+from situate.vm.rules import Rules
+
+Json = Any
+RESOURCES: Final = ("cpu_milli", "mem_bytes")
+COMPAT: Final = Rules(scheduler_name="autoscale-scheduler", compat=True)
+
+
+def pod(wire: Mapping[str, Json], name: str = "") -> Pod:
+    """One that may move, or moves, is a machine of ours."""
+    rows = [wire[resource] for resource in RESOURCES]
+    migrating, migratable = wire["migrating"], wire["migratable"]
+    machine = Machine(
+        Ref("default", f"vm of {wire['uid']}"),
+        role=Role.SOURCE if migrating else Role.IDLE,
+        migratable=migratable or migrating,
+        autoscaled=True,
+    )
+    reserved = amounts_of(rows, "reserved")
+    return Pod(
+        ref=Ref("default", name or wire["uid"], wire["uid"]),
+        reserved=reserved,
+        requested=amounts_of(rows, "requested"),
+        used=reserved,
+        factor=amounts_of(rows, "factor"),
+        overcommit=amounts_of(rows, "overcommit_milli"),
+        created_at=float(wire["created_at"]),
+        machine=machine,
+    )
+
+
+def node(wire: Mapping[str, Json], pods: Iterable[Pod] = ()) -> Node:
+    """With the sums that the case gives, of which the pods are a part."""
+    rows = [wire[resource] for resource in RESOURCES]
+    return Node(
+        name=wire.get("name", "node"),
+        total=amounts_of(rows, "total"),
+        watermark=amounts_of(rows, "watermark"),
+        reserved=amounts_of(rows, "reserved"),
+        committed=amounts_of(rows, "committed"),
+        migrating=amounts_of(rows, "migrating"),
+        pods={each.uid: each for each in pods},
+    )
+
+
+def node_of_pods(wire: Mapping[str, Json], pods: Iterable[Pod]) -> Node:
+    """Its pods are all that it has: their sums must be those of the case."""
+    made = node(wire, pods)
+    counted = total(each.counted(each.reserved) for each in made.pods.values())
+    if counted != made.reserved:
+        raise ValueError(f"the pods of node {made.name} reserve {counted}, the case says {made.reserved}")
+    return replace(made, migrating=total(each.counted(each.reserved) for each in made.pods.values() if each.migrating))
+
+
+def node_value(of: Node) -> dict[str, dict[str, int]]:
+    """As the cases write it."""
+    fields = ("total", "reserved", "committed", "watermark", "migrating")
+    return {
+        resource: {field: getattr(of, field)[number] for field in fields} for number, resource in enumerate(RESOURCES)
+    }
+
+
+def pod_amounts(of: Pod) -> dict[str, dict[str, int]]:
+    columns = {
+        "reserved": of.reserved,
+        "requested": of.requested,
+        "factor": of.factor,
+        "overcommit_milli": of.overcommit,
+    }
+    return {
+        resource: {field: amounts[number] for field, amounts in columns.items()}
+        for number, resource in enumerate(RESOURCES)
+    }
+
+
+def pod_value(of: Pod) -> dict[str, Json]:
+    return {
+        "uid": of.uid,
+        "created_at": int(of.created_at),
+        "migratable": of.migratable,
+        "migrating": of.migrating,
+        **pod_amounts(of),
+    }
+
+
+def amounts_of(rows: Iterable[Mapping[str, int]], field: str) -> Amounts:
+    return Amounts(tuple(row[field] for row in rows))
+
+
+def listed(name: str) -> Any:
+    """Cases that stand in a list of that name."""
+    return lambda document: document[name]
+
+
+def tagged(*names: str) -> Any:
+    """Cases of several lists, each told which list it is of."""
+    return lambda document: [{"list": name, **case} for name in names for case in document[name]]

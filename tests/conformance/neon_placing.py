@@ -1,0 +1,103 @@
+"""Neon's files about placing pods and relieving nodes: Score, Filter, NormalizeScore and the choice of who leaves."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from typing import Any, Final
+
+from situate.vm.amounts import Amounts
+from situate.vm.placing import fit, randomized, score
+from situate.vm.relief import relief
+from situate.vm.rules import Scoring
+from tests.conformance.neon_cases import node, node_of_pods, pod
+from tests.conformance.outcome import Case, Outcome, UnknownOperationError, compared, failed
+
+Json = Any
+TOLERANCE: Final = 1e-9
+SEED: Final = 7
+
+
+def schedule_and_migrate(case: Case) -> Outcome:
+    match case["list"]:
+        case "score":
+            return _score(case)
+        case "filter":
+            return _filter(case)
+        case "migration_selection":
+            return _selection(case)
+        case unknown:
+            raise UnknownOperationError(f"list {unknown!r}")
+
+
+def _score(case: Case) -> Outcome:
+    state = case["state"]
+    wire = state["scoring"]
+    scoring = Scoring(wire["minUsageScore"], wire["maxUsageScore"], wire["scorePeak"])
+    most = Amounts.of(state["max_node_cpu_milli"], state["max_node_mem_bytes"])
+    made = score(node(state["node"]), pod(_only(case, "score")), most, scoring)
+    cpu, memory = made.fractions if made.fractions is not None else (None, None)
+    expected = case["expected"]
+    for name, fraction in (("cpu_fraction", cpu), ("mem_fraction", memory)):
+        wanted = expected.get(name)
+        near = fraction is not None and wanted is not None and math.isclose(fraction, wanted, abs_tol=TOLERANCE)
+        if name in expected and not near and not (fraction is None and wanted is None):
+            return failed(f"{name}: expected {wanted}, got {fraction}")
+    return compared({"score": made.points}, {"score": expected["score"]})
+
+
+def _filter(case: Case) -> Outcome:
+    state = case["state"]
+    local = node_of_pods(state["node"], [pod(each) for each in state["local_pods"]])
+    proposed = [pod(each) for each in state["proposed_pods"]]
+    tried = fit(local, proposed, pod(_only(case, "filter")))
+    expected = {key: sorted(value) if isinstance(value, list) else value for key, value in case["expected"].items()}
+    actual = {
+        "status": "success" if tried.fits else "Unschedulable",
+        "local_not_proposed": list(tried.local_not_proposed),
+        "proposed_not_local": list(tried.proposed_not_local),
+    }
+    return compared(actual, expected)
+
+
+def _selection(case: Case) -> Outcome:
+    if case["action"] != "balance_node":
+        raise UnknownOperationError(f"action {case['action']!r}; known: balance_node")
+    state = case["state"]
+    full = node_of_pods(state["node"], [pod(each) for each in state["pods"]])
+    chosen = relief(full, frozenset(state["already_requested"]))
+    actual = {
+        "new_migrations_in_order": list(chosen.wishes),
+        "skipped_too_big": list(chosen.too_big),
+        "enough": chosen.enough,
+    }
+    return compared(actual, case["expected"])
+
+
+def normalize_score(case: Case) -> Outcome:
+    """With a seeded generator: ranges are checked, and that something changes."""
+    if case["action"] != "normalize_score":
+        raise UnknownOperationError(f"action {case['action']!r}; known: normalize_score")
+    generator = Random(SEED)  # a seed makes the check repeatable
+    scores, expected = case["state"]["scores"], case["expected"]
+    known = {"status", "range_inclusive", "at_least_one_changed", "distinct_values_at_least", "runs"}
+    if unknown := expected.keys() - known:
+        raise UnknownOperationError(f"expected {sorted(unknown)}")
+    runs = [randomized(scores, lambda most: generator.randint(1, most)) for _ in range(max(1, expected.get("runs", 1)))]
+    for node_name, (least, most) in expected.get("range_inclusive", {}).items():
+        if any(not least <= run[node_name] <= most for run in runs):
+            return failed(f"{node_name}: {[run[node_name] for run in runs]} is not within [{least}, {most}]")
+    if expected.get("at_least_one_changed") and all(run == scores for run in runs):
+        return failed("no score has changed")
+    distinct = expected.get("distinct_values_at_least", {})
+    wanted = distinct if isinstance(distinct, dict) else dict.fromkeys(scores, distinct)
+    for node_name, least in wanted.items():
+        if len({run[node_name] for run in runs}) < least:
+            return failed(f"{node_name}: fewer than {least} values in {len(runs)} runs")
+    return compared({"status": "success"}, {"status": expected["status"]})
+
+
+def _only(case: Case, action: str) -> Json:
+    if set(case["action"]) != {action}:
+        raise UnknownOperationError(f"action {sorted(case['action'])}; known: {action}")
+    return case["action"][action]

@@ -1,0 +1,85 @@
+"""Neon's file about the reconcile queue: merging events, back-off, and what is due next."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from situate.vm.merging import FACTOR, FIRST_NS, LONGEST_NS, NO_FAILURE, ImpossibleEvents, Kind, ReconcileQueue, merged
+from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
+
+Json = Any
+_MS: Final = 1_000_000
+
+
+def cases(document: Json) -> list[Case]:
+    """Each told which list it is of; the constants and the sequence of plain failures are cases too."""
+    plain = document["plain_backoff_ns"]
+    row = {"failed": True, "handler_retry_after_ms": 0}
+    wanted = [{"retry_after_ns": wait, "successive_failures": n + 1} for n, wait in enumerate(plain)]
+    return [
+        *({"list": "merge", "name": f"{each['first']} then {each['then']}", **each} for each in document["merge"]),
+        {"list": "constants", "name": "backoff_constants", "expected": document["backoff_constants"]},
+        {"list": "backoff", "name": "plain_backoff_ns", "results": [row] * len(plain), "expected": wanted},
+        *({"list": "backoff", **each} for each in document["backoff"]),
+        *({"list": "queue", **each} for each in document["queue"]),
+    ]
+
+
+def reconcile_queue(case: Case) -> Outcome:
+    match case["list"]:
+        case "merge":
+            return _merge(case)
+        case "constants":
+            actual = {"initial_ms": FIRST_NS // _MS, "factor": FACTOR, "max_ms": LONGEST_NS // _MS}
+            return compared(actual, case["expected"])
+        case "backoff":
+            return _backoff(case)
+        case "queue":
+            return _queue(case)
+        case unknown:
+            raise UnknownOperationError(f"list {unknown!r}")
+
+
+def _merge(case: Case) -> Outcome:
+    try:
+        got = merged(Kind(case["first"]), Kind(case["then"])).value
+    except ImpossibleEvents:
+        got = "panic"
+    return compared({"expected": got}, {"expected": case["expected"]})
+
+
+def _backoff(case: Case) -> Outcome:
+    backoff = NO_FAILURE
+    for number, (result, expected) in enumerate(zip(case["results"], case["expected"], strict=True)):
+        retry = result["handler_retry_after_ms"] * _MS
+        backoff, wait = backoff.failed(retry) if result["failed"] else (NO_FAILURE, retry)
+        outcome = compared({"retry_after_ns": wait, "successive_failures": backoff.failures}, expected)
+        if outcome.verdict != "passed":
+            return failed(f"result {number}: {outcome.detail}")
+    return PASSED
+
+
+def _queue(case: Case) -> Outcome:
+    queue: ReconcileQueue[str, str] = ReconcileQueue()
+    running: list[str] = []
+    for number, step in enumerate(case["steps"]):
+        now = step["at_ms"]
+        match next(iter(step.keys() - {"at_ms", "note"})):
+            case "enqueue":
+                key, kind, value = step["enqueue"]
+                queue.add(key, Kind(kind), value, now)
+            case "next":
+                work = queue.next(now)
+                running += [work.key] if work is not None else []
+                actual = None if work is None else {"kind": work.kind.value, "object": work.object}
+                if actual != step["next"]:
+                    return failed(f"step {number}: expected {step['next']}, got {actual}")
+            case "finish":
+                finished = step["finish"]
+                key = finished.get("key", running[-1])
+                running.remove(key)
+                wait = finished["retry_after_ms"]
+                queue.finish(key, now + wait if wait else None)
+            case unknown:
+                raise UnknownOperationError(f"step {unknown!r}")
+    return PASSED
