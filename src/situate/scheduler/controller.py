@@ -49,8 +49,8 @@ class Beside(Protocol):
         """A term begins: everything is listed, and the engine knows nothing yet; `stir` makes it look for work."""
         ...
 
-    async def run(self, actuator: Actuator) -> None:
-        """Until cancelled, in one term; `actuator`: by which writes leave."""
+    async def serve(self, client: Client, actuator: Actuator) -> None:
+        """Until cancelled, in one term; writes leave by these, as long as this process leads."""
         ...
 
     def end(self) -> None:
@@ -168,7 +168,7 @@ class SchedulerController:
                 group.create_task(loop.run(performer))
                 group.create_task(unreadable.run())
                 if self._beside is not None:
-                    group.create_task(self._beside.run(self._actuator))
+                    group.create_task(self._beside.serve(self._client, self._actuator))
         finally:
             self.engine = None
             self.intake.end()

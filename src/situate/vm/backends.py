@@ -1,0 +1,102 @@
+"""Systems that move machines, behind four verbs: create, observe, cancel, delete (N13).
+
+A verb is a value, a write that the shell performs or an object that is read, so that a backend needs no client and the
+ledger does not know which one there is. NeonVM's is the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from situate.objects.resources import ResourceType, unstructured
+from situate.objects.unstructured import Unstructured
+from situate.vm.claim_text import claim_text
+from situate.vm.claims import Claim, Move
+from situate.vm.events import MigrationSeen
+from situate.vm.names import (
+    CLAIM,
+    CREATED_BY_SCHEDULER_LABEL,
+    GROUP,
+    MACHINE_KIND,
+    MIGRATION_KIND,
+    TARGET_NODE,
+)
+from situate.vm.reading_migrations import read_migration
+from situate.vm.rules import Rules
+from situate.vm.text import memory_value
+from situate.vm.unreadable import Read
+from situate.vm.writes import Create, Remove
+
+MACHINES: Final = unstructured(GROUP, "v1", MACHINE_KIND, "virtualmachines")
+MIGRATIONS: Final = unstructured(GROUP, "v1", MIGRATION_KIND, "virtualmachinemigrations")
+
+
+class Backend(Protocol):
+    """One system. All that it has to say of a migration is on one object."""
+
+    @property
+    def resource(self) -> ResourceType[Unstructured]:
+        """Of its migrations: what is watched."""
+        ...
+
+    def create(self, move: Move, claim: Claim | None) -> Create:
+        """The object with its claim and its target, in one call (B2)."""
+        ...
+
+    def observe(self, migration: Unstructured, now: float) -> Read[MigrationSeen]:
+        """How far it is; `now`: seconds of the epoch."""
+        ...
+
+    def cancel(self, namespace: str, name: str, uid: str) -> Remove:
+        """Stops it while it is not done: the machine goes on where it is."""
+        ...
+
+    def delete(self, namespace: str, name: str, uid: str) -> Remove:
+        """Removes it once it is over and its claim is closed."""
+        ...
+
+
+class NeonVM:
+    """VirtualMachineMigration of `vm.neon.tech/v1` (C6, C34): deleting one that is under way cancels it."""
+
+    resource = MIGRATIONS
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    def create(self, move: Move, claim: Claim | None) -> Create:
+        annotations: dict[str, str] = {}
+        if claim is not None:
+            annotations[CLAIM] = claim_text(claim, self._rules.resources)
+        if move.target_node:
+            annotations[TARGET_NODE] = move.target_node
+        metadata: dict[str, Any] = {
+            "name": move.name,
+            "namespace": move.machine.namespace,
+            "labels": {CREATED_BY_SCHEDULER_LABEL: "true"},
+        }
+        if annotations:
+            metadata["annotations"] = annotations
+        return Create(self.resource, move.machine.namespace, {"metadata": metadata, "spec": self._spec(move)})
+
+    def _spec(self, move: Move) -> Mapping[str, Any]:
+        """With the defaults written out: nobody else's defaults decide about our moves."""
+        return {
+            "vmName": move.machine.name,
+            "preventMigrationToSameHost": True,
+            "completionTimeout": int(self._rules.deadlines.completion_s),
+            "incremental": True,
+            "allowPostCopy": self._rules.weights.post_copy,
+            "autoConverge": True,
+            "maxBandwidth": str(memory_value(move.bandwidth or self._rules.max_bandwidth)),
+        }
+
+    def observe(self, migration: Unstructured, now: float) -> Read[MigrationSeen]:
+        return read_migration(migration, self._rules, now)
+
+    def cancel(self, namespace: str, name: str, uid: str) -> Remove:
+        return Remove(self.resource, namespace, name, uid)
+
+    def delete(self, namespace: str, name: str, uid: str) -> Remove:
+        return Remove(self.resource, namespace, name, uid)

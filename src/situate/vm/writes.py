@@ -1,0 +1,192 @@
+"""The bodies of what we write: JSON patches whose tests keep them from reaching anything but what was decided on.
+
+Every write names the uid of its object, and one that depends on more tests that too (B44), so that each may be repeated
+and none undoes what somebody else has written meanwhile. Sending them is the shell's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from situate.kube.patches import JsonPatch, Patch, StrategicMergePatch
+from situate.objects.meta import ObjectMeta
+from situate.objects.pods import Container, Pod
+from situate.objects.quantity import Quantity
+from situate.objects.resources import ResourceType
+from situate.objects.unstructured import Unstructured
+from situate.vm.actions import Approve, ResizePod
+from situate.vm.amounts import CPU, RESOURCES, Amounts
+from situate.vm.names import APPROVED, CLAIM_CLOSED, REQUESTED, SCALING_UNIT
+from situate.vm.rules import Rules
+from situate.vm.text import amounts_text, read_amounts
+from situate.vm.unreadable import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A new object; that it exists already is success."""
+
+    resource: ResourceType[Any]
+    namespace: str
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Deletes the object with this uid; that it is gone is success. An empty uid is whichever has the name."""
+
+    resource: ResourceType[Any]
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A patch of an object, or of its subresource."""
+
+    resource: ResourceType[Any]
+    namespace: str
+    name: str
+    patch: Patch
+    subresource: str | None = None
+
+
+OK: Final = "ok"
+REFUSED: Final = "refused"
+"""Trying again would say the same."""
+CONFLICT: Final = "conflict"
+"""The object has changed: it has to be decided anew."""
+UNKNOWN: Final = "unknown"
+"""It may have been carried out, or may still be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moot:
+    """There is nothing to send."""
+
+    why: str
+    outcome: str = REFUSED
+    """As `situate.vm.events.Written` has it."""
+
+
+Write: TypeAlias = Create | Remove | Change | Moot
+
+
+def annotate(meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, str] | None = None) -> JsonPatch:
+    """Sets annotations of the object with this uid. `tests`: annotations that must still have these texts.
+
+    Of an object without any annotation the whole map is written, and its resourceVersion tested instead (D20).
+    """
+    return _annotate(meta, notes, tests or {}, set_with="add")
+
+
+def _annotate(meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, str], set_with: str) -> JsonPatch:
+    operations: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": meta.uid}]
+    if not meta.annotations:
+        operations.append({"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version})
+        operations.append({"op": "add", "path": "/metadata/annotations", "value": dict(notes)})
+        return JsonPatch(operations)
+    operations += [{"op": "test", "path": _path(key), "value": text} for key, text in tests.items()]
+    for key, text in notes.items():
+        how = set_with if key in meta.annotations else "add"
+        operations.append({"op": how, "path": _path(key), "value": text})
+    return JsonPatch(operations)
+
+
+def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any], rules: Rules) -> Change | Moot:
+    """C26: what is approved, as long as unit and request are those that were decided on.
+
+    They are tested as the texts that the machine has, whoever wrote them in whichever words. Where one of them is
+    missing, no text can be tested, and the resourceVersion stands for it.
+    """
+    meta = machine.metadata
+    tests: dict[str, str] = {}
+    missing = False
+    for key, amount in ((SCALING_UNIT, action.unit), (REQUESTED, action.requested)):
+        text = meta.annotations.get(key)
+        if text is None:
+            missing = True
+            continue
+        said = read_amounts(text, Place.annotation(f"VirtualMachine {action.machine}", key), rules.resources)
+        if said != amount:
+            return Moot(f"{key} is {text} by now", CONFLICT)
+        tests[key] = text
+    notes = {APPROVED: amounts_text(action.amount, rules.resources)}
+    if action.closed_claim:
+        notes[CLAIM_CLOSED] = action.closed_claim
+    patch = _annotate(meta, notes, tests, set_with="replace" if rules.compat else "add")
+    if missing and meta.annotations:
+        version = {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
+        patch = JsonPatch([version, *patch.body])
+    return Change(resource, meta.namespace, meta.name, patch)
+
+
+def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rules) -> Change | Moot:
+    """B34, B47: requests of one container so that the pod asks for the amount, and limits by the same difference.
+
+    Only where the container has that request, and a limit only where it has one: nothing is added that would change
+    the pod's QoS class.
+    """
+    container = _container(action, pod)
+    if container is None:
+        return Moot(f"pod {action.pod} has no container {action.container!r} that requests cpu or memory")
+    names = rules.resources[: len(RESOURCES)]
+    before = _requested(pod, names)
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+    for place, name in enumerate(names):
+        difference = action.amount[place] - before[place]
+        if difference and name in container.resources.requests:
+            requests[name] = _plus(container.resources.requests[name], name, difference)
+            if name in container.resources.limits:
+                limits[name] = _plus(container.resources.limits[name], name, difference)
+    if not requests:
+        return Moot(f"pod {action.pod} asks for that already", OK)
+    resources: dict[str, Any] = {"requests": requests}
+    if limits:
+        resources["limits"] = limits
+    body = {
+        "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
+        "spec": {"containers": [{"name": container.name, "resources": resources}]},
+    }
+    meta = pod.metadata
+    return Change(resource, meta.namespace, meta.name, StrategicMergePatch(body), "resize")
+
+
+def _container(action: ResizePod, pod: Pod) -> Container | None:
+    for container in pod.spec.containers:
+        named = container.name == action.container if action.container else True
+        if named and any(name in container.resources.requests for name in RESOURCES):
+            return container
+    return None
+
+
+def _requested(pod: Pod, names: tuple[str, ...]) -> Amounts:
+    """Of all containers, as the spec has it."""
+    return Amounts(
+        tuple(
+            sum(
+                _amount(container.resources.requests[name], name)
+                for container in pod.spec.containers
+                if name in container.resources.requests
+            )
+            for name in names
+        )
+    )
+
+
+def _amount(quantity: Quantity, name: str) -> int:
+    return quantity.milli_value if name == RESOURCES[CPU] else quantity.value
+
+
+def _plus(quantity: Quantity, name: str, difference: int) -> str:
+    """In the unit of the resource's amounts: the API server writes it in its own way."""
+    amount = _amount(quantity, name) + difference
+    return f"{amount}m" if name == RESOURCES[CPU] else str(amount)
+
+
+def _path(key: str) -> str:
+    return f"/metadata/annotations/{key.replace('~', '~0').replace('/', '~1')}"
