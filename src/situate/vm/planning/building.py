@@ -45,7 +45,7 @@ def claiming(movers: Iterable[Mover], targets: Iterable[str], whom: Beneficiary,
     """The need is split over what they leave, the first ones first; what they leave beyond it nobody claims (B6)."""
     steps = []
     for mover, target in zip(movers, targets, strict=True):
-        claimed = mover.freed.least(need)
+        claimed = mover.amount.least(need)
         need = need - claimed
         steps.append(Step(mover, target, whom, claimed) if claimed else Step(mover, target))
     return steps
@@ -69,7 +69,7 @@ def built(ident: str, steps: Sequence[Step], now: float, rules: Rules) -> tuple[
                 source=step.mover.pod.ref,
                 source_node=step.mover.node,
                 target_node=step.target,
-                amount=step.mover.freed,
+                amount=step.mover.amount,
                 created_at=now,
                 claim=claim,
                 bandwidth=bandwidth(rules),

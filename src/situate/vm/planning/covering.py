@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import combinations
+from math import comb
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -20,79 +21,88 @@ SMALL: Final = 3
 MOST_LARGE: Final = 200
 
 Together: TypeAlias = Callable[[tuple[int, ...]], bool]
-"""Whether the targets of these fit together."""
-Freed: TypeAlias = NDArray[np.int64]
-"""(candidates, resources)"""
+"""Whether the targets of these, ascending, fit together."""
+Ints: TypeAlias = NDArray[np.int64]
 
 
-def cheapest_cover(
-    costs: Sequence[int], freed: Freed, need: Sequence[int], together: Together
-) -> tuple[int, ...] | None:
-    """Numbers of the chosen, ascending; None if no set covers the need. Of equals fewer, then the earlier ones."""
+def cheapest_cover(costs: Sequence[int], freed: Ints, need: Sequence[int], together: Together) -> tuple[int, ...]:
+    """Numbers of the chosen, ascending; none if no set covers the need. Of equals fewer, then the earlier ones.
+
+    `freed`: (candidates, resources). Among more than `EXACT` candidates a greedy choice is made first, and then the
+    best one out of it and of the most promising others.
+    """
     wanted = np.array(need, dtype=np.int64)
-    useful = [number for number in range(len(costs)) if ((freed[number] > 0) & (wanted > 0)).any()]
-    if not useful or not (freed[useful].sum(axis=0) >= wanted).all():
-        return None
-    prices = np.array([costs[number] for number in useful], dtype=np.int64)
-    if len(useful) > EXACT:
-        kept = _greedy(prices, freed[useful], wanted, lambda chosen: together(tuple(useful[n] for n in chosen)))
-        return None if kept is None else tuple(useful[number] for number in kept)
-    found = _exact(prices, freed[useful], wanted, lambda chosen: together(tuple(useful[n] for n in chosen)))
-    return None if found is None else tuple(useful[number] for number in found)
+    useful = np.flatnonzero((freed[:, wanted > 0] > 0).any(axis=1))
+    if not useful.size or not (freed[useful].sum(axis=0) >= wanted).all():
+        return ()
+    prices = np.array(costs, dtype=np.int64)[useful]
+    amounts = freed[useful]
+
+    def fit(chosen: tuple[int, ...]) -> bool:
+        return together(tuple(useful[list(chosen)].tolist()))
+
+    found = _exact(prices, amounts, wanted, fit) if useful.size <= EXACT else _near(prices, amounts, wanted, fit)
+    return tuple(useful[list(found)].tolist())
 
 
-def _exact(
-    costs: NDArray[np.int64], freed: Freed, need: NDArray[np.int64], together: Together
-) -> tuple[int, ...] | None:
+def _exact(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[int, ...]:
     sets, members = _subsets(len(costs))
     covering = np.flatnonzero((members @ freed >= need).all(axis=1))
     order = covering[np.argsort((members @ costs)[covering], kind="stable")]
     large = 0
     for index in order.tolist():
-        if len(sets[index]) > SMALL:
-            large += 1
-            if large > MOST_LARGE:
-                continue
-        if together(sets[index]):
-            return sets[index]
-    return None
+        chosen = sets[index]
+        large += len(chosen) > SMALL
+        if (len(chosen) <= SMALL or large <= MOST_LARGE) and together(chosen):
+            return chosen
+    return ()
 
 
 @lru_cache(maxsize=EXACT)
-def _subsets(count: int) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.int64]]:
+def _subsets(count: int) -> tuple[tuple[tuple[int, ...], ...], Ints]:
     """All but the empty one, by size and then in order; and as rows of 0 and 1, (sets, candidates)."""
     sets = tuple(chosen for size in range(1, count + 1) for chosen in combinations(range(count), size))
     members = np.zeros((len(sets), count), dtype=np.int64)
-    for row, chosen in enumerate(sets):
-        members[row, list(chosen)] = 1
+    begin = 0
+    for size in range(1, count + 1):
+        chosen = np.array(sets[begin : begin + comb(count, size)], dtype=np.int64)
+        members[np.arange(begin, begin + len(chosen))[:, None], chosen] = 1
+        begin += len(chosen)
     members.setflags(write=False)
     return sets, members
 
 
-def _greedy(
-    costs: NDArray[np.int64], freed: Freed, need: NDArray[np.int64], together: Together
-) -> tuple[int, ...] | None:
+def _near(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[int, ...]:
+    short = need > 0
+    greedy = _greedy(costs, freed, need, together)
+    whole = (np.minimum(freed, need)[:, short] / need[short]).sum(axis=1)
+    promising = np.argsort(costs / np.maximum(whole, 1e-12), kind="stable").tolist()
+    core = sorted(list(dict.fromkeys([*greedy, *promising]))[: max(EXACT, len(greedy))])
+    if len(core) > EXACT:
+        return greedy
+    best = _exact(costs[core], freed[core], need, lambda chosen: together(tuple(core[number] for number in chosen)))
+    return tuple(core[number] for number in best) or greedy
+
+
+def _greedy(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[int, ...]:
     """By cost per covered share, as long as targets fit together; then without those that are not needed."""
-    chosen: list[int] = []
     short = np.flatnonzero(need > 0)
-    left = need.copy()
+    chosen: list[int] = []
     waiting = list(range(len(costs)))
+    left = need.copy()
     while (left > 0).any():
-        shares = (np.minimum(freed[waiting], np.maximum(left, 0))[:, short] / need[short]).sum(axis=1)
-        ratios = np.divide(costs[waiting], shares, out=np.full(len(waiting), np.inf), where=shares > 0)
-        for position in np.argsort(ratios, kind="stable").tolist():
-            number = waiting[position]
-            if not np.isfinite(ratios[position]):
-                return None
-            if together(tuple(sorted((*chosen, number)))):
-                chosen.append(number)
-                left = left - freed[number]
-                waiting.remove(number)
-                break
-        else:
-            return None
+        shares = (np.clip(left, 0, freed[waiting])[:, short] / need[short]).sum(axis=1)
+        order = np.argsort(costs[waiting] / np.maximum(shares, 1e-12), kind="stable")
+        fitting = (waiting[at] for at in order.tolist() if shares[at] > 0)
+        taken = next((number for number in fitting if together(tuple(sorted((*chosen, number))))), None)
+        if taken is None:
+            return ()
+        chosen.append(taken)
+        waiting.remove(taken)
+        left = left - freed[taken]
+    spare = freed[chosen].sum(axis=0) - need
     for number in sorted(chosen, key=lambda each: (-costs[each], -each)):
-        rest = [each for each in chosen if each != number]
-        if rest and (freed[rest].sum(axis=0) >= need).all():
-            chosen = rest
+        if (freed[number] <= spare).all():
+            chosen.remove(number)
+            spare = spare - freed[number]
     return tuple(sorted(chosen))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import fsum
+
 from situate.vm.amounts import Amounts, total
 from situate.vm.planning.building import Step, built, plan_id
-from situate.vm.planning.making import cover
+from situate.vm.planning.movers import Mover
 from situate.vm.planning.plan import Plan, Way
 from situate.vm.planning.targets import Fits, anywhere
 from situate.vm.planning.view import View
@@ -12,31 +15,12 @@ from situate.vm.rules import Rules
 from situate.vm.state import State
 
 
-def excess(state: State, node: str, rules: Rules) -> Amounts:
-    """What has to leave it: nothing where it is not over its watermark, else down to `hysteresis` of Total below.
-
-    What is leaving already counts as gone (C29).
-    """
-    entry = state.nodes[node]
-    staying = entry.reserved - leaving(state, node)
-    rows = zip(staying, entry.watermark, entry.total, strict=True)
-    return Amounts(
-        tuple(
-            reserved - watermark + int(size * rules.calm.hysteresis) if reserved > watermark else 0
-            for reserved, watermark, size in rows
-        )
-    )
-
-
-def leaving(state: State, node: str) -> Amounts:
-    """What sources of moves hold of it, begun or not."""
-    sources = {move.source.uid for move in state.moves.values() if move.source_node == node}
-    pods = (pod for pod in state.nodes[node].pods.values() if pod.migrating or pod.uid in sources)
-    return total((pod.counted(pod.reserved) for pod in pods), state.resources)
-
-
 def relief(state: State, node: str, now: float, rules: Rules, fits: Fits = anywhere) -> Plan:
-    """Moves that bring the node under its watermark, at least cost."""
+    """The cheapest moves that bring it to `hysteresis` below its watermark; else to its watermark; else nearer to it.
+
+    They are for nobody; where somebody waits on the node, whoever carries them out gives what they leave to the first
+    in line (B1).
+    """
     ident = plan_id(node, now)
     if node not in state.nodes:
         return Plan(ident, reasons=(f"no node is named {node}",))
@@ -46,10 +30,53 @@ def relief(state: State, node: str, now: float, rules: Rules, fits: Fits = anywh
     view = View.of(state, now, rules, fits, None)
     if waits := view.waits_for_a_place(node):
         return Plan(ident, reasons=(waits,))
-    chosen = cover(view, view.may_leave(node, wanted), wanted)
-    placed = view.placed(chosen)
-    if not chosen or placed is None:
-        return Plan(ident, reasons=(f"no machines that may leave node {node} bring it under its watermark",))
-    steps = [Step(each, view.targets.names[index]) for each, index in zip(chosen, placed, strict=True)]
+    candidates = view.candidates(node, wanted)
+    chosen = (
+        view.cover(candidates, wanted)
+        or view.cover(candidates, _above(state, node))
+        or _as_many_as_fit(view, candidates, wanted)
+    )
+    targets = view.placed(chosen)
+    if not chosen or targets is None:
+        pods = state.nodes[node].pods.values()
+        return Plan(ident, reasons=tuple(f"{pod.ref} {view.stays(pod) or 'has no target'}" for pod in pods))
+    steps = [Step(mover, target) for mover, target in zip(chosen, targets, strict=True)]
     moves, claims = built(ident, steps, now, rules)
-    return Plan(ident, Way.RELIEF, moves, claims, cost=sum(each.cost for each in chosen))
+    return Plan(ident, Way.RELIEF, moves, claims, cost=fsum(each.cost for each in chosen))
+
+
+def excess(state: State, node: str, rules: Rules) -> Amounts:
+    """What has to leave it; nothing in a resource in which it is not over its watermark.
+
+    What is leaving already counts as gone (C29), and what ignored pods hold never causes a move (C28, I9).
+    """
+    slack = (int(size * rules.calm.hysteresis) for size in state.nodes[node].total)
+    return Amounts(tuple(over + more if over else 0 for over, more in zip(_above(state, node), slack, strict=True)))
+
+
+def _above(state: State, node: str) -> Amounts:
+    entry = state.nodes[node]
+    return (entry.reserved - entry.watermark - leaving(state, node)).positive()
+
+
+def leaving(state: State, node: str) -> Amounts:
+    """What of its bookings does not press on its watermark: of sources of moves, begun or not, and of ignored pods."""
+    sources = {move.source.uid for move in state.moves.values() if move.source_node == node}
+    pods = state.nodes[node].pods.values()
+    gone = (pod for pod in pods if pod.migrating or pod.ignored or pod.uid in sources)
+    return total((pod.counted(pod.reserved) for pod in gone), state.resources)
+
+
+def _as_many_as_fit(view: View, candidates: Sequence[Mover], wanted: Amounts) -> tuple[Mover, ...]:
+    """The cheapest for what they leave first, until nobody is left who helps and fits."""
+    chosen: list[Mover] = []
+    left = wanted
+    for mover in sorted(candidates, key=lambda each: (each.price / max(_share(each, wanted), 1e-12), each.order)):
+        if mover.amount.least(left) and view.fit([*chosen, mover]):
+            chosen.append(mover)
+            left = (left - mover.amount).positive()
+    return tuple(chosen)
+
+
+def _share(mover: Mover, wanted: Amounts) -> float:
+    return sum(min(leaves / wants, 1.0) for leaves, wants in zip(mover.amount, wanted, strict=True) if wants)

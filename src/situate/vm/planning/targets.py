@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from situate.vm.amounts import Amounts, total
 from situate.vm.columns import Column, column
+from situate.vm.model import Node
 from situate.vm.planning.limits import no_place, under_way
 from situate.vm.rules import Rules
 from situate.vm.scores import scores
@@ -23,7 +24,8 @@ NOBODY: Final = "-"
 """In place of a uid: everything that is held on a node is held for others."""
 
 
-def anywhere(uid: str, node: str) -> bool:  # noqa: ARG001 -- the answer of a table with no entry
+def anywhere(_uid: str, _node: str) -> bool:
+    """Where nobody knows better: every node that is schedulable takes everything."""
     return True
 
 
@@ -47,7 +49,8 @@ class Targets:
         names = tuple(sorted(state.nodes))
         nodes = [state.nodes[name] for name in names]
         totals = column([node.total for node in nodes], state.resources)
-        avail = column([state.avail(name, NOBODY) for name in names], state.resources)
+        kept = _kept(state)
+        avail = column([_avail(state, node, kept) for node in nodes], state.resources)
         below = column([(node.total - node.watermark).positive() for node in nodes], state.resources)
         moves = [move for move in state.moves.values() if under_way(move)]
         usable = [
@@ -85,3 +88,20 @@ class Targets:
         booked = totals - self.avail[:, chosen] + np.array(amount.values, dtype=np.int64)[:, None]
         found = scores(booked, totals, self.largest, rules.scoring)
         return [int(each) for each in chosen[np.lexsort((chosen, -found))]]
+
+
+def _kept(state: State) -> frozenset[str]:
+    """Nodes on which something may be held for somebody."""
+    savers = (uid for uid, waiter in state.waiters.items() if waiter.saving is not None)
+    return frozenset(
+        (
+            *(claim.node for claim in state.claims.values()),
+            *(move.target_node for move in state.moves.values()),
+            *(state.where.get(uid, "") for uid in savers),
+        )
+    )
+
+
+def _avail(state: State, node: Node, kept: frozenset[str]) -> Amounts:
+    """`State.avail` for nobody, without a look at all claims for a node that none is on."""
+    return state.avail(node.name, NOBODY) if node.name in kept else (node.total - node.reserved).positive()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Move
-from situate.vm.model import Pod
+from situate.vm.model import Machine, Pod
+from situate.vm.planning.calm import avoided_until
+from situate.vm.planning.costs import cost, surplus_share
+from situate.vm.planning.covering import cheapest_cover
 from situate.vm.planning.limits import no_place, under_way
-from situate.vm.planning.movers import Asker, Mover, mover, stays
+from situate.vm.planning.movers import Asker, Mover, stays
 from situate.vm.planning.packing import fit_together, packed
-from situate.vm.planning.targets import Fits, Targets
+from situate.vm.planning.targets import Fits, Targets, anywhere
 from situate.vm.rules import Rules
 from situate.vm.state import State
 
@@ -24,6 +30,7 @@ class View:
     fits: Fits
     targets: Targets
     asker: Asker | None
+    """None: nobody waits."""
 
     @classmethod
     def of(cls, state: State, now: float, rules: Rules, fits: Fits, asker: Asker | None) -> View:
@@ -38,29 +45,81 @@ class View:
         """Why no move may leave the node now (B26); empty: one may."""
         return no_place(self.moves, node, "", self.rules)
 
-    def may_leave(self, node: str, need: Amounts, but: str = "") -> tuple[Mover, ...]:
-        """Candidates on the node, with a target, by creation time and then UID."""
-        pods = (pod for pod in self.state.nodes[node].pods.values() if pod.uid != but)
-        found = (self.mover(pod, node, need) for pod in pods if not self.stays(pod))
-        return tuple(sorted((each for each in found if each and each.targets), key=lambda each: each.order))
+    def without_target(self, node: str) -> View:
+        """In which nothing goes to this node."""
+        takes = self.targets.open.copy()
+        takes[self.targets.names.index(node)] = False
+        return replace(self, targets=replace(self.targets, open=takes))
 
     def stays(self, pod: Pod) -> str:
+        """Why it is not moved; empty: it may be."""
         return stays(self.state, pod, self.now, self.rules, self.asker)
 
-    def mover(self, pod: Pod, node: str, need: Amounts, amount: Amounts | None = None) -> Mover | None:
-        """`amount`: what it takes where it goes, if that is not what it holds here."""
-        held = pod.counted(pod.reserved) if amount is None else amount
-        return mover(self.state, pod, node, self.targets, self.now, self.rules, self.fits, need, held)
+    def free_to_go(self, node: str, need: Amounts, but: str = "") -> tuple[Mover, ...]:
+        """Machines on the node that may be moved, whether they have a target or not: by creation time, then UID."""
+        pods = [pod for pod in self.state.nodes[node].pods.values() if pod.uid != but and not self.stays(pod)]
+        return tuple(sorted((self.mover(pod, node, need) for pod in pods), key=lambda each: each.order))
 
-    def fit_together(self, movers: Sequence[Mover]) -> bool:
+    def candidates(self, node: str, need: Amounts, but: str = "") -> tuple[Mover, ...]:
+        """Those that have a target (B17)."""
+        return tuple(each for each in self.free_to_go(node, need, but) if each.targets)
+
+    def mover(self, pod: Pod, node: str, need: Amounts, amount: Amounts | None = None) -> Mover:
+        """A machine that may be moved. `amount`: what it takes where it goes, if that is not what it holds here."""
+        machine = pod.machine
+        assert machine is not None
+        taken = pod.counted(pod.reserved) if amount is None else amount
+        found = Mover(pod, machine, node, taken, self._cost(pod, machine, node, need), ())
+        return replace(found, targets=tuple(self.willing(found, self.targets.room_for(found.amount))))
+
+    def willing(self, mover: Mover, among: NDArray[np.bool_]) -> Iterator[int]:
+        """Of these nodes those that it may go to, whatever room they have: never its own (I12)."""
+        names = self.targets.names
+        for index in np.flatnonzero(among).tolist():
+            if names[index] == mover.node:
+                continue
+            if self.state.failures and avoided_until(self.state, mover.machine, names[index]) > self.now:
+                continue
+            if self.fits is anywhere or self.fits(mover.pod.uid, names[index]):
+                yield index
+
+    def cover(self, movers: Sequence[Mover], need: Amounts) -> tuple[Mover, ...]:
+        """The cheapest of them whose leaving covers the need, and whose targets fit together; none: none do."""
+        return cheapest(movers, need, self.fit)
+
+    def priced(self, mover: Mover, need: Amounts) -> Mover:
+        """With its cost where so much is needed."""
+        return replace(mover, cost=self._cost(mover.pod, mover.machine, mover.node, need))
+
+    def with_room(self, target: int, amount: Amounts) -> View:
+        """In which so much more room is on a target; less where that is negative."""
+        return replace(self, targets=self.targets.changed(target, amount))
+
+    def fit(self, movers: Sequence[Mover]) -> bool:
+        """Whether their targets fit together."""
+        if all(len(each.targets) >= len(movers) for each in movers):
+            return True
         wishes = [each.targets for each in movers]
-        return fit_together([each.freed.values for each in movers], wishes, self._room(wishes))
+        return fit_together([each.amount.values for each in movers], wishes, self._room(wishes))
 
-    def placed(self, movers: Sequence[Mover]) -> tuple[int, ...] | None:
-        """The best target for each as far as the others find one as well (B13); None: they do not fit together."""
-        wishes = [self.targets.best_first(each.targets, each.freed, self.rules) for each in movers]
-        return packed([each.freed.values for each in movers], wishes, self._room(wishes))
+    def placed(self, movers: Sequence[Mover]) -> tuple[str, ...] | None:
+        """The best target for each, as far as the others find one as well (B13); None: they do not fit together."""
+        wishes = [self.targets.best_first(each.targets, each.amount, self.rules) for each in movers]
+        found = packed([each.amount.values for each in movers], wishes, self._room(wishes))
+        return None if found is None else tuple(self.targets.names[index] for index in found)
+
+    def _cost(self, pod: Pod, machine: Machine, node: str, need: Amounts) -> float:
+        surplus = surplus_share(pod.counted(pod.reserved), need, self.state.nodes[node].total)
+        return cost(pod, machine, surplus, self.now, self.rules)
 
     def _room(self, wishes: Sequence[Sequence[int]]) -> dict[int, list[int]]:
-        least = self.targets.room
-        return {node: least[:, node].tolist() for wished in wishes for node in wished}
+        room = self.targets.room
+        return {index: room[:, index].tolist() for wished in wishes for index in wished}
+
+
+def cheapest(movers: Sequence[Mover], need: Amounts, fit: Callable[[Sequence[Mover]], bool]) -> tuple[Mover, ...]:
+    """Of these the set that covers the need at least cost, and that fits (B18); none: none does. Ties: as they come."""
+    freed = np.array([each.amount.values for each in movers], dtype=np.int64).reshape(len(movers), len(need))
+    prices = [each.price for each in movers]
+    found = cheapest_cover(prices, freed, need.values, lambda chosen: fit([movers[number] for number in chosen]))
+    return tuple(movers[number] for number in found)

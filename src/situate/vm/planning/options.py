@@ -1,0 +1,150 @@
+"""The ways to room that are one step: others leave, the one who is short leaves, or leaving is under way (B18, B19)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from situate.vm.amounts import Amounts
+from situate.vm.model import Pod, Ref
+from situate.vm.planning.building import Step, beneficiary, claiming
+from situate.vm.planning.costs import copying_s
+from situate.vm.planning.demand import need, room_for, shortage
+from situate.vm.planning.limits import under_way
+from situate.vm.planning.movers import MICRO, Mover
+from situate.vm.planning.plan import Way
+from situate.vm.planning.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A pod, and what it is short of."""
+
+    pod: Pod
+    node: str
+    units: int
+    """So many are missing of the resource of which it lacks most."""
+    wanted: Amounts
+    """Room that has to be made on its node for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way with what it takes, or why it does not lead there."""
+
+    way: Way
+    cost: float | None = None
+    """Seconds-equivalents; None: it does not lead there."""
+    steps: tuple[Step, ...] = ()
+    evictions: tuple[Ref, ...] = ()
+    why_not: str = ""
+
+    @property
+    def price(self) -> int:
+        assert self.cost is not None
+        return round(self.cost * MICRO)
+
+
+def neighbours(view: View, short: Short, candidates: Sequence[Mover]) -> Option:
+    """The cheapest set that leaves all that is wanted."""
+    if not candidates:
+        return Option(Way.NEIGHBOURS, why_not=f"no machine on node {short.node} may be moved and has a target")
+    chosen = view.cover(candidates, short.wanted)
+    if not chosen:
+        why = f"the machines that may leave node {short.node} do not leave enough, or not with a target for each"
+        return Option(Way.NEIGHBOURS, why_not=why)
+    return leaving(view, short, Way.NEIGHBOURS, chosen, short.wanted)
+
+
+def part(view: View, short: Short, candidates: Sequence[Mover]) -> Option:
+    """The cheapest of the sets that make room for most whole units, if that is one at all."""
+    best: tuple[tuple[Mover, ...], Amounts] | None = None
+    enough, too_many = 0, short.units
+    while too_many - enough > 1:
+        units = (enough + too_many) // 2
+        wanted = need(view.state, short.node, short.pod, units)
+        chosen = view.cover(candidates, wanted) if wanted else ()
+        if chosen:
+            best = chosen, wanted
+        if chosen or not wanted:
+            enough = units
+        else:
+            too_many = units
+    if best is None:
+        return Option(Way.PART, why_not="not even one more unit would fit")
+    return leaving(view, short, Way.PART, *best)
+
+
+def leaving(view: View, short: Short, way: Way, chosen: Sequence[Mover], wanted: Amounts) -> Option:
+    targets = view.placed(chosen)
+    assert targets is not None, "it was chosen because its targets fit together"
+    steps = claiming(chosen, targets, beneficiary(short.pod), wanted)
+    return Option(way, fsum(each.cost for each in chosen), tuple(steps))
+
+
+def itself(view: View, short: Short) -> Option:
+    """It goes to a node where all that it wants is reserved for it."""
+    if why := view.stays(short.pod):
+        return Option(Way.ITSELF, why_not=f"{short.pod.ref} {why}")
+    own = grown(view, short)
+    if not own.targets:
+        return Option(Way.ITSELF, why_not=f"no other node has room for all that {short.pod.ref} wants")
+    targets = view.placed([own])
+    assert targets is not None
+    return Option(Way.ITSELF, own.cost, (Step(own, targets[0]),))
+
+
+def grown(view: View, short: Short) -> Mover:
+    """The one who is short, as what it wants to be. It makes no room for anybody, so nothing of it is surplus."""
+    wanted = room_for(short.pod, short.pod.reserved + shortage(short.pod, short.units))
+    return view.mover(short.pod, short.node, wanted, wanted)
+
+
+def waiting(view: View, short: Short) -> Option:
+    """Until moves that are under way have left room that nobody claims (B6). Costs the time that it takes."""
+    state, left, cost = view.state, short.wanted, 0.0
+    for move in state.moves.values():
+        source = state.nodes[short.node].pods.get(move.source.uid)
+        if move.source_node != short.node or not under_way(move) or source is None or source.machine is None:
+            continue
+        claim = state.claims.get(move.claim)
+        surplus = source.counted(source.reserved)
+        surplus = surplus if claim is None else (surplus - claim.amount).positive()
+        if surplus.least(left):
+            left = (left - surplus).positive()
+            share = 1.0 if move.progress is None else move.progress.remaining / max(1, move.progress.total)
+            cost = max(cost, share * copying_s(source, source.machine, view.rules))
+    if left:
+        return Option(Way.WAITING, why_not="moves under way leave no room for it that is not claimed")
+    return Option(Way.WAITING, cost)
+
+
+def eviction(view: View, short: Short) -> Option:
+    """Pods of lower priority: the lowest first, of equal ones the youngest, and none that is not needed (B19)."""
+    if not view.rules.evict:
+        return Option(Way.EVICTION, why_not="eviction is switched off")
+    pods = [
+        pod
+        for pod in view.state.nodes[short.node].pods.values()
+        if pod.priority < short.pod.priority and not pod.tentative and not pod.migrating
+    ]
+    pods.sort(key=lambda pod: (pod.priority, -pod.created_at, pod.uid))
+    left, chosen = short.wanted, []
+    for pod in pods:
+        held = pod.counted(pod.reserved)
+        if held.least(left):
+            chosen.append(pod)
+            left = (left - held).positive()
+    if left:
+        return Option(Way.EVICTION, why_not="pods of lower priority do not hold enough")
+    spare = Amounts.zero(len(left))
+    for pod in chosen:
+        spare = spare + pod.counted(pod.reserved)
+    spare = spare - short.wanted
+    for pod in reversed(list(chosen)):
+        held = pod.counted(pod.reserved)
+        if held.within(spare):
+            chosen.remove(pod)
+            spare = spare - held
+    return Option(Way.EVICTION, 0.0, evictions=tuple(pod.ref for pod in chosen))
