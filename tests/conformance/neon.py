@@ -13,6 +13,7 @@ from tests.conformance import (
     neon_agent,
     neon_bookings,
     neon_first_generation,
+    neon_migration,
     neon_placing,
     neon_queue,
 )
@@ -25,7 +26,7 @@ class _Part(Protocol):
     CASES: Mapping[str, Callable[[Any], Any]]
 
 
-_PARTS: Final[tuple[_Part, ...]] = (neon_agent,)
+_PARTS: Final[tuple[_Part, ...]] = (neon_agent, neon_migration)
 _RUNNERS: Final[Mapping[str, CaseRunner]] = {
     "derived_reconcile_queue.json": neon_queue.reconcile_queue,
     "derived_schedule_and_migrate.json": neon_placing.schedule_and_migrate,

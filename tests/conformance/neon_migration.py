@@ -1,0 +1,421 @@
+"""Neon's vectors of the migration controller, played through the migrator with its compatible settings.
+
+A `reconcile` of upstream's does several things in one call; here it is as many looks as come before the migration waits
+or changes its phase, but one alone while the migration is being prepared. What a note calls a defect is expected as it
+should be (D9, D10): the README of the vectors says what that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from situate.vm import machines
+from situate.vm.machines import Create, Delete, Key, Kind, Patch, Settings, Write
+from situate.vm.machines import fields as field
+from situate.vm.machines.hypervisor import HYPERVISOR
+from situate.vm.machines.runner import RECEIVE
+from situate.vm.machines.writes import Obj
+from situate.vm.names import MACHINE_KIND, MIGRATION_KIND
+from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, failed
+
+Json = Any
+_NAMESPACE: Final = "default"
+_VM: Final = "vm"
+_START: Final = 1_700_000_000.0
+_MOST_LOOKS: Final = 20
+_COMPAT: Final = Settings(compat=True)
+_KINDS: Final = {MACHINE_KIND: Kind.MACHINE, MIGRATION_KIND: Kind.MIGRATION, "Pod": Kind.POD}
+_OTHER_PHASES: Final = ("", "Pending", "Scaling", "Migrating", "Succeeded", "Failed")
+"""Of a machine that is not Running and not frozen by the migration itself."""
+
+
+class _Refused(Exception):
+    """The API did not take a write."""
+
+
+class _Town:
+    """Objects, and an API that takes the migrator's writes at once."""
+
+    def __init__(self, vm_phase: str = "Running", vm_pod_ip: str = "1.2.3.4") -> None:
+        self.now = _START
+        self.objects: dict[tuple[Kind, str], dict[str, Json]] = {}
+        self.refused_kind: Kind | None = None
+        self.writes: list[Write] = []
+        guest = {"cpus": {"min": 1, "max": 4, "use": 1}, "memorySlots": {"min": 1, "max": 4, "use": 1}}
+        status = {"phase": vm_phase, "podName": "vm-source", "podIP": vm_pod_ip, "node": "node-1", "memorySize": "1Gi"}
+        vm = self.put(Kind.MACHINE, _VM, spec={"guest": guest}, status=status)
+        pod = self.put(Kind.POD, "vm-source", spec={"nodeName": "node-1"}, status={"phase": "Running"})
+        pod["metadata"]["ownerReferences"] = [field.machine_owner(vm, controller=True)]
+
+    def put(self, kind: Kind, name: str, **parts: Json) -> dict[str, Json]:
+        metadata = {"name": name, "namespace": _NAMESPACE, "uid": f"{name}-uid", "creationTimestamp": _stamp(self)}
+        made = self.objects[kind, name] = {"metadata": {**metadata, **parts.pop("metadata", {})}, **parts}
+        return made
+
+    def migration(self, name: str) -> dict[str, Json]:
+        self.now += 1
+        return self.put(Kind.MIGRATION, name, spec={"vmName": _VM}, status={})
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
+        assert namespace == _NAMESPACE
+        return self.objects.get((kind, name))
+
+    def migrations_of(self, namespace: str, machine: str) -> list[Obj]:
+        assert namespace == _NAMESPACE
+        return [
+            obj
+            for (kind, _), obj in self.objects.items()
+            if kind is Kind.MIGRATION and obj["spec"]["vmName"] == machine
+        ]
+
+    def delete(self, kind: Kind, name: str) -> None:
+        obj = self.objects[kind, name]
+        if obj["metadata"].get("finalizers"):
+            obj["metadata"]["deletionTimestamp"] = _stamp(self)
+        else:
+            del self.objects[kind, name]
+
+    def perform(self, write: Write) -> None:
+        if write.kind is self.refused_kind and not (isinstance(write, Patch) and not write.subresource):
+            raise _Refused
+        self.writes.append(write)
+        match write:
+            case Create():
+                body = {key: value for key, value in write.body.items() if key not in ("apiVersion", "kind")}
+                metadata = body.pop("metadata")
+                body.setdefault("status", {"phase": "Pending"})
+                self.put(write.kind, metadata["name"], metadata=metadata, **body)
+            case Delete():
+                self.delete(write.kind, write.name)
+            case Patch():
+                obj = self.objects[write.kind, write.name]
+                self.objects[write.kind, write.name] = obj = _merged(obj, write.body)
+                if obj["metadata"].get("deletionTimestamp") and not obj["metadata"].get("finalizers"):
+                    del self.objects[write.kind, write.name]
+
+    def reconcile(self, name: str) -> str:
+        """The result of one call, as the vectors word it."""
+        for _ in range(_MOST_LOOKS):
+            before = self.objects.get((Kind.MIGRATION, name))
+            if before is None:
+                return "done"
+            preparing, phase = not _prepared(before) and not field.deleting(before), field.phase(before)
+            looked = machines.look(self, Key(Kind.MIGRATION, _NAMESPACE, name), self.now, _COMPAT)
+            if looked.write is not None:
+                try:
+                    self.perform(looked.write)
+                except _Refused:
+                    return "error"
+            after = self.objects.get((Kind.MIGRATION, name))
+            moved_on = after is not None and field.phase(after) != phase and field.phase(after) != "Failed"
+            if looked.write is None or preparing or moved_on:
+                return _result(looked.again_at, self.now)
+        raise AssertionError(f"{name} is never quiet: {self.writes[-3:]}")
+
+    def phase(self, name: str) -> str:
+        return field.phase(self.objects[Kind.MIGRATION, name])
+
+    @property
+    def vm_phase(self) -> str:
+        return field.phase(self.objects[Kind.MACHINE, _VM])
+
+    @property
+    def target(self) -> dict[str, Json] | None:
+        named = (obj for (kind, _), obj in self.objects.items() if kind is Kind.POD)
+        return next((obj for obj in named if "env" in (obj["spec"].get("containers") or [{}])[0]), None)
+
+    def behave(self, text: str) -> None:
+        self.objects[Kind.MACHINE, _VM]["metadata"]["annotations"] = {HYPERVISOR: text}
+
+    def to_phase(self, name: str, wanted: str) -> None:
+        """Plays on, pods coming up as they are made, until the migration is in that phase."""
+        for _ in range(_MOST_LOOKS):
+            if self.phase(name) == wanted:
+                return
+            target = self.target
+            if target is not None:
+                target["spec"]["nodeName"], target["status"]["phase"] = "node-2", "Running"
+            self.reconcile(name)
+            self.now += 10
+        raise AssertionError(f"{name} does not become {wanted!r} but is {self.phase(name)!r}")
+
+
+def migration_case(case: Case) -> Outcome:
+    return _transition(case) if "from" in case else _played(case)
+
+
+def cases(document: Mapping[str, Json]) -> list[Mapping[str, Json]]:
+    """Of every list of the file; a transition is named for where it begins and when."""
+    found: list[Mapping[str, Json]] = []
+    for entries in (value for value in document.values() if isinstance(value, list)):
+        for case in entries:
+            named = "name" in case or "from" not in case
+            found.append(case if named else {"name": f"{case['from'] or 'new'}: {case['when']}", **case})
+    return found
+
+
+RUNNERS: Final[Mapping[str, Callable[[Case], Outcome]]] = {"migration_controller.json": migration_case}
+CASES: Final[Mapping[str, Callable[[Any], Any]]] = {"migration_controller.json": cases}
+
+
+def _played(case: Case) -> Outcome:
+    state = case.get("state") or {}
+    town = _Town(state.get("vm_phase", "Running"), state.get("vm_pod_ip", ""))
+    last = ""
+    for number, step in enumerate(case["steps"], 1):
+        last, result = _step(town, step, last)
+        wrong = list(_differences(town, last, result, step.get("expect") or {}))
+        if wrong:
+            return failed(f"step {number}: {'; '.join(wrong)}")
+    return _wanted(town, last, case)
+
+
+def _step(town: _Town, step: Mapping[str, Json], last: str) -> tuple[str, str]:
+    """The migration that it was about, and the result if it was a reconcile."""
+    match {key: value for key, value in step.items() if key not in ("expect", "note")}:
+        case {"create_migration": name}:
+            town.migration(name)
+            return name, ""
+        case {"delete_migration": name}:
+            town.delete(Kind.MIGRATION, name)
+            return name, ""
+        case {"reconcile": str(name)}:
+            return name, town.reconcile(name)
+        case {"reconcile": int()}:
+            return last, town.reconcile(last)
+        case {"reconcile_to_pending": name}:
+            _until(town, name, lambda: town.phase(name) == "Pending")
+            return name, ""
+        case {"reconcile_to_pre_pending": name}:
+            _until(town, name, lambda: _prepared(town.objects[Kind.MIGRATION, name]))
+            return name, ""
+        case {"fail_updates_of": kind}:
+            town.refused_kind = _KINDS[kind]
+            return last, ""
+        case {"restore_updates": _}:
+            town.refused_kind = None
+            return last, ""
+        case other:
+            raise UnknownOperationError(f"step {sorted(other)}")
+
+
+def _until(town: _Town, name: str, holds: Callable[[], bool]) -> None:
+    for _ in range(_MOST_LOOKS):
+        if holds():
+            return
+        town.reconcile(name)
+    raise AssertionError(f"{name} does not get there; its phase is {town.phase(name)!r}")
+
+
+def _differences(town: _Town, name: str, result: str, expected: Mapping[str, Json]) -> Iterator[str]:
+    migration = town.objects.get((Kind.MIGRATION, name))
+    for key, wanted in expected.items():
+        actual = _actual(town, migration, result, key, wanted)
+        if actual != wanted:
+            yield f"{key}: expected {wanted!r}, got {actual!r}"
+
+
+def _actual(town: _Town, migration: Mapping[str, Json] | None, result: str, key: str, wanted: Json) -> Json:
+    match key:
+        case "result":
+            return result
+        case "vm_phase":
+            return town.vm_phase
+        case "migration_exists":
+            return migration is not None
+    if migration is None:
+        return "no such migration"
+    match key:
+        case "phase":
+            return field.phase(migration)
+        case "finalizers":
+            found = migration["metadata"].get("finalizers") or []
+            return len(found) if isinstance(wanted, int) else found
+        case "conditions":
+            return _conditions(migration, wanted)
+        case "controlled_by_vm":
+            return field.owned_by(migration, town.objects[Kind.MACHINE, _VM], controller=True)
+        case "target_pod_name":
+            return field.status(migration).get("targetPodName", "")
+        case "target_pod_name_contains":
+            return wanted if wanted in field.status(migration).get("targetPodName", "") else ""
+        case _:
+            raise UnknownOperationError(f"expect {key}")
+
+
+def _conditions(migration: Mapping[str, Json], wanted: Json) -> Json:
+    """In the form of what is wanted: `Type=Status`, a mapping, or conditions with the fields that matter."""
+    there = field.status(migration).get("conditions") or []
+    if isinstance(wanted, Mapping):
+        return {each["type"]: each["status"] for each in there}
+    if wanted and isinstance(wanted[0], str):
+        return [f"{each['type']}={each['status']}" for each in there]
+    return [{key: each.get(key) for key in asked} for each, asked in zip(there, wanted, strict=False)]
+
+
+def _wanted(town: _Town, name: str, case: Case) -> Outcome:
+    """What has to become of it where upstream's outcome is a defect (D9)."""
+    match case.get("wanted_outcome"):
+        case None:
+            return PASSED
+        case text if "moves the migration to Pending" in text:
+            town.reconcile(name)
+            reached = (town.phase(name), town.vm_phase)
+            return PASSED if reached == ("Pending", "PreMigrating") else failed(f"migration and machine are {reached}")
+        case text:
+            raise UnknownPhraseError(text)
+
+
+def _transition(case: Case) -> Outcome:
+    wrong: list[str] = []
+    for phase in case["from"].split("|"):
+        for town in _arranged(phase, case["when"]):
+            result = town.reconcile("m")
+            wrong += (f"from {phase!r}: {each}" for each in _transition_differences(town, result, case))
+    return failed("; ".join(wrong)) if wrong else PASSED
+
+
+def _arranged(phase: str, when: str) -> Iterator[_Town]:
+    """Every situation that a row speaks of."""
+    if phase == "" and when == "vm phase is anything else":
+        for other in _OTHER_PHASES:
+            yield _prepared_town(other)
+        return
+    town = _prepared_town("Running")
+    if phase == "":
+        if when != "vm phase is Running":
+            raise UnknownPhraseError(when)
+        yield town
+        return
+    match phase, when:
+        case "Pending", "target pod missing":
+            town.to_phase("m", "Pending")
+        case "Pending", "start refused by the hypervisor":
+            town.to_phase("m", "Pending")
+            town.reconcile("m")
+            _pod(town, "Running")
+            town.behave('{"refuseStart": "no"}')
+        case "Pending", "target pod succeeded or failed":
+            for ended in ("Succeeded", "Failed"):
+                one = _prepared_town("Running")
+                one.to_phase("m", "Pending")
+                one.reconcile("m")
+                _pod(one, ended)
+                yield one
+            return
+        case "Succeeded", "sourcePodName set":
+            town.to_phase("m", "Succeeded")
+        case "Failed", "vm phase Migrating":
+            town.to_phase("m", "Running")
+            town.objects[Kind.MIGRATION, "m"]["status"]["phase"] = "Failed"
+        case "Pending" | "Running", text if text.startswith("migration deleted"):
+            town.behave('{"stallAtPercent": 50}')
+            town.to_phase("m", phase)
+            if phase == "Pending":
+                town.reconcile("m")
+            town.delete(Kind.MIGRATION, "m")
+        case "Pending", text if "vm" in text and ("absent" in text or "not found" in text or "deleted" in text):
+            town.to_phase("m", "Pending")
+            del town.objects[Kind.MACHINE, _VM]
+        case "Running", text if "completed" in text:
+            town.to_phase("m", "Running")
+            town.now += 60
+        case "Running", text if "target pod" in text and ("missing" in text or "gone" in text):
+            town.to_phase("m", "Running")
+            del town.objects[Kind.POD, town.objects[Kind.MIGRATION, "m"]["status"]["targetPodName"]]
+        case "Running", text if "failed" in text and "pod" not in text:
+            town.behave('{"failAtPercent": 99}')
+            town.to_phase("m", "Running")
+            town.now += 60
+        case "Running", "anything else" | "otherwise":
+            town.behave('{"stallAtPercent": 50}')
+            town.to_phase("m", "Running")
+        case _:
+            raise UnknownPhraseError(when)
+    yield town
+
+
+def _prepared_town(vm_phase: str) -> _Town:
+    town = _Town(vm_phase)
+    town.migration("m")
+    _until(town, "m", lambda: _prepared(town.objects[Kind.MIGRATION, "m"]))
+    return town
+
+
+def _pod(town: _Town, phase: str) -> None:
+    target = town.target
+    assert target is not None, "no target pod was made"
+    target["spec"]["nodeName"], target["status"]["phase"] = "node-2", phase
+
+
+def _transition_differences(town: _Town, result: str, case: Case) -> Iterator[str]:
+    expected = dict(case)
+    migration = town.objects.get((Kind.MIGRATION, "m"))
+    reached = "gone" if migration is None else field.phase(migration)
+    if "note" in case:  # a defect: the failure is stored, and the machine is given back (D10)
+        expected.update({"to": "Failed", "vm_phase": "Running"})
+        expected.pop("result", None)
+    if reached != expected["to"]:
+        yield f"to: expected {expected['to']!r}, got {reached!r}"
+    if "vm_phase" in expected and (Kind.MACHINE, _VM) in town.objects and town.vm_phase != expected["vm_phase"]:
+        yield f"vm_phase: expected {expected['vm_phase']!r}, got {town.vm_phase!r}"
+    if "requeue_s" in expected and result != f"requeue_after_{expected['requeue_s']}s":
+        yield f"requeue_s: expected {expected['requeue_s']}, got {result}"
+    if "condition" in expected:
+        there = [] if migration is None else _conditions(migration, [""])
+        if expected["condition"] not in there:
+            yield f"condition: expected {expected['condition']}, got {there}"
+    if "action" in expected:
+        yield from _undone_of(town, migration, expected["action"])
+
+
+def _undone_of(town: _Town, migration: Mapping[str, Json] | None, action: str) -> Iterator[str]:
+    """What of an action did not happen."""
+    target = town.target
+    if action.startswith("create target pod"):
+        if target is None:
+            yield "no target pod was made"
+            return
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        (term,) = target["spec"]["affinity"]["podAntiAffinity"][required]
+        if (
+            term["topologyKey"] != "kubernetes.io/hostname"
+            or target["spec"]["containers"][0]["env"][0]["name"] != RECEIVE
+        ):
+            yield f"the target pod is another: {target['spec']}"
+    elif action.startswith("delete the source pod"):
+        if (Kind.POD, "vm-source") in town.objects:
+            yield "the source pod is there"
+        said = {} if migration is None else field.status(migration)
+        if said.get("sourcePodName") or said.get("sourcePodIP"):
+            yield "the source's name is there"
+    elif action.startswith("cancel in hypervisor"):
+        if target is not None:
+            yield "the target pod is there"
+    else:
+        raise UnknownPhraseError(action)
+
+
+def _prepared(migration: Mapping[str, Json]) -> bool:
+    return bool(field.status(migration).get("targetPodName"))
+
+
+def _result(again_at: float | None, now: float) -> str:
+    return "done" if again_at is None else f"requeue_after_{again_at - now:.0f}s"
+
+
+def _stamp(town: _Town) -> str:
+    return field.timestamp(town.now)
+
+
+def _merged(before: Json, patch: Json) -> Json:
+    if not isinstance(patch, Mapping):
+        return patch
+    after = dict(before) if isinstance(before, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            after.pop(name, None)
+        else:
+            after[name] = _merged(after.get(name), value)
+    return after
