@@ -57,6 +57,13 @@ class Claim:
     state: ClaimState = ClaimState.PLANNED
     broken: bool = False
     """Somebody took of the room whom we could not refuse (B8)."""
+    surplus: Amounts | None = None
+    """Once it is freed: what its move left beyond it, nobody else's either while the claim is open (B6)."""
+
+    @property
+    def holds(self) -> Amounts:
+        """What a freed claim keeps from everybody but its beneficiary."""
+        return self.amount if self.surplus is None else self.amount + self.surplus
 
 
 class Stage(Enum):

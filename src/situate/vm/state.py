@@ -67,13 +67,11 @@ class Unseen:
     """Approved, in whole."""
     requested: Amounts
     unit: Amounts
-    before: tuple[Amounts, ...]
-    """Approved amounts that the pod may still show, because they were written earlier."""
     closed_claim: str = ""
     landed: bool = False
-    """Whether the write is known to have been carried out."""
+    """Whether the write is known to have been carried out: whatever else the pod shows is older."""
     retry_at: float | None = None
-    """When it is written again, because it failed or nobody knows; None: it is under way, or has landed."""
+    """When it is written again, because it failed, or nobody knows, or it does not show; None: it is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +108,8 @@ class State:
 
     def held(self, node: str, uid: str) -> Amounts:
         """Room on the node that is kept for others than this pod: of freed claims, and saved up for waiters (B4, B31)."""
-        claims = total(
-            (claim.amount for claim in self._freed(node) if claim.beneficiary.ref.uid != uid), self.resources
-        )
-        return claims + self._saved(node, uid)
+        claims = (claim.holds for claim in self._freed(node) if claim.beneficiary.ref.uid != uid)
+        return total(claims, self.resources) + self._saved(node, uid)
 
     def incoming(self, node: str, uid: str) -> Amounts:
         """Reservations on the node of targets that are not booked yet, but this pod's own (B4)."""
@@ -172,7 +168,7 @@ class State:
             or (self._rank(waiter.uid)[0] == own_rank[0] and (own is None or own.saving is None))
         ]
         entry = self.nodes[node]
-        claimed = total((claim.amount for claim in self._freed(node)), self.resources)
+        claimed = total((claim.holds for claim in self._freed(node)), self.resources)
         reserved = total((self._due(move) for move in self.arriving(node)), self.resources)
         return total(binding, self.resources).least((entry.total - entry.reserved - claimed - reserved).positive())
 

@@ -1,0 +1,55 @@
+"""A request of an agent, or of a pod's owner: what it wants, what it still holds, what it is told (D8, D13, D24).
+
+What it may grow to is decided with all others who wait on its node, in `situate.vm.waiting`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.vm import waiting
+from situate.vm.amounts import Amounts
+from situate.vm.drafting import Draft, frozen
+from situate.vm.events import Asked
+from situate.vm.model import Pod
+from situate.vm.state import Permit
+
+
+def asked(draft: Draft, event: Asked) -> None:
+    """One that a newer one overtook, or that asks for a pod that is unknown or being moved, changes nothing.
+
+    An increase that was not used in time is lowered to what is used; who wants it still, asks again (B28, B29).
+    """
+    pod, permit = draft.state.pod(event.uid), draft.state.permits.get(event.uid)
+    if pod is None or frozen(pod) or _late(event, permit):
+        return
+    node = draft.state.where[pod.uid]
+    kept = _kept(pod, event, permit)
+    lapsed = permit is not None and permit.expires <= draft.now and kept.exceeds(pod.used)
+    wanted = event.requested.least(pod.used) if lapsed else event.requested
+    changed = replace(pod, requested=wanted, factor=event.unit)
+    draft.book(changed, node)
+    if kept != pod.reserved or not pod.approved or (changed.requested, changed.factor) != (pod.requested, pod.factor):
+        draft.approve(pod.uid, kept)
+    draft.put_permit(pod.uid, Permit(kept.least(wanted), draft.now + draft.rules.permit_s, event.sequence))
+    waiting.note(draft, changed)
+    draft.stir(node)
+
+
+def _late(event: Asked, permit: Permit | None) -> bool:
+    known = None if permit is None else permit.sequence
+    return event.sequence is not None and known is not None and event.sequence < known
+
+
+def _kept(pod: Pod, event: Asked, permit: Permit | None) -> Amounts:
+    """What stays booked: never less than it uses, nor than what its agent may still believe to hold (D8, D24, I2).
+
+    An agent that lowers its own permit before it sends a decrease holds no more than it asks for. Of any other, only
+    what it was told and now tells back is sure.
+    """
+    kept = pod.reserved
+    if permit is not None and event.last_permit == permit.amount:
+        kept = kept.least(permit.amount.most(event.requested))
+    if event.lowers_at_once:
+        kept = kept.least(event.requested)
+    return kept.most(pod.used)

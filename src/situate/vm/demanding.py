@@ -1,0 +1,165 @@
+"""Who is short for long enough has others moved for it; nodes over their watermark and drained ones likewise.
+
+Who moves whither is the planner's to say (`situate.vm.planning`); here it is asked when something is due, one pod and
+one node at a time, and its plans become moves and claims of the ledger (B1, B16, B24, B26, B46, D6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from situate.vm import waiting
+from situate.vm.actions import Condition, Evict, StartMove
+from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move, Stage
+from situate.vm.drafting import Draft
+from situate.vm.ending import fail_claim
+from situate.vm.model import Node, Pod
+from situate.vm.planning.plan import Plan
+from situate.vm.planning.relieving import leaving
+from situate.vm.state import State, Waiter
+
+
+def look(draft: Draft) -> None:
+    """At most one plan for a pod and one for a node, so that no decision takes long; the next beat is due at once."""
+    uid = next(_due_pods(draft), None)
+    if uid is not None:
+        _plan_for(draft, draft.state.waiters[uid])
+    node = next(_due_nodes(draft), None)
+    if node is not None:
+        _look_at_node(draft, node)
+
+
+def _due_pods(draft: Draft) -> Iterator[str]:
+    """By priority, then age."""
+    due = [
+        (-pod.priority, waiter.since, uid)
+        for uid, waiter in draft.state.waiters.items()
+        if waiter.look_at <= draft.now and (pod := draft.state.pod(uid)) is not None
+    ]
+    return (uid for *_, uid in sorted(due))
+
+
+def _due_nodes(draft: Draft) -> Iterator[str]:
+    due = ((at, node) for node, at in draft.state.looks.items() if at <= draft.now)
+    return (node for _, node in sorted(due))
+
+
+def _plan_for(draft: Draft, waiter: Waiter) -> None:
+    draft.put_waiter(replace(waiter, look_at=draft.now + draft.rules.retry_s))
+    pod = draft.state.pod(waiter.uid)
+    if pod is None or draft.moves(pod):
+        return
+    plan = draft.planner.plan(draft.state, waiter.uid, draft.now, draft.rules)
+    _say_whether_a_node_is_missing(draft, pod, plan)
+    _carry_out(draft, plan)
+
+
+def _say_whether_a_node_is_missing(draft: Draft, pod: Pod, plan: Plan) -> None:
+    waiter, needs = draft.state.waiters[pod.uid], plan.needs_node is not None
+    if needs == waiter.needs_node:
+        return
+    draft.put_waiter(replace(waiter, needs_node=needs))
+    message = f"a new node with room for {plan.needs_node} would help, and no move does" if needs else ""
+    draft.do(Condition(pod.ref, "NeedsNode", needs, "NoMoveHelps" if needs else "NotNeeded", message))
+
+
+def note_node(draft: Draft, node: Node) -> None:
+    """Keep it among those to be looked at exactly while somebody has to leave it."""
+    staying = node.reserved - leaving(draft.state, node.name)
+    if staying.exceeds(node.watermark) or (node.draining and node.pods):
+        if node.name not in draft.state.looks:
+            draft.put_look(node.name, draft.now)
+    else:
+        draft.drop_look(node.name)
+
+
+def _look_at_node(draft: Draft, name: str) -> None:
+    draft.put_look(name, draft.now + draft.rules.retry_s)
+    planning = draft.planner.drain if draft.state.nodes[name].draining else draft.planner.relief
+    _carry_out(draft, planning(draft.state, name, draft.now, draft.rules))
+
+
+def _carry_out(draft: Draft, plan: Plan) -> None:
+    """As a whole or not at all: an object of the same name that is not gone yet keeps it waiting."""
+    if any(move.key in draft.state.moves for move in plan.moves):
+        return
+    for claim in plan.claims:
+        draft.put_claim(claim)
+    for move in plan.moves:
+        draft.put_move(_for_the_first_in_line(draft, move))
+    for pod in plan.evictions:
+        draft.do(Evict(pod, "NoMoveHelps"))
+    if plan.moves:
+        start(draft)
+
+
+def _for_the_first_in_line(draft: Draft, move: Move) -> Move:
+    """What a move for nobody frees is claimed by whoever waits longest on its node and is not promised enough (B1)."""
+    source = draft.state.pod(move.source.uid)
+    if move.claim or source is None or move.source_node not in draft.state.nodes:
+        return move
+    for uid in waiting.in_order(draft.state, move.source_node):
+        pod = draft.state.nodes[move.source_node].pods[uid]
+        promised = (claim.amount for claim in draft.state.claims.values() if claim.beneficiary.ref.uid == uid)
+        amount = draft.state.need(uid)
+        for each in promised:
+            amount = (amount - each).positive()
+        amount = amount.least(source.counted(source.reserved))
+        if amount and not draft.moves(pod):
+            kind = BeneficiaryKind.POD if pod.machine is None else BeneficiaryKind.VM
+            deadlines = draft.rules.deadlines
+            claim = Claim(
+                f"{move.plan}-{move.source.uid}",
+                move.plan,
+                move.source_node,
+                Beneficiary(kind, pod.ref),
+                move.source.uid,
+                amount,
+                draft.now + deadlines.completion_s + deadlines.claim_s,
+            )
+            draft.put_claim(claim)
+            return replace(move, claim=claim.id)
+    return move
+
+
+def start(draft: Draft) -> None:
+    """Moves whose turn it is, if what they were planned for still holds (D6)."""
+    for move in draft.planner.ready(draft.state, draft.rules):
+        if why_not := _spoilt(draft.state, move):
+            draft.drop_move(move.key)
+            fail_claim(draft, move)
+            draft.tell(move.machine, "MoveDropped", f"its move to node {move.target_node} is not begun: {why_not}")
+            continue
+        begun = replace(move, asked_at=draft.now)
+        draft.put_move(begun)
+        draft.do(StartMove(begun, draft.state.claims.get(move.claim)))
+
+
+def revalidate(draft: Draft, node: str) -> None:
+    """Moves that wait, from or to the node: those that cannot come to anything any more are given up at once (D6)."""
+    for move in list(draft.state.moves.values()):
+        waits = move.stage is Stage.PLANNED and move.asked_at is None
+        if waits and node in (move.source_node, move.target_node) and _gone(draft.state, move):
+            draft.drop_move(move.key)
+            fail_claim(draft, move)
+
+
+def _gone(state: State, move: Move) -> bool:
+    source, target = state.pod(move.source.uid), state.nodes.get(move.target_node)
+    may_move = source is not None and source.machine is not None and source.migratable and not source.migrating
+    return not may_move or (bool(move.target_node) and (target is None or not target.schedulable))
+
+
+def _spoilt(state: State, move: Move) -> str:
+    if _gone(state, move):
+        return "its machine may not be moved any more, or its target takes nobody"
+    if not move.target_node:
+        return ""
+    target = state.nodes[move.target_node]
+    taken = target.reserved + state.incoming(target.name, "") + state.held(target.name, "")
+    if taken.exceeds(target.total):
+        return "others have taken the room there"
+    if (target.reserved + state.incoming(target.name, "")).exceeds(target.watermark):
+        return "the target would be over its watermark"
+    return ""

@@ -1,0 +1,192 @@
+"""One decision while it is made: a state that is replaced entry by entry, and what is to be done.
+
+Nothing is decided here. What the steps of `situate.vm.step` change goes through this, so that each change has one form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from situate.vm.actions import Action, Approve, ResizePod, Tell
+from situate.vm.amounts import Amounts
+from situate.vm.booking import with_pod, without_pod
+from situate.vm.claims import Claim, Move
+from situate.vm.model import Machine, Node, Phase, Pod, Ref
+from situate.vm.planner import Planner
+from situate.vm.rules import Rules
+from situate.vm.state import Permit, State, Unseen, Waiter
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Draft:
+    """Mutable, and known to nobody but the one decision that it is for."""
+
+    def __init__(self, state: State, now: float, rules: Rules, planner: Planner) -> None:
+        self.state, self.now, self.rules, self.planner = state, now, rules, planner
+        self.actions: list[Action] = []
+        self.stirred: dict[str, None] = {}
+        """Nodes of which something changed, in order: each is run before the decision is done."""
+        self.touched: dict[str, None] = {}
+        """All that were ever stirred."""
+        self._approvals: dict[str, Amounts] = {}
+        self._used_claims: dict[str, list[str]] = {}
+
+    def do(self, action: Action) -> None:
+        self.actions.append(action)
+
+    def tell(self, about: Ref, reason: str, message: str, *, warning: bool = False, **fields: Any) -> None:
+        self.do(Tell(about, reason, message, warning, fields))
+
+    def stir(self, node: str) -> None:
+        if node in self.state.nodes:
+            self.stirred[node] = self.touched[node] = None
+
+    def put_node(self, node: Node) -> None:
+        self.state = replace(self.state, nodes=_with(self.state.nodes, node.name, node))
+
+    def drop_node(self, name: str) -> None:
+        self.state = replace(self.state, nodes=_without(self.state.nodes, name))
+
+    def book(self, pod: Pod, node: str) -> None:
+        """It counts on this node and on no other; on one that does not exist it is kept aside (D19)."""
+        state = self.state
+        former = state.where.get(pod.uid)
+        if former is not None and former != node:
+            self.unbook(pod.uid)
+            state = self.state
+        if node in state.nodes:
+            self.state = replace(
+                state,
+                nodes=_with(state.nodes, node, with_pod(state.nodes[node], pod)),
+                where=state.where if former == node else _with(state.where, pod.uid, node),
+                apart=_without(state.apart, pod.uid),
+            )
+        else:
+            self.state = replace(state, where=_with(state.where, pod.uid, node), apart=_with(state.apart, pod.uid, pod))
+
+    def unbook(self, uid: str) -> Pod | None:
+        """What was known of it; None: nothing."""
+        state = self.state
+        name = state.where.get(uid)
+        if name is None:
+            return None
+        node = state.nodes.get(name)
+        pod = state.apart.get(uid) if node is None else node.pods.get(uid)
+        nodes = state.nodes if node is None else _with(state.nodes, name, without_pod(node, uid))
+        self.state = replace(state, nodes=nodes, where=_without(state.where, uid), apart=_without(state.apart, uid))
+        return pod
+
+    def put_move(self, move: Move) -> None:
+        self.state = replace(self.state, moves=_with(self.state.moves, move.key, move))
+
+    def drop_move(self, key: str) -> None:
+        self.state = replace(self.state, moves=_without(self.state.moves, key))
+
+    def put_claim(self, claim: Claim) -> None:
+        self.state = replace(self.state, claims=_with(self.state.claims, claim.id, claim))
+
+    def drop_claim(self, claim: str) -> None:
+        self.state = replace(self.state, claims=_without(self.state.claims, claim))
+
+    def put_waiter(self, waiter: Waiter) -> None:
+        self.state = replace(self.state, waiters=_with(self.state.waiters, waiter.uid, waiter))
+
+    def drop_waiter(self, uid: str) -> None:
+        self.state = replace(self.state, waiters=_without(self.state.waiters, uid))
+
+    def put_permit(self, uid: str, permit: Permit) -> None:
+        self.state = replace(self.state, permits=_with(self.state.permits, uid, permit))
+
+    def put_write(self, uid: str, write: Unseen) -> None:
+        self.state = replace(self.state, writes=_with(self.state.writes, uid, write))
+
+    def drop_write(self, uid: str) -> None:
+        self.state = replace(self.state, writes=_without(self.state.writes, uid))
+
+    def put_look(self, node: str, at: float) -> None:
+        self.state = replace(self.state, looks=_with(self.state.looks, node, at))
+
+    def drop_look(self, node: str) -> None:
+        self.state = replace(self.state, looks=_without(self.state.looks, node))
+
+    def forget(self, uid: str) -> None:
+        """What was kept of a pod beside its booking."""
+        state = self.state
+        self.state = replace(
+            state,
+            waiters=_without(state.waiters, uid),
+            permits=_without(state.permits, uid),
+            writes=_without(state.writes, uid),
+        )
+        self._approvals.pop(uid, None)
+
+    def moves(self, pod: Pod) -> bool:
+        """Whether it is being moved or is about to be: what it holds does not grow meanwhile (D13, I14)."""
+        return frozen(pod) or (pod.machine is not None and self.state.move_of(pod.machine.ref) is not None)
+
+    def approve(self, uid: str, amount: Amounts) -> None:
+        """Have it written what the pod may use, in whole."""
+        self._approvals[uid] = amount
+
+    def approve_more(self, pod: Pod, increase: Amounts) -> None:
+        """The same, beside a decrease that is being written: `pod` as it was booked before."""
+        write = self.state.writes.get(pod.uid)
+        base = pod.reserved if write is None else write.amount
+        self._approvals[pod.uid] = self._approvals.get(pod.uid, base) + increase
+
+    def used_claim(self, uid: str, claim: str) -> None:
+        """Have it written together with the pod's approved amount that this claim is used (B9)."""
+        self._used_claims.setdefault(uid, []).append(claim)
+
+    def used(self, uid: str, claim: str) -> bool:
+        return claim in self._used_claims.get(uid, ())
+
+    def write_approvals(self) -> None:
+        """One write a pod, whatever has been decided of it."""
+        for uid, amount in self._approvals.items():
+            pod = self.state.pod(uid)
+            if pod is not None:
+                self._write(pod, amount)
+        self._approvals.clear()
+
+    def _write(self, pod: Pod, amount: Amounts) -> None:
+        if pod.machine is None:
+            write = Unseen(amount, pod.requested, pod.factor)
+        else:
+            write = Unseen(amount, pod.requested, pod.factor, self._closed_claims(pod, pod.machine))
+        self.put_write(pod.uid, write)
+        self.do(approval(pod, write))
+
+    def _closed_claims(self, pod: Pod, machine: Machine) -> str:
+        """Ids of all that were used and whose migrations a restart would find: none of them is used again (B9)."""
+        former = self.state.writes.get(pod.uid)
+        written = [] if former is None else former.closed_claim.split(",")
+        claims = [*machine.closed_claim.split(","), *written, *self._used_claims.get(pod.uid, [])]
+        there = {move.claim for move in self.state.moves.values()}
+        return ",".join(claim for claim in dict.fromkeys(claims) if claim and claim in there)
+
+
+def frozen(pod: Pod) -> bool:
+    """Whether its machine is in the midst of a live migration, so that its amounts do not change."""
+    return pod.machine is not None and (pod.migrating or pod.machine.phase is Phase.FROZEN)
+
+
+def approval(pod: Pod, write: Unseen) -> Approve | ResizePod:
+    """What writes it, the first time and again."""
+    if pod.machine is None:
+        return ResizePod(pod.ref, write.amount)
+    return Approve(pod.machine.ref, pod.ref, write.amount, write.unit, write.requested, write.closed_claim)
+
+
+def _with(entries: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
+    return {**entries, key: value}
+
+
+def _without(entries: Mapping[K, V], key: K) -> Mapping[K, V]:
+    if key not in entries:
+        return entries
+    return {each: value for each, value in entries.items() if each != key}

@@ -1,0 +1,120 @@
+"""How claims and moves end, often each because of the other (B2, B7, B15, B20 to B22)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from situate.vm.actions import CancelMove, EndMove
+from situate.vm.claims import Claim, Move, Outcome, Stage
+from situate.vm.drafting import Draft
+from situate.vm.planning.calm import after_failure
+from situate.vm.state import State
+
+_IN_VAIN: Final = (Outcome.FAILED, Outcome.CANCELLED, Outcome.PARTIAL)
+"""Its beneficiary has waited long enough: another plan is made for it at once."""
+
+
+def move_for(state: State, claim: str) -> Move | None:
+    """The one move that backs a claim (I3)."""
+    return next((move for move in state.moves.values() if move.claim == claim), None)
+
+
+def close(draft: Draft, claim: Claim, outcome: Outcome) -> None:
+    """Every claim ends here (B7). A move that it leaves without a purpose is cancelled, as far as that makes sense."""
+    draft.drop_claim(claim.id)
+    draft.stir(claim.node)
+    draft.tell(
+        claim.beneficiary.ref,
+        "ClaimClosed",
+        f"room on node {claim.node} that was made for it: {outcome.value}",
+        claim=claim.id,
+        node=claim.node,
+        outcome=outcome.value,
+    )
+    waiter = draft.state.waiters.get(claim.beneficiary.ref.uid)
+    if waiter is not None and outcome in _IN_VAIN:
+        draft.put_waiter(replace(waiter, look_at=min(waiter.look_at, draft.now)))
+    move = move_for(draft.state, claim.id)
+    if move is not None and outcome is not Outcome.FAILED:
+        orphaned(draft, move)
+
+
+def is_orphan(state: State, move: Move) -> bool:
+    """Whether it was for somebody, and is for nobody any more."""
+    return bool(move.claim) and move.claim not in state.claims and not move.foreign
+
+
+def orphaned(draft: Draft, move: Move) -> None:
+    """Before copying it ends at once (B21); later only while most is yet to be copied and its node can bear it."""
+    if move.stage is Stage.COPYING and not _worth_cancelling(draft, move):
+        return
+    if move.alive:
+        cancel(draft, move, "nobody needs the room any more")
+
+
+def _worth_cancelling(draft: Draft, move: Move) -> bool:
+    node, progress = draft.state.nodes.get(move.source_node), move.progress
+    if not draft.rules.cancel_copying or node is None:
+        return False
+    remains = progress is None or progress.remaining >= draft.rules.cancel_remaining * progress.total
+    return remains and node.reserved.within(node.watermark)
+
+
+def cancel(draft: Draft, move: Move, reason: str) -> None:
+    """Its target is released at once; one whose object was never asked for is simply forgotten."""
+    draft.stir(move.target_node)
+    if move.asked_at is None and not move.uid:
+        draft.drop_move(move.key)
+        return
+    draft.put_move(replace(move, stage=Stage.ENDING, asked_at=draft.now))
+    draft.do(CancelMove(move.name, move.machine, move.uid, reason))
+    draft.tell(move.machine, "MoveCancelled", f"its move to node {move.target_node or '(any)'} ends: {reason}")
+
+
+def fail(draft: Draft, move: Move, reason: str) -> None:
+    """As `cancel`; whoever waits for its room is told, and the machine stays away from there for a while (B15, B25)."""
+    remember_failure(draft, move)
+    cancel(draft, move, reason)
+    fail_claim(draft, move)
+
+
+def remember_failure(draft: Draft, move: Move) -> None:
+    pod = draft.state.pod(move.source.uid)
+    machine = move.machine if pod is None or pod.machine is None else pod.machine.ref
+    key = (machine.uid, move.target_node)
+    failures = {uid: kept for uid, kept in draft.state.failures.items() if _still_counts(draft, kept.until)}
+    failures[key] = after_failure(failures.get(key), draft.now, draft.rules.calm)
+    draft.state = replace(draft.state, failures=failures)
+
+
+def _still_counts(draft: Draft, until: float) -> bool:
+    return draft.now < until + draft.rules.calm.most_after_failure_s
+
+
+def fail_claim(draft: Draft, move: Move) -> None:
+    claim = draft.state.claims.get(move.claim)
+    if claim is not None:
+        close(draft, claim, Outcome.FAILED)
+
+
+def end(draft: Draft, move: Move) -> None:
+    """Once it is over and its claim is closed its object goes (B2); foreign ones are not ours to delete (C27)."""
+    if move.foreign or move.claim in draft.state.claims:
+        return
+    draft.put_move(replace(move, asked_at=draft.now))
+    draft.do(EndMove(move.name, move.machine, move.uid))
+
+
+def review(draft: Draft, node: str) -> None:
+    """Of the moves that leave the node: whether somebody still needs them, and whether they are over (D6, B22)."""
+    for move in [each for each in draft.state.moves.values() if each.source_node == node]:
+        if move.alive and is_orphan(draft.state, move):
+            orphaned(draft, move)
+        elif move.asked_at is None and is_over(draft.state, move):
+            end(draft, move)
+
+
+def is_over(state: State, move: Move) -> bool:
+    """Whether nothing is left of it but its object."""
+    return move.stage is Stage.FAILED or (move.stage is Stage.DONE and move.source.uid not in state.where)

@@ -1,0 +1,228 @@
+"""Moves as their objects show them, of any backend: stages, targets, and what ends with them (B2, B15, F9, F12)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.vm.actions import CancelMove, NoteMoved, StartMove
+from situate.vm.amounts import Amounts
+from situate.vm.claims import BeneficiaryKind, Claim, ClaimState, Move, Outcome, Progress, Stage
+from situate.vm.drafting import Draft
+from situate.vm.ending import cancel, close, end, fail, fail_claim, is_over, remember_failure
+from situate.vm.events import MigrationGone, MigrationSeen, WrittenClaim
+from situate.vm.model import Pod, Ref, Role
+from situate.vm.state import State
+
+
+def migration_seen(draft: Draft, event: MigrationSeen) -> None:
+    key = f"{event.machine.namespace}/{event.name}"
+    former = draft.state.moves.get(key)
+    if former is not None and former.uid and event.uid != former.uid:
+        _gone(draft, former)
+        former = None
+    move = _as_seen(draft, former, event)
+    draft.put_move(move)
+    if former is None and event.claim is not None and event.own:
+        _adopt_claim(draft, move, event.claim)
+    _entered(draft, former, move)
+    draft.stir(move.source_node)
+    draft.stir(move.target_node)
+
+
+def migration_gone(draft: Draft, event: MigrationGone) -> None:
+    move = draft.state.moves.get(f"{event.machine.namespace}/{event.name}")
+    if move is not None:
+        _gone(draft, move)
+
+
+def _gone(draft: Draft, move: Move) -> None:
+    """A claim that its object leaves open has nothing to back it any more, unless the source is gone already (I3)."""
+    claim = draft.state.claims.get(move.claim)
+    if claim is not None and claim.state is not ClaimState.FREED:
+        close(draft, claim, Outcome.CANCELLED)
+    draft.drop_move(move.key)
+    draft.stir(move.source_node)
+    draft.stir(move.target_node)
+
+
+def _as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
+    stage = _stage(former, event)
+    source = _source(draft.state, former, event)
+    pod = draft.state.pod(source.uid)
+    machine = event.machine if pod is None or pod.machine is None else pod.machine.ref
+    amount = event.amount or (pod.counted(pod.reserved) if pod is not None else Amounts.zero(draft.state.resources))
+    begun = former or Move(
+        name=event.name,
+        plan=event.plan,
+        machine=machine,
+        source=source,
+        source_node="",
+        target_node=event.target_node,
+        amount=amount,
+        created_at=event.created_at or draft.now,
+        claim="" if event.claim is None or not event.own else event.claim.id,
+        foreign=not event.own,
+    )
+    asked = begun.asked_at if stage in (Stage.ENDING, Stage.DONE, Stage.FAILED) else None
+    return replace(
+        begun,
+        machine=machine,
+        uid=event.uid,
+        stage=stage,
+        source=source,
+        source_node=event.source_node or begun.source_node or draft.state.where.get(source.uid, ""),
+        amount=begun.amount or amount,
+        target_node=begun.target_node or event.target_node,
+        progress=_progress(begun, event),
+        copying_at=begun.copying_at or (draft.now if stage is Stage.COPYING else None),
+        asked_at=asked,
+    )
+
+
+def _stage(former: Move | None, event: MigrationSeen) -> Stage:
+    """One whose end was asked for ends, unless it turns out to have been over before."""
+    if event.phase.succeeded:
+        return Stage.DONE
+    if event.phase.failed:
+        return Stage.FAILED
+    if event.deleting or (former is not None and former.stage is Stage.ENDING):
+        return Stage.ENDING
+    return Stage.COPYING if event.phase.copying else Stage.STARTING
+
+
+def _source(state: State, former: Move | None, event: MigrationSeen) -> Ref:
+    """With its uid, as soon as that is known: the object itself may only name it."""
+    if former is not None and former.source.uid:
+        return former.source
+    if event.source is None:
+        return Ref(event.machine.namespace, "") if former is None else former.source
+    return event.source if event.source.uid else named(state, event.source)
+
+
+def named(state: State, ref: Ref) -> Ref:
+    """The pod of this name with its uid; unchanged where none is known."""
+    for node in state.nodes.values():
+        for pod in node.pods.values():
+            if pod.ref.name == ref.name and pod.ref.namespace == ref.namespace:
+                return pod.ref
+    return ref
+
+
+def _progress(move: Move, event: MigrationSeen) -> Progress | None:
+    """Only less that remains is progress (B15)."""
+    if event.progress is None or move.progress is None:
+        return event.progress or move.progress
+    if event.progress.remaining < move.progress.remaining:
+        return event.progress
+    return replace(event.progress, changed_at=move.progress.changed_at)
+
+
+def _adopt_claim(draft: Draft, move: Move, written: WrittenClaim) -> None:
+    """A claim that only its migration knows of, as after a restart (B43). One that was used is not used again (B9)."""
+    if (not move.alive and move.stage is not Stage.DONE) or not written.amount:
+        return
+    claim = Claim(
+        written.id,
+        written.plan,
+        written.node,
+        written.beneficiary,
+        written.source_uid,
+        written.amount,
+        written.deadline,
+        ClaimState.MOVING,
+    )
+    draft.put_claim(claim)
+    if draft.state.started:
+        check_adopted(draft, claim)
+
+
+def check_adopted(draft: Draft, claim: Claim) -> None:
+    """Against the pods that exist: whether it was used already, and whether its source is there still."""
+    pod = draft.state.pod(claim.beneficiary.ref.uid)
+    if pod is not None and pod.machine is not None and claim.id in pod.machine.closed_claim.split(","):
+        draft.drop_claim(claim.id)
+    elif claim.source_uid not in draft.state.where:
+        draft.put_claim(replace(claim, state=ClaimState.FREED))
+        if claim.beneficiary.kind is BeneficiaryKind.TARGET:
+            close(draft, claim, Outcome.GRANTED)
+    draft.stir(claim.node)
+
+
+def _entered(draft: Draft, former: Move | None, move: Move) -> None:
+    """What follows from a stage, once."""
+    claim = draft.state.claims.get(move.claim)
+    if claim is not None and claim.state is ClaimState.PLANNED:
+        draft.put_claim(replace(claim, state=ClaimState.MOVING))
+    if former is not None and former.stage is move.stage:
+        return
+    if move.stage is Stage.DONE:
+        _note_moved(draft, move)
+    elif move.stage is Stage.FAILED:
+        remember_failure(draft, move)
+        fail_claim(draft, move)
+    elif move.stage is Stage.ENDING and claim is not None:
+        close(draft, claim, Outcome.CANCELLED)
+    if draft.state.started and move.asked_at is None and is_over(draft.state, move):
+        end(draft, move)
+
+
+def _note_moved(draft: Draft, move: Move) -> None:
+    """Its cool-down begins, and is kept on the machine (B25); once, also if we are told of it again after a restart."""
+    pods = [draft.state.pod(uid) for uid in (move.source.uid, move.target.uid if move.target else "")]
+    known = {at for pod in pods if pod is not None and pod.machine is not None for at in pod.machine.moved_at}
+    if any(at >= move.created_at for at in known):
+        return
+    moved = (*sorted(known), draft.now)
+    draft.do(NoteMoved(move.machine, moved))
+    for pod in pods:
+        if pod is not None and pod.machine is not None:
+            after = replace(pod, machine=replace(pod.machine, moved_at=moved))
+            draft.book(after, draft.state.where[pod.uid])
+
+
+def follow_target(draft: Draft, pod: Pod, node: str) -> None:
+    """The pod that a machine moves into takes its reservation's place; `node` is empty when it is gone (N23, B14)."""
+    move = _into(draft.state, pod)
+    if move is None:
+        return
+    if not node:
+        draft.put_move(replace(move, target=None, target_booked=False, target_bound_at=None))
+        draft.stir(move.target_node)
+        return
+    bound_at = None if pod.tentative else move.target_bound_at or draft.now
+    after = replace(move, target=pod.ref, target_node=node, target_booked=True, target_bound_at=bound_at)
+    draft.put_move(after)
+    draft.stir(move.target_node)
+    if node == move.source_node and after.alive:
+        # room has come up where it is: no reason to move, and no place to move to (N9, I12)
+        cancel(draft, after, f"its target came to be on node {node}, which it is to leave")
+
+
+def _into(state: State, pod: Pod) -> Move | None:
+    if pod.machine is None:
+        return None
+    for move in state.moves.values():
+        if move.target is not None and move.target.uid == pod.uid:
+            return move
+    return state.move_of(pod.machine.ref) if pod.machine.role is Role.TARGET else None
+
+
+def lose_node(draft: Draft, name: str) -> None:
+    """Nobody arrives on a node that is gone, and nobody is granted anything there (F8)."""
+    for move in list(draft.state.moves.values()):
+        if move.target_node == name and move.alive and not move.foreign:
+            fail(draft, move, f"node {name} is gone")
+    for claim in list(draft.state.claims.values()):
+        if claim.node == name:
+            close(draft, claim, Outcome.WITHDRAWN)
+
+
+def ask_again(draft: Draft, move: Move) -> None:
+    """What became of its creation or its end is not known, or it failed."""
+    draft.put_move(replace(move, asked_at=draft.now))
+    if move.stage is Stage.ENDING:
+        draft.do(CancelMove(move.name, move.machine, move.uid, "nobody needs the room any more"))
+    elif move.alive:
+        draft.do(StartMove(move, draft.state.claims.get(move.claim)))
+    else:
+        end(draft, move)

@@ -1,0 +1,141 @@
+"""Nodes and pods as the cluster shows them become bookings: what counts, where, since when (C25, C27, D16, D19, I2).
+
+What is booked is never less than what is used, and a write that does not show yet counts as the larger of both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.vm import claiming, waiting
+from situate.vm.booking import with_seen
+from situate.vm.drafting import Draft, frozen
+from situate.vm.events import NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved
+from situate.vm.model import Node, Pod
+from situate.vm.moving import follow_target, lose_node
+from situate.vm.state import Unseen
+
+
+def node_seen(draft: Draft, event: NodeSeen) -> None:
+    former = draft.state.nodes.get(event.node.name)
+    if former is not None:
+        draft.put_node(with_seen(former, event.node))
+    else:
+        _returned(draft, event.node)
+    draft.stir(event.node.name)
+
+
+def _returned(draft: Draft, node: Node) -> None:
+    """Pods that were seen on it while it was not there count from now on (D19)."""
+    draft.put_node(_empty(node))
+    for uid, pod in list(draft.state.apart.items()):
+        if draft.state.where.get(uid) == node.name:
+            draft.book(pod, node.name)
+            waiting.note(draft, pod)
+
+
+def _empty(node: Node) -> Node:
+    nothing = node.total - node.total
+    return replace(node, reserved=nothing, committed=nothing, migrating=nothing, pods={})
+
+
+def node_gone(draft: Draft, event: NodeGone) -> None:
+    """Its pods are kept aside until they are gone too, or it returns; what was only reserved on it is not (C27)."""
+    node = draft.state.nodes.get(event.name)
+    if node is None:
+        return
+    draft.drop_node(event.name)
+    draft.drop_look(event.name)
+    for pod in node.pods.values():
+        draft.unbook(pod.uid)
+        if not pod.tentative:
+            draft.book(pod, event.name)
+        draft.drop_waiter(pod.uid)
+    lose_node(draft, event.name)
+
+
+def pod_seen(draft: Draft, event: PodSeen) -> None:
+    former = draft.state.pod(event.pod.uid) or draft.state.apart.get(event.pod.uid)
+    pod = _counted(draft, former, event.pod)
+    _book(draft, pod, event.node)
+
+
+def pod_reserved(draft: Draft, event: PodReserved) -> None:
+    """Repeating it changes nothing; a pod that is known to be bound is left as it is (N23, C22)."""
+    former = draft.state.pod(event.pod.uid)
+    if (former is not None and not former.tentative) or event.node not in draft.state.nodes:
+        return
+    _book(draft, replace(event.pod, tentative=True), event.node)
+
+
+def pod_unreserved(draft: Draft, event: PodUnreserved) -> None:
+    """Exactly what was reserved is undone, and only as long as the pod is not seen to be bound (C22)."""
+    pod = draft.state.pod(event.uid)
+    if pod is not None and pod.tentative:
+        _lost(draft, event.uid)
+
+
+def pod_gone(draft: Draft, event: PodGone) -> None:
+    _lost(draft, event.uid)
+
+
+def _lost(draft: Draft, uid: str) -> None:
+    node = draft.state.where.get(uid, "")
+    pod = draft.unbook(uid)
+    draft.forget(uid)
+    if pod is None:
+        return
+    follow_target(draft, pod, "")
+    claiming.freed(draft, uid, pod.counted(pod.reserved))
+    for claim in claiming.of_beneficiary(draft.state, uid):
+        draft.stir(claim.node)
+    draft.stir(node)
+
+
+def _book(draft: Draft, pod: Pod, node: str) -> None:
+    former = draft.state.where.get(pod.uid)
+    draft.book(pod, node)
+    follow_target(draft, pod, node)
+    if node in draft.state.nodes:
+        waiting.note(draft, pod)
+    if former is not None and former != node:
+        draft.stir(former)
+    draft.stir(node)
+
+
+def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
+    """What is seen, with what is known of it beyond that."""
+    write = draft.state.writes.get(seen.uid)
+    if former is None or draft.rules.compat:
+        return replace(seen, reserved=seen.reserved.most(seen.used), tentative=False)
+    seen = _with_history(former, seen)
+    if write is None:
+        booked = seen.reserved
+    elif _shows(seen, write):
+        draft.drop_write(seen.uid)
+        booked = write.amount
+    else:
+        # what was asked for since is not shown yet, or somebody else wrote: then a repetition of the write settles it
+        seen = replace(seen, requested=former.requested, factor=former.factor)
+        booked = write.amount if write.landed else former.reserved.most(seen.reserved).most(write.amount)
+    if frozen(former) and frozen(seen):
+        booked = booked.most(former.reserved)
+    return replace(seen, reserved=booked.most(seen.used), tentative=False)
+
+
+def _shows(seen: Pod, write: Unseen) -> bool:
+    if seen.machine is None:
+        return seen.reserved == write.amount
+    return seen.approved and (seen.reserved, seen.requested, seen.factor) == (
+        write.amount,
+        write.requested,
+        write.unit,
+    )
+
+
+def _with_history(former: Pod, seen: Pod) -> Pod:
+    """When it was moved is known before its annotation shows it (B25)."""
+    if former.machine is None or seen.machine is None:
+        return seen
+    moved = tuple(sorted({*former.machine.moved_at, *seen.machine.moved_at}))
+    return replace(seen, machine=replace(seen.machine, moved_at=moved))

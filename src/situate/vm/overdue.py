@@ -1,0 +1,97 @@
+"""What time brings about: moves that take too long, claims past their deadline, writes to be repeated (B7, B15).
+
+`wake_at` says when the next of all this is due, with demand and nodes to be looked at (B16, B24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from situate.vm.claims import Claim, ClaimState, Move, Outcome, Stage
+from situate.vm.drafting import Draft
+from situate.vm.ending import close, fail, move_for
+from situate.vm.moving import ask_again
+from situate.vm.rules import GIB, Rules
+from situate.vm.state import State
+from situate.vm.writing import write_again
+
+
+def look(draft: Draft) -> None:
+    for move in list(draft.state.moves.values()):
+        late = [why for at, why in limits(draft.state, move, draft.rules) if at <= draft.now]
+        if late:
+            fail(draft, move, late[0])
+        elif _asked_in_vain(move) and (move.asked_at or 0.0) + draft.rules.retry_s <= draft.now:
+            ask_again(draft, move)
+    for claim in list(draft.state.claims.values()):
+        if claim.deadline <= draft.now:
+            _expire(draft, claim)
+    for uid, write in list(draft.state.writes.items()):
+        if write.retry_at is not None and write.retry_at <= draft.now:
+            write_again(draft, uid)
+
+
+def _expire(draft: Draft, claim: Claim) -> None:
+    move = move_for(draft.state, claim.id)
+    if claim.state is not ClaimState.FREED and move is not None and move.alive:
+        fail(draft, move, "its claim has expired")
+    else:
+        close(draft, claim, Outcome.FAILED)
+
+
+def _asked_in_vain(move: Move) -> bool:
+    """Whether something was asked for whose effect does not show: it is harmless to ask again."""
+    if move.asked_at is None:
+        return False
+    return move.stage in (Stage.ENDING, Stage.DONE, Stage.FAILED) or not move.uid
+
+
+def limits(state: State, move: Move, rules: Rules) -> Iterator[tuple[float, str]]:
+    """Until when it may last, each with what it did not do by then (B15). Foreign ones are held to them as well."""
+    if not move.alive or (move.stage is Stage.PLANNED and move.asked_at is None):
+        return
+    deadlines, begun = rules.deadlines, move.created_at if move.uid or move.asked_at is None else move.asked_at
+    yield begun + deadlines.completion_s, f"it is not over after {deadlines.completion_s:g} s"
+    if move.stage is not Stage.COPYING:
+        if move.target_bound_at is None:
+            yield begun + deadlines.unbound_s, f"its target has found no node in {deadlines.unbound_s:g} s"
+        yield begun + deadlines.not_running_s, f"its target does not run after {deadlines.not_running_s:g} s"
+        return
+    copying_at = move.copying_at or begun
+    changed_at = copying_at if move.progress is None else move.progress.changed_at
+    yield changed_at + deadlines.no_progress_s, f"copying has not come on for {deadlines.no_progress_s:g} s"
+    allowed = max(deadlines.total_least_s, deadlines.total_s_per_gib * _memory(state, move) / GIB)
+    yield copying_at + allowed, f"copying takes longer than {allowed:g} s"
+
+
+def _memory(state: State, move: Move) -> int:
+    """What it uses of memory, in bytes."""
+    if move.progress is not None:
+        return move.progress.total
+    pod = state.pod(move.source.uid)
+    if pod is None:
+        return 0
+    return (pod.machine.load.memory_used if pod.machine is not None else 0) or pod.used.memory
+
+
+def wake_at(state: State, rules: Rules) -> float | None:
+    """When a beat is due; a time that is past is due at once. None: nothing waits for time."""
+    return min(_times(state, rules), default=None)
+
+
+def _times(state: State, rules: Rules) -> Iterator[float]:
+    if not state.started:
+        return
+    for waiter in state.waiters.values():
+        yield waiter.look_at
+    yield from state.looks.values()
+    for claim in state.claims.values():
+        yield claim.deadline
+    for write in state.writes.values():
+        if write.retry_at is not None:
+            yield write.retry_at
+    for move in state.moves.values():
+        if _asked_in_vain(move):
+            yield (move.asked_at or 0.0) + rules.retry_s
+        for at, _ in limits(state, move, rules):
+            yield at

@@ -1,0 +1,42 @@
+"""Everything that exists has been told: from now on room is granted (C30, B43).
+
+Claims and moves are what the migrations say; who used a claim before says so itself (B9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.vm import waiting
+from situate.vm.claims import Outcome, Stage
+from situate.vm.drafting import Draft
+from situate.vm.ending import close, end, is_over
+from situate.vm.model import Role
+from situate.vm.moving import check_adopted, follow_target, named
+
+
+def listed(draft: Draft) -> None:
+    """Repeating it changes nothing."""
+    if draft.state.started:
+        return
+    draft.state = replace(draft.state, started=True)
+    for move in list(draft.state.moves.values()):
+        source = move.source if move.source.uid else named(draft.state, move.source)
+        pod = draft.state.pod(source.uid)
+        amount = move.amount if move.amount or pod is None else pod.counted(pod.reserved)
+        source_node = move.source_node or draft.state.where.get(source.uid, "")
+        draft.put_move(replace(move, source=source, amount=amount, source_node=source_node))
+    for node in list(draft.state.nodes.values()):
+        for pod in node.pods.values():
+            if pod.machine is not None and pod.machine.role is Role.TARGET:
+                follow_target(draft, pod, node.name)
+            waiting.note(draft, pod)
+        draft.stir(node.name)
+    for claim in list(draft.state.claims.values()):
+        if claim.node not in draft.state.nodes:
+            close(draft, claim, Outcome.WITHDRAWN)
+        else:
+            check_adopted(draft, claim)
+    for move in list(draft.state.moves.values()):
+        if move.stage in (Stage.DONE, Stage.FAILED) and move.asked_at is None and is_over(draft.state, move):
+            end(draft, move)

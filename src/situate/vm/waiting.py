@@ -1,0 +1,120 @@
+"""Those who want more than they have, node by node: who is served first, and who was passed over too often (B31)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeAlias
+
+from situate.vm.claims import ClaimState
+from situate.vm.drafting import Draft
+from situate.vm.granting import pod_within
+from situate.vm.model import Pod
+from situate.vm.state import Permit, State, Waiter
+
+Rank: TypeAlias = tuple[int, float, float, str]
+
+
+def rank(pod: Pod, waiter: Waiter) -> Rank:
+    """Sorts the one to be served first to the front: priority, share already granted, waiting since, uid."""
+    return (-pod.priority, share(pod), waiter.since, pod.uid)
+
+
+def share(pod: Pod) -> float:
+    """Of the way from its minimum to its maximum, what it has been granted, where that is most.
+
+    Where nobody set bounds, the way begins at nothing and leads to what it asks for.
+    """
+    machine = pod.machine
+    least = None if machine is None else machine.minimum
+    most = None if machine is None else machine.maximum
+    ways = [
+        (reserved - low) / (high - low)
+        for reserved, low, high in zip(
+            pod.reserved, least or [0] * len(pod.reserved), most or pod.requested, strict=True
+        )
+        if high > low
+    ]
+    return max(ways, default=0.0)
+
+
+def in_order(state: State, node: str) -> list[str]:
+    """Uids of those who wait on the node, the first to be served first."""
+    entry = state.nodes[node]
+    here = [(entry.pods[uid], waiter) for uid, waiter in state.waiters.items() if uid in entry.pods]
+    return [pod.uid for pod, waiter in sorted(here, key=lambda each: rank(*each))]
+
+
+def note(draft: Draft, pod: Pod) -> None:
+    """Keep it among those who wait exactly while it is short of its request."""
+    waiter = draft.state.waiters.get(pod.uid)
+    if pod.requested.within(pod.reserved):
+        if waiter is not None:
+            draft.drop_waiter(pod.uid)
+    elif waiter is None:
+        draft.put_waiter(Waiter(pod.uid, draft.now, look_at=draft.now + draft.rules.demand_after_s))
+    elif waiter.saving is not None:
+        draft.put_waiter(replace(waiter, saving=draft.state.need(pod.uid)))
+
+
+def serve(draft: Draft, node: str) -> None:
+    """All room that is free goes to those who wait for it; first to those for whom some of it was freed (B9)."""
+    freed_for = {
+        claim.beneficiary.ref.uid
+        for claim in draft.state.claims.values()
+        if claim.node == node and claim.state is ClaimState.FREED
+    }
+    queue = in_order(draft.state, node)
+    for uid in sorted(queue, key=lambda each: each not in freed_for):
+        pod, since = draft.state.nodes[node].pods[uid], draft.state.waiters[uid].since
+        if not draft.moves(pod) and _grow(draft, node, pod) and uid not in freed_for:
+            _passed_over(draft, node, pod, since)
+
+
+def _grow(draft: Draft, node: str, pod: Pod) -> bool:
+    """Whether it got anything: whole units of all that grow together, of the one room that counts (B4, B30)."""
+    state = draft.state
+    wish = replace(pod, requested=pod.requested.most(pod.reserved))
+    if not any(wish.factor):
+        wish = replace(wish, factor=wish.requested - wish.reserved)
+    grown = pod_within(wish, state.avail(node, pod.uid), joint=True)
+    if grown.reserved == pod.reserved:
+        return False
+    pod_now = replace(pod, reserved=grown.reserved)
+    _use_claims(draft, node, pod, pod_now)
+    draft.book(pod_now, node)
+    permit(draft, pod_now)
+    draft.approve_more(pod, pod_now.reserved - pod.reserved)
+    note(draft, pod_now)
+    return True
+
+
+def permit(draft: Draft, pod: Pod) -> None:
+    """From now on its agent is told this amount, and has a while to use it (B28)."""
+    former = draft.state.permits.get(pod.uid)
+    told = pod.reserved.least(pod.requested)
+    expires = draft.now + draft.rules.permit_s
+    draft.put_permit(pod.uid, Permit(told, expires, None if former is None else former.sequence))
+
+
+def _use_claims(draft: Draft, node: str, before: Pod, after: Pod) -> None:
+    """What it got comes out of the room that was freed for it, before it comes out of what is free to all."""
+    got = after.counted(after.reserved) - before.counted(before.reserved)
+    for claim in list(draft.state.claims.values()):
+        if claim.node != node or claim.state is not ClaimState.FREED or claim.beneficiary.ref.uid != after.uid:
+            continue
+        used = got.least(claim.amount)
+        got = got - used
+        if used:
+            draft.put_claim(replace(claim, amount=claim.amount - used))
+            draft.used_claim(after.uid, claim.id)
+
+
+def _passed_over(draft: Draft, node: str, served: Pod, since: float) -> None:
+    """Whoever waits longer at no lower priority was overtaken; once too often, and room is saved up for it."""
+    pods = draft.state.nodes[node].pods
+    for uid, waiter in draft.state.waiters.items():
+        if uid not in pods or uid == served.uid or waiter.since >= since or pods[uid].priority < served.priority:
+            continue
+        overtaken = waiter.overtaken + 1
+        saving = draft.state.need(uid) if overtaken >= draft.rules.overtakes else waiter.saving
+        draft.put_waiter(replace(waiter, overtaken=overtaken, saving=saving))

@@ -1,0 +1,70 @@
+"""What became of our own writes: what landed counts, and what failed or is unknown is asked for again (B9, I2, F1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.vm.actions import Approve, CancelMove, EndMove, ResizePod, StartMove
+from situate.vm.amounts import Amounts
+from situate.vm.claims import Stage
+from situate.vm.drafting import Draft, approval, frozen
+from situate.vm.ending import fail_claim, remember_failure
+from situate.vm.events import Written
+
+SHOWS_AFTER_S = 30.0
+"""What has landed and does not show after this long is written once more: somebody else wrote, too."""
+
+
+def written(draft: Draft, event: Written) -> None:
+    match event.action:
+        case Approve(pod=pod, amount=amount) | ResizePod(pod=pod, amount=amount):
+            _approved(draft, pod.uid, amount, landed=event.outcome == "ok")
+        case StartMove(move=move):
+            _started(draft, move.key, event)
+        case CancelMove(name=name, machine=machine) | EndMove(name=name, machine=machine):
+            _ended(draft, f"{machine.namespace}/{name}", event)
+
+
+def _approved(draft: Draft, uid: str, amount: Amounts, *, landed: bool) -> None:
+    """A decrease is booked as soon as it has landed, and not before: a restart would find the larger amount (D24)."""
+    write, pod = draft.state.writes.get(uid), draft.state.pod(uid)
+    if write is None or pod is None or write.amount != amount:
+        return
+    if not landed:
+        draft.put_write(uid, replace(write, retry_at=draft.now + draft.rules.patch_retry_s))
+        return
+    draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWS_AFTER_S))
+    booked = write.amount.most(pod.used)
+    if booked != pod.reserved and not frozen(pod):
+        draft.book(replace(pod, reserved=booked), draft.state.where[uid])
+        draft.stir(draft.state.where[uid])
+
+
+def write_again(draft: Draft, uid: str) -> None:
+    write, pod = draft.state.writes[uid], draft.state.pod(uid)
+    if pod is None:
+        draft.drop_write(uid)
+        return
+    draft.put_write(uid, replace(write, retry_at=None))
+    draft.do(approval(pod, write))
+
+
+def _started(draft: Draft, key: str, event: Written) -> None:
+    move = draft.state.moves.get(key)
+    if move is None or move.uid or move.stage is not Stage.PLANNED:
+        return
+    if event.outcome == "ok":
+        draft.put_move(replace(move, stage=Stage.STARTING))
+    elif event.outcome != "unknown":
+        remember_failure(draft, move)
+        draft.drop_move(key)
+        fail_claim(draft, move)
+        draft.stir(move.source_node)
+        draft.stir(move.target_node)
+
+
+def _ended(draft: Draft, key: str, event: Written) -> None:
+    move = draft.state.moves.get(key)
+    if move is not None and not move.uid and event.outcome == "ok":
+        # it never came to be: nobody will tell that it is gone
+        draft.drop_move(key)
