@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -50,12 +50,16 @@ class _Beyond:
     filters: tuple[FilterPlugin, ...]
     pre_scores: tuple[PreScorePlugin, ...]
     scores: tuple[Weighted, ...]
-    concerns: tuple[Callable[[PodInfo, Snapshot], bool], ...] | None
-    """What tells whether one of them has a say about a pod; None if only asking all of them tells."""
+    concerns: tuple[tuple[str, Callable[[PodInfo, Snapshot], bool]], ...] | None
+    """What tells whether each of them has a say about a pod; None if only asking all of them tells."""
     width: type[np.signedinteger[Any]]
     """Of what `scores` add to a total."""
     unconcerned: Prepared
     """What preparing for a pod comes to where none has."""
+    left_out: frozenset[str]
+    """Filters of those that have none, if these are the others."""
+    narrowed: dict[tuple[str, ...], _Beyond]
+    """The others, by their names; filled as they are met."""
 
     @classmethod
     def of(cls, profile: Profile, *, claims: bool) -> _Beyond:
@@ -72,19 +76,39 @@ class _Beyond:
         able: dict[str, object] = {plugin.name: plugin for plugin in (*pre_filters, *pre_scores)}
         unable = {plugin.name for plugin in filters} - {plugin.name for plugin in pre_filters}
         unable |= {each.name for each in scores} - {plugin.name for plugin in pre_scores}
-        concerns = [getattr(plugin, "concerned", None) for plugin in able.values()]
-        known = None if unable or None in concerns else tuple(each for each in concerns if each is not None)
-        skipped = frozenset(plugin.name for plugin in filters)
-        return cls(pre_filters, filters, pre_scores, scores, known, width_of(scores), Prepared({}, skipped))
+        concerns = [(name, getattr(plugin, "concerned", None)) for name, plugin in able.items()]
+        told = tuple((name, concerned) for name, concerned in concerns if concerned is not None)
+        known = None if unable or len(told) < len(concerns) else told
+        skipped = Prepared({}, frozenset(plugin.name for plugin in filters))
+        return cls(pre_filters, filters, pre_scores, scores, known, width_of(scores), skipped, frozenset(), {})
 
-    def concern(self, pod: PodInfo, snapshot: Snapshot) -> bool:
-        """Whether one of them may have something to say about the pod."""
-        if self.concerns is None:
-            return True
-        for concerned in self.concerns:  # noqa: SIM110  # a generator takes as long as all the rest
-            if concerned(pod, snapshot):
-                return True
-        return False
+    def concerned(self, pod: PodInfo, snapshot: Snapshot) -> _Beyond | None:
+        """Those of them that may have something to say about the pod; None if nobody has."""
+        concerns = self.concerns
+        if concerns is None:
+            return self
+        names = [name for name, concerned in concerns if concerned(pod, snapshot)]
+        if not names:
+            return None
+        if len(names) == len(concerns):
+            return self
+        key = tuple(names)
+        found = self.narrowed.get(key)
+        if found is None:
+            found = self.narrowed[key] = self._narrowed_to(frozenset(names))
+        return found
+
+    def _narrowed_to(self, names: frozenset[str]) -> _Beyond:
+        scores = tuple(each for each in self.scores if each.name in names)
+        return replace(
+            self,
+            pre_filters=tuple(plugin for plugin in self.pre_filters if plugin.name in names),
+            filters=tuple(plugin for plugin in self.filters if plugin.name in names),
+            pre_scores=tuple(plugin for plugin in self.pre_scores if plugin.name in names),
+            scores=scores,
+            width=width_of(scores),
+            left_out=frozenset(plugin.name for plugin in self.filters if plugin.name not in names),
+        )
 
 
 class Chooser:
@@ -132,8 +156,8 @@ class Chooser:
         """
         if self._classes is None:
             return None
-        beyond = self._beyond(pod)
-        if beyond.concern(pod, snapshot):
+        beyond = self._beyond(pod).concerned(pod, snapshot)
+        if beyond is not None:
             choice = self._choose_beside_others(self._classes, beyond, pod, snapshot, {}, tie)
             return None if choice is None else choice.index
         if tie is best:
@@ -154,17 +178,16 @@ class Chooser:
         none = np.zeros(0, dtype=np.intp)
         if classes is None or pod.template.host_ports or pod.pod.spec.node_name:
             return none
-        beyond = self._beyond(pod)
-        concern = beyond.concern(pod, snapshot)
-        prepared = cycle.prepare(beyond.pre_filters, pod, snapshot) if concern else NOTHING_PREPARED
+        beyond = self._beyond(pod).concerned(pod, snapshot)
+        prepared = NOTHING_PREPARED if beyond is None else cycle.prepare(beyond.pre_filters, pod, snapshot)
         if not prepared.status.ok or prepared.only is not None:
             return none
-        if concern and any(plugin.name not in prepared.skipped for plugin in beyond.filters):
+        if beyond is not None and any(plugin.name not in prepared.skipped for plugin in beyond.filters):
             return none
         known = classes.of(pod, snapshot)
         if known is None or not known.count:
             return none
-        if concern and _have_a_say(beyond, known.feasible, pod, snapshot, prepared):
+        if beyond is not None and _have_a_say(beyond, known.feasible, pod, snapshot, prepared):
             return none
         return place_run(classes, known, pod, snapshot, count)
 
@@ -203,10 +226,9 @@ class Chooser:
         self, classes: Classes, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, tie: Tie
     ) -> Choice | None:
         """None where only the plain path can tell more: nothing is feasible, or a plugin rejects the pod as a whole."""
-        beyond = self._beyond(pod)
-        concern = beyond.concern(pod, snapshot)
-        if nominations or concern:
-            return self._choose_beside_others(classes, beyond, pod, snapshot, nominations, tie, concern=concern)
+        beyond = self._beyond(pod).concerned(pod, snapshot)
+        if nominations or beyond is not None:
+            return self._choose_beside_others(classes, beyond, pod, snapshot, nominations, tie)
         known = classes.of(pod, snapshot)
         if known is None or not known.count:
             return None
@@ -216,24 +238,22 @@ class Chooser:
     def _choose_beside_others(
         self,
         classes: Classes,
-        beyond: _Beyond,
+        beyond: _Beyond | None,
         pod: PodInfo,
         snapshot: Snapshot,
         nominations: Nominations,
         tie: Tie,
-        *,
-        concern: bool = True,
     ) -> Choice | None:
-        """The same where other pods matter: `concern` says whether those that are in place do."""
-        prepared = cycle.prepare(beyond.pre_filters, pod, snapshot) if concern else beyond.unconcerned
+        """The same where other pods matter: those that are in place to `beyond`, if there are such plugins."""
+        prepared = self._prepared(beyond, pod, snapshot)
         if not prepared.status.ok:
             return None
         known = classes.of(pod, snapshot)
         if known is None:
             return None
-        passes = _passing(beyond, known, pod, snapshot, prepared)
+        passes = known.passes if beyond is None else _passing(beyond, known, pod, snapshot, prepared)
         if nominations:
-            crowded = self._crowded(nominations, passes, known, pod, snapshot, prepared, local=not concern)
+            crowded = self._crowded(nominations, passes, known, pod, snapshot, prepared, beyond)
             if len(crowded):
                 passes = passes.copy()
                 passes[crowded] = False
@@ -241,7 +261,7 @@ class Chooser:
         nodes = part.nodes
         if not len(nodes):
             return None
-        added = _scores(beyond, part, pod, snapshot, prepared) if concern else None
+        added = None if beyond is None else _scores(beyond, part, pod, snapshot, prepared)
         if passes is not known.passes:
             total = known.totals_among(pod, passes, nodes)
         elif added is None:
@@ -252,6 +272,11 @@ class Chooser:
             total = total + added
         return Choice(int(nodes[tie(total)]), snapshot.count, len(nodes))
 
+    def _prepared(self, beyond: _Beyond | None, pod: PodInfo, snapshot: Snapshot) -> Prepared:
+        if beyond is None:
+            return self._beyond(pod).unconcerned
+        return cycle.prepare(beyond.pre_filters, pod, snapshot)
+
     def _crowded(
         self,
         nominations: Nominations,
@@ -260,19 +285,19 @@ class Chooser:
         pod: PodInfo,
         snapshot: Snapshot,
         prepared: Prepared,
-        *,
-        local: bool,
+        beyond: _Beyond | None,
     ) -> Indices:
         """Those of the nodes that pass where pods that were promised them leave no room.
 
-        `local`: nothing concerns the pod but what is on a node.
+        Without `beyond` nothing concerns the pod but what is on a node.
         """
+        local = beyond is None
         if local and known.crowded is not None and known.crowded.holds(nominations, snapshot):
             return known.crowded.nodes
         unheard = () if pod.has_claims else self._unheard
         everything = Prepared(
             {**known.states, **prepared.states},
-            known.standing.unfiltered.union(prepared.skipped, unheard),
+            known.standing.unfiltered.union(prepared.skipped, unheard, () if beyond is None else beyond.left_out),
             prepared.only,
         )
         nodes = cycle.crowded(self._profile, pod, snapshot, everything, nominations, passes)
@@ -311,14 +336,15 @@ def _scores(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepa
     if len(part.nodes) < 2 or not beyond.scores:  # the only one is taken unscored
         return None
     view = snapshot if len(part.nodes) == snapshot.count else snapshot.at(part)
-    states = dict(prepared.states)
+    given, states = prepared.states, dict(prepared.states)
     skipped: set[str] = set()
     for plugin in beyond.pre_scores:
-        found = call(plugin, "PreScore", plugin.pre_score, states.get(plugin.name), pod, view)
+        name = plugin.name
+        found = call(plugin, "PreScore", plugin.pre_score, given.get(name), pod, view)
         if found.code is Code.SKIP:
-            skipped.add(plugin.name)
+            skipped.add(name)
         else:
-            states[plugin.name] = found.state
+            states[name] = found.state
     added: Totals | None = None
     for weighted in beyond.scores:
         if weighted.name not in skipped:

@@ -7,9 +7,9 @@ and those are the same among the scores as among the nodes that have them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +18,7 @@ from situate.framework.verdict import Indices, Mask
 W = TypeVar("W", bound=np.signedinteger[Any])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Grades:
+class Grades(msgspec.Struct, frozen=True, eq=False):
     """Raw scores of the nodes of a snapshot."""
 
     values: NDArray[np.int64]

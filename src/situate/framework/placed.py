@@ -65,7 +65,8 @@ class PlacedPods:
         else:
             slot = len(self._infos)
             self._infos.append(info)
-            self._grow(slot + 1)
+            if slot >= len(self._node):
+                self._grow(slot + 1)
         self._slot[info.uid] = slot
         self._node[slot] = node
         self._priority[slot] = info.priority

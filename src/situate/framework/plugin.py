@@ -13,6 +13,7 @@ from enum import Enum
 from functools import cache, lru_cache
 from typing import Any, Final, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -67,9 +68,8 @@ def about_claims(plugin: object) -> bool:
     return getattr(plugin, "about_claims", False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PreFiltered:
-    """The answer of PreFilter."""
+class PreFiltered(msgspec.Struct, frozen=True, eq=False):
+    """The answer of PreFilter; a dataclass would take five times as long, and so with the answers of other points."""
 
     status: Status = SUCCESS
     state: Any = None
@@ -84,8 +84,7 @@ SKIPPED: Final = PreFiltered(SKIP)
 PASSED: Final = PreFiltered()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PreScored:
+class PreScored(msgspec.Struct, frozen=True, eq=False):
     """The answer of PreScore."""
 
     code: Code = Code.SUCCESS

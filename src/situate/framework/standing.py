@@ -135,29 +135,40 @@ class Standings:
         self._pre_scores = tuple(plugin for plugin in profile.pre_score if reads(plugin) is Reads.NODE)
         self._scores = tuple(each for each in profile.score if reads(each.plugin) is Reads.NODE)
         asked = (*self._pre_filters, *self._filters, *self._pre_scores, *(each.plugin for each in self._scores))
-        self._shared = not any(map(heeds_requests, asked))
+        self._by_kin = not any(map(heeds_requests, asked))
         local = [each for each in profile.score if reads(each.plugin) is not Reads.CLUSTER]
         self.dtype, highest = width_of(local), _highest(local)
         """Of totals."""
         self._refused = -2 * max(highest, 1)
         self._nodes: NodeTable | None = None
         self._known: dict[object, tuple[PodTemplate, Standing]] = {}
+        self._settled: dict[int, Totals] = {}
+        """By the hash of what is in it."""
 
     def of(self, pod: PodInfo, snapshot: Snapshot) -> Standing | None:
         """None if a plugin rejects the pods as a whole; `PluginFailed` if one fails."""
         if self._nodes is not snapshot.nodes:
             self._nodes = snapshot.nodes
-            self._known.clear()
-        key = pod.template.kin if self._shared else id(pod.template)
+            self._forget()
+        key = pod.template.kin if self._by_kin else id(pod.template)
         known = self._known.get(key)
         if known is not None:
             return known[1]
         found = self._found(pod, snapshot)
         if found is not None:
             if len(self._known) >= max(_LEAST_KEPT, _KEPT // max(snapshot.count, 1)):
-                self._known.clear()
+                self._forget()
             self._known[key] = pod.template, found
         return found
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._settled.clear()
+
+    def _shared(self, settled: Totals) -> Totals:
+        """Equal ones as the same array: whoever reads those of many kinds at a node reads few then."""
+        known = self._settled.setdefault(hash(settled.tobytes()), settled)
+        return known if np.array_equal(known, settled) else settled
 
     def _found(self, pod: PodInfo, snapshot: Snapshot) -> Standing | None:
         states: dict[str, Any] = {}
@@ -211,7 +222,7 @@ class Standings:
             base,
             tuple(relative),
             varied,
-            settled,
+            self._shared(settled),
         )
 
 

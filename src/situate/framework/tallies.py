@@ -69,10 +69,12 @@ class Tallies:
 
     def move(self, info: PodInfo, node: int, sign: int) -> None:
         """A pod comes to the node (+1), or leaves it (-1)."""
+        if not self._tallies:
+            return
         for tally, weight in self._concerning(info):
-            domain = tally.domain[node]
+            domain, counts = tally.domain.item(node), tally.counts
             if domain >= 0:
-                tally.counts[domain] += sign * weight
+                counts[domain] = counts.item(domain) + sign * weight  # half the time of `+=`
 
     def move_equal(self, info: PodInfo, nodes: Indices, sign: int) -> None:
         """Many pods like `info`, one for each entry of `nodes`, which may repeat."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,8 +38,7 @@ class Refusals:
         return tuple(text for text, nodes in self.reasons if _holds(nodes, node))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, eq=False):
     """Which nodes pass, and on demand why the others do not. Nodes that it was not asked about pass."""
 
     passes: Mask

@@ -224,8 +224,8 @@ class ResourceReadings:
         if not all(each.heard for each in asked):
             self._heard = np.array([each.heard for each in asked], np.int16).reshape(count, 1)
         self._one = _Scratch(count, 1)
-        self._of_node = np.empty(4)
-        self._room = np.empty(4)
+        self._of_node, self._room = np.empty(4), np.empty(4)
+        self._alone = self._of_node.reshape(4, 1, 1), self._room.reshape(4, 1, 1)
         self._now = np.empty(1, np.int16)
 
     def at(self, load: Load, rows: Sequence[int] | Indices) -> tuple[Narrow, Mask | None]:
@@ -249,7 +249,7 @@ class ResourceReadings:
         of_node[3] = memory_now = min(memory_used, memory)
         self._now[0] = _evenness(cpu_now / cpu, memory_now / memory) - _NEUTRAL
         above = cpu_left >= self._most_scored[_CPU] and memory_left >= self._most_scored[_MEMORY]
-        total = self._totals(self._one, of_node.reshape(4, 1, 1), there.reshape(4, 1, 1), self._now, above=above)
+        total = self._totals(self._one, *self._alone, self._now, above=above)
         places = nodes.allowed_pods.item(row) > load.pod_count.item(row)
         cpu_free, memory_free = cpu - cpu_used, memory - memory_used
         if places and cpu_free >= self._most[_CPU] and memory_free >= self._most[_MEMORY]:
