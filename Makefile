@@ -112,7 +112,8 @@ lock: ## pin the requirements anew (needs uv)
 
 deploy: $(STAMP) ## write the manifests and definitions of deploy/ anew
 	@$(BIN)/situate manifests -f examples/knative/situate.yaml > deploy/situate.yaml
-	@$(BIN)/situate crds | tee deploy/crds.yaml > examples/knative/crds.yaml
+	@$(BIN)/situate crds > deploy/crds.yaml
+	@$(BIN)/situate crds vpod > examples/knative/crds.yaml
 
 clean: ## remove what make built in this folder
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build

@@ -62,6 +62,22 @@ def test_the_deployment_runs_the_configuration_that_was_given() -> None:
     assert spec["template"]["spec"]["serviceAccountName"] == objects["ServiceAccount"]["metadata"]["name"]
 
 
+@pytest.mark.parametrize(
+    ("products", "groups"),
+    [
+        pytest.param((), {"internal.kafka.eventing.knative.dev", "sources.knative.dev", "vm.neon.tech"}, id="all"),
+        pytest.param(("vm",), {"vm.neon.tech"}, id="vm"),
+        pytest.param(("vpod",), {"internal.kafka.eventing.knative.dev", "sources.knative.dev"}, id="vpod"),
+        pytest.param(("vm", "vm"), {"vm.neon.tech"}, id="one named twice"),
+    ],
+)
+def test_definitions_are_printed_by_product(products: tuple[str, ...], groups: set[str]) -> None:
+    found = list(yaml.safe_load_all(printed("crds", *products)))
+    assert {each["spec"]["group"] for each in found} == groups
+    names = [each["metadata"]["name"] for each in found]
+    assert len(names) == len(set(names))
+
+
 @pytest.mark.parametrize("command", [("crds",), ("manifests", "-f", str(EXAMPLE))], ids=["crds", "manifests"])
 def test_json_says_the_same_as_yaml(command: tuple[str, ...]) -> None:
     listed = json.loads(printed(*command, "-o", "json"))

@@ -48,7 +48,7 @@ def kustomized(folder: Path) -> dict[tuple[str, str, str], Any]:
     [
         pytest.param(DEPLOY / "situate.yaml", ("manifests", "-f", str(CONFIGURATION)), id="manifests"),
         pytest.param(DEPLOY / "crds.yaml", ("crds",), id="crds"),
-        pytest.param(CONFIGURATION.with_name("crds.yaml"), ("crds",), id="crds of the example"),
+        pytest.param(CONFIGURATION.with_name("crds.yaml"), ("crds", "vpod"), id="crds of the example"),
     ],
 )
 def test_the_files_are_what_the_commands_print(file: Path, command: tuple[str, ...]) -> None:

@@ -67,7 +67,9 @@ class World:
             self.post("/api/v1/nodes", node)
         self.run(5.0)
 
-    def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> tuple[int, Json]:
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Json]:
         raw = b"" if body is None else json.dumps(body).encode()
         shown = {"user-agent": "test", "content-type": "application/json", **(headers or {})}
         answer = self.cluster.answer(Request(method, path, (), shown, raw), self.now, ADMIN)

@@ -14,6 +14,8 @@ from situate.vm.names import GROUP, MACHINE_KIND, MIGRATION_KIND
 
 Schema: TypeAlias = dict[str, Any]
 
+RELEASE: Final = "v0.49.1"
+"""The release of neondatabase/autoscaling whose API these definitions describe."""
 MACHINES: Final = "virtualmachines"
 MIGRATIONS: Final = "virtualmachinemigrations"
 """Plural names."""
