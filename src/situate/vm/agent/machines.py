@@ -17,7 +17,7 @@ from situate.vm.agent.scaling import Scaling, overridden
 from situate.vm.agent.state import Guest
 from situate.vm.amounts import Amounts
 from situate.vm.model import Ref
-from situate.vm.names import ENABLED_LABEL, SCALING_CONFIG
+from situate.vm.names import ENABLED_LABEL, LOAD, SCALING_CONFIG
 from situate.vm.reading_machines import read_notes
 from situate.vm.rules import Rules
 from situate.vm.text import guest_of
@@ -44,6 +44,8 @@ class MachineNow:
     guest: Guest
     newest_revision: int
     """That anybody gave out for it."""
+    load: str | None = None
+    """What its annotation says of its load; None: there is none."""
 
 
 def read(vm: Unstructured, defaults: Scaling) -> Read[MachineNow]:
@@ -78,12 +80,15 @@ def read(vm: Unstructured, defaults: Scaling) -> Read[MachineNow]:
     newest = max(each.revision.value if each else 0 for each in (current, target))
     enabled = metadata.labels.get(ENABLED_LABEL) == "true" and metadata.deletion_timestamp is None
     ref = Ref(metadata.namespace, metadata.name, metadata.uid)
-    return Read(MachineNow(ref, pod, ip, node, phase, scheduler_name, enabled, guest, newest), (*wrong, *of_scaling))
+    load = metadata.annotations.get(LOAD)
+    machine = MachineNow(ref, pod, ip, node, phase, scheduler_name, enabled, guest, newest, load)
+    return Read(machine, (*wrong, *of_scaling))
 
 
-def handled(machine: MachineNow, node: str, scheduler_name: str) -> bool:
-    """Whether the agent of that node looks after it."""
-    ours = machine.enabled and machine.node == node and machine.scheduler_name == scheduler_name
+def handled(machine: MachineNow, node: str | None, scheduler_name: str) -> bool:
+    """Whether the agent of that node looks after it; None: one agent looks after all nodes."""
+    here = bool(machine.node) if node is None else machine.node == node
+    ours = machine.enabled and here and machine.scheduler_name == scheduler_name
     return ours and bool(machine.ip) and bool(machine.pod) and machine.phase in (*SCALED, FREEZING)
 
 

@@ -1,0 +1,177 @@
+"""`situate vm agent`: the autoscaler-agent of a node, or of all nodes of a cluster without guests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import aiohttp
+import structlog
+import typer
+
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption, SetOption
+from situate.cli.reaching import Reaching
+from situate.cli.streams import complain
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.connection import Connection
+from situate.kube.errors import KubeError
+from situate.kube.events import EventRecorder
+from situate.objects.settings import parse_section
+from situate.objects.settings_overrides import with_overrides, with_sources
+from situate.objects.yaml_text import load_yaml
+from situate.runtime.configuration import BadConfiguration, flag_overrides
+from situate.runtime.health import CannotListen, Health, HealthServer
+from situate.runtime.logs import configure_logging
+from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.metrics import Metrics
+from situate.runtime.startup import run_process
+from situate.vm.agent.controller.agent import Agent
+from situate.vm.agent.controller.finding import SchedulerPods
+from situate.vm.agent.controller.loads import loads_of
+from situate.vm.agent.controller.metrics import AgentMetrics
+from situate.vm.agent.controller.monitor import Monitor, WebsocketMonitor
+from situate.vm.agent.controller.permit_client import BadAuthority, PermitClient
+from situate.vm.agent.controller.runner import Tools
+from situate.vm.agent.controller.stand_in_monitor import StandInMonitor
+from situate.vm.agent.controller.writing import VmWriter
+from situate.vm.agent.goal import SystemMetrics
+from situate.vm.agent.settings import AgentSettings
+
+_QPS, _BURST = 50.0, 100
+_EVENTS_QPS = 5.0
+NODE_VARIABLE: Final = "SITUATE_NODE"
+"""The node that the process runs on, where a pod's fields set it."""
+
+
+def agent(
+    node: Annotated[
+        str, typer.Option("--node", envvar=NODE_VARIABLE, help="The node whose machines are looked after.")
+    ] = "",
+    all_nodes: Annotated[bool, typer.Option("--all-nodes", help="One agent for the machines of all nodes.")] = False,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="The agent's configuration, YAML or JSON.")] = None,
+    assignments: SetOption = None,
+    health_address: Annotated[
+        str, typer.Option(help="HOST:PORT of /healthz, /readyz and /metrics; empty: none.")
+    ] = ":8081",
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Look after the size of virtual machines: ask the scheduler for what their load needs, and resize them.
+
+    Without guests, as on an embedded cluster: --set monitor.kind=standIn --set metrics.source=annotation, and the load
+    in the annotation vm.situate.dev/load of each VirtualMachine, as {"load1": 1.5, "memoryUsed": "1Gi"}.
+    """
+    with mendable_failures():
+        if bool(node) == all_nodes:
+            raise WrongInput(f"name one node with --node (or ${NODE_VARIABLE}), or say --all-nodes")
+        settings = agent_settings(file, assignments or ())
+        connection = find_connection(kubeconfig, context)
+        configure_logging()
+        raise typer.Exit(run_process(_run(settings, node or None, health_address, connection)))
+
+
+def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettings:
+    """Raises `BadConfiguration` with every mistake, and `WrongInput` without the file."""
+    text = ""
+    if file is not None:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as problem:
+            raise WrongInput(f"{file}: cannot be read ({problem}); -f names the agent's configuration") from None
+    source = "the command line" if file is None else str(file)
+    data, mistakes = load_yaml(text)
+    if mistakes:
+        raise BadConfiguration(source, mistakes)
+    overrides, wrong = flag_overrides(assignments)
+    data, unfit = with_overrides({} if data is None else data, overrides)
+    settings, mistakes = parse_section(data, AgentSettings)
+    if settings is None or wrong or unfit:
+        raise BadConfiguration(source, (*wrong, *unfit, *with_sources(mistakes, overrides)))
+    return settings
+
+
+async def _run(settings: AgentSettings, node: str | None, health_address: str, connection: Connection) -> ExitCode:
+    client = connect(connection, random.Random(), qps=_QPS, burst=_BURST)
+    events = connect(connection, random.Random(), qps=_EVENTS_QPS)
+    session = aiohttp.ClientSession(trust_env=False)
+    pods = SchedulerPods(client, settings.scheduler, random.Random()) if settings.scheduler.url is None else None
+    permits: PermitClient | None = None
+    try:
+        permits = PermitClient(settings.scheduler, (lambda: None) if pods is None else pods.find)
+        manager, metrics, health = Manager(), Metrics(), Health()
+        stop_on_signals(manager)
+        if health_address:
+            manager.add(HealthServer(health_address, health, metrics.render))
+        reaching = Reaching(client, random.Random())
+        health.add_readiness("connection", reaching.not_ready)
+        manager.add(reaching, ready=reaching.reached)
+        recorder = _recorder(events)
+        metrics.add_events(recorder)
+        manager.add(recorder)
+        if pods is not None:
+            metrics.add_reflector(pods.reflector)
+            manager.add(pods.reflector)
+        tools = Tools(
+            settings,
+            permits,
+            VmWriter(client, settings.neonvm.request_timeout_seconds, settings.scaling),
+            loads_of(settings.metrics, session),
+            _monitors(settings, session),
+            AgentMetrics(metrics.registry),
+            _steady_clock(),
+        )
+        looking_after = Agent(client, node, tools, record=recorder.record, rng=random.Random())
+        health.add_readiness(looking_after.name, looking_after.not_ready)
+        metrics.add_reflector(looking_after.reflector)
+        manager.add(looking_after)
+        await manager.run()
+    except BadAuthority as wrong:
+        raise WrongInput(str(wrong)) from None
+    except ServiceFailed as failed:
+        if isinstance(failed.__cause__, KubeError):
+            raise failed.__cause__ from None
+        if not isinstance(failed.__cause__, CannotListen):
+            structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=failed.__cause__)
+        complain(str(failed))
+        return ExitCode.NO
+    finally:
+        if permits is not None:
+            await permits.close()
+        await session.close()
+        await events.close()
+        await client.close()
+    return ExitCode.DONE
+
+
+def _monitors(
+    settings: AgentSettings, session: aiohttp.ClientSession
+) -> Callable[[str, Callable[[], SystemMetrics | None], Callable[[], None]], Monitor]:
+    def make(ip: str, system: Callable[[], SystemMetrics | None], alive: Callable[[], None]) -> Monitor:
+        if settings.monitor.kind == "standIn":
+            return StandInMonitor(system, alive)
+        return WebsocketMonitor(session, ip, settings.monitor, alive)
+
+    return make
+
+
+def _recorder(client: Client) -> EventRecorder:
+    identity = f"{socket.gethostname()}_{os.urandom(4).hex()}"
+    return EventRecorder(
+        client, "situate-vm-agent", identity, wall_clock=lambda: datetime.now(UTC), rng=random.Random()
+    )
+
+
+def _steady_clock() -> Callable[[], int]:
+    """Milliseconds of the epoch, going on as the loop's clock does: a jump of the wall clock changes no wait."""
+    loop = asyncio.get_running_loop()
+    ahead_s = time.time() - loop.time()
+    return lambda: round((loop.time() + ahead_s) * 1000)

@@ -1,0 +1,149 @@
+"""One agent: finds the machines of its node and runs one runner for each (C35)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.events import WARNING, reference
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.events import ObjectReference
+from situate.objects.unstructured import Unstructured
+from situate.vm.agent.controller.runner import Runner, Tools
+from situate.vm.agent.machines import MachineNow, handled, read
+from situate.vm.agent.settings import MOST_JITTER_MS
+from situate.vm.backends import MACHINES
+from situate.vm.model import Ref
+from situate.vm.unreadable import Unreadable
+
+RESTART_S: Final = (5.0, 10.0)
+"""After a runner's failure it begins again some time between these."""
+
+Record = Callable[[ObjectReference, str, str, str], None]
+
+
+@dataclass(slots=True)
+class _Running:
+    runner: Runner
+    task: asyncio.Task[None]
+
+
+class Agent:
+    """A service."""
+
+    name = "vm agent"
+
+    def __init__(
+        self,
+        client: Client,
+        node: str | None,
+        tools: Tools,
+        *,
+        record: Record,
+        rng: random.Random,
+    ) -> None:
+        """`node` None: of all nodes. `record` writes an Event."""
+        self._node = node
+        self._tools = tools
+        self._record = record
+        self._rng = rng
+        self._store: Store[Unstructured] = Store("virtualmachines")
+        self.reflector = Reflector(client, MACHINES, self._store, rng=rng)
+        self._running: dict[tuple[str, str], _Running] = {}
+        self._named: dict[tuple[str, str], tuple[Unreadable, ...]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._log = structlog.get_logger().bind(node=node)
+
+    @property
+    def runners(self) -> tuple[Runner, ...]:
+        return tuple(each.runner for each in self._running.values())
+
+    def not_ready(self) -> str | None:
+        """For readiness."""
+        return self.reflector.not_ready()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            self._store.on_change(self._seen)
+            group.create_task(self.reflector.run())
+            group.create_task(self._tell_missing())
+
+    async def _tell_missing(self) -> None:
+        await self.reflector.not_served.wait()
+        self._log.error("the cluster has no VirtualMachines; run `situate crds | kubectl apply -f -`")
+
+    def _seen(self, old: Unstructured | None, new: Unstructured | None) -> None:
+        known = new if new is not None else old
+        assert known is not None, "a change is of something"
+        key = (known.metadata.namespace, known.metadata.name)
+        machine = None if new is None else self._read(key, new)
+        running = self._running.get(key)
+        wanted = machine is not None and handled(machine, self._node, self._tools.settings.scheduler.scheduler_name)
+        if machine is None or not wanted:
+            if running is not None and (new is None or machine is not None):
+                self._end(key)
+            elif running is not None:
+                self._log.warning("the machine cannot be read; what is known of it stays", vm="/".join(key))
+        elif running is not None and _identity(running.runner.machine) == _identity(machine):
+            running.runner.update(machine)
+        else:
+            self._end(key)
+            self._begin(key, machine)
+        if new is None:
+            self._named.pop(key, None)
+
+    def _read(self, key: tuple[str, str], machine: Unstructured) -> MachineNow | None:
+        found = read(machine, self._tools.settings.scaling)
+        if found.wrong != self._named.get(key, ()):
+            self._named[key] = found.wrong
+            for each in found.wrong:
+                self._log.warning("a machine says what cannot be acted on", vm="/".join(key), reason=str(each))
+                self._record(reference(MACHINES, machine), WARNING, "Unreadable", str(each))
+        return found.value
+
+    def _begin(self, key: tuple[str, str], machine: MachineNow) -> None:
+        runner = self._runner(machine)
+        assert self._group is not None, "the agent does not run"
+        task = self._group.create_task(self._keep(key, runner), name=f"vm {machine.ref}")
+        self._running[key] = _Running(runner, task)
+        self._tools.metrics.machines(len(self._running))
+
+    def _end(self, key: tuple[str, str]) -> None:
+        running = self._running.pop(key, None)
+        if running is not None:
+            running.task.cancel()
+            self._tools.metrics.machines(len(self._running))
+            self._log.info("the machine is not looked after any more", vm="/".join(key))
+
+    async def _keep(self, key: tuple[str, str], runner: Runner) -> None:
+        """Runs it, and begins again when it failed: that is a defect, and says so each time."""
+        while True:
+            try:
+                await runner.run()
+            except Exception:
+                wait_s = self._rng.uniform(*RESTART_S)
+                self._tools.metrics.restarted()
+                self._log.exception(
+                    "a defect ends the machine's run; it begins again", vm="/".join(key), after_s=wait_s
+                )
+                await asyncio.sleep(wait_s)
+                newest = self._store.get(key[1], key[0])
+                machine = None if newest is None else read(newest, self._tools.settings.scaling).value
+                runner = self._running[key].runner = self._runner(machine or runner.machine)
+
+    def _runner(self, machine: MachineNow) -> Runner:
+        return Runner(machine, self._tools, self._tools.settings.config(self._rng.randint(0, MOST_JITTER_MS)))
+
+
+def _identity(machine: MachineNow) -> tuple[Ref, str, str]:
+    """Another pod or another address is another run."""
+    return machine.ref, machine.pod, machine.ip

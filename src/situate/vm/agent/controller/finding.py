@@ -1,0 +1,46 @@
+"""Which pod is the scheduler that grants permits: the newest Ready one with its label (C17)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from situate.kube.client import Client
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.pods import Pod
+from situate.objects.resources import PODS
+from situate.vm.agent.settings import SchedulerAccess
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def address(pods: Iterable[Pod]) -> str | None:
+    """None: there is no such pod. Pods of one age: the last one by uid."""
+    ready = [
+        pod
+        for pod in pods
+        if pod.ready and pod.status.pod_ip and pod.metadata.deletion_timestamp is None and not pod.finished
+    ]
+    newest = max(ready, key=lambda pod: (pod.metadata.creation_timestamp or _NEVER, pod.metadata.uid), default=None)
+    return None if newest is None else newest.status.pod_ip
+
+
+class SchedulerPods:
+    """Watches them."""
+
+    def __init__(self, client: Client, access: SchedulerAccess, rng: random.Random) -> None:
+        self._store: Store[Pod] = Store("scheduler pods")
+        self.reflector = Reflector(
+            client,
+            PODS,
+            self._store,
+            rng=rng,
+            namespace=access.namespace,
+            label_selector=f"name={access.scheduler_name}",
+        )
+
+    def find(self) -> str | None:
+        return address(self._store.list())

@@ -1,0 +1,221 @@
+"""One connection to the monitor in a guest, from its opening until it breaks (C35)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import aiohttp
+import structlog
+
+from situate.vm.agent.health import worth_telling
+from situate.vm.agent.monitor_protocol import (
+    FIRST_ID,
+    MOST_MESSAGE,
+    PATH,
+    Complaint,
+    Content,
+    DownscaleResult,
+    HealthCheck,
+    Heard,
+    NotUnderstood,
+    UpscaleConfirmation,
+    UpscaleRequest,
+    downscale_request,
+    health_check,
+    heard,
+    invalid_message,
+    opened,
+    opening,
+    upscale_notification,
+)
+from situate.vm.agent.settings import MonitorAccess
+from situate.vm.amounts import Amounts
+
+_CLOSING: Final = aiohttp.ClientWSTimeout(ws_close=1.0)
+
+
+class MonitorFailed(Exception):
+    """A request was not answered as it should be."""
+
+
+class MonitorLost(Exception):
+    """The connection could not be made, or ended; the message says why."""
+
+
+class Monitor(Protocol):
+    """Whoever speaks for the guest."""
+
+    async def run(self, connected: Callable[[], None], wants_more: Callable[[], None]) -> None:
+        """Until the connection breaks: then `MonitorLost`. `connected` once it is there."""
+        ...
+
+    async def upscale(self, granted: Amounts) -> None:
+        """Raises `MonitorFailed`."""
+        ...
+
+    async def downscale(self, target: Amounts) -> DownscaleResult:
+        """Raises `MonitorFailed`."""
+        ...
+
+
+class WebsocketMonitor:
+    """The one in the guest. One `run` at a time."""
+
+    def __init__(
+        self, session: aiohttp.ClientSession, ip: str, access: MonitorAccess, alive: Callable[[], None]
+    ) -> None:
+        """`alive` is called whenever it answers."""
+        host = f"[{ip}]" if ":" in ip else ip
+        self._url = f"ws://{host}:{access.server_port}{PATH}"
+        self._session = session
+        self._access = access
+        self._alive = alive
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._last_id = 0
+        self._waiting: dict[int, asyncio.Future[Content]] = {}
+        self._log = structlog.get_logger().bind(monitor=self._url)
+
+    async def run(self, connected: Callable[[], None], wants_more: Callable[[], None]) -> None:
+        socket = await self._connected()
+        self._socket, self._last_id = socket, FIRST_ID - 2
+        reason = f"{self._url} closed the connection"
+        try:
+            connected()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._listen(socket, wants_more))
+                group.create_task(self._check_health())
+        except* MonitorLost as lost:
+            reason = str(lost.exceptions[0])
+        finally:
+            self._socket = None
+            for each in self._waiting.values():
+                if not each.done():
+                    each.set_exception(MonitorFailed("the connection ended before the answer came"))
+            self._waiting.clear()
+            await socket.close()
+        raise MonitorLost(reason)
+
+    async def upscale(self, granted: Amounts) -> None:
+        reply = await self._call(lambda id_: upscale_notification(id_, granted))
+        if not isinstance(reply, UpscaleConfirmation):
+            raise MonitorFailed(f"an upscale was answered with {type(reply).__name__}")
+
+    async def downscale(self, target: Amounts) -> DownscaleResult:
+        reply = await self._call(lambda id_: downscale_request(id_, target))
+        if not isinstance(reply, DownscaleResult):
+            raise MonitorFailed(f"a downscale was answered with {type(reply).__name__}")
+        return reply
+
+    async def _connected(self) -> aiohttp.ClientWebSocketResponse:
+        """A connection on which the version is agreed."""
+        limit_s = self._access.connection_timeout_seconds
+        try:
+            async with asyncio.timeout(limit_s):
+                socket = await self._session.ws_connect(self._url, max_msg_size=MOST_MESSAGE, timeout=_CLOSING)
+                try:
+                    await self._agree(socket)
+                except BaseException:
+                    await socket.close()
+                    raise
+                return socket
+        except TimeoutError as late:
+            raise MonitorLost(f"{self._url} was not open within {limit_s:g} s") from late
+        except (aiohttp.ClientError, OSError, ValueError) as problem:
+            raise MonitorLost(f"{self._url} cannot be reached: {problem}") from problem
+
+    async def _agree(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        await socket.send_str(opening())
+        message = await socket.receive()
+        if message.type is not aiohttp.WSMsgType.TEXT:
+            raise MonitorLost(f"{self._url} ended the opening: {message.type.name}")
+        if refusal := opened(message.data):
+            raise MonitorLost(f"{self._url}: {refusal}")
+
+    async def _listen(self, socket: aiohttp.ClientWebSocketResponse, wants_more: Callable[[], None]) -> None:
+        async for message in socket:
+            if message.type is not aiohttp.WSMsgType.TEXT:
+                continue
+            understood = heard(message.data)
+            if isinstance(understood, NotUnderstood):
+                await self._not_understood(socket, understood)
+            else:
+                await self._take(socket, understood, wants_more)
+        raise MonitorLost(f"{self._url} closed the connection ({socket.close_code})")
+
+    async def _take(
+        self, socket: aiohttp.ClientWebSocketResponse, message: Heard, wants_more: Callable[[], None]
+    ) -> None:
+        self._alive()
+        waiting = self._waiting.pop(message.id, None)
+        match message.content:
+            case UpscaleRequest():
+                wants_more()
+            case Complaint(error, understood) if waiting is None:
+                self._log.warning("the monitor complains", error=error, understood=understood)
+            case HealthCheck() if waiting is None and message.id % 2:
+                await self._send(socket, health_check(message.id))
+            case content if waiting is not None and not waiting.done():
+                waiting.set_result(content)
+            case content:
+                self._log.info("an answer of the monitor comes too late", kind=type(content).__name__)
+
+    async def _not_understood(self, socket: aiohttp.ClientWebSocketResponse, message: NotUnderstood) -> None:
+        self._log.warning("the monitor says what makes no sense", reason=message.why)
+        waiting = None if message.id is None else self._waiting.pop(message.id, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(MonitorFailed(message.why))
+        await self._send(socket, invalid_message(self._next_id() if message.id is None else message.id, message.why))
+
+    async def _call(self, message: Callable[[int], str]) -> Content:
+        socket = self._socket
+        if socket is None:
+            raise MonitorFailed("there is no connection")
+        id_ = self._next_id()
+        waiting: asyncio.Future[Content] = asyncio.get_running_loop().create_future()
+        self._waiting[id_] = waiting
+        try:
+            async with asyncio.timeout(self._access.response_timeout_seconds):
+                await self._send(socket, message(id_))
+                reply = await waiting
+        except TimeoutError as late:
+            limit_s = self._access.response_timeout_seconds
+            raise MonitorFailed(f"the monitor did not answer within {limit_s:g} s") from late
+        except MonitorLost as lost:
+            raise MonitorFailed(str(lost)) from lost
+        finally:
+            self._waiting.pop(id_, None)
+        if isinstance(reply, Complaint):
+            raise MonitorFailed(f"the monitor answered with an error: {reply.error}")
+        return reply
+
+    async def _send(self, socket: aiohttp.ClientWebSocketResponse, text: str) -> None:
+        try:
+            await socket.send_str(text)
+        except (aiohttp.ClientError, ConnectionError) as problem:
+            raise MonitorLost(f"{self._url}: {problem}") from problem
+
+    async def _check_health(self) -> None:
+        """Ends the connection when nobody has answered for too long."""
+        loop = asyncio.get_running_loop()
+        failing_since: float | None = None
+        failures = 0
+        while True:
+            await asyncio.sleep(self._access.health_check_seconds)
+            asked_at = loop.time()
+            try:
+                await self._call(health_check)
+            except MonitorFailed as failed:
+                failures += 1
+                failing_since = asked_at if failing_since is None else failing_since
+                if worth_telling(failures):
+                    self._log.warning("the monitor fails its health checks", failures=failures, error=str(failed))
+                if loop.time() - failing_since > self._access.max_health_check_sequential_failures_seconds:
+                    raise MonitorLost(f"{self._url} has failed its health checks for too long") from failed
+            else:
+                failures, failing_since = 0, None
+
+    def _next_id(self) -> int:
+        self._last_id += 2
+        return self._last_id

@@ -1,0 +1,106 @@
+"""Asks the scheduler for permits over HTTP or HTTPS; whatever comes back is a value (C12, C14, B44)."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from situate.vm.agent.permits import MOST_ANSWER, BadAnswer, Permit, answer
+from situate.vm.agent.settings import SchedulerAccess
+
+_HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
+
+
+class BadAuthority(Exception):
+    """`scheduler.caFile` cannot be used; the message says why."""
+
+
+class PermitClient:
+    """One for all machines. `close` it after use."""
+
+    def __init__(self, access: SchedulerAccess, find: Callable[[], str | None]) -> None:
+        """`find`: the address of the scheduler's pod; None while there is none. Raises `BadAuthority`."""
+        self._access = access
+        self._find = find
+        self._tls = _context(access)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(self, body: bytes) -> Permit | BadAnswer:
+        """Never raises for what others do."""
+        url = self._url()
+        if url is None:
+            access = self._access
+            return BadAnswer(
+                f"no pod labelled name={access.scheduler_name} in namespace {access.namespace} is Ready; "
+                "start the scheduler, or set scheduler.url"
+            )
+        try:
+            async with asyncio.timeout(self._access.request_timeout_seconds):
+                return await self._exchange(url, body)
+        except TimeoutError:
+            return BadAnswer(f"{url} did not answer within {self._access.request_timeout_seconds:g} s")
+        except (aiohttp.ClientError, OSError, ValueError) as problem:
+            return BadAnswer(f"{url} cannot be asked: {type(problem).__name__}: {problem}")
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _exchange(self, url: str, body: bytes) -> Permit | BadAnswer:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(trust_env=False)
+        headers = dict(_HEADERS)
+        if token := _token(self._access.token_file):
+            headers["authorization"] = f"Bearer {token}"
+        async with self._session.post(
+            url,
+            data=body,
+            headers=headers,
+            ssl=self._tls,
+            server_hostname=self._access.server_name,
+            allow_redirects=False,  # the token is for the scheduler alone
+        ) as response:
+            received = b""
+            async for piece in response.content.iter_any():
+                received += piece
+                if len(received) > MOST_ANSWER:
+                    response.close()
+                    break
+            return answer(response.status, received)
+
+    def _url(self) -> str | None:
+        if self._access.url is not None:
+            return self._access.url
+        host = self._find()
+        if host is None:
+            return None
+        scheme = "https" if self._access.tls else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._access.request_port}/"
+
+
+def _token(file: str | None) -> str:
+    """Read each time: kubelets replace it. Empty: there is none, and the scheduler says what it thinks of that."""
+    if file is None:
+        return ""
+    try:
+        return Path(file).read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _context(access: SchedulerAccess) -> ssl.SSLContext | bool:
+    if access.ca_file is None:
+        return True
+    try:
+        context = ssl.create_default_context(cafile=access.ca_file)
+    except (OSError, ssl.SSLError) as problem:
+        raise BadAuthority(
+            f"scheduler.caFile: found {access.ca_file} ({problem}), allowed: a file with certificates in PEM"
+        ) from problem
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # authorities of Kubernetes lack what Python 3.13 demands
+    return context

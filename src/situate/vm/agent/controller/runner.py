@@ -1,0 +1,346 @@
+"""Looks after one machine: turns what the core wants into requests, and what comes of them into state.
+
+One action is begun at a time and the core is asked again before the next, so that every action belongs to the state
+that it is begun in. Whatever others do is an outcome; an exception here is a defect of ours, and ends this machine's
+run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, assert_never
+
+import structlog
+
+from situate.vm.agent import outcomes
+from situate.vm.agent.controller.loads import Loads
+from situate.vm.agent.controller.metrics import AgentMetrics
+from situate.vm.agent.controller.monitor import Monitor, MonitorFailed, MonitorLost
+from situate.vm.agent.controller.writing import NotWritten, Written
+from situate.vm.agent.core import Actions, Change, PluginAction, next_actions
+from situate.vm.agent.goal import SystemMetrics
+from situate.vm.agent.health import Health, worth_telling
+from situate.vm.agent.machines import MachineNow, read
+from situate.vm.agent.permits import BadAnswer, Permit, request_body
+from situate.vm.agent.revisions import RevisionAt, Revisions
+from situate.vm.agent.samples import NoMetrics
+from situate.vm.agent.settings import AgentSettings
+from situate.vm.agent.state import Config, MonitorRequest, State
+from situate.vm.amounts import Amounts
+from situate.vm.model import Ref
+from situate.vm.text import amounts_text
+
+BEAT_S: Final = 2.0
+"""Health is looked at so often, if nothing happens."""
+
+
+class Asks(Protocol):
+    """The scheduler."""
+
+    async def ask(self, body: bytes) -> Permit | BadAnswer: ...
+
+
+class Writes(Protocol):
+    """The API server."""
+
+    async def write(self, machine: MachineNow, change: Change) -> Written | NotWritten: ...
+
+    async def look(self, machine: MachineNow) -> Any: ...
+
+
+MakeMonitor = Callable[[str, Callable[[], SystemMetrics | None], Callable[[], None]], Monitor]
+"""From the guest's address, what is known of its load, and what to call when it answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What all machines of a process share."""
+
+    settings: AgentSettings
+    permits: Asks
+    writer: Writes
+    loads: Loads
+    monitor: MakeMonitor
+    metrics: AgentMetrics
+    now_ms: Callable[[], int]
+    """Milliseconds of the epoch, never going back."""
+
+
+class Runner:
+    """Of one machine, as long as its pod and its address stay."""
+
+    def __init__(self, machine: MachineNow, tools: Tools, config: Config) -> None:
+        self.machine = machine
+        self._tools = tools
+        first = replace(machine.guest, current_revision=None)
+        self.state = State(config, first, revisions=Revisions(machine.newest_revision + 1))
+        self._told_revision: RevisionAt | None = machine.guest.current_revision
+        self._health = Health(tools.now_ms())
+        self._complaints: tuple[str, ...] = ()
+        self._warnings: tuple[str, ...] = ()
+        self._failures: dict[str, int] = {}
+        self._changed = asyncio.Event()
+        self._looking = False
+        self._monitor = tools.monitor(machine.ip, lambda: self.state.system, self._heard)
+        self._tasks: asyncio.TaskGroup | None = None
+        self._log = structlog.get_logger().bind(vm=str(machine.ref), pod=machine.pod)
+
+    def update(self, machine: MachineNow, *, fresh: bool = False) -> None:
+        """Something about it changed. `fresh`: it was read after a write of unknown outcome."""
+        current = machine.guest.current_revision
+        news = current if current != self._told_revision else None
+        self._told_revision = current
+        if machine.guest.generation >= self.state.vm.generation:
+            self.machine = machine
+        seen = outcomes.vm_seen(self.state, replace(machine.guest, current_revision=news), fresh=fresh)
+        self._tools.metrics.latency("scaling", seen.since_wish)
+        self._tools.metrics.latency("write", seen.since_write)
+        self._became(seen.state)
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        self._log.info("the machine is looked after")
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._tasks = group
+                group.create_task(self._read_system())
+                group.create_task(self._read_cache())
+                group.create_task(self._keep_monitor())
+                await self._decide()
+        finally:
+            self._tools.metrics.forget(str(self.machine.ref))
+
+    async def _decide(self) -> None:
+        while True:
+            self._changed.clear()
+            planned = next_actions(self.state, self._tools.now_ms())
+            self.state = planned.state
+            if self._begin(planned.actions):
+                continue
+            self._warn(planned.warnings)
+            self._look_at_health()
+            wait_ms = planned.actions.wait_ms
+            wait_s = BEAT_S if wait_ms is None else min(BEAT_S, max(0.001, wait_ms / 1000))
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _begin(self, actions: Actions) -> bool:
+        """One of them; whether there was any."""
+        if (plugin := actions.plugin) is not None:
+            self.state = outcomes.plugin_started(self.state, self._tools.now_ms(), plugin.target)
+            self._spawn(self._ask(self.state.number, plugin))
+        elif (change := actions.vm) is not None:
+            self.state = outcomes.vm_started(self.state, change.target)
+            self._spawn(self._write(self.state.number, change))
+        elif (up := actions.monitor_up) is not None:
+            self.state = outcomes.monitor_started(self.state, MonitorRequest.UPSCALE, up.target)
+            self._spawn(self._tell_monitor(self.state.number, up))
+        elif (down := actions.monitor_down) is not None:
+            self.state = outcomes.monitor_started(self.state, MonitorRequest.DOWNSCALE, down.target)
+            self._spawn(self._ask_monitor(self.state.number, down))
+        else:
+            return False
+        return True
+
+    async def _ask(self, number: int, action: PluginAction) -> None:
+        tools = self._tools
+        pod = Ref(self.machine.ref.namespace, self.machine.pod)
+        compat = tools.settings.compat
+        body = request_body(pod, self.state.config.unit, action, lowers_at_once=not compat)
+        answer = await tools.permits.ask(body)
+        if isinstance(answer, BadAnswer):
+            self._failed("scheduler", answer.why)
+            self._became(outcomes.plugin_failed(self.state, number, tools.now_ms()))
+            return
+        answered = outcomes.plugin_answered(
+            self.state,
+            number,
+            tools.now_ms(),
+            answer.amount,
+            action.target_revision,
+            retry_after_ms=answer.retry_after_ms,
+            migrates=answer.migrates,
+        )
+        if answered.objection:
+            self._failed("scheduler", answered.objection)
+        else:
+            self._succeeded("scheduler", "ok" if action.target.within(answer.amount) else _short(action, answer))
+            tools.metrics.latency("scheduler", answered.latency)
+            self._log.debug(
+                "permit",
+                requested=amounts_text(action.target),
+                permit=amounts_text(answer.amount),
+                reason=answer.reason,
+                migrates=answer.migrates,
+            )
+        self._became(answered.state)
+
+    async def _write(self, number: int, change: Change) -> None:
+        tools = self._tools
+        written = await tools.writer.write(self.machine, change)
+        match written:
+            case Written(machine):
+                found = read(machine, self.state.config.scaling).value
+                generation = 0 if found is None else found.guest.generation
+                self._succeeded("vm", "ok")
+                self._log.info("resized", before=amounts_text(change.current), after=amounts_text(change.target))
+                self._became(outcomes.vm_done(self.state, number, generation))
+                if found is not None:
+                    self.update(found)
+            case NotWritten(why, unclear):
+                self._failed("vm", why)
+                unclear = unclear and not tools.settings.compat
+                self._became(outcomes.vm_failed(self.state, number, tools.now_ms(), unclear=unclear))
+                if not tools.settings.compat and not self._looking:
+                    self._looking = True
+                    self._spawn(self._look_again())
+            case _ as never:
+                assert_never(never)
+
+    async def _look_again(self) -> None:
+        """What became of a write, until somebody can say."""
+        while True:
+            found = await self._tools.writer.look(self.machine)
+            machine = None if found is None else read(found, self.state.config.scaling).value
+            if machine is not None:
+                break
+            await asyncio.sleep(self._tools.settings.neonvm.retry_failed_request_seconds)
+        self._looking = False
+        if machine.ref == self.machine.ref:
+            self.update(machine, fresh=True)
+
+    async def _tell_monitor(self, number: int, change: Change) -> None:
+        now_ms = self._tools.now_ms
+        try:
+            await self._monitor.upscale(change.target)
+        except MonitorFailed as failed:
+            self._failed("monitorUp", str(failed))
+            self._became(outcomes.monitor_failed(self.state, number, now_ms()))
+        else:
+            self._succeeded("monitorUp", "ok")
+            self._became(outcomes.monitor_agreed(self.state, number, now_ms(), change.target_revision).state)
+
+    async def _ask_monitor(self, number: int, change: Change) -> None:
+        now_ms = self._tools.now_ms
+        try:
+            result = await self._monitor.downscale(change.target)
+        except MonitorFailed as failed:
+            self._failed("monitorDown", str(failed))
+            self._became(outcomes.monitor_failed(self.state, number, now_ms()))
+            return
+        if result.ok:
+            answered = outcomes.monitor_agreed(self.state, number, now_ms(), change.target_revision)
+        else:
+            answered = outcomes.monitor_denied(self.state, number, now_ms(), change.target_revision)
+            self._log.info("the guest needs what it has", target=amounts_text(change.target), status=result.status)
+        self._succeeded("monitorDown", "ok" if result.ok else "denied")
+        self._tools.metrics.latency("monitor", answered.latency)
+        self._became(answered.state)
+
+    async def _keep_monitor(self) -> None:
+        """Connected, as far as the guest lets us."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began_at = loop.time()
+            try:
+                await self._monitor.run(self._connected, self._wants_more)
+            except MonitorLost as lost:
+                self._became(outcomes.monitor_lost(self.state))
+                self._count_failure("connection", str(lost), "the monitor is not connected")
+            at_least_s = self._tools.settings.monitor.connection_retry_min_wait_seconds
+            await asyncio.sleep(max(0.0, began_at + at_least_s - loop.time()))
+
+    def _connected(self) -> None:
+        self._failures.pop("connection", None)
+        self._heard()
+        self._became(outcomes.monitor_active(self.state))
+
+    def _wants_more(self) -> None:
+        """An upscale request of the guest means memory."""
+        self._became(outcomes.monitor_wants(self.state, self._tools.now_ms(), cpu=False, memory=True))
+
+    async def _read_system(self) -> None:
+        tools = self._tools
+        while True:
+            found = await tools.loads.system(self.machine)
+            if isinstance(found, NoMetrics):
+                self._count_failure("system metrics", found.why, "the load is not known")
+            else:
+                self._failures.pop("system metrics", None)
+                self._became(outcomes.with_system(self.state, found))
+            tools.metrics.scrape("system", "failed" if isinstance(found, NoMetrics) else "ok")
+            await asyncio.sleep(tools.settings.metrics.system.seconds_between_requests)
+
+    async def _read_cache(self) -> None:
+        tools = self._tools
+        while True:
+            if self.state.scaling.enable_lfc_metrics:
+                found = await tools.loads.cache(self.machine)
+                if isinstance(found, NoMetrics):
+                    self._count_failure("cache metrics", found.why, "the working set is not known")
+                elif self.state.scaling.enable_lfc_metrics:
+                    self._failures.pop("cache metrics", None)
+                    self._became(outcomes.with_cache(self.state, found))
+                tools.metrics.scrape("cache", "failed" if isinstance(found, NoMetrics) else "ok")
+            await asyncio.sleep(tools.settings.metrics.lfc.seconds_between_requests)
+
+    def _became(self, state: State) -> None:
+        self.state = state
+        self._changed.set()
+
+    def _heard(self) -> None:
+        self._health = self._health.with_heard(self._tools.now_ms())
+
+    def _succeeded(self, kind: str, outcome: str) -> None:
+        self._tools.metrics.request(kind, outcome)
+        if kind.startswith("monitor"):
+            self._heard()
+        failures = self._failures.pop(kind, 0)
+        if failures:
+            self._log.info("a request succeeds again", kind=kind, failures=failures)
+
+    def _failed(self, kind: str, why: str) -> None:
+        tools = self._tools
+        tools.metrics.request(kind, "failed")
+        asked = "monitor" if kind.startswith("monitor") else kind
+        self._health = self._health.with_failure(asked, tools.now_ms(), tools.settings.limits)
+        self._count_failure(kind, why, "a request failed")
+
+    def _count_failure(self, kind: str, why: str, message: str) -> None:
+        failures = self._failures[kind] = self._failures.get(kind, 0) + 1
+        if worth_telling(failures):
+            self._log.warning(message, kind=kind, failures=failures, error=why)
+
+    def _warn(self, warnings: tuple[str, ...]) -> None:
+        """What was said last is not said again."""
+        for warning in warnings:
+            if warning not in self._warnings:
+                self._log.warning("the machine does not have the size that it should", reason=warning)
+        self._warnings = warnings
+
+    def _look_at_health(self) -> None:
+        tools = self._tools
+        complaints = self._health.complaints(tools.now_ms(), tools.settings.limits)
+        if complaints == self._complaints:
+            return
+        if complaints:
+            self._log.warning("the machine is unhealthy", complaints=list(complaints))
+        else:
+            self._log.info("the machine is healthy again")
+        self._complaints = complaints
+        tools.metrics.health(str(self.machine.ref), complaints)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        assert self._tasks is not None, "it does not run"
+        self._tasks.create_task(work)
+
+
+def _short(action: PluginAction, answer: Permit) -> str:
+    """Whether at least a part was granted."""
+    had = Amounts.zero() if action.last_permit is None else action.last_permit
+    return "partial" if answer.amount.exceeds(had) else "denied"
