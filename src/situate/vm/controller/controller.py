@@ -1,0 +1,247 @@
+"""vm as a service: one scheduler process under its own name, whose profile asks a ledger that this process keeps.
+
+Watching, electing, placing and binding are the scheduler's (`situate.scheduler`); this is what it is made of besides.
+All of it runs on one event loop; time is the loop's, so a simulated loop runs the same code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from situate.framework.engine import Engine
+from situate.framework.queue.waiting import Place
+from situate.kube.client import Client
+from situate.kube.election import Candidacy, ElectionNews, Elector
+from situate.kube.reflector import Reflector
+from situate.runtime.actuator import Actuator
+from situate.scheduler.acting import Extending
+from situate.scheduler.controller import SchedulerController
+from situate.scheduler.metrics import SchedulerMetrics
+from situate.scheduler.reporting import Record
+from situate.vm.backends import NeonVM
+from situate.vm.claims import Stage
+from situate.vm.controller.metrics import VmMetrics
+from situate.vm.controller.observing import Observing
+from situate.vm.controller.performing import Performing
+from situate.vm.controller.setup import VmSetup, scheduler_setup
+from situate.vm.controller.telling import Telling
+from situate.vm.controller.watched import VmWatched
+from situate.vm.ledger import Ledger
+from situate.vm.model import Role
+from situate.vm.plugin import NAME, VirtualMachines
+from situate.vm.reading_pods import role_of
+
+ADD_KINDS: Final = "situate crds | kubectl apply --server-side -f -"
+
+
+class VmController:
+    """A service: `run` until `stop` or cancellation; the Lease is released then."""
+
+    name = "vm"
+
+    def __init__(
+        self,
+        setup: VmSetup,
+        client: Client,
+        candidacy: Candidacy,
+        *,
+        record: Record,
+        metrics: SchedulerMetrics,
+        vm_metrics: VmMetrics,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        extending: Extending,
+        election_client: Client | None = None,
+        observe_election: Callable[[ElectionNews], None] = lambda _: None,
+        stopwatch: Callable[[], float] = time.perf_counter,
+        rebuilding: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Arguments are those of `SchedulerController`."""
+        self.setup = setup
+        rules = setup.rules
+        self._wall = wall
+        self._clock = Clock(wall)
+        self._rng = rng
+        self._metrics = vm_metrics
+        self._backend = NeonVM(rules)
+        self.watched = VmWatched.of(client, rng, self._backend)
+        self.ledger = Ledger(rules, self._clock.now, self._may_write)
+        self._stirred = asyncio.Event()
+        self.ledger.stir = self._stirred.set
+        self._telling = Telling(self.watched, record)
+        self.observing = Observing(self.watched, self._backend, self.ledger, self._telling)
+        plugin = VirtualMachines(self.ledger, self.observing.read, rng.getrandbits(32))
+        self._engine: Engine | None = None
+        self._stir_scheduler: Callable[[], None] = lambda: None
+        self._performing: Performing | None = None
+        self.scheduler = SchedulerController(
+            scheduler_setup(setup, plugin),
+            client,
+            candidacy,
+            record=record,
+            metrics=metrics,
+            wall=wall,
+            rng=rng,
+            extending=extending,
+            election_client=election_client,
+            observe_election=observe_election,
+            stopwatch=stopwatch,
+            rebuilding=rebuilding,
+            name=self.name,
+            watched=self.watched.all,
+            beside=self,
+        )
+        vm_metrics.show(
+            self.ledger,
+            lambda: self._engine is not None,
+            lambda: 0 if self._performing is None else self._performing.failing,
+        )
+        self._log = structlog.get_logger().bind(controller=self.name)
+
+    async def run(self) -> None:
+        """Raises what a defect of ours raises."""
+        async with asyncio.TaskGroup() as group:
+            beside = [group.create_task(self._say_if_missing(each)) for each in self.watched.all.further]
+            await group.create_task(self.scheduler.run())
+            for task in beside:
+                task.cancel()
+
+    def stop(self) -> None:
+        """Ends `run` in an orderly way: what is in flight is answered or refused, the Lease is released."""
+        self.scheduler.stop()
+
+    def not_ready(self) -> str | None:
+        """For readiness. A standby that has seen everything is ready."""
+        return self.scheduler.not_ready()
+
+    def reflectors(self) -> Iterator[Reflector[Any]]:
+        return self.scheduler.reflectors()
+
+    @property
+    def elector(self) -> Elector | None:
+        return self.scheduler.elector
+
+    def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
+        """A term begins: the ledger is made of what fresh listings say, and nothing was granted before (C30, B43)."""
+        self._engine, self._stir_scheduler = engine, stir
+        self._clock.begin()
+        self.ledger.begin()
+        self.observing.begin()
+        state = self.ledger.state
+        self._log.info("the ledger is made", nodes=len(state.nodes), pods=len(state.where), moves=len(state.moves))
+
+    async def serve(self, client: Client, actuator: Actuator) -> None:
+        """Until cancelled: what is decided is carried out, and time passes."""
+        performing = self._performing = Performing(
+            client,
+            actuator,
+            self.watched,
+            self._backend,
+            self.ledger,
+            self._telling,
+            self._metrics,
+            wake=self._wake,
+            wall=self._wall,
+            rng=self._rng,
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(performing.run(self.setup.workers))
+            group.create_task(self._keep(performing))
+
+    def end(self) -> None:
+        self.observing.end()
+        self._engine = self._performing = None
+
+    def _may_write(self) -> bool:
+        return self.scheduler.may_write()
+
+    async def _keep(self, performing: Performing) -> None:
+        """Hands on what each event has brought, and beats when something is due."""
+        moves = self.ledger.state.moves
+        while True:
+            self._stirred.clear()
+            now = self.ledger.clock()
+            if self.ledger.wake_at is not None and self.ledger.wake_at <= now:
+                self.ledger.beat()
+            performing.submit(self.ledger.taken())
+            if self.ledger.state.moves is not moves:
+                moves = self.ledger.state.moves
+                self._release_targets()
+            if self._stirred.is_set():
+                await asyncio.sleep(0)  # what is stirred by ourselves must not keep others from their turn
+                continue
+            due = self.ledger.wake_at
+            try:
+                async with asyncio.timeout(None if due is None else max(0.0, due - self.ledger.clock())):
+                    await self._stirred.wait()
+            except TimeoutError:
+                continue
+
+    def _wake(self, node: str) -> None:  # noqa: ARG002  # whichever it is: only a cycle tells who fits there
+        """Pods that the ledger had no room for are tried again at once."""
+        assert self._engine is not None
+        self._activate(
+            waiting.info.uid
+            for waiting in self._engine.queue
+            if waiting.place is not Place.ACTIVE and NAME in waiting.rejectors
+        )
+
+    def _release_targets(self) -> None:
+        """Moves have changed: targets that wait for theirs are tried, and those that Permit holds hear of it (N24)."""
+        engine, handle = self._engine, self.ledger.handle
+        assert engine is not None
+        self._activate(
+            waiting.info.uid
+            for waiting in engine.queue
+            if NAME in waiting.rejectors and role_of(waiting.info.pod) is Role.TARGET
+        )
+        for uid, key in list(self.ledger.paused.items()):
+            move = self.ledger.state.moves.get(key)
+            if handle is None or (move is not None and move.stage is Stage.ENDING):
+                continue
+            del self.ledger.paused[uid]
+            if move is None or move.stage is Stage.FAILED:
+                handle.reject(uid, "its migration is gone")
+            else:
+                handle.allow(uid)
+            self._stir_scheduler()
+
+    def _activate(self, uids: Iterator[str]) -> None:
+        found = list(uids)
+        if found and self.ledger.handle is not None:
+            self.ledger.handle.activate(found)
+            self._stir_scheduler()
+
+    async def _say_if_missing(self, reflector: Reflector[Any]) -> None:
+        """Once: without it there is nothing to move, but plain pods are placed all the same."""
+        await reflector.not_served.wait()
+        self._log.warning(
+            "this cluster knows no such objects; there are none until their definition is installed",
+            resource=reflector.scope.resource.group_resource,
+            next_step=ADD_KINDS,
+        )
+
+
+class Clock:
+    """Seconds of the epoch that never jump: the wall clock is read when a term begins (F14)."""
+
+    def __init__(self, wall: Callable[[], datetime]) -> None:
+        self._wall = wall
+        self._offset: float | None = None
+
+    def begin(self) -> None:
+        self._offset = self._wall().timestamp() - asyncio.get_running_loop().time()
+
+    def now(self) -> float:
+        if self._offset is None:
+            self.begin()
+        assert self._offset is not None
+        return self._offset + asyncio.get_running_loop().time()

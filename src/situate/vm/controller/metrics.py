@@ -1,0 +1,158 @@
+"""What a scrape shows of the ledger and of its writes: under our own names, with `compat` under the reference's (C32).
+
+Numbers of nodes are read from the ledger when somebody scrapes; a process that does not lead shows none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from situate.vm.amounts import RESOURCES, Amounts
+from situate.vm.ledger import Ledger
+from situate.vm.model import Node
+from situate.vm.state import State
+
+OWN: Final = "situate_vm_"
+REFERENCE: Final = "autoscaling_plugin_"
+_FIELDS: Final[tuple[tuple[str, Callable[[Node, State], Amounts]], ...]] = (
+    ("Total", lambda node, _: node.total),
+    ("Watermark", lambda node, _: node.watermark),
+    ("Reserved", lambda node, _: node.reserved),
+    ("Committed", lambda node, _: node.committed),
+    ("Migrating", lambda node, _: node.migrating),
+)
+_OWN_FIELDS: Final[tuple[tuple[str, Callable[[Node, State], Amounts]], ...]] = (
+    *_FIELDS,
+    ("Held", lambda node, state: state.held(node.name, "")),
+    ("Incoming", lambda node, state: state.incoming(node.name, "")),
+)
+_SHORT: Final = ("cpu", "mem")
+
+
+class VmMetrics:
+    """Counters of one process; `show` says whose ledger is shown."""
+
+    def __init__(self, registry: CollectorRegistry, *, compat: bool) -> None:
+        self._prefixes = (OWN, REFERENCE) if compat else (OWN,)
+        self._ops = [
+            Counter(
+                f"{prefix}k8s_ops",
+                "Writes to the API server, by kind and outcome.",
+                ("op", "kind", "outcome"),
+                registry=registry,
+            )
+            for prefix in self._prefixes
+        ]
+        self._waits = [
+            Histogram(
+                f"{prefix}reconcile_queue_wait_durations",
+                "Seconds that a write waited for its turn.",
+                registry=registry,
+            )
+            for prefix in self._prefixes
+        ]
+        self._durations = [
+            Histogram(f"{prefix}reconcile_duration_seconds", "Seconds that a write took.", registry=registry)
+            for prefix in self._prefixes
+        ]
+        self._told = Counter(f"{OWN}events", "Decisions that were told of, by reason.", ("reason",), registry=registry)
+        self._actions = Counter(f"{OWN}actions", "Actions that were decided, by kind.", ("kind",), registry=registry)
+        self._now = _Now(self._prefixes)
+        registry.register(self._now)
+
+    def show(self, ledger: Ledger, leads: Callable[[], bool], failing: Callable[[], int]) -> None:
+        self._now.ledger, self._now.leads, self._now.failing = ledger, leads, failing
+
+    def decided(self, kind: str) -> None:
+        self._actions.labels(kind).inc()
+
+    def told(self, reason: str) -> None:
+        self._told.labels(reason).inc()
+        if reason == "ClaimBroken":
+            self._now.broken += 1
+
+    def began(self, waited_s: float) -> None:
+        for each in self._waits:
+            each.observe(waited_s)
+
+    def ended(self, seconds: float) -> None:
+        for each in self._durations:
+            each.observe(seconds)
+
+    def sent(self, op: str, kind: str, outcome: str) -> None:
+        for each in self._ops:
+            each.labels(op, kind, outcome).inc()
+
+    def panicked(self) -> None:
+        """A defect of ours."""
+        self._now.panics += 1
+
+
+class _Now(Collector):
+    def __init__(self, prefixes: tuple[str, ...]) -> None:
+        self.ledger: Ledger | None = None
+        self.leads: Callable[[], bool] = lambda: False
+        self.failing: Callable[[], int] = lambda: 0
+        self.panics = 0
+        self.broken = 0
+        self._prefixes = prefixes
+
+    def collect(self) -> Iterator[Metric]:
+        for prefix in self._prefixes:
+            yield from self._nodes(prefix, _FIELDS if prefix == REFERENCE else _OWN_FIELDS)
+            yield from self._calls(prefix)
+        yield from self._ledger()
+
+    def _nodes(self, prefix: str, fields: tuple[tuple[str, Callable[[Node, State], Amounts]], ...]) -> Iterator[Metric]:
+        units = {"cpu": 1000, "mem": 1}
+        for resource, short in enumerate(_SHORT):
+            name, what = f"{prefix}node_{short}_resources_current", RESOURCES[resource]
+            family = GaugeMetricFamily(name, f"What the ledger says of a node's {what}.", labels=("node", "field"))
+            if self.ledger is not None and self.leads():
+                state = self.ledger.state
+                for node in state.nodes.values():
+                    for field, of in fields:
+                        family.add_metric((node.name, field), of(node, state)[resource] / units[short])
+            yield family
+
+    def _calls(self, prefix: str) -> Iterator[Metric]:
+        calls = CounterMetricFamily(f"{prefix}extension_calls", "Calls of the plugin.", labels=("method", "ignored"))
+        fails = CounterMetricFamily(
+            f"{prefix}extension_call_fails",
+            "Calls of the plugin that rejected or failed.",
+            labels=("method", "ignored"),
+        )
+        deny = CounterMetricFamily(f"{prefix}reserve_should_deny", "Pods that were reserved beyond a node's budget.")
+        failing = GaugeMetricFamily(f"{prefix}reconcile_failing_objects", "Objects whose last write failed.")
+        panics = GaugeMetricFamily(f"{prefix}reconcile_panics_count", "Defects of ours.")
+        if self.ledger is not None:
+            counts = self.ledger.counts
+            for family, counted in ((calls, counts.calls), (fails, counts.failures)):
+                for (method, ignored), count in counted.items():
+                    family.add_metric((method, str(ignored).lower()), count)
+            deny.add_metric((), counts.should_deny)
+            failing.add_metric((), self.failing())
+            panics.add_metric((), self.panics)
+        yield from (calls, fails, deny, failing, panics)
+
+    def _ledger(self) -> Iterator[Metric]:
+        sizes = GaugeMetricFamily(f"{OWN}ledger_entries", "Entries of the ledger, by kind.", labels=("kind",))
+        broken = CounterMetricFamily(f"{OWN}claim_broken", "Claims of whose room somebody took.")
+        broken.add_metric((), self.broken)
+        if self.ledger is not None and self.leads():
+            state = self.ledger.state
+            kinds = {
+                "node": state.nodes,
+                "pod": state.where,
+                "move": state.moves,
+                "claim": state.claims,
+                "waiter": state.waiters,
+            }
+            for kind, entries in kinds.items():
+                sizes.add_metric((kind,), len(entries))
+        yield from (sizes, broken)

@@ -1,0 +1,183 @@
+"""Turns what the watches show into events of the ledger, before the scheduler's engine hears of it.
+
+An object that cannot be read is told of by name and counts for what is known of it; the others go on. While this
+process does not lead, nothing is told to the ledger: a term begins with all that there is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from situate.objects.meta import KubernetesObject
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import NODES, PODS, ResourceType
+from situate.objects.unstructured import Unstructured
+from situate.vm import model
+from situate.vm.backends import MACHINES, Backend
+from situate.vm.controller.watched import VmWatched
+from situate.vm.events import Listed, MigrationGone, MigrationSeen, NodeGone, NodeSeen, PodGone, PodSeen
+from situate.vm.ledger import Ledger
+from situate.vm.model import Ref
+from situate.vm.reading_machines import MachineSeen, read_machine
+from situate.vm.reading_nodes import read_node
+from situate.vm.reading_pods import by_requests, ended, machine_ref, read_pod
+from situate.vm.unreadable import Read, Unreadable
+
+
+class Complaints(Protocol):
+    """Is told of objects that say something that cannot be acted on."""
+
+    def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: tuple[Unreadable, ...]) -> None:
+        """Told again at each change of the object; empty: nothing is wrong with it any more."""
+        ...
+
+
+_NOTHING: Final = Read[MachineSeen](None)
+
+
+class Observing:
+    """Of one process. Make it before the scheduler, so that the stores tell it first."""
+
+    def __init__(
+        self,
+        watched: VmWatched,
+        backend: Backend,
+        ledger: Ledger,
+        complaints: Complaints,
+    ) -> None:
+        self._watched = watched
+        self._backend = backend
+        self._ledger = ledger
+        self._complaints = complaints
+        self._listening = False
+        self._machines: dict[tuple[str, str], tuple[Unstructured, Read[MachineSeen]]] = {}
+        """As they were read last: each of them is asked for with every change of its pods."""
+        watched.all.nodes.store.on_change(self._node)
+        watched.machines.store.on_change(self._machine)
+        watched.all.pods.store.on_change(self._pod)
+        watched.migrations.store.on_change(self._migration)
+
+    def begin(self) -> None:
+        """Tells all that is known: nodes, then pods, then migrations with their claims, and that this was all (C30)."""
+        self._listening = True
+        for node in self._watched.all.nodes.store.list():
+            self._node(None, node)
+        for pod in self._watched.all.pods.store.list():
+            self._pod(None, pod)
+        for migration in self._watched.migrations.store.list():
+            self._migration(None, migration)
+        self._ledger.apply(Listed())
+
+    def end(self) -> None:
+        """The ledger learns nothing more."""
+        self._listening = False
+
+    def read(self, pod: Pod) -> Read[model.Pod]:
+        """A pod with what its machine says."""
+        ref = machine_ref(pod)
+        seen = None if ref is None else self._machine_seen(ref)
+        return read_pod(pod, self._ledger.rules, seen)
+
+    def _machine_seen(self, ref: Ref) -> MachineSeen | None:
+        """None if it cannot be read, or another one has the name by now."""
+        found = self._watched.machines.store.get(ref.name, ref.namespace)
+        if found is None or found.metadata.uid != ref.uid:
+            return None
+        return self._read_machine(found).value
+
+    def _read_machine(self, found: Unstructured) -> Read[MachineSeen]:
+        key = found.metadata.namespace, found.metadata.name
+        known, read = self._machines.get(key, (None, _NOTHING))
+        if known is not found:
+            read = read_machine(found, self._ledger.rules)
+            self._machines[key] = found, read
+        return read
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        if not self._listening:
+            return
+        if new is None:
+            assert old is not None
+            self._ledger.apply(NodeGone(old.metadata.name))
+            return
+        read = read_node(new, self._ledger.rules)
+        self._complaints.unreadable(NODES, new, read.wrong)
+        if read.value is not None:
+            self._ledger.apply(NodeSeen(read.value))
+        elif new.metadata.name in self._ledger.state.nodes:
+            self._ledger.apply(NodeGone(new.metadata.name))  # what is there is kept aside until it says its size again
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if not self._listening:
+            return
+        if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
+            self._ledger.apply(PodGone(old.metadata.uid))
+        if new is not None:
+            self._see_pod(new)
+
+    def _see_pod(self, pod: Pod) -> None:
+        rules = self._ledger.rules
+        if pod.metadata.namespace in rules.ignored_namespaces:  # they never cause pressure (C28)
+            return
+        if ended(pod) and not rules.compat:
+            self._ledger.apply(PodGone(pod.metadata.uid))
+            return
+        node = pod.spec.node_name
+        if not node and pod.spec.scheduler_name != rules.scheduler_name:
+            return
+        read = self.read(pod)
+        self._complaints.unreadable(PODS, pod, read.wrong)
+        if node:
+            self._ledger.apply(PodSeen(read.value or by_requests(pod, rules), node))
+        self._see_its_migration(pod)
+
+    def _see_its_migration(self, pod: Pod) -> None:
+        """A migration names its target before the pod is there: only now its uid is known."""
+        owner = pod.metadata.controller
+        if owner is not None and owner.kind == self._backend.resource.kind:
+            found = self._watched.migrations.store.get(owner.name, pod.metadata.namespace)
+            if found is not None and found.metadata.uid == owner.uid:
+                self._migration(found, found)
+
+    def _machine(self, old: Unstructured | None, new: Unstructured | None) -> None:
+        gone = old if new is None else None
+        if gone is not None:
+            self._machines.pop((gone.metadata.namespace, gone.metadata.name), None)
+        if not self._listening:
+            return
+        if new is not None:
+            self._complaints.unreadable(MACHINES, new, self._read_machine(new).wrong)
+        meta = (new or old).metadata  # type: ignore[union-attr]  # one of them is there
+        for pod in self._watched.pods_of(meta.namespace, meta.name):
+            self._see_pod(pod)
+
+    def _migration(self, old: Unstructured | None, new: Unstructured | None) -> None:
+        if not self._listening:
+            return
+        if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
+            read = self._backend.observe(old, self._ledger.clock())
+            if read.value is not None:
+                self._ledger.apply(MigrationGone(self._known(read.value).machine, old.metadata.name))
+        if new is not None:
+            read = self._backend.observe(new, self._ledger.clock())
+            self._complaints.unreadable(self._backend.resource, new, read.wrong)
+            if read.value is not None:
+                self._ledger.apply(self._known(read.value))
+
+    def _known(self, seen: MigrationSeen) -> MigrationSeen:
+        """With the uids, and the source's node, that the object does not say."""
+        machine = self._watched.machines.store.get(seen.machine.name, seen.machine.namespace)
+        if machine is not None:
+            seen = replace(seen, machine=replace(seen.machine, uid=machine.metadata.uid))
+        pods = self._watched.all.pods.store
+        source = pods.get(seen.source.name, seen.source.namespace) if seen.source is not None else None
+        if seen.source is not None and source is not None and seen.source.uid in ("", source.metadata.uid):
+            named, node = replace(seen.source, uid=source.metadata.uid), seen.source_node or source.spec.node_name
+            seen = replace(seen, source=named, source_node=node)
+        if seen.target is not None and (target := pods.get(seen.target.name, seen.target.namespace)) is not None:
+            owner = target.metadata.controller
+            if owner is not None and owner.uid == seen.uid:
+                seen = replace(seen, target=replace(seen.target, uid=target.metadata.uid))
+        return seen

@@ -1,0 +1,351 @@
+"""Carries out what decisions ask for: one write at a time about one object, and what became of each is told back.
+
+A write that may help later is repeated with the back-off of C24, and may be, since each carries a precondition. Of two
+that wait about the same thing only the newer one is sent. What is said once and for all, an approval in conflict or an
+object that is gone, goes back to the ledger, which decides anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
+from typing import Any, Final, TypeAlias, TypeVar, assert_never
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    InternalError,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerTimeout,
+    ServiceUnavailable,
+    Unreachable,
+    UnreadableAnswer,
+)
+from situate.kube.patches import StrategicMergePatch
+from situate.kube.reflector import Reflector
+from situate.objects.meta import KubernetesObject
+from situate.objects.resources import PODS, ResourceType
+from situate.runtime.actuator import Actuator
+from situate.runtime.workqueue import WorkQueue
+from situate.scheduler.conditions import Claim as StatusClaim
+from situate.scheduler.conditions import StatusChange, status_patch
+from situate.scheduler.dispatching import until_the_term_ends
+from situate.vm.actions import (
+    Action,
+    Approve,
+    CancelMove,
+    Condition,
+    EndMove,
+    Evict,
+    HandOver,
+    NoteMoved,
+    ResizePod,
+    ShrinkClaim,
+    StartMove,
+    Tell,
+    Wake,
+)
+from situate.vm.backends import MACHINES, Backend
+from situate.vm.claim_text import claim_text, handover_text, moved_text
+from situate.vm.controller.metrics import VmMetrics
+from situate.vm.controller.telling import Telling
+from situate.vm.controller.watched import VmWatched
+from situate.vm.events import Written, WrittenHandOver
+from situate.vm.ledger import Ledger
+from situate.vm.merging import NO_FAILURE, Backoff
+from situate.vm.names import CLAIM, HANDOVER, MOVED
+from situate.vm.writes import (
+    CONFLICT,
+    OK,
+    REFUSED,
+    UNKNOWN,
+    Change,
+    Create,
+    Moot,
+    Remove,
+    Write,
+    annotate,
+    approval,
+    resized,
+)
+
+T = TypeVar("T", bound=KubernetesObject)
+Key: TypeAlias = tuple[str, str, str]
+"""Kind, namespace and name of the object, or of the pod, that a write is about."""
+
+_UNCERTAIN: Final = (InternalError, ServerTimeout, ServiceUnavailable)
+"""Refusals after which the request may have been carried out."""
+_NANOSECOND: Final = 1e-9
+
+
+class Performing:
+    """Of one term. `submit` never waits; `run` sends until cancelled."""
+
+    def __init__(
+        self,
+        client: Client,
+        actuator: Actuator,
+        watched: VmWatched,
+        backend: Backend,
+        ledger: Ledger,
+        telling: Telling,
+        metrics: VmMetrics,
+        *,
+        wake: Callable[[str], None],
+        wall: Callable[[], datetime],
+        rng: random.Random,
+    ) -> None:
+        """`wake` is told of nodes on which something became free."""
+        self._client = client
+        self._actuator = actuator
+        self._watched = watched
+        self._backend = backend
+        self._ledger = ledger
+        self._telling = telling
+        self._metrics = metrics
+        self._wake = wake
+        self._wall = wall
+        self._queue: WorkQueue[Key] = WorkQueue(rng=rng)
+        self._waiting: dict[Key, dict[tuple[object, ...], tuple[Action, float]]] = {}
+        """Of each object what is to be sent, in order, and since when."""
+        self._backoffs: dict[Key, Backoff] = {}
+        self._log = structlog.get_logger()
+
+    def submit(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case Tell():
+                    self._telling.tell(action)
+                    self._metrics.told(action.reason)
+                case Wake(node):
+                    self._wake(node)
+                case _:
+                    self._metrics.decided(type(action).__name__)
+                    key = self._key(action)
+                    waiting = self._waiting.setdefault(key, {})
+                    waiting.pop(_slot(action), None)  # what was decided before has not been sent: this says more
+                    waiting[_slot(action)] = action, _now()
+                    self._queue.add(key)
+
+    @property
+    def failing(self) -> int:
+        """So many objects whose last write failed and is tried again."""
+        return len(self._backoffs)
+
+    async def run(self, workers: int) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                await until_the_term_ends(self._next_of(key))
+            except Exception:
+                self._metrics.panicked()
+                raise
+            finally:
+                self._queue.done(key)
+
+    async def _next_of(self, key: Key) -> None:
+        """The next write about the object, and another turn if there is more."""
+        waiting = self._waiting[key]
+        slot, (action, since) = next(iter(waiting.items()))
+        del waiting[slot]
+        self._metrics.began(_now() - since)
+        began = _now()
+        try:
+            outcome, why = await self._do(action)
+        except KubeError as problem:  # it has certainly not been carried out, and may be later
+            self._again(key, slot, action, problem)
+            return
+        finally:
+            self._metrics.ended(_now() - began)
+        self._backoffs.pop(key, None)
+        self._metrics.sent(type(action).__name__, key[0], outcome)
+        if outcome != OK:
+            self._log.warning(
+                "a write was not carried out", action=type(action).__name__, object="/".join(key), why=why
+            )
+        if waiting:
+            self._queue.add(key)
+        else:
+            del self._waiting[key]
+        self._ledger.apply(Written(action, outcome, why))
+
+    def _again(self, key: Key, slot: tuple[object, ...], action: Action, problem: KubeError) -> None:
+        backoff, wait_ns = self._backoffs.get(key, NO_FAILURE).failed(int((problem.after_s or 0.0) / _NANOSECOND))
+        self._backoffs[key] = backoff
+        waiting = self._waiting[key]
+        if slot not in waiting:  # else something newer says more
+            self._waiting[key] = {slot: (action, _now()), **waiting}
+        self._metrics.sent(type(action).__name__, key[0], "retried")
+        self._log.warning(
+            "a write is tried again", action=type(action).__name__, object="/".join(key), error=str(problem)
+        )
+        self._queue.add_after(key, wait_ns * _NANOSECOND)
+
+    def _key(self, action: Action) -> Key:
+        match action:
+            case Approve(pod=ref) | ResizePod(pod=ref) | Condition(pod=ref) | Evict(pod=ref):
+                return PODS.kind, ref.namespace, ref.name
+            case NoteMoved(machine):
+                return MACHINES.kind, machine.namespace, machine.name
+            case StartMove(move):
+                return self._backend.resource.kind, move.machine.namespace, move.name
+            case CancelMove() | EndMove() | ShrinkClaim() | HandOver():
+                return self._backend.resource.kind, action.machine.namespace, action.name
+            case Tell() | Wake():
+                raise AssertionError(f"nothing is written for {action}")
+            case _:
+                assert_never(action)
+
+    async def _do(self, action: Action) -> tuple[str, str]:
+        """What became of it, in the words of `Written`, and why. `KubeError` only for what certainly was not done."""
+        if isinstance(action, HandOver):
+            return await self._hand_over(action)
+        if isinstance(action, Evict):
+            return await self._evict(action)
+        return await self._send(self._write(action))
+
+    def _write(self, action: Action) -> Write:
+        rules = self._ledger.rules
+        match action:
+            case Approve():
+                machine = self._watched.machines.store.get(action.machine.name, action.machine.namespace)
+                if machine is None or machine.metadata.uid != action.machine.uid:
+                    return Moot(f"VirtualMachine {action.machine} is gone")
+                return approval(action, machine, MACHINES, rules)
+            case ResizePod():
+                pod = self._watched.all.pods.store.get(action.pod.name, action.pod.namespace)
+                if pod is None or pod.metadata.uid != action.pod.uid:
+                    return Moot(f"pod {action.pod} is gone")
+                return resized(action, pod, PODS, rules)
+            case StartMove(move, claim):
+                return self._backend.create(move, claim)
+            case CancelMove(name, machine, uid):
+                return self._backend.cancel(machine.namespace, name, uid)
+            case EndMove(name, machine, uid):
+                return self._backend.delete(machine.namespace, name, uid)
+            case ShrinkClaim(claim, name, machine, uid):
+                return self._note(machine.namespace, name, uid, CLAIM, claim_text(claim, rules.resources))
+            case NoteMoved(machine, at):
+                found = self._watched.machines.store.get(machine.name, machine.namespace)
+                if found is None or found.metadata.uid != machine.uid:
+                    return Moot(f"VirtualMachine {machine} is gone")
+                patch = annotate(found.metadata, {MOVED: moved_text(at)})
+                return Change(MACHINES, machine.namespace, machine.name, patch)
+            case Condition():
+                return self._condition(action)
+            case HandOver() | Evict() | Tell() | Wake():
+                raise AssertionError(f"{action} is no single write")
+            case _:
+                assert_never(action)
+
+    def _note(self, namespace: str, name: str, uid: str, key: str, text: str) -> Write:
+        """An annotation of a migration."""
+        resource = self._backend.resource
+        found = self._watched.migrations.store.get(name, namespace)
+        if found is None or found.metadata.uid != uid:
+            return Moot(f"{resource.kind} {namespace}/{name} is gone")
+        return Change(resource, namespace, name, annotate(found.metadata, {key: text}))
+
+    def _condition(self, action: Condition) -> Write:
+        pod = self._watched.all.pods.store.get(action.pod.name, action.pod.namespace)
+        if pod is None or pod.metadata.uid != action.pod.uid:
+            return Moot(f"pod {action.pod} is gone")
+        claim = StatusClaim(action.type, "True" if action.holds else "False", action.reason, action.message)
+        body = status_patch(pod, StatusChange(claim), self._wall())
+        if body is None:
+            return Moot("the pod says so already", OK)
+        return Change(PODS, pod.metadata.namespace, pod.metadata.name, StrategicMergePatch(body), "status")
+
+    async def _hand_over(self, action: HandOver) -> tuple[str, str]:
+        """The note first: whoever finds it goes on where we stopped (B10)."""
+        record = WrittenHandOver(action.source, action.beneficiary, action.amount)
+        text = handover_text(record, self._ledger.rules.resources)
+        noted = await self._send(self._note(action.machine.namespace, action.name, action.uid, HANDOVER, text))
+        if noted[0] != OK:
+            return noted
+        return await self._send(Remove(PODS, action.source.namespace, action.source.name, action.source.uid))
+
+    async def _evict(self, action: Evict) -> tuple[str, str]:
+        pod = self._watched.all.pods.store.get(action.pod.name, action.pod.namespace)
+        if pod is None or pod.metadata.uid != action.pod.uid:
+            return OK, ""
+        return await _answered(self._actuator.write(self._client.evict(pod)), gone_is_done=True)
+
+    async def _send(self, write: Write) -> tuple[str, str]:
+        match write:
+            case Moot(why, outcome):
+                return outcome, why
+            case Create():
+                return await self._create(write)
+            case Remove(resource, namespace, name, uid):
+                sent = self._client.delete(resource, name, namespace, uid=uid)
+                return await _answered(self._actuator.write(sent), gone_is_done=True)
+            case Change(resource, namespace, name, patch, subresource):
+                patched = self._client.patch(resource, name, patch, namespace, subresource)
+                return await _answered(self._learn(resource, self._actuator.write(patched)))
+            case _:
+                assert_never(write)
+
+    async def _create(self, write: Create) -> tuple[str, str]:
+        """One of this name that carries the same claim is ours: the answer to its creation was lost (C25, F1)."""
+        metadata = write.content["metadata"]
+        created = self._client.create(write.resource, write.content, write.namespace)
+        try:
+            return await _answered(self._learn(write.resource, self._actuator.write(created)))
+        except AlreadyExists as problem:
+            there = await self._client.get(write.resource, metadata["name"], write.namespace)
+            self._reflector(write.resource).learn(there)
+            same = there.metadata.annotations.get(CLAIM) == metadata.get("annotations", {}).get(CLAIM)
+            return (OK, "") if same else (CONFLICT, str(problem))
+
+    async def _learn(self, resource: ResourceType[T], answer: Awaitable[T]) -> None:
+        """What the server says now is known at once: what is written next goes by it."""
+        self._reflector(resource).learn(await answer)
+
+    def _reflector(self, resource: ResourceType[Any]) -> Reflector[Any]:
+        return next(each for each in self._watched.reflectors() if each.scope.resource is resource)
+
+
+async def _answered(call: Awaitable[object], *, gone_is_done: bool = False) -> tuple[str, str]:
+    """What an answer means. Raises only what certainly was not carried out and may be later."""
+    try:
+        await call
+    except AlreadyExists:
+        raise
+    except NotFound as problem:
+        return (OK, "") if gone_is_done else (REFUSED, str(problem))
+    except Conflict as problem:
+        return (OK, "") if gone_is_done else (CONFLICT, str(problem))
+    except Invalid as problem:
+        # a test of the patch that failed names no field
+        return (REFUSED if problem.details.causes else CONFLICT), str(problem)
+    except UnreadableAnswer:
+        return OK, ""
+    except KubeError as problem:
+        if isinstance(problem, _UNCERTAIN) or (isinstance(problem, Unreachable) and problem.outcome_unknown):
+            return UNKNOWN, str(problem)
+        if problem.retriable:
+            raise
+        return REFUSED, str(problem)
+    return OK, ""
+
+
+def _slot(action: Action) -> tuple[object, ...]:
+    """Of two actions with the same one only the later is sent."""
+    return type(action), action.type if isinstance(action, Condition) else ""
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

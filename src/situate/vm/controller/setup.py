@@ -1,0 +1,47 @@
+"""What vm is made of, without mistakes: rules, and how the scheduler is set up that it runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from situate.framework.profiles import Registry, profiles_of
+from situate.framework.queue.scheduling import QueueSettings
+from situate.plugins.registry import registry
+from situate.runtime.outcomes import BrokenInvariant
+from situate.scheduler.configuration import ClientRate
+from situate.scheduler.setup import Election, Setup
+from situate.vm.names import LEASE
+from situate.vm.plugin import VirtualMachines
+from situate.vm.profile import configuration, with_ledger
+from situate.vm.rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class VmSetup:
+    """Of one process."""
+
+    rules: Rules = Rules()  # noqa: RUF009  # frozen
+    lease_name: str = LEASE
+    workers: int = 16
+    """Writes that are under way at a time."""
+    rate: ClientRate = ClientRate(1000.0, 1000)  # noqa: RUF009  # frozen
+    calls_in_flight: int = 32
+    """Bindings and conditions that are under way at a time, beside the writes."""
+
+
+def scheduler_setup(setup: VmSetup, plugin: VirtualMachines, plugins: Registry | None = None) -> Setup:
+    """The scheduler with the ledger's plugin in its one profile. `plugins`: None is those that are shipped."""
+    known = registry(())[0] if plugins is None else plugins
+    profiles, mistakes = profiles_of(configuration(setup.rules.scheduler_name), with_ledger(known, plugin))
+    if mistakes:
+        raise BrokenInvariant("the profile of vm is wrong: " + "; ".join(map(str, mistakes)))
+    return Setup(
+        profiles=profiles,
+        queue=QueueSettings(),
+        extenders=(),
+        election=Election(setup.lease_name),
+        rate=setup.rate,
+        calls_in_flight=setup.calls_in_flight,
+        shadow=False,
+        shadow_events=False,
+    )

@@ -1,0 +1,296 @@
+"""The framework plugin: where pods may go, by the ledger of virtual machines (N16 to N27, C19 to C22).
+
+It answers for all nodes at once and performs nothing; booking a pod is an event of the ledger. Three of the twelve
+points have nothing to do here: QueueSort and Bind are left to the defaults (N16, N26), and what PostBind is there for,
+forgetting that a pod was tentative, happens when the watch shows it bound (N27): until then nobody knows.
+
+Its Filter needs no PreFilter extensions: a dry run changes the snapshot, and pods are counted over that (see
+`situate.vm.columns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.actions import Action
+from situate.framework.events import Change, EventHint, Subject
+from situate.framework.handle import Handle
+from situate.framework.plugin import RESERVED, Diagnosis, PostFiltered, PreFiltered, PreScored, Reads, Reserved, Scores
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
+from situate.framework.verdict import Mask, Refusals, Verdict, refusals
+from situate.objects.pods import Pod as WirePod
+from situate.vm.amounts import Amounts
+from situate.vm.claims import Move, Stage
+from situate.vm.columns import Columns, column, entry_of, held, totals
+from situate.vm.events import PodReserved, PodUnreserved
+from situate.vm.ledger import Ledger
+from situate.vm.model import Pod, Role
+from situate.vm.names import MIGRATION_KIND
+from situate.vm.reading_pods import by_requests, role_of
+from situate.vm.scores import scores
+from situate.vm.unreadable import Read
+
+NAME: Final = "VirtualMachines"
+CANCEL_S: Final = 2.0
+"""So long Permit holds a pod whose migration is being cancelled (N24)."""
+UNKNOWN: Final = "node(s) that do not say how large they are"
+HELD: Final = "node(s) whose room is held for others by live migration"
+
+
+_OVER: Final = frozenset({Stage.FAILED, Stage.ENDING, Stage.DONE})
+"""Of a move: its target is not to be placed any more."""
+
+ReadPod: TypeAlias = Callable[[WirePod], Read[Pod]]
+"""What a pod's object says, together with that of its machine."""
+
+
+class WrongScheduler(Exception):
+    """The pod is none of ours, and should not have come here (N17: an error)."""
+
+
+class UnknownNode(Exception):
+    """The framework asks about a node that the ledger cannot book on (C19: an error)."""
+
+
+Short: TypeAlias = NDArray[np.bool_]
+"""(resources, nodes)"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """What PreFilter has read of the pod."""
+
+    pod: Pod
+    booking: Amounts
+    """What it would take of a node, after overcommit."""
+    move: Move | None
+    """Of which it is the target; None for every other pod."""
+
+
+class VirtualMachines:
+    """Of one term. An engine for "what if" has to be given `apart`, or it would book into the ledger at work."""
+
+    name = NAME
+    reads = Reads.CLUSTER
+    """The ledger changes by itself: no answer outlives its cycle."""
+
+    def __init__(self, ledger: Ledger, read: ReadPod, seed: int) -> None:
+        """`read`: what a pod books by its object; `seed`: of the scores that are randomised (C21)."""
+        self._ledger = ledger
+        self._read = read
+        self._seed = seed
+        self._columns = Columns(self._as_booked)
+
+    def with_handle(self, handle: Handle) -> VirtualMachines:
+        self._ledger.handle = handle
+        return self
+
+    def apart(self) -> VirtualMachines:
+        """The same over a copy of the ledger."""
+        return VirtualMachines(self._ledger.apart(), self._read, self._seed)
+
+    def events(self) -> Sequence[EventHint]:
+        """What the ledger makes room by is not among them: the shell activates pods then (`Wake`)."""
+        freed = Change.DELETE | Change.SCALE_DOWN
+        return (
+            EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE),
+            EventHint(Subject.ASSIGNED_POD, freed),
+            EventHint(Subject.POD, Change.UPDATE | Change.SCALE_DOWN),
+        )
+
+    def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
+        """N17. A target of ours gets the node alone on which its room is reserved (B14); no target ever its source's
+        (I12)."""
+        ours = self._ledger.rules.scheduler_name
+        self._count("PreFilter", pod)
+        if pod.pod.spec.scheduler_name != ours:
+            self._count_failure("PreFilter", pod)
+            raise WrongScheduler(f"pod {pod} is for scheduler {pod.pod.spec.scheduler_name}, this one is {ours}")
+        read = self._read(pod.pod)
+        found = read.value
+        if found is None:
+            return self._refused(pod, unresolvable(str(read.wrong[0])))
+        booking = found.counted(found.reserved)
+        if found.machine is None or found.machine.role is not Role.TARGET:
+            return PreFiltered(state=Wanted(found, booking, None))
+        move = self._move_of(pod)
+        if move is None:
+            return self._refused(pod, unschedulable("its migration is not known here; it waits for it"))
+        if move.stage in _OVER:
+            return self._refused(pod, unresolvable(f"its migration {move.name} has been cancelled or is over"))
+        state = Wanted(found, booking, move)
+        if not move.target_node:
+            return PreFiltered(state=state, only=~_where(snapshot, move.source_node))
+        if move.target_node == move.source_node:
+            return self._refused(pod, unresolvable(f"its migration {move.name} leads to the node that it leaves"))
+        return PreFiltered(
+            state=state, only=_where(snapshot, move.target_node), elsewhere=frozenset((move.target_node,))
+        )
+
+    def filter(self, state: Wanted, pod: PodInfo, snapshot: Snapshot) -> Verdict:
+        """C19 and B4: with the pod no resource may be over Total, and none of what is held for others may go."""
+        self._count("Filter", pod)
+        ledger = self._ledger.state
+        unknown = self._unknown(snapshot)
+        total, booked = totals(snapshot, ledger), self._columns.booked(snapshot, ledger)
+        kept = held(snapshot, ledger, state.pod.ref, state.move)
+        booking = self._booking(state)
+        over = booked + booking > total
+        taken = booked + kept + booking > total
+        passes = ~((over | taken).any(axis=0) | unknown)
+        return Verdict(passes, lambda: self._refusals(unknown, over & ~unknown, taken & ~unknown, booking > total))
+
+    def _refusals(self, unknown: Mask, over: Short, taken: Short, never: Short) -> Refusals:
+        """Unresolvable where the whole node is too small."""
+        short: Mask = np.asarray(over.any(axis=0))
+        rules = [
+            (mask, f"node(s) with too little {name} that is not booked", Code.UNSCHEDULABLE)
+            for name, mask in zip(self._ledger.rules.resources, over, strict=True)
+        ]
+        rules += [(taken.any(axis=0) & ~short, HELD, Code.UNSCHEDULABLE), (unknown, UNKNOWN, Code.UNRESOLVABLE)]
+        told = refusals(len(short), *rules)
+        return Refusals(np.where(never.any(axis=0), np.uint8(Code.UNRESOLVABLE), told.code), told.reasons)
+
+    def _unknown(self, snapshot: Snapshot) -> Mask:
+        """(nodes,): nodes that cannot be booked on, since their objects do not say how large they are.
+
+        With `compat` such a node is an error that ends the cycle (C19); else it stops nobody but itself.
+        """
+        nodes = self._ledger.state.nodes
+        unknown = np.array([snapshot.name(index) not in nodes for index in range(snapshot.count)], dtype=np.bool_)
+        if self._ledger.rules.compat and unknown.any():
+            name = snapshot.name(int(np.flatnonzero(unknown)[0]))
+            raise UnknownNode(f"node {name} is not in the ledger: status.allocatable says no cpu or no memory")
+        return unknown
+
+    def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: object) -> PostFiltered:  # noqa: ARG002
+        """N19: counts, and says what no other plugin can; never a result, so that preemption still runs."""
+        self._count("PostFilter", pod)
+        counts = self._ledger.counts
+        counts.unplaced += 1
+        waiting = sum(
+            int(np.count_nonzero(where[nodes]))
+            for plugin, refused, where in diagnosis.refused
+            if plugin == self.name
+            for text, nodes in refused.reasons
+            if text == HELD
+        )
+        if not waiting:
+            return PostFiltered(unschedulable())
+        counts.unplaced_for_held_room += 1
+        return PostFiltered(unschedulable(f"live migration: {waiting} node(s) have room that is promised to others"))
+
+    def pre_score(self, state: Wanted, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
+        """N20: what is booked with the pod, for Score."""
+        self._count("PreScore", pod)
+        return PreScored(state=state)
+
+    def score(self, state: Wanted, pod: PodInfo, snapshot: Snapshot) -> Scores:
+        """C20."""
+        self._count("Score", pod)
+        ledger = self._ledger.state
+        kept = held(snapshot, ledger, state.pod.ref, state.move)
+        used = self._columns.booked(snapshot, ledger) + kept + self._booking(state)
+        return scores(used, totals(snapshot, ledger), self._ledger.largest, self._ledger.rules.scoring)
+
+    def normalize(self, state: object, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
+        """C21: drawn anew for each pod, and the same for the same pod and seed (I10)."""
+        if not self._ledger.rules.scoring.randomize:
+            return raw
+        drawn = np.random.default_rng((self._seed, *pod.uid.encode())).integers(1, np.maximum(raw, 1) + 1)
+        return np.where(raw > 0, drawn, 0)
+
+    def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:  # noqa: ARG002
+        """C22: books the pod, and never denies it. What was reserved for a target becomes its booking."""
+        self._count("Reserve", pod)
+        if self._ignores(pod):
+            return RESERVED
+        known = self._ledger.state.pod(pod.uid)
+        if known is not None and known.tentative:
+            self._count_failure("Reserve", pod)
+            return Reserved(unresolvable("the pod is reserved already"))
+        read = self._read(pod.pod)
+        if read.value is None:
+            self._count_failure("Reserve", pod)
+            return Reserved(unresolvable(str(read.wrong[0])))
+        self._ledger.apply(PodReserved(replace(read.value, tentative=True), node))
+        self._ledger.counts.should_deny += entry_of(self._ledger.state, node).over_budget
+        return RESERVED
+
+    def unreserve(self, pod: PodInfo, node: str) -> None:  # noqa: ARG002
+        """Undoes exactly what Reserve did; harmless if it did nothing."""
+        self._count("Unreserve", pod)
+        if not self._ignores(pod):
+            self._ledger.apply(PodUnreserved(pod.uid))
+
+    def permit(self, pod: PodInfo, node: str, now: float) -> tuple[Status, float]:  # noqa: ARG002
+        """N24: a target is let go only while its migration wants it; the shell says how a cancellation went."""
+        self._count("Permit", pod)
+        if role_of(pod.pod) is not Role.TARGET:
+            return SUCCESS, 0.0
+        move = self._move_of(pod)
+        if move is None or move.stage is Stage.FAILED:
+            self._count_failure("Permit", pod)
+            return unschedulable("its migration is gone"), 0.0
+        if move.stage is Stage.ENDING:
+            self._ledger.paused[pod.uid] = move.key
+            return Status(Code.WAIT), CANCEL_S
+        return SUCCESS, 0.0
+
+    def pre_bind_preflight(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Status:  # noqa: ARG002
+        """N25: nothing has to be done before binding, but a process that may not write any more binds nothing."""
+        self._count("PreBind", pod)
+        if not self._ledger.may_write():
+            self._count_failure("PreBind", pod)
+            return unschedulable("this process no longer holds the lease")
+        return SKIP
+
+    def pre_bind(self, pod: PodInfo, node: str, snapshot: Snapshot) -> tuple[Action, ...]:  # noqa: ARG002
+        return ()
+
+    def _booking(self, state: Wanted) -> NDArray[np.int64]:
+        """(resources, 1)"""
+        return column((state.booking,), len(state.booking))
+
+    def _as_booked(self, info: PodInfo) -> Pod:
+        """A pod in place that the ledger does not have, as one of an ignored namespace.
+
+        What cannot be read of a machine counts as what its pod requests: it takes of its node in any case.
+        """
+        return self._read(info.pod).value or by_requests(info.pod, self._ledger.rules)
+
+    def _move_of(self, pod: PodInfo) -> Move | None:
+        """The move whose migration controls the pod."""
+        owner = pod.pod.metadata.controller
+        if owner is None or owner.kind != MIGRATION_KIND:
+            return None
+        return self._ledger.state.moves.get(f"{pod.namespace}/{owner.name}")
+
+    def _ignores(self, pod: PodInfo) -> bool:
+        return pod.namespace in self._ledger.rules.ignored_namespaces
+
+    def _refused(self, pod: PodInfo, status: Status) -> PreFiltered:
+        self._count_failure("PreFilter", pod)
+        return PreFiltered(status)
+
+    def _count(self, method: str, pod: PodInfo) -> None:
+        self._ledger.counts.calls[method, self._ignores(pod)] += 1
+
+    def _count_failure(self, method: str, pod: PodInfo) -> None:
+        self._ledger.counts.failures[method, self._ignores(pod)] += 1
+
+
+def _where(snapshot: Snapshot, name: str) -> Mask:
+    """(nodes,): the node of this name; of all nodes."""
+    mask = np.zeros(snapshot.count, dtype=np.bool_)
+    index = snapshot.nodes.index.get(name)
+    if index is not None:
+        mask[index] = True
+    return mask
