@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from tests.conformance import (
     neon_agent,
     neon_bookings,
+    neon_configuration,
     neon_first_generation,
     neon_migration,
     neon_placing,
@@ -28,6 +29,7 @@ class _Part(Protocol):
 
 _PARTS: Final[tuple[_Part, ...]] = (neon_agent, neon_migration)
 _RUNNERS: Final[Mapping[str, CaseRunner]] = {
+    "config_defaults.json": neon_configuration.defaults,
     "derived_reconcile_queue.json": neon_queue.reconcile_queue,
     "derived_schedule_and_migrate.json": neon_placing.schedule_and_migrate,
     "gen1_agent_request.json": optional(neon_first_generation.agent_request),
@@ -41,6 +43,7 @@ _RUNNERS: Final[Mapping[str, CaseRunner]] = {
     "transactional_map.json": neon_bookings.transactional_map,
 }
 _CASES: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "config_defaults.json": neon_configuration.cases,
     "derived_reconcile_queue.json": neon_queue.cases,
     "derived_schedule_and_migrate.json": tagged("score", "filter", "migration_selection"),
     "gen1_derived_pressure.json": tagged("too_much_pressure", "bookkeeping"),

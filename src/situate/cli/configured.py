@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from situate.cli.failures import WrongInput
@@ -24,6 +25,8 @@ from situate.runtime.reload import ConfigurationFile, Parse
 from situate.scheduler.configuration import SchedulerSettings
 from situate.sharding.controller.section import ShardSettings, overlapping, without_secrets
 from situate.spot.configuration import SpotSettings
+from situate.vm.configuration import VmSettings
+from situate.vm.reference_configuration import read_reference
 from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings
 
 SECTIONS = (
@@ -31,6 +34,7 @@ SECTIONS = (
     Section("scheduler", SchedulerSettings),
     Section("spot", SpotSettings),
     Section("sharding", list[ShardSettings]),
+    Section("vm", VmSettings),
 )
 """One for each product."""
 
@@ -83,7 +87,8 @@ def _parser(folder: Path, assignments: Iterable[str]) -> Parse:
         if configuration is not None:
             named_twice = _named_twice(vpod_entries(configuration))
             shared = overlapping(sharding_entries(configuration))
-            mistakes = (*named_twice, *shared, *_wrong_profiles(configuration, folder))
+            configuration, of_the_reference = _with_reference(configuration, folder)
+            mistakes = (*named_twice, *shared, *_wrong_profiles(configuration, folder), *of_the_reference)
         mistakes = (*wrong_environment, *wrong_flags, *without_secrets(mistakes))
         return None if mistakes else configuration, mistakes
 
@@ -111,6 +116,22 @@ def _wrong_profiles(configuration: Configuration, folder: Path) -> tuple[Mistake
     return scheduler_setup(settings, folder)[1]
 
 
+def _with_reference(configuration: Configuration, folder: Path) -> tuple[Configuration, tuple[Mistake, ...]]:
+    """With what a file of the scheduler says for which ours stands in."""
+    settings = vm_settings(configuration)
+    if settings is None or settings.configuration is None:
+        return configuration, ()
+    within = f"vm.configuration {settings.configuration}: "
+    try:
+        text = (folder / settings.configuration).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        return configuration, (Mistake(within, str(problem), "a file that can be read, beside the configuration"),)
+    read, mistakes = read_reference(text, settings)
+    if read is None:
+        return configuration, tuple(replace(each, path=within + each.path) for each in mistakes)
+    return replace(configuration, sections={**configuration.sections, "vm": read}), ()
+
+
 def load(file: Path, assignments: Iterable[str] = ()) -> Configuration:
     """The configuration of a file. Raises `BadConfiguration` with every mistake, `WrongInput` without a file."""
     return configuration_file(file, assignments).load()
@@ -134,3 +155,8 @@ def scheduler_settings(configuration: Configuration) -> SchedulerSettings | None
 def spot_settings(configuration: Configuration) -> SpotSettings | None:
     """None if the file does not name the product."""
     return configuration.section("spot", SpotSettings)
+
+
+def vm_settings(configuration: Configuration) -> VmSettings | None:
+    """None if the file does not name the product."""
+    return configuration.section("vm", VmSettings)

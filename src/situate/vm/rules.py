@@ -96,6 +96,8 @@ class Rules:
     scheduler_name: str = "situate-vm"
     compat: bool = False
     """Section 2 of the reference to the letter: no claims, no joint grants, oldest first."""
+    grow_pod: bool = True
+    """A grant resizes the runner pod too, where the server can and its QoS class stays (B47)."""
     watermark: float = 0.9
     watermarks: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """By name of a node (B24)."""
