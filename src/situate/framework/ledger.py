@@ -21,6 +21,7 @@ from situate.framework.nodes import Columns, NodeTable
 from situate.framework.placed import PlacedPods
 from situate.framework.pods import ANY_ADDRESS, HostPort, PodInfo
 from situate.framework.promised import Promised
+from situate.framework.resources import ResourceColumns
 from situate.framework.tallies import Tallies
 from situate.framework.verdict import Indices, Mask
 from situate.framework.volume_use import VolumeUse
@@ -97,6 +98,8 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 class Ledger:
     """The columns themselves; whoever is the newest snapshot of a chain holds them."""
 
+    resources: ResourceColumns
+    """Those that are known so far; `requested` has a row for as many as there were when it was made."""
     requested: Columns
     scored: Columns
     pod_count: Amounts
@@ -122,6 +125,7 @@ class Ledger:
         count = len(nodes)
         zeros = np.zeros
         return cls(
+            nodes.vocabulary.resources,
             zeros((len(nodes.vocabulary.resources), count), np.int64),
             zeros((2, count), np.int64),
             zeros(count, np.int64),
@@ -168,7 +172,7 @@ class Ledger:
         requested, scored_columns, request = self.requested, self.scored, template.request
         for column, amount in template.columns:
             if column >= len(requested):
-                self._grow(column + 1)
+                self._grow()
                 requested = self.requested
             requested[column, row] = requested.item(column, row) + sign * amount  # half the time of `+=`
         scored_columns[0, row] = scored_columns.item(0, row) + sign * request.scored_cpu
@@ -206,7 +210,7 @@ class Ledger:
         counts = np.bincount(rows, minlength=len(self.pod_count))
         for column, amount in first.template.columns:
             if column >= len(self.requested):
-                self._grow(column + 1)
+                self._grow()
             self.requested[column] += counts * amount
         self.scored[0] += counts * first.template.request.scored_cpu
         self.scored[1] += counts * first.template.request.scored_memory
@@ -243,14 +247,19 @@ class Ledger:
         addresses = self.ports.get((protocol, port), {})
         return [on for other, on in addresses.items() if other == address or ANY_ADDRESS in (other, address)]
 
-    def _grow(self, count: int) -> None:
-        """By doubling: there may be thousands of resources; rows that nobody writes to take no memory."""
-        grown = np.zeros((max(count, 2 * len(self.requested)), self.requested.shape[1]), dtype=np.int64)
+    def _grow(self) -> None:
+        """To all resources that are known, and at least twofold: there may be thousands, a node's or a pod's each.
+
+        Rows that nobody writes to take no memory.
+        """
+        rows = max(len(self.resources), 2 * len(self.requested))
+        grown = np.zeros((rows, self.requested.shape[1]), dtype=np.int64)
         grown[: len(self.requested)] = self.requested
         self.requested = grown
 
     def copy(self) -> Ledger:
         return Ledger(
+            self.resources,
             self.requested.copy(),
             self.scored.copy(),
             self.pod_count.copy(),
@@ -274,7 +283,12 @@ class Ledger:
         scored[:, rows] = self.scored[:, kept]
         pod_count[rows] = self.pod_count[kept]
         moved = Ledger(
-            requested, scored, pod_count, placed=self.placed.moved(row_of), volumes=self.volumes.moved(row_of)
+            self.resources,
+            requested,
+            scored,
+            pod_count,
+            placed=self.placed.moved(row_of),
+            volumes=self.volumes.moved(row_of),
         )
         moved.holdings = self.holdings.moved(kept, rows, count)
         for (protocol, number), addresses in self.ports.items():
@@ -289,8 +303,10 @@ class Ledger:
         """Rows of their own for these, each with so many further pods."""
         for column, _ in info.template.columns:
             if column >= len(self.requested):
-                self._grow(column + 1)
-        laden = Ledger(self.requested[:, rows], self.scored[:, rows], self.pod_count[rows] + further, alone=True)
+                self._grow()
+        laden = Ledger(
+            self.resources, self.requested[:, rows], self.scored[:, rows], self.pod_count[rows] + further, alone=True
+        )
         laden.holdings = self.holdings.at(rows)
         for column, amount in info.template.columns:
             laden.requested[column] += further * amount
@@ -302,12 +318,12 @@ class Ledger:
         """Rows of their own for these, which may not repeat."""
         requested, pods = promised.at(rows, len(self.requested))
         requested[: len(self.requested)] += self.requested[:, rows]
-        crowded = Ledger(requested, self.scored[:, rows], self.pod_count[rows] + pods, alone=True)
+        crowded = Ledger(self.resources, requested, self.scored[:, rows], self.pod_count[rows] + pods, alone=True)
         crowded.holdings = self.holdings.at(rows)
         return crowded
 
     def alone_at(self, row: int) -> Ledger:
-        cut = Ledger(self.requested[:, [row]], self.scored[:, [row]], self.pod_count[[row]], alone=True)
+        cut = Ledger(self.resources, self.requested[:, [row]], self.scored[:, [row]], self.pod_count[[row]], alone=True)
         cut.holdings = self.holdings.at(np.array([row], dtype=np.intp))
         for info in self.placed.on(row):
             cut.placed.add(info, 0)
