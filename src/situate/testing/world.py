@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -17,7 +17,7 @@ import msgspec
 
 from situate.cluster.assembly import Cluster
 from situate.cluster.controller_writes import Later
-from situate.cluster.controllers import MachinerySettings
+from situate.cluster.controllers import Further, MachinerySettings
 from situate.cluster.effects import ADMIN, Identity
 from situate.cluster.names import Names
 from situate.cluster.watch import Watch
@@ -70,12 +70,16 @@ class ClusterWorld(ABC, Generic[C]):
     soon_s: ClassVar[float] = 0.001
     """After a change, until the controllers of the cluster act upon it, and upon all that has changed meanwhile."""
 
-    def __init__(self, seed: int, machinery: MachinerySettings, later: Later | None = None) -> None:
-        """`later`: as of `Cluster`, for histories in which webhooks are called."""
+    def __init__(
+        self, seed: int, machinery: MachinerySettings, later: Later | None = None, further: Sequence[Further] = ()
+    ) -> None:
+        """`later`: as of `Cluster`, for histories in which webhooks are called; `further`: controllers of its own."""
         self.rng = Random(f"world {seed}")
         self.world = World()
         self.timeline = self.world.timeline
-        self.cluster = Cluster(Names(self.rng), self.rng, machinery, now=EPOCH, tracks_managers=False, later=later)
+        self.cluster = Cluster(
+            Names(self.rng), self.rng, machinery, now=EPOCH, tracks_managers=False, later=later, further=further
+        )
         self.network = Network(self, self.timeline, Random(f"network {seed}"), epoch=EPOCH)
         self.members: list[Member[C]] = []
         self.events: Counter[str] = Counter()

@@ -34,7 +34,7 @@ class Complaints(Protocol):
         ...
 
 
-_NOTHING: Final = Read[MachineSeen](None)
+_NOTHING: Final[Read[MachineSeen]] = Read(None)
 
 
 class Observing:

@@ -60,6 +60,7 @@ from situate.vm.controller.watched import VmWatched
 from situate.vm.events import Written, WrittenHandOver
 from situate.vm.ledger import Ledger
 from situate.vm.merging import NO_FAILURE, Backoff
+from situate.vm.model import Ref
 from situate.vm.names import CLAIM, HANDOVER, MOVED
 from situate.vm.writes import (
     CONFLICT,
@@ -172,9 +173,9 @@ class Performing:
         self._backoffs.pop(key, None)
         self._metrics.sent(type(action).__name__, key[0], outcome)
         if outcome != OK:
-            self._log.warning(
-                "a write was not carried out", action=type(action).__name__, object="/".join(key), why=why
-            )
+            log = self._log.info if outcome == CONFLICT else self._log.warning  # a conflict is decided anew
+            about = "/".join(key)
+            log("a write was not carried out", action=type(action).__name__, object=about, outcome=outcome, why=why)
         if waiting:
             self._queue.add(key)
         else:
@@ -214,7 +215,19 @@ class Performing:
             return await self._hand_over(action)
         if isinstance(action, Evict):
             return await self._evict(action)
-        return await self._send(self._write(action))
+        sent = await self._send(self._write(action))
+        if isinstance(action, Approve) and sent[0] == CONFLICT and await self._read_anew(action.machine):
+            # what was decided on was read from the pod, whose watch may be ahead of the machine's
+            sent = await self._send(self._write(action))
+        return sent
+
+    async def _read_anew(self, machine: Ref) -> bool:
+        """Whether the store shows the machine as it is on the server."""
+        try:
+            self._watched.machines.learn(await self._client.get(MACHINES, machine.name, machine.namespace))
+        except KubeError:
+            return False
+        return True
 
     def _write(self, action: Action) -> Write:
         rules = self._ledger.rules
