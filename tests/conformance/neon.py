@@ -16,7 +16,9 @@ from tests.conformance import (
     neon_first_generation,
     neon_migration,
     neon_placing,
+    neon_protocol,
     neon_queue,
+    neon_scenarios,
 )
 from tests.conformance.neon_cases import listed, tagged
 from tests.conformance.outcome import CaseRunner, optional
@@ -27,9 +29,10 @@ class _Part(Protocol):
     CASES: Mapping[str, Callable[[Any], Any]]
 
 
-_PARTS: Final[tuple[_Part, ...]] = (neon_agent, neon_migration)
+_PARTS: Final[tuple[_Part, ...]] = (neon_agent, neon_migration, neon_scenarios)
 _RUNNERS: Final[Mapping[str, CaseRunner]] = {
     "config_defaults.json": neon_configuration.defaults,
+    "derived_permit_protocol.json": neon_protocol.permit_protocol,
     "derived_reconcile_queue.json": neon_queue.reconcile_queue,
     "derived_schedule_and_migrate.json": neon_placing.schedule_and_migrate,
     "gen1_agent_request.json": optional(neon_first_generation.agent_request),
@@ -44,6 +47,7 @@ _RUNNERS: Final[Mapping[str, CaseRunner]] = {
 }
 _CASES: Final[Mapping[str, Callable[[Any], Any]]] = {
     "config_defaults.json": neon_configuration.cases,
+    "derived_permit_protocol.json": neon_protocol.cases,
     "derived_reconcile_queue.json": neon_queue.cases,
     "derived_schedule_and_migrate.json": tagged("score", "filter", "migration_selection"),
     "gen1_derived_pressure.json": tagged("too_much_pressure", "bookkeeping"),

@@ -1,0 +1,355 @@
+"""A plain, honest cluster of machines, pods, nodes and migrations, for histories of `situate.vm.step` alone.
+
+Everything happens when it is called, and each call says what a watch would tell of it. Who delays, repeats or loses
+that is `situate.testing.vm.interleaving`'s matter; so are agents, third parties and crashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from situate.vm.actions import Action, Approve, CancelMove, EndMove, Evict, NoteMoved, ResizePod, ShrinkClaim, StartMove
+from situate.vm.amounts import Amounts
+from situate.vm.claims import Claim, Progress
+from situate.vm.events import (
+    Event,
+    Listed,
+    MigrationGone,
+    MigrationPhase,
+    MigrationSeen,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    WrittenClaim,
+)
+from situate.vm.model import Machine, Node, Phase, Pod, Ref, Role
+
+NAMESPACE = "default"
+COPIED = 100
+"""Memory that each migration copies."""
+
+
+@dataclass
+class VirtualMachine:
+    """`name` is also the name of its first pod, so that tests can speak of both."""
+
+    name: str
+    use: Amounts
+    approved: Amounts
+    requested: Amounts
+    unit: Amounts
+    migratable: bool
+    created_at: float
+    priority: int = 0
+    maximum: Amounts | None = None
+    overcommit: int = 1000
+    phase: Phase = Phase.RUNNING
+    runs_in: str = ""
+    """Uid of a pod."""
+    closed_claim: str = ""
+    moved_at: tuple[float, ...] = ()
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(NAMESPACE, self.name, f"vm-{self.name}")
+
+
+@dataclass
+class WorldPod:
+    uid: str
+    machine: str = ""
+    """Empty: a plain pod."""
+    node: str = ""
+    """Empty: not bound."""
+    role: Role = Role.IDLE
+    amount: Amounts | None = None
+    """Of a plain pod."""
+    left_behind: Pod | None = None
+    """What it showed when its machine left it."""
+    priority: int = 0
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(NAMESPACE, self.uid, self.uid)
+
+
+@dataclass
+class Migration:
+    name: str
+    uid: str
+    machine: str
+    source: str
+    source_node: str
+    target_node: str
+    own: bool
+    amount: Amounts
+    created_at: float
+    plan: str = ""
+    claim: Claim | None = None
+    target: str = ""
+    phase: str = ""
+    """As NeonVM has them: "", Pending, Running, Succeeded, Failed."""
+    remaining: int = COPIED
+    changed_at: float = 0.0
+
+
+@dataclass
+class World:
+    nodes: dict[str, Node] = field(default_factory=dict)
+    machines: dict[str, VirtualMachine] = field(default_factory=dict)
+    pods: dict[str, WorldPod] = field(default_factory=dict)
+    migrations: dict[str, Migration] = field(default_factory=dict)
+    made: int = 0
+    """Objects so far: new ones get their uids from it."""
+
+    # what there is
+
+    def add_node(self, name: str, total: Amounts, watermark: Amounts | None = None) -> Event:
+        nothing = total - total
+        self.nodes[name] = Node(name, total, watermark or total, nothing, nothing, nothing)
+        return NodeSeen(self.nodes[name])
+
+    def add_machine(self, machine: VirtualMachine, node: str) -> Event:
+        self.machines[machine.name] = machine
+        machine.runs_in = machine.runs_in or machine.name
+        self.pods[machine.runs_in] = WorldPod(machine.runs_in, machine.name, node)
+        return self.seen(machine.runs_in)
+
+    def add_pod(self, uid: str, amount: Amounts, node: str) -> Event:
+        self.pods[uid] = WorldPod(uid, node=node, amount=amount)
+        return self.seen(uid)
+
+    def listing(self) -> Iterator[Event]:
+        """What a scheduler that starts is told."""
+        for node in self.nodes.values():
+            yield NodeSeen(node)
+        for pod in self.pods.values():
+            if pod.node:
+                yield self.seen(pod.uid)
+        for name in self.migrations:
+            yield self.migration_seen(name)
+        yield Listed()
+
+    def seen(self, uid: str) -> Event:
+        pod = self.pods[uid]
+        assert pod.node, f"pod {uid} is not bound, and nobody is told of it"
+        return PodSeen(self.pod(uid), pod.node)
+
+    def pod(self, uid: str) -> Pod:
+        """As the ledger reads it."""
+        pod = self.pods[uid]
+        if pod.left_behind is not None:
+            return pod.left_behind
+        if not pod.machine:
+            assert pod.amount is not None
+            none = pod.amount - pod.amount
+            whole = Amounts((1000,) * len(none))
+            return Pod(pod.ref, pod.amount, pod.amount, pod.amount, none, whole, priority=pod.priority)
+        vm = self.machines[pod.machine]
+        return Pod(
+            pod.ref,
+            vm.approved,
+            vm.requested,
+            vm.use,
+            vm.unit,
+            Amounts((vm.overcommit,) * len(vm.use)),
+            vm.created_at,
+            vm.priority,
+            Machine(
+                vm.ref,
+                autoscaled=True,
+                role=pod.role,
+                migratable=vm.migratable and pod.role is not Role.TARGET,
+                phase=vm.phase,
+                maximum=vm.maximum,
+                closed_claim=vm.closed_claim,
+                moved_at=vm.moved_at,
+            ),
+            approved=True,
+        )
+
+    def migration_seen(self, name: str, *, deleting: bool = False) -> Event:
+        move = self.migrations[name]
+        target = self.pods.get(move.target)
+        written = None
+        if move.claim is not None:
+            claim = move.claim
+            written = WrittenClaim(
+                claim.id, claim.plan, claim.node, claim.beneficiary, claim.source_uid, claim.amount, claim.deadline
+            )
+        return MigrationSeen(
+            Ref(NAMESPACE, move.machine),
+            name,
+            move.uid,
+            move.own,
+            MigrationPhase(
+                starting=move.phase in ("", "Pending"),
+                copying=move.phase == "Running",
+                succeeded=move.phase == "Succeeded",
+                failed=move.phase == "Failed",
+            ),
+            Ref(NAMESPACE, move.source),
+            move.source_node,
+            None if target is None else Ref(NAMESPACE, target.uid),
+            move.target_node,
+            None,
+            move.plan,
+            written,
+            Progress(move.remaining, COPIED, move.changed_at) if move.phase == "Running" else None,
+            deleting=deleting,
+            created_at=move.created_at,
+        )
+
+    # what the scheduler writes
+
+    def perform(self, action: Action, now: float) -> list[Event] | None:
+        """What is seen of it; None: a precondition does not hold, and nothing was written."""
+        match action:
+            case Approve(pod=pod, amount=amount, unit=unit, requested=requested, closed_claim=closed):
+                vm = next((each for each in self.machines.values() if each.ref == action.machine), None)
+                if vm is None:
+                    return None
+                vm.approved, vm.unit, vm.requested = amount, unit, requested
+                vm.closed_claim = closed or vm.closed_claim
+                return [self.seen(vm.runs_in)]
+            case ResizePod(pod=pod, amount=amount):
+                if pod.uid not in self.pods:
+                    return None
+                self.pods[pod.uid].amount = amount
+                return [self.seen(pod.uid)]
+            case NoteMoved(machine=machine, at=at):
+                if machine.name not in self.machines:
+                    return None
+                self.machines[machine.name].moved_at = at
+                return [self.seen(self.machines[machine.name].runs_in)]
+            case StartMove(move=move, claim=claim):
+                if move.name in self.migrations:
+                    return []
+                vm = self.machines.get(move.machine.name)
+                if vm is None or vm.runs_in != move.source.uid:
+                    return None
+                self._migration(move.name, vm, move.target_node, now, own=True, plan=move.plan, claim=claim)
+                return [self.migration_seen(move.name)]
+            case CancelMove(name=name, uid=uid) | EndMove(name=name, uid=uid):
+                found = self.migrations.get(name)
+                if found is None:
+                    return []
+                return self.delete_migration(name, now) if uid in ("", found.uid) else None
+            case ShrinkClaim(claim=claim, name=name, uid=uid):
+                found = self.migrations.get(name)
+                if found is None or (uid and found.uid != uid):
+                    return None
+                found.claim = claim
+                return [self.migration_seen(name)]
+            case Evict(pod=pod):
+                return self.delete_pod(pod.uid, now)
+        return []
+
+    # what the controllers do
+
+    def start_by_hand(self, machine: str, now: float) -> list[Event]:
+        self._migration(f"by-hand-{self._next()}", self.machines[machine], "", now, own=False)
+        return [self.migration_seen(next(reversed(self.migrations)))]
+
+    def _migration(
+        self,
+        name: str,
+        vm: VirtualMachine,
+        target: str,
+        now: float,
+        *,
+        own: bool,
+        plan: str = "",
+        claim: Claim | None = None,
+    ) -> None:
+        self.migrations[name] = Migration(
+            name,
+            f"uid-{self._next()}",
+            vm.name,
+            vm.runs_in,
+            self.pods[vm.runs_in].node,
+            target,
+            own,
+            vm.approved,
+            now,
+            plan,
+            claim,
+        )
+
+    def _next(self) -> int:
+        self.made += 1
+        return self.made
+
+    def freeze(self, name: str) -> list[Event]:
+        """From "" to Pending: the machine freezes, and a pod for it waits for a node."""
+        move = self.migrations[name]
+        vm = self.machines[move.machine]
+        vm.phase, move.phase = Phase.FROZEN, "Pending"
+        self.pods[move.source].role = Role.SOURCE
+        move.target = f"{move.machine}-{self._next()}"
+        self.pods[move.target] = WorldPod(move.target, move.machine, role=Role.TARGET)
+        return [self.migration_seen(name), self.seen(move.source)]
+
+    def bind(self, uid: str, node: str) -> list[Event]:
+        self.pods[uid].node = node
+        return [self.seen(uid)]
+
+    def copy(self, name: str, remaining: int, now: float) -> list[Event]:
+        """Into Running, or on in it."""
+        move = self.migrations[name]
+        move.phase, move.changed_at = "Running", now
+        move.remaining = min(move.remaining, remaining)
+        return [self.migration_seen(name)]
+
+    def succeed(self, name: str) -> list[Event]:
+        """The machine runs at the target; its source has yet to be deleted."""
+        move = self.migrations[name]
+        vm = self.machines[move.machine]
+        source, target = self.pods[move.source], self.pods[move.target]
+        source.left_behind = self.pod(source.uid)
+        move.phase, vm.phase, vm.runs_in = "Succeeded", Phase.RUNNING, target.uid
+        target.role = Role.IDLE
+        return [self.migration_seen(name), self.seen(target.uid), self.seen(source.uid)]
+
+    def fail(self, name: str, now: float) -> list[Event]:
+        move = self.migrations[name]
+        move.phase = "Failed"
+        return [self.migration_seen(name), *self._back(move, now)]
+
+    def delete_migration(self, name: str, now: float) -> list[Event]:
+        """Before it is over that cancels it."""
+        move = self.migrations.pop(name)
+        gone: Event = MigrationGone(Ref(NAMESPACE, move.machine), name)
+        return [gone] if move.phase in ("Succeeded", "Failed") else [gone, *self._back(move, now)]
+
+    def _back(self, move: Migration, now: float) -> list[Event]:
+        """The machine runs on where it was."""
+        events: list[Event] = []
+        vm = self.machines.get(move.machine)
+        if vm is not None and move.source in self.pods:
+            vm.phase = Phase.RUNNING
+            self.pods[move.source].role = Role.IDLE
+            events.append(self.seen(move.source))
+        if move.target in self.pods:
+            events += self.delete_pod(move.target, now)
+        return events
+
+    def delete_pod(self, uid: str, now: float) -> list[Event]:
+        """Of a machine that runs in it: the machine goes too."""
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return []
+        events: list[Event] = [PodGone(uid)]
+        vm = self.machines.get(pod.machine)
+        if vm is not None and vm.runs_in == uid:
+            del self.machines[vm.name]
+        for name, move in list(self.migrations.items()):
+            if uid in (move.source, move.target) and move.phase not in ("Succeeded", "Failed"):
+                events += self.fail(name, now)
+        return events
+
+    def drop_node(self, name: str) -> Event:
+        del self.nodes[name]
+        return NodeGone(name)

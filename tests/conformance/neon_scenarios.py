@@ -1,0 +1,381 @@
+"""Plays Neon's `seed_scenarios.json` through `situate.vm.step`, in default mode, against a plain world.
+
+The world does at once what the scheduler asks for; migrations come on as the events say. Amounts are of one abstract
+resource, applied to CPU and memory alike; a node without a watermark has it at its Total. Agents are ours: they lower
+their own permit before they ask for less.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from situate.testing.vm.world import VirtualMachine, World
+from situate.vm.actions import Approve, CancelMove, StartMove
+from situate.vm.amounts import Amounts
+from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move, Stage
+from situate.vm.events import Asked, Beat, Event, Listed, PodReserved, Written
+from situate.vm.model import Pod
+from situate.vm.planner import Planner
+from situate.vm.planning.limits import begun
+from situate.vm.planning.plan import Plan
+from situate.vm.rules import Calm, Rules
+from situate.vm.state import State
+from situate.vm.step import step
+from tests.conformance.outcome import Case, CaseRunner, Outcome, UnknownOperationError, UnknownPhraseError, compared
+
+RULES: Final = Rules(calm=Calm(link=2**60))
+"""Units of the scenarios are no bytes: no link limits their moves."""
+PLANNER: Final = Planner()
+BEAT_S: Final = 5.0
+QUIET_AFTER: Final = 4
+"""So many beats without a move, and nothing more is expected."""
+
+
+def scenario(case: Case) -> Outcome:
+    play = Play(case)
+    for event in case["events"]:
+        play.do(event)
+    expected: Mapping[str, Any] = case["expected"]
+    return compared({key: play.what(key, wanted) for key, wanted in expected.items()}, expected)
+
+
+class Play:
+    """One scenario while it is played."""
+
+    def __init__(self, case: Case) -> None:
+        self.world, self.state, self.now = World(), State(), 0.0
+        self.started: list[Move] = []
+        self.ended: set[str] = set()
+        """Names of migrations that were cancelled."""
+        self.log: list[list[Any]] = []
+        self.above_capacity = False
+        self.placed: dict[str, str | None] = {}
+        self.before_source_deleted: dict[str, int] = {}
+        self.targets: dict[str, str | None] = {}
+        """By machine: where its target came to be."""
+        fraction = case.get("watermark", 1)
+        for name, total in case["nodes"].items():
+            self.tell(self.world.add_node(name, _amount(total), _amount(int(total * fraction))))
+        for vm in case["vms"]:
+            self._add(vm)
+        self.tell(Listed())
+
+    def _add(self, vm: Mapping[str, Any]) -> None:
+        held = _amount(vm["reserved"])
+        machine = VirtualMachine(vm["name"], held, held, held, _amount(1), vm["migratable"], float(vm["created_at"]))
+        self.tell(self.world.add_machine(machine, vm["node"]))
+
+    def tell(self, event: Event, planner: Planner = PLANNER) -> None:
+        """The event, and all that follows at once."""
+        before = self.state
+        decision = step(self.state, event, self.now, RULES, planner)
+        self.state = decision.state
+        self.above_capacity |= any(node.over_budget for node in self.state.nodes.values())
+        for action in decision.actions:
+            self._note(before, action)
+            seen = self.world.perform(action, self.now)
+            self.tell(Written(action, "refused" if seen is None else "ok"))
+            for each in seen or ():
+                self.tell(each)
+
+    def _note(self, before: State, action: Any) -> None:
+        match action:
+            case StartMove(move=move):
+                self.started.append(move)
+                self.log.append(["migrate", move.machine.name, move.target_node])
+            case CancelMove(name=name):
+                self.ended.add(name)
+            case Approve(machine=machine, pod=pod, amount=amount):
+                former = before.pod(pod.uid)
+                if former is not None and amount.exceeds(former.reserved):
+                    self.log.append(["grant", machine.name, amount.cpu])
+
+    # events
+
+    def do(self, event: Sequence[Any]) -> None:
+        known = self._events().get(event[0])
+        if known is None:
+            raise UnknownOperationError(f"event {event[0]!r}; known: {', '.join(self._events())}")
+        known(*event[1:])
+
+    def _events(self) -> Mapping[str, Callable[..., None]]:
+        return {
+            "request": self.request,
+            "migration_created": self.migration_created,
+            "target_bound": self.target_bound,
+            "migration_succeeded": self.migration_succeeded,
+            "migration_failed": self.migration_failed,
+            "source_pod_deleted": self.source_pod_deleted,
+            "pod_deleted": self.pod_deleted,
+            "schedule_target": self.schedule_target,
+            "pod_pending": self.pod_pending,
+            "scheduler_restart": self.restart,
+            "balance": self.balance,
+            "balance_until_quiet": self.balance_until_quiet,
+        }
+
+    def request(self, vm: str, amount: int) -> None:
+        machine = self.world.machines[vm]
+        machine.use = machine.use.least(_amount(amount))
+        self.tell(self.world.seen(machine.runs_in))
+        asked = Asked(machine.runs_in, machine.unit, _amount(amount), machine.approved, lowers_at_once=True)
+        self.tell(asked)
+
+    def migration_created(self, vm: str, options: Mapping[str, str] | None = None) -> None:
+        """Whatever the planner thinks of it; with nobody named, it is for whoever is first in line, if anybody is."""
+        self.now += BEAT_S
+        machine = self.world.machines[vm]
+        source = self.state.pod(machine.runs_in)
+        assert source is not None
+        assert source.machine is not None
+        node = self.state.where[source.uid]
+        plan_id = f"{vm}-{self.now}"
+        move = Move(
+            f"schedplugin-{source.ref.name}",
+            plan_id,
+            source.machine.ref,
+            source.ref,
+            node,
+            self._target(source, node),
+            source.reserved,
+            self.now,
+        )
+        whom = (options or {}).get("for")
+        claims = () if whom is None else (self._claim(move, self.world.machines[whom].runs_in, source.reserved),)
+        forced = Plan(plan_id, moves=(replace(move, claim=claims[0].id) if claims else move,), claims=claims)
+        self._force(forced)
+
+    def _target(self, source: Pod, node: str) -> str:
+        """The first other node with room; empty where there is none."""
+        names = (name for name in sorted(self.state.nodes) if name != node)
+        return next((name for name in names if source.reserved.within(self.state.avail(name, ""))), "")
+
+    def _claim(self, move: Move, uid: str, freed: Amounts) -> Claim:
+        pod = self.state.pod(uid)
+        assert pod is not None
+        amount = self.state.need(uid).least(freed)
+        beneficiary = Beneficiary(BeneficiaryKind.VM, pod.ref)
+        return Claim(
+            f"{move.plan}-1", move.plan, move.source_node, beneficiary, move.source.uid, amount, self.now + 3660
+        )
+
+    def _force(self, forced: Plan) -> None:
+        plans = iter((forced,))
+
+        def once(*_: Any) -> Plan:
+            return next(plans, Plan("nothing"))
+
+        self.state = replace(self.state, looks={**self.state.looks, forced.moves[0].source_node: self.now})
+
+        def all_at_once(state: State, rules: Rules) -> Iterable[Move]:
+            return [move for move in state.moves.values() if not begun(move)]
+
+        self.tell(Beat(), Planner(once, once, once, all_at_once))
+
+    def target_bound(self, vm: str, node: str) -> None:
+        name = self._migration(vm)
+        if name is None:
+            return
+        move = self.world.migrations[name]
+        if not move.target:
+            self._tell_all(self.world.freeze(name))
+        self.targets[vm] = node
+        self._tell_all(self.world.bind(move.target, node))
+
+    def schedule_target(self, vm: str) -> None:
+        """Where a cycle of ours would bind it: on the reserved node only, and nowhere if the move has been ended."""
+        name = self._migration(vm)
+        move = next((each for each in self.state.moves.values() if each.machine.name == vm and each.alive), None)
+        self.targets[vm] = None
+        if name is None or move is None:
+            return
+        if not self.world.migrations[name].target:
+            self._tell_all(self.world.freeze(name))
+        move = self.state.moves[move.key]
+        if move.target_node and move.target_node != move.source_node:
+            target = self.world.migrations[name].target
+            self.tell(PodReserved(self.world.pod(target), move.target_node))
+            self.target_bound(vm, move.target_node)
+
+    def migration_succeeded(self, vm: str) -> None:
+        name = self._migration(vm)
+        if name is None or self.world.migrations[name].phase in ("Succeeded", "Failed"):
+            return
+        move = self.world.migrations[name]
+        if not move.target or not self.world.pods[move.target].node:
+            others = (each for each in sorted(self.state.nodes) if each != move.source_node)
+            self.target_bound(vm, move.target_node or next(others))
+        self._tell_all(self.world.copy(name, 0, self.now))
+        if name in self.world.migrations:
+            self._tell_all(self.world.succeed(name))
+
+    def migration_failed(self, vm: str) -> None:
+        name = self._migration(vm)
+        if name is not None:
+            self._tell_all(self.world.fail(name, self.now))
+
+    def source_pod_deleted(self, vm: str) -> None:
+        self.before_source_deleted = self._grants()
+        name = self._migration(vm)
+        if name is None:
+            return
+        source = self.world.migrations[name].source
+        self.migration_succeeded(vm)
+        self._tell_all(self.world.delete_pod(source, self.now))
+
+    def pod_deleted(self, pod: str) -> None:
+        machine = self.world.machines.get(pod)
+        self._tell_all(self.world.delete_pod(pod if machine is None else machine.runs_in, self.now))
+
+    def pod_pending(self, uid: str, size: int) -> None:
+        node = self._fits_on(uid, size)
+        self.placed[uid] = node
+        if node is None:
+            return
+        event = self.world.add_pod(uid, _amount(size), node)
+        self.tell(PodReserved(self.world.pod(uid), node))
+        self.tell(event)
+
+    def restart(self) -> None:
+        self.state = State()
+        for event in self.world.listing():
+            self.tell(event)
+
+    def balance(self, node: str) -> None:
+        self.tell(self.world.add_node(node, self.world.nodes[node].total, self.world.nodes[node].watermark))
+        for _ in range(QUIET_AFTER):
+            self._beat()
+
+    def balance_until_quiet(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self._beat()
+            self._come_on()
+
+    # what is expected
+
+    def what(self, key: str, wanted: Any) -> Any:
+        """What the key asks for, as the case states it."""
+        if key in ("granted_now", "granted_at_end", "granted_before_source_deleted"):
+            grants = self.before_source_deleted if key == "granted_before_source_deleted" else self._grants()
+            return {vm: grants.get(vm) for vm in wanted}
+        if key in ("reserved_now", "reserved_at_end"):
+            return {node: self.state.nodes[node].reserved.cpu for node in wanted}
+        if key == "after":
+            event, grants = wanted
+            self.do(event)
+            return [event, {vm: self._grants().get(vm) for vm in grants}]
+        if key == "plan":
+            self._run_on()
+            return [[*entry] for entry in self.log]
+        plain: Mapping[str, Callable[[], Any]] = {
+            "never_above_capacity": lambda: not self.above_capacity,
+            "claims": lambda: self._claims(wanted),
+            "migrations": lambda: [move.machine.name for move in self.started],
+            "total_migrations": lambda: len(self.started),
+            "target": lambda: self.started[-1].target_node if self.started else None,
+            "target_node_not": lambda: wanted if wanted not in self._all_targets() else f"{wanted}, of all",
+            "next_migration": self._next_migration,
+        }
+        if key in plain:
+            return plain[key]()
+        for pattern, answer in _PATTERNS.items():
+            if found := re.fullmatch(pattern, key):
+                return answer(self, found[1], wanted)
+        raise UnknownOperationError(f"expectation {key!r}")
+
+    def _grants(self) -> dict[str, int]:
+        pods = {vm.name: self.state.pod(vm.runs_in) for vm in self.world.machines.values()}
+        return {name: pod.reserved.cpu for name, pod in pods.items() if pod is not None}
+
+    def _claims(self, wanted: Sequence[Any]) -> list[Any]:
+        """Each with as much of it as the case tells of one."""
+        claims = []
+        for index, claim in enumerate(self.state.claims.values()):
+            told = wanted[index] if index < len(wanted) else {}
+            pod = self.state.pod(claim.beneficiary.ref.uid)
+            whom = pod.machine.ref.name if pod is not None and pod.machine is not None else claim.beneficiary.ref.name
+            whole = {"for": whom, "vm": whom, "beneficiary": whom, "node": claim.node, "amount": claim.amount.cpu}
+            claims.append({key: whole[key] for key in told} if told else whole)
+        return claims
+
+    def _all_targets(self) -> Iterator[str | None]:
+        yield from self.targets.values()
+        yield from (move.target_node for move in self.started)
+
+    def _next_migration(self) -> str | None:
+        """Of the moves that are begun from now on, the first."""
+        before = len(self.started)
+        for _ in range(QUIET_AFTER):
+            if len(self.started) == before:
+                self._beat()
+        return self.started[before].machine.name if len(self.started) > before else None
+
+    def placed_on(self, uid: str, wanted: Any) -> str | None:
+        return self.placed[uid]
+
+    def fits_on(self, size: str, wanted: Any) -> str | None:
+        return self._fits_on("", int(size))
+
+    def running_on(self, vm: str, wanted: Any) -> str | None:
+        machine = self.world.machines.get(vm)
+        return None if machine is None else self.world.pods[machine.runs_in].node
+
+    def migration_of(self, vm: str, wanted: str) -> str:
+        """The sentence itself, if it holds."""
+        if not wanted.startswith("cancelled when it has not started copying"):
+            raise UnknownPhraseError(wanted)
+        live = [move for move in self.state.moves.values() if move.machine.name == vm and move.alive]
+        if any(move.stage is not Stage.COPYING or move.claim in self.state.claims for move in live):
+            return f"is {live[0].stage.value}"
+        return wanted
+
+    # the rest of the world
+
+    def _fits_on(self, uid: str, size: int) -> str | None:
+        """The first by name that has room; whoever else is promised some keeps it."""
+        return next(
+            (name for name in sorted(self.state.nodes) if _amount(size).within(self.state.avail(name, uid))), None
+        )
+
+    def _migration(self, vm: str) -> str | None:
+        return next((name for name, move in self.world.migrations.items() if move.machine == vm), None)
+
+    def _tell_all(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self.tell(event)
+
+    def _beat(self) -> None:
+        self.now += BEAT_S
+        self.tell(Beat())
+
+    def _come_on(self) -> None:
+        """Every migration that there is ends well."""
+        for move in list(self.world.migrations.values()):
+            self.source_pod_deleted(move.machine)
+
+    def _run_on(self) -> None:
+        quiet = 0
+        while quiet < QUIET_AFTER:
+            before = len(self.log)
+            self._beat()
+            self._come_on()
+            quiet = 0 if len(self.log) > before else quiet + 1
+
+
+_PATTERNS: Final[Mapping[str, Callable[[Play, str, Any], Any]]] = {
+    r"(.+)_placed_on": Play.placed_on,
+    r"then_pod_of_size_(\d+)_fits_on": Play.fits_on,
+    r"(.+)_still_running_on": Play.running_on,
+    r"migration_of_(.+)": Play.migration_of,
+}
+
+
+def _amount(number: int) -> Amounts:
+    return Amounts.of(number, number)
+
+
+RUNNERS: Final[Mapping[str, CaseRunner]] = {"seed_scenarios.json": scenario}
+CASES: Final[Mapping[str, Callable[[Any], Any]]] = {}
