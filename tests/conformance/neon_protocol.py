@@ -1,0 +1,139 @@
+"""Neon's file about the permit protocol: requests that are refused, the machine's patch, and when what is answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from situate.objects.meta import ObjectMeta
+from situate.vm.configuration import PORT
+from situate.vm.model import Ref
+from situate.vm.protocol import (
+    MOST_BODY,
+    VERSIONS,
+    WAIT_S,
+    Answer,
+    Shown,
+    answered,
+    notes,
+    patch,
+    patch_failed,
+    path,
+    read_request,
+    refused,
+)
+from situate.vm.text import amounts_of, amounts_text, amounts_value
+from situate.vm.unreadable import Part, Place
+from tests.conformance.neon_cases import COMPAT
+from tests.conformance.outcome import Case, Outcome, UnknownOperationError, compared, failed
+
+Json = Any
+_POD: Final = {"node": "node-1", "owner_vm": "vm-a", "annotations": {}}
+_EXPECTED: Final = {"status", "body", "vm_patch", "waits", "answered_after_ms", "permit", "migrate"}
+
+
+def cases(document: Json) -> list[Case]:
+    constants = ("port", "path", "wait_timeout_ms", "max_body_bytes", "proto_versions")
+    first: Case = {"name": "constants", "constants": {key: document[key] for key in constants}}
+    return [first, *document["cases"]]
+
+
+def permit_protocol(case: Case) -> Outcome:
+    if "constants" in case:
+        constants = {
+            "port": PORT,
+            "path": "any",
+            "wait_timeout_ms": round(WAIT_S * 1000),
+            "max_body_bytes": MOST_BODY,
+            "proto_versions": {str(number): name for number, name in VERSIONS.items()},
+        }
+        return compared(constants, case["constants"])
+    if unknown := case["expected"].keys() - _EXPECTED:
+        raise UnknownOperationError(f"expected {sorted(unknown)}")
+    actual = _exchanged(case)
+    body: str = case["expected"].get("body", "")
+    if body not in actual["body"]:
+        return failed(f"body: expected {body!r} in it, got {actual['body']!r}")
+    return compared(actual, {key: value for key, value in case["expected"].items() if key != "body"})
+
+
+def _exchanged(case: Case) -> dict[str, Json]:
+    """The exchange as the server leads it, on the clock of the case."""
+    wire, state = case["request"], case.get("state", {})
+    request = read_request(wire.get("method", "POST"), _body(wire))
+    if isinstance(request, Answer):
+        return _seen(request, None, 0)
+    first = _shown(state.get("pod", _POD))
+    denied = refused(request, first)
+    if denied is not None or first is None:
+        return _seen(denied or patch_failed(request, "no pod"), None, 0)
+    said = notes(request, first, COMPAT)
+    written = None if said is None else _operations(patch(said, ObjectMeta(), COMPAT).body)
+    if written is not None and state.get("patch_error"):
+        return _seen(patch_failed(request, "the API refuses it"), written, 0)
+    shown: Shown | None = first
+    for at_ms, pod in _moments(case):
+        shown = shown if pod is ... else _shown(pod)
+        answer = answered(request, shown, at_ms / 1000, COMPAT)
+        if answer is not None:
+            return _seen(answer, written, at_ms)
+    raise AssertionError("nothing was answered at the end of the wait")
+
+
+def _moments(case: Case) -> Iterator[tuple[int, Json]]:
+    """When the server looks, and what the pod looks like from then on; `...` is as before."""
+    yield 0, ...
+    for update in case.get("pod_updates", ()):
+        if update["after_ms"] >= WAIT_S * 1000:
+            break
+        annotations = update.get("annotations")
+        yield update["after_ms"], None if update.get("deleted") else {**_POD, **update, "annotations": annotations}
+    yield round(WAIT_S * 1000), ...
+
+
+def _seen(answer: Answer, written: Json, at_ms: int) -> dict[str, Json]:
+    body = answer.body(COMPAT).decode()
+    value = json.loads(body) if answer.permit is not None else {}
+    return {
+        "status": answer.status,
+        "body": body,
+        "vm_patch": written,
+        "waits": at_ms > 0,
+        "answered_after_ms": at_ms,
+        "permit": value.get("permit"),
+        "migrate": value.get("migrate"),
+    }
+
+
+def _body(wire: Mapping[str, Json]) -> bytes:
+    if "raw" in wire:
+        return str(wire["raw"]).encode()
+    if "single_json_object_of_bytes" in wire:
+        size = wire["single_json_object_of_bytes"]
+        frame = json.dumps({"protoVersion": 7, "padding": ""})
+        return json.dumps({"protoVersion": 7, "padding": "x" * (size - len(frame))}).encode()
+    return json.dumps({key: value for key, value in wire.items() if key != "method"}).encode()
+
+
+def _shown(pod: Json) -> Shown | None:
+    if pod is None:
+        return None
+    machine = None if pod["owner_vm"] is None else Ref("default", pod["owner_vm"])
+    return Shown(pod["node"], machine, {key: _text(value) for key, value in (pod["annotations"] or {}).items()})
+
+
+def _text(value: Json) -> str:
+    """As the pod carries what the case shows decoded."""
+    return amounts_text(amounts_of(Part(Place("case", ""), value)))
+
+
+def _operations(body: Json) -> list[list[Json]]:
+    """With values decoded, and annotations by their names."""
+    root = path("")
+    found = []
+    for operation in body:
+        name = operation["path"].removeprefix(root).replace("~1", "/").replace("~0", "~")
+        amounts = amounts_of(Part.of_text(operation["value"], Place("patch", name)))
+        found.append([operation["op"], name, amounts_value(amounts)])
+    return found
