@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import fsum
 
+import numpy as np
+
 from situate.vm.amounts import Amounts, total
 from situate.vm.claims import Beneficiary, BeneficiaryKind
 from situate.vm.planning.building import beneficiary, claiming, migration
@@ -76,11 +78,12 @@ def chain(view: View, short: Short) -> Option:
 
 def _targets(view: View, mover: Mover) -> Iterator[tuple[int, Amounts]]:
     """Nodes that would take it if there were room, and what is missing there."""
-    room = view.targets.room
-    for index in view.willing(mover, view.targets.open):
-        missing = (mover.amount - Amounts(tuple(room[:, index].tolist()))).positive()
-        if missing:
-            yield index, missing
+    wanted = np.array(mover.amount.values, dtype=np.int64)[:, None]
+    missing = np.maximum(wanted - view.targets.room, 0)
+    used = view.targets.total - view.targets.avail
+    able = view.targets.open & missing.any(axis=0) & (missing <= used).all(axis=0)
+    for index in view.willing(mover, able):
+        yield index, Amounts(tuple(missing[:, index].tolist()))
 
 
 def _completed(

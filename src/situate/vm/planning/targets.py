@@ -9,9 +9,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.vm.amounts import Amounts, total
+from situate.vm.amounts import Amounts
 from situate.vm.columns import Column, column
-from situate.vm.model import Node
 from situate.vm.planning.limits import no_place, under_way
 from situate.vm.rules import Rules
 from situate.vm.scores import scores
@@ -49,18 +48,19 @@ class Targets:
         names = tuple(sorted(state.nodes))
         nodes = [state.nodes[name] for name in names]
         totals = column([node.total for node in nodes], state.resources)
+        free = totals - column([node.reserved for node in nodes], state.resources)
+        avail = np.maximum(free, 0)
         kept = _kept(state)
-        avail = column([_avail(state, node, kept) for node in nodes], state.resources)
-        below = column([(node.total - node.watermark).positive() for node in nodes], state.resources)
+        for index, name in enumerate(names):
+            if name in kept:
+                avail[:, index] = state.avail(name, NOBODY).values
+        above = np.maximum(totals - column([node.watermark for node in nodes], state.resources), 0)
+        takes = np.array([node.schedulable and not node.draining for node in nodes], dtype=np.bool_)
         moves = [move for move in state.moves.values() if under_way(move)]
-        usable = [
-            node.schedulable and not node.draining and not node.over_budget and not no_place(moves, "", name, rules)
-            for name, node in zip(names, nodes, strict=True)
-        ]
-        largest = total((), state.resources)
-        for node in nodes:
-            largest = largest.most(node.total)
-        return cls(names, totals, avail, avail - below, np.array(usable, dtype=np.bool_), largest)
+        if moves:
+            takes &= np.array([not no_place(moves, "", name, rules) for name in names], dtype=np.bool_)
+        largest = Amounts(tuple(totals.max(axis=1, initial=0).tolist()))
+        return cls(names, totals, avail, avail - above, takes & (free >= 0).all(axis=0), largest)
 
     @property
     def room(self) -> Column:
@@ -91,7 +91,7 @@ class Targets:
 
 
 def _kept(state: State) -> frozenset[str]:
-    """Nodes on which something may be held for somebody."""
+    """Nodes on which something may be held for somebody; on all others everything is free that is not booked."""
     savers = (uid for uid, waiter in state.waiters.items() if waiter.saving is not None)
     return frozenset(
         (
@@ -100,8 +100,3 @@ def _kept(state: State) -> frozenset[str]:
             *(state.where.get(uid, "") for uid in savers),
         )
     )
-
-
-def _avail(state: State, node: Node, kept: frozenset[str]) -> Amounts:
-    """`State.avail` for nobody, without a look at all claims for a node that none is on."""
-    return state.avail(node.name, NOBODY) if node.name in kept else (node.total - node.reserved).positive()

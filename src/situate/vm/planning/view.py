@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,16 +72,13 @@ class View:
         found = Mover(pod, machine, node, taken, self._cost(pod, machine, node, need), ())
         return replace(found, targets=tuple(self.willing(found, self.targets.room_for(found.amount))))
 
-    def willing(self, mover: Mover, among: NDArray[np.bool_]) -> Iterator[int]:
+    def willing(self, mover: Mover, among: NDArray[np.bool_]) -> list[int]:
         """Of these nodes those that it may go to, whatever room they have: never its own (I12)."""
-        names = self.targets.names
-        for index in np.flatnonzero(among).tolist():
-            if names[index] == mover.node:
-                continue
-            if self.state.failures and avoided_until(self.state, mover.machine, names[index]) > self.now:
-                continue
-            if self.fits is anywhere or self.fits(mover.pod.uid, names[index]):
-                yield index
+        names, known = self.targets.names, self.state.failures
+        indices = [index for index in np.flatnonzero(among).tolist() if names[index] != mover.node]
+        if known:
+            indices = [at for at in indices if avoided_until(self.state, mover.machine, names[at]) <= self.now]
+        return indices if self.fits is anywhere else [at for at in indices if self.fits(mover.pod.uid, names[at])]
 
     def cover(self, movers: Sequence[Mover], need: Amounts) -> tuple[Mover, ...]:
         """The cheapest of them whose leaving covers the need, and whose targets fit together; none: none do."""

@@ -1,0 +1,69 @@
+"""What becomes of a plan if all goes well, with a check at every move of what must never be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.vm.amounts import Amounts, total
+from situate.vm.booking import with_pod, without_pod
+from situate.vm.claims import BeneficiaryKind
+from situate.vm.granting import pod_within
+from situate.vm.model import Pod
+from situate.vm.planning.plan import Plan
+from situate.vm.state import State
+
+
+def played(state: State, plan: Plan) -> State:
+    """All machines where the plan brings them.
+
+    Each target has room under its watermark when the move begins, with all that came before and without anybody having
+    left but those who leave for this very move (B13, B19, I12, I13).
+    """
+    came: dict[str, Amounts] = {}
+    for move in plan.moves:
+        assert move.target_node != move.source_node == state.where[move.source.uid]
+        node = state.nodes[move.target_node]
+        assert node.schedulable
+        assert not node.draining
+        made = {
+            claim.source_uid
+            for claim in plan.claims
+            if claim.beneficiary.kind is BeneficiaryKind.TARGET and claim.beneficiary.ref.name == move.name
+        }
+        left = total(pod.counted(pod.reserved) for uid, pod in node.pods.items() if uid in made)
+        came[node.name] = came.get(node.name, Amounts.zero()) + move.amount
+        booked = node.reserved - left + came[node.name]
+        assert booked.within(node.watermark), f"{node.name} would be above its watermark"
+        assert booked.within(node.total)
+    for move in plan.moves:
+        state = moved(state, move.source.uid, move.target_node)
+    for pod in plan.evictions:
+        state = without(state, pod.uid)
+    return state
+
+
+def moved(state: State, uid: str, target: str) -> State:
+    pod = state.pod(uid)
+    assert pod is not None
+    state = without(state, uid)
+    nodes = {**state.nodes, target: with_pod(state.nodes[target], pod)}
+    return replace(state, nodes=nodes, where={**state.where, uid: target})
+
+
+def without(state: State, uid: str) -> State:
+    node = state.nodes[state.where[uid]]
+    where = {each: name for each, name in state.where.items() if each != uid}
+    return replace(state, nodes={**state.nodes, node.name: without_pod(node, uid)}, where=where)
+
+
+def granted(state: State, uid: str) -> Pod:
+    """With all that it gets of the room that is free, asked for again until it gets no more (B30)."""
+    pod = state.pod(uid)
+    assert pod is not None
+    node = state.where[uid]
+    while True:
+        grown = pod_within(pod, state.avail(node, uid), joint=True)
+        if grown.reserved == pod.reserved:
+            return pod
+        pod = grown
+        state = replace(state, nodes={**state.nodes, node: with_pod(state.nodes[node], pod)})
