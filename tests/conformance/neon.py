@@ -21,7 +21,7 @@ from tests.conformance import (
     neon_scenarios,
 )
 from tests.conformance.neon_cases import listed, tagged
-from tests.conformance.outcome import CaseRunner, optional
+from tests.conformance.outcome import CaseRunner, optional, skipped
 
 
 class _Part(Protocol):
@@ -33,8 +33,10 @@ _PARTS: Final[tuple[_Part, ...]] = (neon_agent, neon_migration, neon_scenarios)
 _RUNNERS: Final[Mapping[str, CaseRunner]] = {
     "config_defaults.json": neon_configuration.defaults,
     "derived_permit_protocol.json": neon_protocol.permit_protocol,
+    "derived_pod_reconcile.json": neon_bookings.pod_reconcile,
     "derived_reconcile_queue.json": neon_queue.reconcile_queue,
     "derived_schedule_and_migrate.json": neon_placing.schedule_and_migrate,
+    "e2e_scenarios.json": optional(lambda _: skipped("it is in words, about guests that run: a checklist for people")),
     "gen1_agent_request.json": optional(neon_first_generation.agent_request),
     "gen1_derived_pressure.json": optional(neon_first_generation.pressure),
     "gen1_reserve.json": optional(neon_first_generation.reserve),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from situate.vm.granting import granted
 from situate.vm.model import Node, Pod, Ref
 from situate.vm.reading_nodes import watermark
 from situate.vm.reading_pods import read_pod
+from situate.vm.resource_step import resource_step
 from tests.conformance.neon_cases import COMPAT, node, node_value, pod, pod_amounts, pod_value
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
 
@@ -51,6 +53,35 @@ def permit_reconcile(case: Case) -> Outcome:
     tried = pod(case["state"]["pod"])
     grant = granted(node(case["state"]["node"], [tried]), tried)
     actual = {"done": grant.done, "node": node_value(grant.node), "pod": pod_value(grant.pod)}
+    return compared(actual, case["expected"])
+
+
+def pod_reconcile(case: Case) -> Outcome:
+    """One resource is shown: the other one is as it should be."""
+    _known_action(case, "reconcile_pod")
+    state, wire = case["state"], case["state"]["pod"]
+    tried = Pod(
+        ref=Ref("default", "pod", "uid"),
+        reserved=Amounts.of(wire["reserved"]),
+        requested=Amounts.of(wire["requested"]),
+        used=NOTHING,
+        factor=Amounts.of(wire["factor"], 1),
+        overcommit=Amounts.of(1000, 1000),
+        approved=state["approved_annotation_present"],
+    )
+    totals, sums = Amounts.of(state["node_total"]), Amounts.of(state["node_reserved_including_pod"])
+    on = Node("node", totals, totals, sums, sums, NOTHING, pods={"uid": tried})
+    ago_ms = state["ms_since_last_vm_patch"]
+    rules = replace(COMPAT, patch_retry_s=state["patch_retry_wait_ms"] / 1000)
+    made = resource_step(on, tried, None if ago_ms is None else ago_ms / 1000, rules, started=state["startup_done"])
+    retry = made.retry_after_s
+    actual = {
+        "patch_vm_approved_to": None if made.approve is None else made.approve.cpu,
+        "local_reserved_after": made.node.pods["uid"].reserved.cpu,
+        "reported_as_failing": made.short,
+        "retry_after_ms": None if retry is None else round(retry * 1000),
+        "requeue_after_startup": made.after_start,
+    }
     return compared(actual, case["expected"])
 
 
