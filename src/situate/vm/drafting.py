@@ -155,9 +155,9 @@ class Draft:
 
     def _write(self, pod: Pod, amount: Amounts) -> None:
         if pod.machine is None:
-            write = Unseen(amount, pod.requested, pod.factor)
+            write = Unseen(amount, pod.requested, pod.factor, at=self.now)
         else:
-            write = Unseen(amount, pod.requested, pod.factor, self._closed_claims(pod, pod.machine))
+            write = Unseen(amount, pod.requested, pod.factor, self._closed_claims(pod, pod.machine), at=self.now)
         self.put_write(pod.uid, write)
         self.do(approval(pod, write))
 

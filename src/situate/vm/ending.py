@@ -111,10 +111,12 @@ def review(draft: Draft, node: str) -> None:
     for move in [each for each in draft.state.moves.values() if each.source_node == node]:
         if move.alive and is_orphan(draft.state, move):
             orphaned(draft, move)
-        elif move.asked_at is None and is_over(draft.state, move):
+        elif move.asked_at is None and is_over(draft, move):
             end(draft, move)
 
 
-def is_over(state: State, move: Move) -> bool:
-    """Whether nothing is left of it but its object."""
-    return move.stage is Stage.FAILED or (move.stage is Stage.DONE and move.source.uid not in state.where)
+def is_over(draft: Draft, move: Move) -> bool:
+    """Whether nothing is left of it but its object; the reference does not wait for the source to be gone (C27)."""
+    if move.stage is Stage.DONE:
+        return draft.rules.compat or move.source.uid not in draft.state.where
+    return move.stage is Stage.FAILED

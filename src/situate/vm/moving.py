@@ -162,7 +162,7 @@ def _entered(draft: Draft, former: Move | None, move: Move) -> None:
         fail_claim(draft, move)
     elif move.stage is Stage.ENDING and claim is not None:
         close(draft, claim, Outcome.CANCELLED)
-    if draft.state.started and move.asked_at is None and is_over(draft.state, move):
+    if draft.state.started and move.asked_at is None and is_over(draft, move):
         end(draft, move)
 
 

@@ -106,7 +106,9 @@ def _book(draft: Draft, pod: Pod, node: str) -> None:
 def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
     """What is seen, with what is known of it beyond that."""
     write = draft.state.writes.get(seen.uid)
-    if former is None or draft.rules.compat:
+    if draft.rules.compat:
+        return replace(seen, tentative=False)
+    if former is None:
         return replace(seen, reserved=seen.reserved.most(seen.used), tentative=False)
     seen = _with_history(former, seen)
     if write is None:

@@ -48,7 +48,7 @@ def _asked_in_vain(move: Move) -> bool:
 
 def limits(state: State, move: Move, rules: Rules) -> Iterator[tuple[float, str]]:
     """Until when it may last, each with what it did not do by then (B15). Foreign ones are held to them as well."""
-    if not move.alive or (move.stage is Stage.PLANNED and move.asked_at is None):
+    if rules.compat or not move.alive or (move.stage is Stage.PLANNED and move.asked_at is None):
         return
     deadlines, begun = rules.deadlines, move.created_at if move.uid or move.asked_at is None else move.asked_at
     yield begun + deadlines.completion_s, f"it is not over after {deadlines.completion_s:g} s"

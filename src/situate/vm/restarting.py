@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from situate.vm import waiting
+from situate.vm import as_reference, waiting
 from situate.vm.claims import Outcome, Stage
 from situate.vm.drafting import Draft
 from situate.vm.ending import close, end, is_over
@@ -31,6 +31,8 @@ def listed(draft: Draft) -> None:
             if pod.machine is not None and pod.machine.role is Role.TARGET:
                 follow_target(draft, pod, node.name)
             waiting.note(draft, pod)
+            if draft.rules.compat:
+                as_reference.look_at_pod(draft, pod.uid)
         draft.stir(node.name)
     for claim in list(draft.state.claims.values()):
         if claim.node not in draft.state.nodes:
@@ -38,5 +40,5 @@ def listed(draft: Draft) -> None:
         else:
             check_adopted(draft, claim)
     for move in list(draft.state.moves.values()):
-        if move.stage in (Stage.DONE, Stage.FAILED) and move.asked_at is None and is_over(draft.state, move):
+        if move.stage in (Stage.DONE, Stage.FAILED) and move.asked_at is None and is_over(draft, move):
             end(draft, move)

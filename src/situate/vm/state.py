@@ -72,6 +72,8 @@ class Unseen:
     """Whether the write is known to have been carried out: whatever else the pod shows is older."""
     retry_at: float | None = None
     """When it is written again, because it failed, or nobody knows, or it does not show; None: it is under way."""
+    at: float = 0.0
+    """When it was decided on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class State:
         return None if node is None else node.pods.get(uid)
 
     def held(self, node: str, uid: str) -> Amounts:
-        """Room on the node that is kept for others than this pod: of freed claims, and saved up for waiters (B4, B31)."""
+        """Room on the node kept for others than this pod: of freed claims, and saved up for waiters (B4, B31)."""
         claims = (claim.holds for claim in self._freed(node) if claim.beneficiary.ref.uid != uid)
         return total(claims, self.resources) + self._saved(node, uid)
 

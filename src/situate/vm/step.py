@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from situate.vm import (
+    as_reference,
     asking,
     claiming,
     demanding,
@@ -55,7 +56,8 @@ def step(state: State, event: Event, now: float, rules: Rules, planner: Planner 
     _take_in(draft, event)
     if draft.state.started:
         _run_nodes(draft)
-        demanding.start(draft)
+        if not draft.rules.compat:
+            demanding.start(draft)
         draft.write_approvals()
         _wake(state, draft)
     return Decision(draft.state, tuple(draft.actions), overdue.wake_at(draft.state, rules))
@@ -69,6 +71,8 @@ def _take_in(draft: Draft, event: Event) -> None:
             observing.node_gone(draft, event)
         case PodSeen():
             observing.pod_seen(draft, event)
+            if draft.rules.compat:
+                as_reference.look_at_pod(draft, event.pod.uid)
         case PodGone():
             observing.pod_gone(draft, event)
         case PodReserved():
@@ -80,7 +84,7 @@ def _take_in(draft: Draft, event: Event) -> None:
         case MigrationGone():
             moving.migration_gone(draft, event)
         case Asked():
-            asking.asked(draft, event)
+            (as_reference if draft.rules.compat else asking).asked(draft, event)
         case Written():
             writing.written(draft, event)
         case Listed():
@@ -95,6 +99,9 @@ def _beat(draft: Draft) -> None:
     if not draft.state.started:
         return
     overdue.look(draft)
+    if draft.rules.compat:
+        as_reference.due(draft)
+        return
     _run_nodes(draft)
     demanding.look(draft)
 
@@ -105,7 +112,7 @@ def _run_nodes(draft: Draft) -> None:
         name = next(iter(draft.stirred))
         del draft.stirred[name]
         if name in draft.state.nodes:
-            _run(draft, name)
+            (as_reference.run if draft.rules.compat else _run)(draft, name)
 
 
 def _run(draft: Draft, node: str) -> None:

@@ -56,6 +56,12 @@ def note(draft: Draft, pod: Pod) -> None:
         draft.put_waiter(replace(waiter, saving=draft.state.need(pod.uid)))
 
 
+def must_wait(draft: Draft, pod: Pod, until: float) -> None:
+    """Whatever it is short of, it is looked at again then."""
+    waiter = draft.state.waiters.get(pod.uid) or Waiter(pod.uid, draft.now)
+    draft.put_waiter(replace(waiter, look_at=until))
+
+
 def serve(draft: Draft, node: str) -> None:
     """All room that is free goes to those who wait for it; first to those for whom some of it was freed (B9)."""
     freed_for = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from situate.vm import waiting
 from situate.vm.actions import Approve, CancelMove, EndMove, ResizePod, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
@@ -29,6 +30,10 @@ def _approved(draft: Draft, uid: str, amount: Amounts, *, landed: bool) -> None:
     """A decrease is booked as soon as it has landed, and not before: a restart would find the larger amount (D24)."""
     write, pod = draft.state.writes.get(uid), draft.state.pod(uid)
     if write is None or pod is None or write.amount != amount:
+        return
+    if draft.rules.compat:
+        if not landed:
+            waiting.must_wait(draft, pod, draft.now + draft.rules.patch_retry_s)
         return
     if not landed:
         draft.put_write(uid, replace(write, retry_at=draft.now + draft.rules.patch_retry_s))
