@@ -102,14 +102,17 @@ def with_desired(state: State, resources: Amounts, now_ms: int) -> State:
 def _plugin(state: State, wish: Amounts, now_ms: int, warnings: list[str]) -> tuple[PluginAction | None, int | None]:
     """Increases before they happen, decreases after they happened."""
     config, plugin, held = state.config, state.plugin, state.held
-    wanted = held.most(wish)
     in_use = held if state.vm.ongoing is None else held.most(state.vm.ongoing.resources)
+    wanted = (held if config.compat else in_use).most(wish)
     tick_ms = 0 if plugin.last is None else plugin.last.at_ms + config.plugin_tick_ms - now_ms
     denied_ms = _denied_for(state, now_ms)
     first = plugin.permit is None and plugin.last is not None and not config.compat  # nobody has answered yet
     differs = plugin.permit is not None and wanted != plugin.permit
     anew = differs and denied_ms <= 0
-    target = wanted if anew else in_use
+    renews = (
+        plugin.permit is not None and denied_ms <= 0 and not config.compat
+    )  # what is not used yet would lapse (B28)
+    target = wanted if anew or renews else in_use
     if plugin.ongoing is not None:
         if plugin.ongoing.resources != target:
             warnings.append(f"{_PLUGIN}there's already an ongoing request for different resources")

@@ -107,7 +107,10 @@ def vm_done(state: State, number: int, generation: int = 0) -> State:
     if ongoing is None or ongoing.number != number:
         return state
     done = replace(state.vm, ongoing=None, unclear=None, generation=max(generation, state.vm.generation))
-    return replace(state, guest=replace(state.guest, use=ongoing.resources), vm=done)
+    grown = state.guest.grown
+    if grown is not None or state.vm.unclear is not None:
+        grown = state.held  # it may have come to that since its status was seen
+    return replace(state, guest=replace(state.guest, use=ongoing.resources, grown=grown), vm=done)
 
 
 def vm_failed(state: State, number: int, now_ms: int, *, unclear: bool = False) -> State:
@@ -131,17 +134,18 @@ class Seen:
 
 
 def vm_seen(state: State, guest: Guest, *, fresh: bool = False) -> Seen:
-    """The VirtualMachine as it is now.
+    """The VirtualMachine as it is now; one that is older than what was seen or written before changes nothing.
 
-    Its use is our own idea of it while a write is under way, or if the object is older than our last one. `fresh`: it
-    was read after a write of unknown outcome, which is thereby known.
+    Its use is our own idea of it while a write is under way. `fresh`: it was read after a write of unknown outcome,
+    which is thereby known.
     """
+    if guest.generation < state.vm.generation:
+        return Seen(state)
     use = state.guest.use
-    stale = guest.generation < state.vm.generation
-    if not (state.config.compat or state.vm.ongoing or stale) and (fresh or state.vm.unclear is None):
+    if state.vm.ongoing is None and not state.config.compat and (fresh or state.vm.unclear is None):
         use = guest.use
     news = guest.current_revision
-    vm = replace(state.vm, unclear=None) if fresh and not stale else state.vm
+    vm = replace(state.vm, generation=guest.generation, unclear=None if fresh else state.vm.unclear)
     state = replace(state, guest=replace(guest, use=use, current_revision=None), vm=vm)
     if not state.scaling.enable_lfc_metrics:
         state = replace(state, cache=None)  # if it is enabled again, what was known is too old

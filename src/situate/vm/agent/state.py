@@ -150,7 +150,7 @@ class VmState:
     unclear: Amounts | None = None
     """Nobody knows whether this was written: it counts as used until the object has been read."""
     generation: int = 0
-    """Of the object that our last write made: what is older says nothing of it."""
+    """The newest that was seen, or that a write of ours made."""
     target: RevisionAt = field(default_factory=RevisionAt)
     """Sent with the last write."""
     revision: Revision = NO_REVISION

@@ -89,11 +89,12 @@ class Runner:
 
     def update(self, machine: MachineNow, *, fresh: bool = False) -> None:
         """Something about it changed. `fresh`: it was read after a write of unknown outcome."""
+        if machine.guest.generation < self.state.vm.generation:
+            return
         current = machine.guest.current_revision
         news = current if current != self._told_revision else None
         self._told_revision = current
-        if machine.guest.generation >= self.state.vm.generation:
-            self.machine = machine
+        self.machine = machine
         seen = outcomes.vm_seen(self.state, replace(machine.guest, current_revision=news), fresh=fresh)
         self._tools.metrics.latency("scaling", seen.since_wish)
         self._tools.metrics.latency("write", seen.since_write)
