@@ -79,7 +79,10 @@ def _action(write: Write) -> Action:
     resource, done = _RESOURCES[write.kind], _told(write.note)
     match write:
         case Create():
-            return CreateAction(resource, write.namespace, write.body, done=done)
+            refused = (
+                None if done is None else Told(done.regarding, "FailedCreate", "Error creating: {error}", "Warning")
+            )
+            return CreateAction(resource, write.namespace, write.body, done=done, failed=refused)
         case Patch():
             return PatchAction(resource, write.namespace, write.name, write.body, write.subresource, done=done)
         case Delete():

@@ -1,0 +1,87 @@
+"""What the stand-in watches: machines, their migrations, and runner pods, each with every field that it has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from situate.kube.client import Client
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.resources import ResourceType, unstructured
+from situate.objects.unstructured import Unstructured
+from situate.vm.backends import MACHINES, MIGRATIONS
+from situate.vm.machines import Key, Kind, concerned
+from situate.vm.machines.writes import Obj
+from situate.vm.names import NAME_LABEL
+
+RESOURCES: Final[dict[Kind, ResourceType[Unstructured]]] = {
+    Kind.MACHINE: MACHINES,
+    Kind.MIGRATION: MIGRATIONS,
+    Kind.POD: unstructured("", "v1", "Pod", Kind.POD.value),
+}
+_OF_MACHINE: Final = "machine"
+"""Index of migrations: namespace and name of the machine that they move."""
+
+
+class Watched:
+    """Reflectors and their stores, read as `machines.Objects`. They follow the server whether or not we lead."""
+
+    def __init__(self, client: Client, rng: random.Random, namespace: str | None) -> None:
+        self.reflectors: dict[Kind, Reflector[Unstructured]] = {}
+        for kind, resource in RESOURCES.items():
+            store: Store[Unstructured] = Store(resource.group_resource)
+            labels = NAME_LABEL if kind is Kind.POD else ""
+            self.reflectors[kind] = Reflector(
+                client, resource, store, rng=rng, namespace=namespace, label_selector=labels
+            )
+        self.reflectors[Kind.MIGRATION].store.add_index(_OF_MACHINE, _moved_machine)
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
+        found = self.reflectors[kind].store.get(name, namespace)
+        return None if found is None else found.content
+
+    def migrations_of(self, namespace: str, machine: str) -> Iterator[Obj]:
+        for each in self.reflectors[Kind.MIGRATION].store.by_index(_OF_MACHINE, (namespace, machine)):
+            yield each.content
+
+    def everything(self) -> Iterator[Key]:
+        """Everything that can be looked at."""
+        for kind in (Kind.MACHINE, Kind.MIGRATION):
+            for each in self.reflectors[kind].store.list():
+                yield Key(kind, each.metadata.namespace, each.metadata.name)
+
+    def on_change(self, tell: Callable[[Key], None]) -> None:
+        """Tells of every look that may come out otherwise, from now on."""
+        for kind, reflector in self.reflectors.items():
+            reflector.store.on_change(self._handler(kind, tell))
+
+    async def wait_synced(self) -> None:
+        for reflector in self.reflectors.values():
+            await reflector.store.wait_synced()
+
+    async def relist(self) -> None:
+        """Raises what the client raises."""
+        for reflector in self.reflectors.values():
+            await reflector.relist()
+
+    def not_ready(self) -> str | None:
+        problems = (reflector.not_ready() for reflector in self.reflectors.values())
+        return next((problem for problem in problems if problem is not None), None)
+
+    def _handler(
+        self, kind: Kind, tell: Callable[[Key], None]
+    ) -> Callable[[Unstructured | None, Unstructured | None], None]:
+        def changed(old: Unstructured | None, new: Unstructured | None) -> None:
+            newest = new if new is not None else old
+            assert newest is not None, "a store tells of no change without an object"
+            for key in concerned(self, kind, newest.content):
+                tell(key)
+
+        return changed
+
+
+def _moved_machine(migration: Unstructured) -> tuple[tuple[str, str], ...]:
+    spec: Any = migration.content.get("spec") or {}
+    return ((migration.metadata.namespace, str(spec.get("vmName") or "")),)
