@@ -8,7 +8,19 @@ import pytest
 
 from situate.framework.pods import PodTemplate
 from situate.objects.meta import ObjectMeta, OwnerReference
-from situate.objects.pods import Container, Pod, PodSpec, Toleration
+from situate.objects.pods import (
+    Affinity,
+    Container,
+    NodeAffinity,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    PreferredSchedulingTerm,
+    ResourceRequirements,
+    Toleration,
+)
+from situate.objects.quantity import parse_quantity
 from tests.framework.pods import READER
 
 
@@ -37,6 +49,29 @@ def test_what_a_plugin_reads_makes_another_template_of_another_kin(spec: dict[st
     usual, other = template("a"), template("b", **spec)
     assert other is not usual
     assert other.kin != usual.kin
+
+
+def asking(memory: str, key: str = "gpu") -> PodTemplate:
+    requests = {"memory": parse_quantity(memory)}
+    container = Container(resources=ResourceRequirements(requests=requests))
+    wish = PreferredSchedulingTerm(1, NodeSelectorTerm((NodeSelectorRequirement("disk", "Exists"),)))
+    spec = PodSpec(
+        containers=(container,),
+        tolerations=(Toleration(key=key),),
+        node_selector={"zone": "a"},
+        affinity=Affinity(NodeAffinity(preferred=(wish,))),
+    )
+    return READER.read(Pod(ObjectMeta(name="a", namespace="default", uid="a"), spec)).template
+
+
+def test_pods_that_differ_in_what_they_request_are_of_one_kin() -> None:
+    one, more = asking("1Gi"), asking("2Gi")
+    assert one is not more
+    assert one.kin == more.kin != asking("1Gi", key="tpu").kin
+
+
+def test_the_notation_of_an_amount_makes_no_difference() -> None:
+    assert asking("1Gi") is asking("1073741824")
 
 
 def peers(*owners: OwnerReference, priority: int = 0) -> object:

@@ -15,11 +15,13 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from situate.framework.kin import Kins
 from situate.framework.node_selection import Term
 from situate.framework.resources import PodRequest, ResourceColumns, pod_request
-from situate.framework.terms import AffinityTerm, SpreadConstraint, affinity_term, spread_constraint, weighted_term
+from situate.framework.terms import AffinityTerm, SpreadConstraint, spread_constraint
 from situate.objects.label_selectors import BadSelector
-from situate.objects.pods import Affinity, Container, Pod, PodSpec, Toleration, Volume
+from situate.objects.pods import Container, Pod, PodSpec, Toleration, Volume
+from situate.objects.quantity import Quantity
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -142,8 +144,7 @@ class PodReader:
         self._annotations = tuple(sorted(annotations))
         self._texts: dict[str, str] = {}
         self._numbers = count()
-        self._kin: dict[tuple[Any, ...], int] = {}
-        self._kin_numbers = count()
+        self._kins = Kins()
         self._peers: dict[tuple[object, ...], object] = {}
         self._by_parts: dict[tuple[Any, ...], tuple[tuple[Any, ...], PodTemplate]] = {}
         self._by_content: dict[bytes, PodTemplate] = {}
@@ -227,76 +228,44 @@ class PodReader:
         return compiled
 
     def _compile(self, pod: Pod) -> PodTemplate:
-        spec = pod.spec
+        spec, there = pod.spec, pod.metadata.annotations
         request = pod_request(pod)
-        there = pod.metadata.annotations
-        affinity = spec.affinity
-        node_affinity = affinity.node_affinity
-        required = node_affinity.required if node_affinity is not None else None
-        try:
-            terms = _pod_terms(affinity, pod.metadata.namespace)
-        except BadSelector as problem:
-            raise BadPod(pod, str(problem)) from problem
-        images = tuple(
-            with_tag(image)
-            for image in (
-                *(container.image for container in (*spec.init_containers, *spec.containers)),
-                *_image_volumes(spec),
-            )
-        )
-        node_terms = None if required is None else tuple(map(Term.of, required.node_selector_terms))
-        preferred = (
-            ()
-            if node_affinity is None
-            else tuple((wish.weight, Term.of(wish.preference)) for wish in node_affinity.preferred)
-        )
+        columns = [(self._columns.column(name), value) for name, value in request.amounts.items()]
+        containers = (*spec.init_containers, *spec.containers)
+        images = [container.image for container in containers]
+        if spec.volumes:
+            images += _image_volumes(spec)
+        tagged = tuple(map(with_tag, images))
         host_ports = _host_ports(spec)
         annotations = {key: there[key] for key in self._annotations if key in there}
+        rules = tuple([container.restart_policy_rules for container in containers])
+        try:
+            kin = self._kins.of(pod, host_ports, tagged, rules, *annotations.items())
+        except BadSelector as problem:
+            raise BadPod(pod, str(problem)) from problem
         return PodTemplate(
             number=next(self._numbers),
-            kin=self._kin_of(
-                pod.metadata.namespace,
-                spec.scheduler_name,
-                spec.tolerations,
-                tuple(sorted(spec.node_selector.items())),
-                node_terms,
-                preferred,
-                terms,
-                host_ports,
-                images,
-                tuple(container.restart_policy_rules for container in (*spec.init_containers, *spec.containers)),
-                spec.host_network,
-                spec.host_users,
-                spec.preemption_policy,
-                tuple(annotations.items()),
-            ),
+            kin=kin.number,
             namespace=pod.metadata.namespace,
             scheduler_name=spec.scheduler_name,
             request=request,
-            columns=tuple(sorted((self._columns.column(name), value) for name, value in request.amounts.items())),
+            columns=tuple(sorted(columns)),
             tolerations=spec.tolerations,
             node_selector=spec.node_selector,
-            node_terms=node_terms,
-            preferred_node_terms=preferred,
-            affinity=terms[0],
-            anti_affinity=terms[1],
-            preferred_affinity=terms[2],
-            selects_namespaces=any(not term.pods.namespace_selector.nothing for each in terms for term in each),
-            preferred_anti_affinity=terms[3],
-            has_terms=any(terms),
+            node_terms=kin.node_terms,
+            preferred_node_terms=kin.preferred_node_terms,
+            affinity=kin.affinity,
+            anti_affinity=kin.anti_affinity,
+            preferred_affinity=kin.preferred_affinity,
+            preferred_anti_affinity=kin.preferred_anti_affinity,
+            selects_namespaces=kin.selects_namespaces,
+            has_terms=kin.has_terms,
             host_ports=host_ports,
-            images=images,
-            containers=len(spec.init_containers) + len(spec.containers),
+            images=tagged,
+            containers=len(containers),
             preemption_policy=spec.preemption_policy,
             annotations=annotations,
         )
-
-    def _kin_of(self, *parts: Any) -> int:
-        number = self._kin.get(parts)
-        if number is None:
-            number = next(self._kin_numbers)
-            _remember(self._kin, parts, number)
-        return number
 
 
 def _remember(table: dict[K, T], key: K, value: T) -> None:
@@ -337,41 +306,14 @@ def _image_volumes(spec: PodSpec) -> list[str]:
     return [intern(volume.image.reference) for volume in spec.volumes if volume.image is not None]
 
 
-def _pod_terms(affinity: Affinity, namespace: str) -> tuple[tuple[AffinityTerm, ...], ...]:
-    """Required affinity and anti-affinity, then preferred ones."""
-    if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
-        return (), (), (), ()
-    required = []
-    preferred = []
-    for name in ("pod_affinity", "pod_anti_affinity"):
-        wire = getattr(affinity, name)
-        path = f"spec.affinity.{'podAffinity' if name == 'pod_affinity' else 'podAntiAffinity'}"
-        here = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
-        there = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
-        required.append(
-            tuple(
-                affinity_term(term, namespace, f"{here}[{number}]")
-                for number, term in enumerate(wire.required if wire is not None else ())
-            )
-        )
-        preferred.append(
-            tuple(
-                weighted_term(term, namespace, f"{there}[{number}]")
-                for number, term in enumerate(wire.preferred if wire is not None else ())
-            )
-        )
-    return (*required, *preferred)
-
-
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     """Of containers and sidecars (upstream scheduler util GetHostPorts)."""
-    running: list[Container] = [container for container in spec.init_containers if container.restart_policy == "Always"]
-    return tuple(
-        (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
-        for container in (*running, *spec.containers)
-        for port in container.ports
-        if port.host_port > 0
-    )
+    running: tuple[Container, ...] = spec.containers
+    if spec.init_containers:
+        sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
+        running = (*sidecars, *running)
+    ports = [port for container in running for port in container.ports if port.host_port > 0]
+    return tuple([(port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port) for port in ports])
 
 
 def with_tag(image: str) -> str:
@@ -379,4 +321,9 @@ def with_tag(image: str) -> str:
     return image if image.rfind(":") > image.rfind("/") else image + ":latest"
 
 
-_ENCODER: Final = msgspec.json.Encoder(enc_hook=str, order="deterministic")
+def _wire(part: object) -> str:
+    """An amount, whose notation makes no difference, or a map that must not change, which is mostly the empty one."""
+    return str(part.nano_value if isinstance(part, Quantity) else part)
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_wire, order="deterministic")

@@ -35,7 +35,7 @@ Amounts = Mapping[str, int]
 def amount(name: str, quantity: Quantity) -> int:
     """A quantity in the unit of the resource's column."""
     value = quantity.milli_value if name == CPU else quantity.value
-    return max(-MOST, min(value, MOST))
+    return value if -MOST <= value <= MOST else max(-MOST, min(value, MOST))
 
 
 def amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
@@ -102,7 +102,10 @@ def _sum_of(containers: Iterable[Container]) -> PodRequest:
     cpu = memory = 0
     for container in containers:
         asked = amounts(container.resources.requests)
-        _add(total, asked)
+        if total:
+            _add(total, asked)
+        else:
+            total = asked
         cpu += asked.get(CPU, DEFAULT_MILLI_CPU)
         memory += asked.get(MEMORY, DEFAULT_MEMORY)
     return PodRequest(
