@@ -85,18 +85,18 @@ class VmWorld(ClusterWorld[VmController]):
             self.start_member()
 
     def create_machine(
-        self, name: str, *, cpus: float = 1, slots: int = 4, most_cpus: int = 16, most_slots: int = 64, **more: Any
+        self, name: str, *, cpus: int = 1, slots: int = 4, migratable: bool = True, most_cpus: int = 16
     ) -> None:
-        """Autoscaled and migratable, of ours; slots are of 1 GiB. `more`: of its metadata."""
+        """Autoscaled, and of ours; slots are of 1 GiB."""
         guest = {
             "cpus": {"min": "250m", "use": cpus, "max": most_cpus},
-            "memorySlots": {"min": 1, "use": slots, "max": most_slots},
+            "memorySlots": {"min": 1, "use": slots, "max": 4 * most_cpus},
         }
-        labels = {ENABLED_LABEL: "true", AUTO_MIGRATION_LABEL: "true"}
+        labels = {ENABLED_LABEL: "true", AUTO_MIGRATION_LABEL: str(migratable).lower()}
         body = {
             "apiVersion": "vm.neon.tech/v1",
             "kind": "VirtualMachine",
-            "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels, **more},
+            "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
             "spec": {"schedulerName": self.setup.rules.scheduler_name, "guest": guest},
         }
         answer = self.call("POST", MACHINES, body)

@@ -39,7 +39,7 @@ from situate.vm.model import Role
 from situate.vm.plugin import NAME, VirtualMachines
 from situate.vm.reading_pods import role_of
 
-ADD_KINDS: Final = "situate crds | kubectl apply --server-side -f -"
+ADD_KINDS: Final = "situate crds vm | kubectl apply --server-side -f -"
 
 
 class VmController:
