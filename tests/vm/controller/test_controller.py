@@ -156,7 +156,7 @@ def test_a_neighbour_makes_room_and_what_it_leaves_goes_to_the_one_who_asked() -
         def left() -> bool:
             if not gone and ours.world.call("GET", f"{PODS}/{source}")["kind"] == "Status":
                 gone.append(ours.world.now)
-            return ours.approved("a") == {"vCPUs": 6, "mem": "24Gi"}
+            return bool(ours.approved("a") == {"vCPUs": 6, "mem": "24Gi"})
 
         ours.wait(left, within_s=60.0)
         assert gone
@@ -255,12 +255,12 @@ def test_without_the_definitions_plain_pods_are_placed_and_it_is_said_once_what_
 def test_metrics_bear_our_names_and_in_compat_the_references(compat: bool) -> None:
     with stage(Rules(compat=compat)) as ours:
         ours.run("a", cpus=2, slots=8)
-        ours.world.ask("a", Amounts.of(2000, 8 * GIB))
-        ours.wait(lambda: ours.approved("a") is not None)
+        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"})
         text = generate_latest(ours.world.registry).decode()
         node = ours.world.node_of("a")
         for prefix in ("situate_vm_", *(("autoscaling_plugin_",) if compat else ())):
-            assert f'{prefix}node_cpu_resources_current{{field="Reserved",node="{node}"}} 2.0' in text
+            assert f'{prefix}node_cpu_resources_current{{field="Reserved",node="{node}"}} 3.0' in text
             assert f'{prefix}node_mem_resources_current{{field="Total",node="{node}"}} 3.4359738368e+10' in text
             assert f'{prefix}extension_calls_total{{ignored="false",method="Filter"}}' in text
             assert f'{prefix}k8s_ops_total{{kind="Pod",op="Approve",outcome="ok"}}' in text
