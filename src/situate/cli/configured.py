@@ -88,7 +88,8 @@ def _parser(folder: Path, assignments: Iterable[str]) -> Parse:
             named_twice = _named_twice(vpod_entries(configuration))
             shared = overlapping(sharding_entries(configuration))
             configuration, of_the_reference = _with_reference(configuration, folder)
-            mistakes = (*named_twice, *shared, *_wrong_profiles(configuration, folder), *of_the_reference)
+            wrong_profiles = (*_wrong_profiles(configuration, folder), *_shared_name(configuration, folder))
+            mistakes = (*named_twice, *shared, *wrong_profiles, *of_the_reference)
         mistakes = (*wrong_environment, *wrong_flags, *without_secrets(mistakes))
         return None if mistakes else configuration, mistakes
 
@@ -114,6 +115,21 @@ def _wrong_profiles(configuration: Configuration, folder: Path) -> tuple[Mistake
     from situate.cli.scheduling import scheduler_setup
 
     return scheduler_setup(settings, folder)[1]
+
+
+def _shared_name(configuration: Configuration, folder: Path) -> Iterator[Mistake]:
+    """Two schedulers for one name would bind the same pods."""
+    scheduler, vm = scheduler_settings(configuration), vm_settings(configuration)
+    if scheduler is None or vm is None:
+        return
+    from situate.cli.scheduling import scheduler_setup
+
+    setup, _ = scheduler_setup(scheduler, folder)
+    if setup is not None and vm.scheduler_name in setup.names:
+        allowed = "a name that no profile of scheduler has: vm is a scheduler of its own"
+        yield Mistake("vm.schedulerName", vm.scheduler_name, allowed)
+    elif setup is not None and setup.election is not None and setup.election.name == vm.lease_name:
+        yield Mistake("vm.leaseName", vm.lease_name, "another Lease than the scheduler's")
 
 
 def _with_reference(configuration: Configuration, folder: Path) -> tuple[Configuration, tuple[Mistake, ...]]:

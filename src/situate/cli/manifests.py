@@ -22,6 +22,7 @@ from situate.cli.configured import (
     scheduler_settings,
     sharding_entries,
     spot_settings,
+    vm_settings,
     without_file,
 )
 from situate.cli.failures import WrongInput, mendable_failures
@@ -125,7 +126,7 @@ def _together(file: Path, where: Installation) -> list[Object]:
     """All products of a configuration file, in one Deployment."""
     configuration = load(file)
     files = {"situate.yaml": file.read_text(encoding="utf-8"), **files_beside(configuration, file)}
-    if scheduler_settings(configuration) is not None:
+    if scheduler_settings(configuration) is not None or vm_settings(configuration) is not None:
         where = replace(where, memory=_MEMORY_OF_SCHEDULER)
     return list(installation(where, configuration, files, needed_rights(configuration, file, where.namespace)))
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from situate.cli.configured import scheduler_settings, sharding_entries, spot_settings, vpod_entries
+from situate.cli.configured import scheduler_settings, sharding_entries, spot_settings, vm_settings, vpod_entries
 from situate.cli.failures import WrongInput
+from situate.kube.lease_record import LeaseName
 from situate.objects.authorization import Permission
 from situate.runtime.configuration import Configuration
 from situate.sharding.controller.section import ShardSettings
 from situate.sharding.permissions import supervisor_permissions
 from situate.spot.configuration import SpotSettings
 from situate.spot.permissions import permissions as spot_permissions
+from situate.vm.permissions import permissions as vm_permissions
 from situate.vpod.permissions import permissions as vpod_permissions
 
 
@@ -35,6 +37,9 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
     spot = spot_settings(configuration)
     if spot is not None:
         found.update(dict.fromkeys(_of_spot(spot, namespace, leases)))
+    vm = vm_settings(configuration)
+    if vm is not None:
+        found.update(dict.fromkeys(vm_permissions(LeaseName(leases, vm.lease_name), vm.rules())))
     for entry in sharding_entries(configuration):
         found.update(dict.fromkeys(rights_of_supervisor(entry, leases)))
     return tuple(found)
@@ -63,8 +68,12 @@ def _of_spot(settings: SpotSettings, namespace: str, leases: str) -> tuple[Permi
 
 def files_beside(configuration: Configuration, file: Path) -> dict[str, str]:
     """The files that the configuration names, by their names. Raises `WrongInput` where one cannot be read."""
-    scheduler, spot = scheduler_settings(configuration), spot_settings(configuration)
-    named = (scheduler.configuration if scheduler is not None else None, spot.prices.file if spot is not None else None)
+    scheduler, spot, vm = scheduler_settings(configuration), spot_settings(configuration), vm_settings(configuration)
+    named = (
+        scheduler.configuration if scheduler is not None else None,
+        spot.prices.file if spot is not None else None,
+        vm.configuration if vm is not None else None,
+    )
     return {name: _text(file.parent / name) for name in named if name is not None}
 
 

@@ -21,6 +21,7 @@ from situate.cli.configured import (
     scheduler_settings,
     sharding_entries,
     spot_settings,
+    vm_settings,
     vpod_entries,
     without_file,
 )
@@ -57,12 +58,14 @@ from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.setup import Setup
 from situate.scheduler.shadowing import ShadowReporter, ShadowScheduler
 from situate.spot.configuration import SpotSettings
+from situate.vm.configuration import VmSettings
 from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
 from situate.vpod.controller.reporting import VPodMetrics
 
 if TYPE_CHECKING:
     from situate.spot.controller.controller import SpotController
+    from situate.vm.controller.controller import VmController
 
 _NO_FILE = Path("situate.yaml")
 """What names of files are relative to where no file is given: the folder that we run in."""
@@ -99,9 +102,10 @@ def run(
         configuration = without_file(assignments or ()) if source is None else source.load()
         settings = scheduler_settings(configuration)
         entries = (*vpod_entries(configuration), *sharding_entries(configuration))
-        if not entries and settings is None and spot_settings(configuration) is None:
+        alone = (settings, spot_settings(configuration), vm_settings(configuration))
+        if not entries and all(each is None for each in alone):
             said = "-f names no file, and --set" if file is None else f"{file}:"
-            raise WrongInput(f"{said} nothing to run; name a product: vpod, scheduler, spot or sharding")
+            raise WrongInput(f"{said} nothing to run; name a product: vpod, scheduler, vm, spot or sharding")
         setup = None if settings is None else require_setup(settings, file or _NO_FILE)
         connection = None if embedded else find_connection(kubeconfig, context)
         log = configuration.runtime.log
@@ -168,6 +172,7 @@ class _Composition:
         runtime = configuration.runtime
         self._manager = Manager(shutdown_timeout_s=runtime.shutdown_timeout)
         self._metrics, self._health = Metrics(), Health()
+        self._of_schedulers: SchedulerMetrics | None = None
         times = runtime.leader_election
         self._candidacy = Candidacy(
             times.namespace or os.environ.get("SITUATE_NAMESPACE") or connection.namespace,
@@ -186,7 +191,8 @@ class _Composition:
         reaching = Reaching(self._elections, random.Random())
         self._health.add_readiness("connection", reaching.not_ready)
         manager.add(reaching, ready=reaching.reached)
-        recorder = self._recorder(None if setup is None else setup.rate)
+        vm = vm_settings(self._configuration)
+        recorder = self._recorder(setup.rate if setup is not None else ClientRate() if vm is not None else None)
         controllers = [*self._vpod(recorder)]
         listings = [controller.watched.wait_synced for controller in controllers]
         if setup is not None:
@@ -195,6 +201,8 @@ class _Composition:
         spot = self._spot(recorder)
         if spot is not None:
             listings.append(spot.watched.wait_synced)
+        if vm is not None:
+            listings.append(self._vm(vm, recorder).watched.all.wait_synced)
         self._sharding()
         manager.add(_FirstListing(listings))
         if self._source is not None:
@@ -289,7 +297,7 @@ class _Composition:
             work,
             self._candidacy,
             record=recorder.record,
-            metrics=SchedulerMetrics(self._metrics.registry),
+            metrics=self._scheduler_metrics(),
             wall=_wall,
             rng=random.Random(),
             rebuilding=collector_paused,
@@ -302,6 +310,40 @@ class _Composition:
             self._metrics.add_reflector(reflector)
         self._manager.add(controller)
         return controller
+
+    def _vm(self, settings: VmSettings, recorder: EventRecorder) -> VmController:
+        # arrays and a scheduler of its own: what has no machines is spared their import
+        from situate.vm.controller.controller import VmController
+        from situate.vm.controller.metrics import VmMetrics
+        from situate.vm.controller.setup import vm_setup
+
+        setup = vm_setup(settings)
+        work = self._client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + setup.workers + _OTHER_CALLS)
+        controller = VmController(
+            setup,
+            work,
+            self._candidacy,
+            record=recorder.record,
+            metrics=self._scheduler_metrics(),
+            vm_metrics=VmMetrics(self._metrics.registry, compat=setup.rules.compat),
+            wall=_wall,
+            rng=random.Random(),
+            rebuilding=collector_paused,
+            extending=self._extending((), work),
+            election_client=self._elections,
+            observe_election=self._metrics.observe_election,
+        )
+        self._health.add_readiness(controller.name, controller.not_ready)
+        for reflector in controller.reflectors():
+            self._metrics.add_reflector(reflector)
+        self._manager.add(controller)
+        return controller
+
+    def _scheduler_metrics(self) -> SchedulerMetrics:
+        """One for all schedulers of the process."""
+        if self._of_schedulers is None:
+            self._of_schedulers = SchedulerMetrics(self._metrics.registry)
+        return self._of_schedulers
 
     def _shadow(self, setup: Setup, recorder: EventRecorder) -> ShadowScheduler:
         """Beside another scheduler: it has no performer, and so nothing that could bind."""
@@ -387,6 +429,7 @@ class _Reload:
         self._spot = spot
         self._scheduler = scheduler_settings(configuration)
         self._sharding = sharding_entries(configuration)
+        self._vm = vm_settings(configuration)
         self._controllers = {_name(controller.settings): controller for controller in controllers}
         self._metrics = metrics
         self._log = structlog.get_logger()
@@ -408,6 +451,8 @@ class _Reload:
             self._log.warning("settings of the scheduler have changed; restart to take them over")
         if sharding_entries(configuration) != self._sharding:
             self._log.warning("settings of sharding have changed; restart to take them over")
+        if vm_settings(configuration) != self._vm:
+            self._log.warning("settings of vm have changed; restart to take them over")
         self._log.info("the configuration was taken over")
 
     def _accepted_spot(self, settings: SpotSettings | None) -> None:

@@ -10,6 +10,7 @@ from situate.plugins.registry import registry
 from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.configuration import ClientRate
 from situate.scheduler.setup import Election, Setup
+from situate.vm.configuration import VmSettings
 from situate.vm.names import LEASE
 from situate.vm.plugin import VirtualMachines
 from situate.vm.profile import configuration, with_ledger
@@ -27,6 +28,11 @@ class VmSetup:
     rate: ClientRate = ClientRate(1000.0, 1000)  # noqa: RUF009  # frozen
     calls_in_flight: int = 32
     """Bindings and conditions that are under way at a time, beside the writes."""
+
+
+def vm_setup(settings: VmSettings) -> VmSetup:
+    """What the section comes to."""
+    return VmSetup(settings.rules(), settings.lease_name, settings.workers)
 
 
 def scheduler_setup(setup: VmSetup, plugin: VirtualMachines, plugins: Registry | None = None) -> Setup:

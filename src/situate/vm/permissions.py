@@ -1,0 +1,36 @@
+"""What vm needs to be allowed: the one list behind the printed RBAC and the access check.
+
+It is a scheduler, so what schedulers need comes first; no right here lets it write a machine's spec.
+"""
+
+from __future__ import annotations
+
+from situate.kube.lease_record import LeaseName
+from situate.objects.authorization import READ, Permission
+from situate.scheduler.permissions import permissions as scheduler_permissions
+from situate.vm.names import GROUP
+from situate.vm.rules import Rules
+
+
+def permissions(lease: LeaseName, rules: Rules) -> tuple[Permission, ...]:
+    """`lease`: whose holder decides."""
+    return (
+        *scheduler_permissions(lease, shadow=False),
+        Permission(GROUP, "virtualmachines", READ, "knowing how large machines are"),
+        Permission(GROUP, "virtualmachines", ("patch",), "writing what machines may use, and when they were moved"),
+        Permission(GROUP, "virtualmachinemigrations", READ, "knowing what moves, and for whom"),
+        Permission(
+            GROUP,
+            "virtualmachinemigrations",
+            ("create", "patch", "delete"),
+            "moving machines, and keeping their claims",
+        ),
+        *_of_pods(rules),
+    )
+
+
+def _of_pods(rules: Rules) -> tuple[Permission, ...]:
+    """Deleting the source of a move that is done is among the scheduler's rights."""
+    resize = Permission("", "pods/resize", ("patch",), "letting pods ask for what they are granted")
+    evict = Permission("", "pods/eviction", ("create",), "making room where no move helps")
+    return (*(() if rules.compat else (resize,)), *((evict,) if rules.evict else ()))
