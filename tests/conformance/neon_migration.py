@@ -10,89 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from situate.vm import machines
-from situate.vm.machines import Create, Delete, Key, Kind, Patch, Settings, Write
+from situate.vm.machines import Kind, Settings
 from situate.vm.machines import fields as field
 from situate.vm.machines.hypervisor import HYPERVISOR
 from situate.vm.machines.runner import RECEIVE
-from situate.vm.machines.writes import Obj
 from situate.vm.names import MACHINE_KIND, MIGRATION_KIND
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, failed
+from tests.vm.machines.town import Refused, Town
 
 Json = Any
-_NAMESPACE: Final = "default"
 _VM: Final = "vm"
-_START: Final = 1_700_000_000.0
 _MOST_LOOKS: Final = 20
-_COMPAT: Final = Settings(compat=True)
 _KINDS: Final = {MACHINE_KIND: Kind.MACHINE, MIGRATION_KIND: Kind.MIGRATION, "Pod": Kind.POD}
 _OTHER_PHASES: Final = ("", "Pending", "Scaling", "Migrating", "Succeeded", "Failed")
 """Of a machine that is not Running and not frozen by the migration itself."""
 
 
-class _Refused(Exception):
-    """The API did not take a write."""
-
-
-class _Town:
-    """Objects, and an API that takes the migrator's writes at once."""
+class _Town(Town):
+    """A machine `vm` with its pod `vm-source`, in the compatible mode."""
 
     def __init__(self, vm_phase: str = "Running", vm_pod_ip: str = "1.2.3.4") -> None:
-        self.now = _START
-        self.objects: dict[tuple[Kind, str], dict[str, Json]] = {}
-        self.refused_kind: Kind | None = None
-        self.writes: list[Write] = []
-        guest = {"cpus": {"min": 1, "max": 4, "use": 1}, "memorySlots": {"min": 1, "max": 4, "use": 1}}
-        status = {"phase": vm_phase, "podName": "vm-source", "podIP": vm_pod_ip, "node": "node-1", "memorySize": "1Gi"}
-        vm = self.put(Kind.MACHINE, _VM, spec={"guest": guest}, status=status)
-        pod = self.put(Kind.POD, "vm-source", spec={"nodeName": "node-1"}, status={"phase": "Running"})
-        pod["metadata"]["ownerReferences"] = [field.machine_owner(vm, controller=True)]
-
-    def put(self, kind: Kind, name: str, **parts: Json) -> dict[str, Json]:
-        metadata = {"name": name, "namespace": _NAMESPACE, "uid": f"{name}-uid", "creationTimestamp": _stamp(self)}
-        made = self.objects[kind, name] = {"metadata": {**metadata, **parts.pop("metadata", {})}, **parts}
-        return made
-
-    def migration(self, name: str) -> dict[str, Json]:
-        self.now += 1
-        return self.put(Kind.MIGRATION, name, spec={"vmName": _VM}, status={})
-
-    def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
-        assert namespace == _NAMESPACE
-        return self.objects.get((kind, name))
-
-    def migrations_of(self, namespace: str, machine: str) -> list[Obj]:
-        assert namespace == _NAMESPACE
-        return [
-            obj
-            for (kind, _), obj in self.objects.items()
-            if kind is Kind.MIGRATION and obj["spec"]["vmName"] == machine
-        ]
-
-    def delete(self, kind: Kind, name: str) -> None:
-        obj = self.objects[kind, name]
-        if obj["metadata"].get("finalizers"):
-            obj["metadata"]["deletionTimestamp"] = _stamp(self)
-        else:
-            del self.objects[kind, name]
-
-    def perform(self, write: Write) -> None:
-        if write.kind is self.refused_kind and not (isinstance(write, Patch) and not write.subresource):
-            raise _Refused
-        self.writes.append(write)
-        match write:
-            case Create():
-                body = {key: value for key, value in write.body.items() if key not in ("apiVersion", "kind")}
-                metadata = body.pop("metadata")
-                body.setdefault("status", {"phase": "Pending"})
-                self.put(write.kind, metadata["name"], metadata=metadata, **body)
-            case Delete():
-                self.delete(write.kind, write.name)
-            case Patch():
-                obj = self.objects[write.kind, write.name]
-                self.objects[write.kind, write.name] = obj = _merged(obj, write.body)
-                if obj["metadata"].get("deletionTimestamp") and not obj["metadata"].get("finalizers"):
-                    del self.objects[write.kind, write.name]
+        super().__init__(Settings(compat=True))
+        self.running(_VM, vm_phase, status={"podIP": vm_pod_ip})
 
     def reconcile(self, name: str) -> str:
         """The result of one call, as the vectors word it."""
@@ -101,12 +40,10 @@ class _Town:
             if before is None:
                 return "done"
             preparing, phase = not _prepared(before) and not field.deleting(before), field.phase(before)
-            looked = machines.look(self, Key(Kind.MIGRATION, _NAMESPACE, name), self.now, _COMPAT)
-            if looked.write is not None:
-                try:
-                    self.perform(looked.write)
-                except _Refused:
-                    return "error"
+            try:
+                looked = self.step(Kind.MIGRATION, name)
+            except Refused:
+                return "error"
             after = self.objects.get((Kind.MIGRATION, name))
             moved_on = after is not None and field.phase(after) != phase and field.phase(after) != "Failed"
             if looked.write is None or preparing or moved_on:
@@ -118,24 +55,18 @@ class _Town:
 
     @property
     def vm_phase(self) -> str:
-        return field.phase(self.objects[Kind.MACHINE, _VM])
-
-    @property
-    def target(self) -> dict[str, Json] | None:
-        named = (obj for (kind, _), obj in self.objects.items() if kind is Kind.POD)
-        return next((obj for obj in named if "env" in (obj["spec"].get("containers") or [{}])[0]), None)
+        return field.phase(self.vm(_VM))
 
     def behave(self, text: str) -> None:
-        self.objects[Kind.MACHINE, _VM]["metadata"]["annotations"] = {HYPERVISOR: text}
+        self.change(Kind.MACHINE, _VM, {"metadata": {"annotations": {HYPERVISOR: text}}})
 
     def to_phase(self, name: str, wanted: str) -> None:
         """Plays on, pods coming up as they are made, until the migration is in that phase."""
         for _ in range(_MOST_LOOKS):
             if self.phase(name) == wanted:
                 return
-            target = self.target
-            if target is not None:
-                target["spec"]["nodeName"], target["status"]["phase"] = "node-2", "Running"
+            if self.target is not None:
+                _pod(self, "Running")
             self.reconcile(name)
             self.now += 10
         raise AssertionError(f"{name} does not become {wanted!r} but is {self.phase(name)!r}")
@@ -308,7 +239,7 @@ def _arranged(phase: str, when: str) -> Iterator[_Town]:
             town.to_phase("m", "Succeeded")
         case "Failed", "vm phase Migrating":
             town.to_phase("m", "Running")
-            town.objects[Kind.MIGRATION, "m"]["status"]["phase"] = "Failed"
+            town.change(Kind.MIGRATION, "m", {"status": {"phase": "Failed"}})
         case "Pending" | "Running", text if text.startswith("migration deleted"):
             town.behave('{"stallAtPercent": 50}')
             town.to_phase("m", phase)
@@ -346,7 +277,7 @@ def _prepared_town(vm_phase: str) -> _Town:
 def _pod(town: _Town, phase: str) -> None:
     target = town.target
     assert target is not None, "no target pod was made"
-    target["spec"]["nodeName"], target["status"]["phase"] = "node-2", phase
+    town.comes_up(target["metadata"]["name"], "node-2", phase)
 
 
 def _transition_differences(town: _Town, result: str, case: Case) -> Iterator[str]:
@@ -403,19 +334,3 @@ def _prepared(migration: Mapping[str, Json]) -> bool:
 
 def _result(again_at: float | None, now: float) -> str:
     return "done" if again_at is None else f"requeue_after_{again_at - now:.0f}s"
-
-
-def _stamp(town: _Town) -> str:
-    return field.timestamp(town.now)
-
-
-def _merged(before: Json, patch: Json) -> Json:
-    if not isinstance(patch, Mapping):
-        return patch
-    after = dict(before) if isinstance(before, Mapping) else {}
-    for name, value in patch.items():
-        if value is None:
-            after.pop(name, None)
-        else:
-            after[name] = _merged(after.get(name), value)
-    return after
