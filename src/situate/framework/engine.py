@@ -299,60 +299,7 @@ class Engine:
         if most < 2 or (self._extenders and self._interested(first.info)):
             decision = self._settle(first, now)
             return [] if decision is None else [decision]
-        together = self._together
-        run, least = together.run(first, most), together.least
-        simple = together.stretches and together.is_simple(first)
-        if simple and len(run) < least:
-            return self._place_stretch(run, most, least, now)
-        decisions: list[Decision | PlacedRun | Asked] = []
-        at = 0
-        equal = True
-        while at < len(run):
-            placed = together.place_run(run[at:]) if equal and at + 1 < len(run) and together.may_run(first) else None
-            if placed is not None:
-                decisions.append(placed)
-                at += len(placed.pods)
-                continue
-            equal = False  # what keeps one from it keeps the equal ones behind it from it as well
-            placed = together.place_in_turn(run, at) if simple else None
-            if placed is not None:
-                decisions.append(placed)
-                at += len(placed.pods)
-                if self._wishes:
-                    self.queue.put_first(run[at:])
-                    return decisions
-                continue
-            simple = False  # this one finds no node, and so it is with those behind it
-            if at:
-                self.queue.take_off(run[at])
-            decision = self._settle(run[at], now)
-            if decision is not None:
-                decisions.append(decision)
-            at += 1
-        return decisions
-
-    def _place_stretch(
-        self, run: list[WaitingPod], most: int, least: int, now: float
-    ) -> list[Decision | PlacedRun | Asked]:
-        """`Together.stretch`, and what comes of it.
-
-        The first that finds no node, or whose plugins fail, has its own cycle, which tells; and those behind it are
-        back in the queue then, since something may come of that.
-        """
-        self._together.stretch(run, most, least)
-        placed = self._together.place_in_turn(run, 0)
-        decisions: list[Decision | PlacedRun | Asked] = [] if placed is None else [placed]
-        rest = run if placed is None else run[len(placed.pods) :]
-        if not rest or (placed is not None and self._wishes):
-            self.queue.put_first(rest)
-            return decisions
-        self.queue.put_first(rest[1:])
-        if placed is not None:
-            self.queue.take_off(rest[0])
-        decision = self._settle(rest[0], now)
-        if decision is not None:
-            decisions.append(decision)
-        return decisions
+        return self._together.place(first, most, lambda waiting: self._settle(waiting, now))
 
     def _interested(self, info: PodInfo) -> tuple[Extender, ...]:
         return tuple(extender for extender in self._extenders if interested(extender, info))

@@ -1,7 +1,7 @@
 """Pods that are placed together, exactly where one after the other would have gone.
 
-A *run* is equal pods that follow each other, a *stretch* different ones that need no more than a node. What becomes of
-those that cannot be placed like this is left to `situate.framework.engine`.
+A *run* is equal pods that follow each other, a *stretch* different ones that need no more than a node. Those that
+cannot be placed like this have a cycle of their own, which is left to `situate.framework.engine`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from situate.framework.cache import Cache
 from situate.framework.choosing import Chooser, Tie
 from situate.framework.configuration import Extender
-from situate.framework.decisions import PlacedRun
+from situate.framework.decisions import Asked, Decision, PlacedRun
 from situate.framework.extenders import interested
 from situate.framework.handle import Wishes
 from situate.framework.nominations import Nominations
@@ -25,6 +25,9 @@ from situate.framework.profile import Profile
 from situate.framework.queue.scheduling import SchedulingQueue
 from situate.framework.queue.waiting import WaitingPod
 from situate.framework.reserving import concerns
+
+Cycle: TypeAlias = Callable[[WaitingPod], Decision | Asked | None]
+"""A pod's own cycle; None for one that nobody waits for any more."""
 
 _RUN: Final = 3
 """Equal pods in a row that are worth being placed as a run,"""
@@ -70,20 +73,77 @@ class Together:
         self._tie = tie
         self._extenders = extenders
         self._runs = runs
-        self.stretches = stretches
+        self._stretches = stretches
         self._reserves = {name: _reserving(profile) for name, profile in profiles.items()}
         """Of the profiles in which a pod may need no more than a node: what tells whether it does."""
 
+    def place(self, first: WaitingPod, most: int, cycle: Cycle) -> list[Decision | PlacedRun | Asked]:
+        """What becomes of this pod and of those behind it, at most so many, which are taken from the queue.
+
+        `cycle` is for those that have to be placed one by one.
+        """
+        run, least = self._run(first, most), self._least
+        simple = self._stretches and self._is_simple(first)
+        if simple and len(run) < least:
+            return self._place_stretch(run, most, least, cycle)
+        decisions: list[Decision | PlacedRun | Asked] = []
+        at = 0
+        equal = True
+        while at < len(run):
+            placed = self._place_run(run[at:]) if equal and at + 1 < len(run) and self._may_run(first) else None
+            if placed is not None:
+                decisions.append(placed)
+                at += len(placed.pods)
+                continue
+            equal = False  # what keeps one from it keeps the equal ones behind it from it as well
+            placed = self._place_in_turn(run, at) if simple else None
+            if placed is not None:
+                decisions.append(placed)
+                at += len(placed.pods)
+                if self._wishes:
+                    self._queue.put_first(run[at:])
+                    return decisions
+                continue
+            simple = False  # this one finds no node, and so it is with those behind it
+            if at:
+                self._queue.take_off(run[at])
+            decision = cycle(run[at])
+            if decision is not None:
+                decisions.append(decision)
+            at += 1
+        return decisions
+
+    def _place_stretch(
+        self, run: list[WaitingPod], most: int, least: int, cycle: Cycle
+    ) -> list[Decision | PlacedRun | Asked]:
+        """The first that finds no node, or whose plugins fail, has its own cycle, which tells; and those behind it are
+        back in the queue then, since something may come of that.
+        """
+        self._stretch(run, most, least)
+        placed = self._place_in_turn(run, 0)
+        decisions: list[Decision | PlacedRun | Asked] = [] if placed is None else [placed]
+        rest = run if placed is None else run[len(placed.pods) :]
+        if not rest or (placed is not None and self._wishes):
+            self._queue.put_first(rest)
+            return decisions
+        self._queue.put_first(rest[1:])
+        if placed is not None:
+            self._queue.take_off(rest[0])
+        decision = cycle(rest[0])
+        if decision is not None:
+            decisions.append(decision)
+        return decisions
+
     @property
-    def least(self) -> int:
+    def _least(self) -> int:
         """So many equal pods are worth being placed as a run."""
         return _RUN + self._cache.snapshot().count // _NODES_PER_POD
 
-    def run(self, first: WaitingPod, most: int) -> list[WaitingPod]:
+    def _run(self, first: WaitingPod, most: int) -> list[WaitingPod]:
         """The pod with the equal ones behind it, at most so many in all; they are taken from the queue."""
         return [first, *self._queue.pop_like(first, most - 1, _equal)] if self._runs else [first]
 
-    def stretch(self, run: list[WaitingPod], most: int, least: int) -> None:
+    def _stretch(self, run: list[WaitingPod], most: int, least: int) -> None:
         """Adds the simple pods behind `run`, up to a run of `least`; they are taken from the queue.
 
         Placed in turn, each is chosen for, and counted, as in a cycle of its own. All that is saved is what a cycle
@@ -101,14 +161,14 @@ class Together:
                 return False
             peers = id(other.info.peers)
             if peers not in known:
-                if not self.is_simple(other):
+                if not self._is_simple(other):
                     return False
                 known.add(peers)
             return True
 
         run += self._queue.pop_like(run[0], min(most, _STRETCH) - len(run), simple)
 
-    def is_simple(self, waiting: WaitingPod) -> bool:
+    def _is_simple(self, waiting: WaitingPod) -> bool:
         """Whether the pod needs no more than a node, which its class and other pods decide, and it holds up nobody."""
         info = waiting.info
         if info.peers is None or self._nominations:
@@ -125,7 +185,7 @@ class Together:
                 return False
         return bool(self._cache.snapshot().count) and self._choosers[name].compares_all(info)
 
-    def place_in_turn(self, run: Sequence[WaitingPod], begin: int) -> PlacedRun | None:
+    def _place_in_turn(self, run: Sequence[WaitingPod], begin: int) -> PlacedRun | None:
         """Simple pods of one profile from `begin` on, one after the other, as long as each finds a node.
 
         Ends early where plugins want something, which is heeded before the next pod's turn comes. None where the first
@@ -150,14 +210,14 @@ class Together:
         self._queue.done_run(placed)
         return PlacedRun(placed, np.array(nodes, dtype=np.intp), snapshot.nodes.names)
 
-    def may_run(self, waiting: WaitingPod) -> bool:
+    def _may_run(self, waiting: WaitingPod) -> bool:
         """Whether the pod and its equals may be placed at once."""
         profile = self._profiles[waiting.info.pod.spec.scheduler_name]
         if self._nominations or waiting.info.terminating or profile.permit:
             return False
         return not any(concerns(plugin, waiting.info) for plugin in (*profile.allot, *profile.reserve))
 
-    def place_run(self, run: list[WaitingPod]) -> PlacedRun | None:
+    def _place_run(self, run: list[WaitingPod]) -> PlacedRun | None:
         """The first of them that find nodes; None if they have to be placed one by one."""
         snapshot = self._cache.snapshot()
         first = run[0].info
