@@ -1,0 +1,269 @@
+"""What agents are answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from situate.objects.meta import ObjectMeta
+from situate.vm.amounts import Amounts
+from situate.vm.model import Ref
+from situate.vm.names import APPROVED, REQUESTED, SCALING_UNIT
+from situate.vm.protocol import (
+    MOST_BODY,
+    Answer,
+    Further,
+    PermitRequest,
+    Shown,
+    answered,
+    notes,
+    patch,
+    patch_failed,
+    read_request,
+    refused,
+)
+from situate.vm.rules import Rules
+from situate.vm.text import amounts_text
+
+GIB = 2**30
+OURS, COMPAT = Rules(), Rules(compat=True)
+POD = Ref("default", "a-xyz")
+UNIT = Amounts.of(250, GIB)
+VM = Ref("default", "a")
+Json = Any
+
+
+def units(count: int) -> Amounts:
+    return Amounts.of(250 * count, GIB * count)
+
+
+def ask(count: int, last: int | None, **more: Any) -> PermitRequest:
+    return PermitRequest(POD, UNIT, units(count), None if last is None else units(last), **more)
+
+
+def shown(wants: int | None, has: int | None, **more: Any) -> Shown:
+    said = {SCALING_UNIT: UNIT, REQUESTED: None if wants is None else units(wants)}
+    said[APPROVED] = None if has is None else units(has)
+    texts = {key: amounts_text(each) for key, each in said.items() if each is not None}
+    return Shown(more.pop("node", "n1"), more.pop("machine", VM), texts, **more)
+
+
+def body(**more: Json) -> bytes:
+    document = {
+        "protoVersion": 7,
+        "pod": {"namespace": "default", "name": "a-xyz"},
+        "computeUnit": {"vCPUs": "250m", "mem": "1Gi"},
+        "resources": {"vCPUs": 1, "mem": "4Gi"},
+        "lastPermit": None,
+        "metrics": None,
+        **more,
+    }
+    return json.dumps({key: value for key, value in document.items() if value is not ...}).encode()
+
+
+@pytest.mark.rule("vm:C12", "vm:D24")
+def test_a_request() -> None:
+    last = {"vCPUs": "0.5", "mem": "2048Mi"}
+    more = {"lastPermit": last, "metrics": {"loadAvg1M": 0.5, "x": 1}, "lowersAtOnce": True, "extra": []}
+    assert read_request("POST", body(**more)) == ask(4, 2, load1=0.5, lowers_at_once=True)
+    assert read_request("POST", body()) == ask(4, None)
+
+
+@pytest.mark.rule("vm:C14")
+@pytest.mark.parametrize(
+    ("method", "sent", "said"),
+    [
+        ("GET", body(), "method 'GET' is not supported"),
+        ("POST", b"", "the body is no JSON"),
+        ("POST", b"{", "the body is no JSON"),
+        ("POST", b"\xff\xfe", "the body is no JSON"),
+        ("POST", b"[" * 1024, "the body is no JSON"),
+        ("POST", b'{"protoVersion":NaN}', "NaN is no JSON"),
+        ("POST", b"[]", "found [], allowed: a mapping"),
+        ("POST", b"1" * 1024, "allowed: a mapping"),
+        ("POST", body(protoVersion=0), "version 0 is not supported: send protoVersion 7, v5.0"),
+        ("POST", body(protoVersion=6), "protocol v4.0 is not supported"),
+        ("POST", body(protoVersion=8), "version 8 is not supported"),
+        ("POST", body(protoVersion=...), "version 0 is not supported"),
+        ("POST", body(protoVersion="7"), 'protoVersion: found "7", allowed: an integer'),
+        ("POST", body(computeUnit={"vCPUs": 0, "mem": "1Gi"}), "computeUnit.vCPUs: found 0"),
+        ("POST", body(computeUnit={"vCPUs": 1, "mem": 0}), "computeUnit.mem: found 0"),
+        ("POST", body(protoVersion=6, computeUnit={"vCPUs": 0, "mem": 0}), "v4.0 is not supported"),
+        ("POST", body(resources={"vCPUs": -1, "mem": 0}), "resources.vCPUs: found -1"),
+        ("POST", body(pod={"name": 7}), "pod.name: found 7, allowed: text"),
+        ("POST", body(metrics={"loadAvg1M": -1}), "metrics.loadAvg1M: found -1"),
+        ("POST", body(metrics={"loadAvg1M": 10**400}), "metrics.loadAvg1M"),
+        ("POST", body(padding="x" * MOST_BODY), "the body is no JSON of at most 1024 bytes"),
+    ],
+)
+def test_a_wrong_request_is_named(method: str, sent: bytes, said: str) -> None:
+    answer = read_request(method, sent)
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.content_type) == (400, "text/plain; charset=utf-8")
+    assert said in answer.body(OURS).decode()
+
+
+@pytest.mark.rule("vm:C12")
+def test_what_follows_the_first_kibibyte_or_the_first_value_does_not_matter() -> None:
+    padding = MOST_BODY - len(body(padding=""))
+    full = body(padding="x" * padding)
+    assert len(full) == MOST_BODY
+    assert read_request("POST", full) == read_request("POST", full + b"}}") == ask(4, None)
+    assert read_request("POST", b" \n" + body() + b"{") == ask(4, None)
+
+
+@given(
+    st.binary(max_size=60) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: body(pod=v))
+)
+def test_no_body_gives_a_traceback(sent: bytes) -> None:
+    assert isinstance(read_request("POST", sent), Answer | PermitRequest)
+
+
+@pytest.mark.rule("vm:C14", "vm:C15")
+@pytest.mark.parametrize(
+    ("pod", "status"),
+    [
+        (None, 404),
+        (shown(1, 1, node=""), 404),
+        (shown(1, 1, node="", machine=None), 404),
+        (shown(1, 1, machine=None), 400),
+    ],
+)
+def test_a_pod_that_is_unknown_unbound_or_no_runner_is_refused(pod: Shown | None, status: int) -> None:
+    answer = refused(ask(2, 1), pod)
+    assert answer is not None
+    assert answer.status == status
+    assert "default/a-xyz" in answer.text
+    assert refused(ask(2, 1), shown(1, 1)) is None
+
+
+@pytest.mark.rule("vm:C15")
+def test_the_machine_is_written_to_only_if_some_text_differs() -> None:
+    assert notes(ask(2, 1), shown(2, 1), COMPAT) is None
+    assert notes(ask(2, 1), shown(2, 3), COMPAT) == {
+        SCALING_UNIT: '{"vCPUs":"250m","mem":"1Gi"}',
+        REQUESTED: '{"vCPUs":"500m","mem":"2Gi"}',
+        APPROVED: '{"vCPUs":"250m","mem":"1Gi"}',
+    }
+    said = notes(ask(2, None), shown(1, 1), COMPAT)
+    assert said is not None
+    assert list(said) == [SCALING_UNIT, REQUESTED]
+
+
+@pytest.mark.rule("vm:C4", "vm:C15")
+def test_equal_amounts_in_other_words_are_another_text() -> None:
+    pod = Shown("n1", VM, {SCALING_UNIT: amounts_text(UNIT), REQUESTED: '{"vCPUs":0.5,"mem":"2Gi"}'})
+    assert notes(ask(2, 2), pod, OURS) is not None
+
+
+@pytest.mark.rule("vm:D8")
+def test_what_is_approved_is_the_ledger_s_to_say() -> None:
+    """A last permit that nobody ever gave must not become what is approved."""
+    said = notes(ask(2, 99), shown(1, 1), OURS)
+    assert said is not None
+    assert APPROVED not in said
+
+
+@pytest.mark.rule("vm:D20")
+def test_annotations_are_set_whether_or_not_they_are_there() -> None:
+    meta = ObjectMeta(name="a", namespace="default", uid="u", resource_version="5", annotations={"x": "y"})
+    ours = patch({REQUESTED: "{}"}, meta, OURS)
+    pointer = "/metadata/annotations/internal.autoscaling.neon.tech~1resources-requested"
+    assert {"op": "add", "path": pointer, "value": "{}"} in ours.body
+    assert list(patch({REQUESTED: "{}"}, meta, COMPAT).body) == [{"op": "replace", "path": pointer, "value": "{}"}]
+    bare = patch({REQUESTED: "{}"}, ObjectMeta(uid="u", resource_version="5"), OURS)
+    assert {"op": "add", "path": "/metadata/annotations", "value": {REQUESTED: "{}"}} in bare.body
+
+
+@pytest.mark.rule("vm:C16")
+@pytest.mark.parametrize(
+    ("request_", "pod", "elapsed", "wanted"),
+    [
+        pytest.param(ask(2, 2), shown(1, 1), 0.0, 2, id="no increase: at once, whatever the pod shows"),
+        pytest.param(ask(1, 2), shown(1, 2), 0.0, 1, id="a decrease: at once"),
+        pytest.param(ask(4, 1), shown(1, 1), 0.5, None, id="the request does not show yet"),
+        pytest.param(ask(4, 1), shown(4, 1), 0.5, None, id="nothing is granted yet"),
+        pytest.param(ask(4, 1), shown(4, 2), 0.5, 2, id="a part is granted"),
+        pytest.param(ask(4, 1), shown(4, 1), 1.0, 1, id="nothing at the end of the wait"),
+        pytest.param(ask(4, None), shown(4, None), 0.5, None, id="first contact: nothing is approved yet"),
+        pytest.param(ask(4, None), shown(4, 1), 0.5, 1, id="first contact: something is"),
+    ],
+)
+@pytest.mark.parametrize("rules", [OURS, COMPAT])
+def test_when_what_is_answered(
+    request_: PermitRequest, pod: Shown, elapsed: float, wanted: int | None, rules: Rules
+) -> None:
+    answer = answered(request_, pod, elapsed, rules)
+    assert (answer and (answer.status, answer.permit)) == (None if wanted is None else (200, units(wanted)))
+
+
+@pytest.mark.rule("vm:C14", "vm:C16")
+@pytest.mark.parametrize(
+    ("pod", "status"),
+    [
+        (None, 404),
+        (shown(1, 1), 500),
+        (shown(4, None), 500),
+        (Shown("n1", VM, {REQUESTED: "{"}), 500),
+    ],
+)
+def test_errors_at_the_end_of_the_wait(pod: Shown | None, status: int) -> None:
+    answer = answered(ask(4, 1), pod, 1.0, OURS)
+    assert answer is not None
+    assert (answer.status, answer.permit) == (status, None)
+    assert "default/a-xyz" in answer.text
+    assert patch_failed(ask(4, 1), "why").text.startswith("failed to patch VM object")
+
+
+@pytest.mark.rule("vm:I11", "vm:C13")
+def test_a_permit_never_exceeds_the_request() -> None:
+    """More may be approved than is asked for by now: of one resource, or of a pod that an agent meets again."""
+    lopsided = PermitRequest(POD, UNIT, Amounts.of(1000, GIB), Amounts.of(250, 2 * GIB))
+    texts = {REQUESTED: amounts_text(lopsided.resources), APPROVED: amounts_text(Amounts.of(1000, 2 * GIB))}
+    answer = answered(lopsided, Shown("n1", VM, texts), 0.1, OURS)
+    assert answer is not None
+    assert answer.permit == lopsided.resources
+    again = answered(ask(1, None), shown(1, 3), 0.1, OURS)
+    assert again is not None
+    assert again.permit == units(1)
+
+
+@pytest.mark.rule("vm:D13")
+def test_a_machine_that_is_being_moved_keeps_what_it_has() -> None:
+    answer = answered(ask(4, 2), shown(2, 2, frozen=True), 0.0, OURS)
+    assert answer is not None
+    assert json.loads(answer.body(OURS)) == {
+        "permit": {"vCPUs": "500m", "mem": "2Gi"},
+        "migrate": {},
+        "reason": "frozen",
+    }
+    lower = answered(ask(1, 2), shown(2, 2, frozen=True), 0.0, OURS)
+    assert lower is not None
+    assert lower.permit == units(1)
+    first = answered(ask(1, None), shown(None, None, frozen=True), 0.0, OURS)
+    assert first is not None
+    assert first.status == 500
+
+
+@pytest.mark.rule("vm:B28")
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (answered(ask(4, 1), shown(4, 4), 0.0, OURS), {"reason": "granted"}),
+        (answered(ask(4, 1), shown(4, 2), 0.0, OURS), {"reason": "partial"}),
+        (answered(ask(4, 1), shown(4, 1), 1.0, OURS), {"reason": "noRoom"}),
+        (
+            answered(ask(4, 1), shown(4, 1), 1.0, OURS, Further("claimedByOthers", 500, "p1", "2026-01-01T00:00:00Z")),
+            {"reason": "claimedByOthers", "retryAfterMs": 500, "plan": "p1", "expires": "2026-01-01T00:00:00Z"},
+        ),
+    ],
+)
+def test_what_an_answer_says_besides(answer: Answer, said: dict[str, Json]) -> None:
+    document = json.loads(answer.body(OURS))
+    assert {key: value for key, value in document.items() if key != "permit"} == said
+    assert json.loads(answer.body(COMPAT)).keys() == {"permit"}, "the reference says no more"
+    assert answer.content_type == "application/json"
