@@ -121,6 +121,7 @@ class Play:
         machine = self.world.machines[vm]
         machine.use = machine.use.least(_amount(amount))
         self.tell(self.world.seen(machine.runs_in))
+        self._tell_all(self.world.request(vm, machine.unit, _amount(amount)))
         asked = Asked(machine.runs_in, machine.unit, _amount(amount), machine.approved, lowers_at_once=True)
         self.tell(asked)
 

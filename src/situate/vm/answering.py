@@ -68,7 +68,7 @@ def settled(state: State, uid: str) -> bool:
 
 def _shortage(state: State, pod: Pod, asked: Asked, permit: Amounts) -> Reason:
     before = permit if asked.last_permit is None else asked.last_permit
-    if permit.exceeds(before):
+    if permit.exceeds(before) or asked.requested.within(pod.reserved):
         return Reason.PARTIAL
     node = state.where[pod.uid]
     kept = state.held(node, pod.uid) + state.incoming(node, pod.uid)

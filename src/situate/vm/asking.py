@@ -26,12 +26,12 @@ def asked(draft: Draft, event: Asked) -> None:
     node = draft.state.where[pod.uid]
     kept = _kept(pod, event, permit)
     lapsed = permit is not None and permit.expires <= draft.now and kept.exceeds(pod.used)
-    wanted = event.requested.least(pod.used) if lapsed else event.requested
-    changed = replace(pod, requested=wanted, factor=event.unit)
+    changed = replace(pod, requested=event.requested, factor=event.unit)
     draft.book(changed, node)
     if kept != pod.reserved or not pod.approved or (changed.requested, changed.factor) != (pod.requested, pod.factor):
         draft.approve(pod.uid, kept)
-    draft.put_permit(pod.uid, Permit(kept.least(wanted), draft.now + draft.rules.permit_s, event.sequence))
+    told = kept.least(pod.used if lapsed else kept).least(event.requested)
+    draft.put_permit(pod.uid, Permit(told, draft.now + draft.rules.permit_s, event.sequence))
     waiting.note(draft, changed)
     draft.stir(node)
 

@@ -6,7 +6,6 @@ claims become before and after that, and how they end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from situate.vm.actions import ShrinkClaim
@@ -14,7 +13,6 @@ from situate.vm.amounts import Amounts, total
 from situate.vm.claims import BeneficiaryKind, Claim, ClaimState, Outcome, Stage
 from situate.vm.drafting import Draft
 from situate.vm.ending import close, move_for
-from situate.vm.model import Pod
 from situate.vm.state import State
 
 _ADVANCEMENT = (Stage.PLANNED, Stage.STARTING, Stage.COPYING, Stage.DONE)
@@ -110,12 +108,11 @@ def end_spent(draft: Draft, node: str) -> None:
 
 def mark_broken(draft: Draft, node: str) -> None:
     """Somebody whom we could not refuse took of promised room, or the node shrank: claims that suffer say so (B8)."""
-    state, entry = draft.state, draft.state.nodes[node]
+    state = draft.state
     claims = [each for each in on_node(state, node) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
     if not claims:
         return
-    leaving = (entry.pods[each.source_uid] for each in claims if each.source_uid in entry.pods)
-    room = entry.total - entry.reserved - state.incoming(node, "") + _counted(leaving, state.resources)
+    room = room_to_come(state, node) + total((claim.amount for claim in claims), state.resources)
     for claim in sorted(claims, key=lambda each: (_advancement(state, each), each.id), reverse=True):
         there = room.positive().least(claim.amount)
         if there != claim.amount:
@@ -123,8 +120,14 @@ def mark_broken(draft: Draft, node: str) -> None:
         room = room - there
 
 
-def _counted(pods: Iterable[Pod], resources: int) -> Amounts:
-    return total((pod.counted(pod.reserved) for pod in pods), resources)
+def room_to_come(state: State, node: str) -> Amounts:
+    """What is free and not claimed once all have left whose room is claimed; below zero where it is overdrawn."""
+    entry = state.nodes[node]
+    claims = [each for each in on_node(state, node) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
+    leaving = (entry.pods[each.source_uid] for each in claims if each.source_uid in entry.pods)
+    leave = total((pod.counted(pod.reserved) for pod in leaving), state.resources)
+    claimed = total((claim.amount for claim in claims), state.resources)
+    return entry.total - entry.reserved - state.incoming(node, "") + leave - claimed
 
 
 def _break(draft: Draft, claim: Claim, there: Amounts) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from situate.vm import waiting
+from situate.vm import claiming, waiting
 from situate.vm.actions import Condition, Evict, StartMove
+from situate.vm.amounts import Amounts, total
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move, Stage
-from situate.vm.drafting import Draft
+from situate.vm.drafting import SHOWN_AFTER_S, Draft
 from situate.vm.ending import fail_claim
 from situate.vm.model import Node, Pod
 from situate.vm.planning.plan import Plan
@@ -96,31 +97,33 @@ def _carry_out(draft: Draft, plan: Plan) -> None:
 
 def _for_the_first_in_line(draft: Draft, move: Move) -> Move:
     """What a move for nobody frees is claimed by whoever waits longest on its node and is not promised enough (B1)."""
-    source = draft.state.pod(move.source.uid)
-    if move.claim or source is None or move.source_node not in draft.state.nodes:
+    source, node = draft.state.pod(move.source.uid), draft.state.nodes.get(move.source_node)
+    if move.claim or source is None or node is None:
         return move
-    for uid in waiting.in_order(draft.state, move.source_node):
-        pod = draft.state.nodes[move.source_node].pods[uid]
-        promised = (claim.amount for claim in draft.state.claims.values() if claim.beneficiary.ref.uid == uid)
-        amount = draft.state.need(uid)
-        for each in promised:
-            amount = (amount - each).positive()
-        amount = amount.least(source.counted(source.reserved))
-        if amount and not draft.moves(pod):
-            kind = BeneficiaryKind.POD if pod.machine is None else BeneficiaryKind.VM
-            deadlines = draft.rules.deadlines
-            claim = Claim(
-                f"{move.plan}-{move.source.uid}",
-                move.plan,
-                move.source_node,
-                Beneficiary(kind, pod.ref),
-                move.source.uid,
-                amount,
-                draft.now + deadlines.completion_s + deadlines.claim_s,
-            )
+    room = claiming.room_to_come(draft.state, node.name) + source.counted(source.reserved)
+    for uid in waiting.in_order(draft.state, node.name):
+        promised = total((claim.amount for claim in claiming.of_beneficiary(draft.state, uid)), draft.state.resources)
+        amount = (draft.state.need(uid) - promised).positive().least(source.counted(source.reserved))
+        amount = amount.least(room.positive())
+        if amount and not draft.moves(node.pods[uid]):
+            claim = _claim(move, node.pods[uid], amount, draft)
             draft.put_claim(claim)
-            return replace(move, claim=claim.id)
+            return replace(move, claim=claim.id, for_node=True)
     return move
+
+
+def _claim(move: Move, pod: Pod, amount: Amounts, draft: Draft) -> Claim:
+    kind = BeneficiaryKind.POD if pod.machine is None else BeneficiaryKind.VM
+    deadline = draft.now + draft.rules.deadlines.completion_s + draft.rules.deadlines.claim_s
+    return Claim(
+        id=f"{move.plan}-{move.source.uid}",
+        plan=move.plan,
+        node=move.source_node,
+        beneficiary=Beneficiary(kind, pod.ref),
+        source_uid=move.source.uid,
+        amount=amount,
+        deadline=deadline,
+    )
 
 
 def start(draft: Draft) -> None:
@@ -131,7 +134,7 @@ def start(draft: Draft) -> None:
             fail_claim(draft, move)
             draft.tell(move.machine, "MoveDropped", f"its move to node {move.target_node} is not begun: {why_not}")
             continue
-        begun = replace(move, asked_at=draft.now)
+        begun = replace(move, asked_at=draft.now, retry_at=draft.now + SHOWN_AFTER_S)
         draft.put_move(begun)
         draft.do(StartMove(begun, draft.state.claims.get(move.claim)))
 

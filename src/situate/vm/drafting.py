@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from situate.vm.actions import Action, Approve, ResizePod, Tell
 from situate.vm.amounts import Amounts
@@ -18,6 +18,8 @@ from situate.vm.planner import Planner
 from situate.vm.rules import Rules
 from situate.vm.state import Permit, State, Unseen, Waiter
 
+SHOWN_AFTER_S: Final = 30.0
+"""What was asked for and does not show after this long is asked for once more: it was lost, or somebody else wrote."""
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -7,8 +7,9 @@ from typing import Final
 
 from situate.vm.actions import CancelMove, EndMove
 from situate.vm.claims import Claim, Move, Outcome, Stage
-from situate.vm.drafting import Draft
+from situate.vm.drafting import SHOWN_AFTER_S, Draft
 from situate.vm.planning.calm import after_failure
+from situate.vm.planning.relieving import leaving
 from situate.vm.state import State
 
 _IN_VAIN: Final = (Outcome.FAILED, Outcome.CANCELLED, Outcome.PARTIAL)
@@ -49,8 +50,17 @@ def orphaned(draft: Draft, move: Move) -> None:
     """Before copying it ends at once (B21); later only while most is yet to be copied and its node can bear it."""
     if move.stage is Stage.COPYING and not _worth_cancelling(draft, move):
         return
-    if move.alive:
+    if move.alive and not (move.for_node and _relieves(draft.state, move)):
         cancel(draft, move, "nobody needs the room any more")
+
+
+def _relieves(state: State, move: Move) -> bool:
+    """Whether its node would be over its watermark if the machine stayed, with all others gone that leave."""
+    node, pod = state.nodes.get(move.source_node), state.pod(move.source.uid)
+    if node is None or pod is None:
+        return False
+    staying = node.reserved - leaving(state, node.name) + pod.counted(pod.reserved)
+    return staying.exceeds(node.watermark)
 
 
 def _worth_cancelling(draft: Draft, move: Move) -> bool:
@@ -67,7 +77,7 @@ def cancel(draft: Draft, move: Move, reason: str) -> None:
     if move.asked_at is None and not move.uid:
         draft.drop_move(move.key)
         return
-    draft.put_move(replace(move, stage=Stage.ENDING, asked_at=draft.now))
+    draft.put_move(replace(move, stage=Stage.ENDING, asked_at=draft.now, retry_at=draft.now + SHOWN_AFTER_S))
     draft.do(CancelMove(move.name, move.machine, move.uid, reason))
     draft.tell(move.machine, "MoveCancelled", f"its move to node {move.target_node or '(any)'} ends: {reason}")
 
@@ -102,7 +112,7 @@ def end(draft: Draft, move: Move) -> None:
     """Once it is over and its claim is closed its object goes (B2); foreign ones are not ours to delete (C27)."""
     if move.foreign or move.claim in draft.state.claims:
         return
-    draft.put_move(replace(move, asked_at=draft.now))
+    draft.put_move(replace(move, asked_at=draft.now, retry_at=draft.now + SHOWN_AFTER_S))
     draft.do(EndMove(move.name, move.machine, move.uid))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from situate.vm.actions import CancelMove, NoteMoved, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import BeneficiaryKind, Claim, ClaimState, Move, Outcome, Progress, Stage
-from situate.vm.drafting import Draft
+from situate.vm.drafting import SHOWN_AFTER_S, Draft
 from situate.vm.ending import cancel, close, end, fail, fail_claim, is_over, remember_failure
 from situate.vm.events import MigrationGone, MigrationSeen, WrittenClaim
 from situate.vm.model import Pod, Ref, Role
@@ -63,7 +63,7 @@ def _as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
         claim="" if event.claim is None or not event.own else event.claim.id,
         foreign=not event.own,
     )
-    asked = begun.asked_at if stage in (Stage.ENDING, Stage.DONE, Stage.FAILED) else None
+    over = stage in (Stage.ENDING, Stage.DONE, Stage.FAILED)
     return replace(
         begun,
         machine=machine,
@@ -75,7 +75,8 @@ def _as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
         target_node=begun.target_node or event.target_node,
         progress=_progress(begun, event),
         copying_at=begun.copying_at or (draft.now if stage is Stage.COPYING else None),
-        asked_at=asked,
+        asked_at=begun.asked_at if over and stage is begun.stage else None,
+        retry_at=begun.retry_at if over and stage is begun.stage and not event.deleting else None,
     )
 
 
@@ -219,7 +220,7 @@ def lose_node(draft: Draft, name: str) -> None:
 
 def ask_again(draft: Draft, move: Move) -> None:
     """What became of its creation or its end is not known, or it failed."""
-    draft.put_move(replace(move, asked_at=draft.now))
+    draft.put_move(replace(move, retry_at=draft.now + SHOWN_AFTER_S))
     if move.stage is Stage.ENDING:
         draft.do(CancelMove(move.name, move.machine, move.uid, "nobody needs the room any more"))
     elif move.alive:

@@ -21,7 +21,7 @@ def look(draft: Draft) -> None:
         late = [why for at, why in limits(draft.state, move, draft.rules) if at <= draft.now]
         if late:
             fail(draft, move, late[0])
-        elif _asked_in_vain(move) and (move.asked_at or 0.0) + draft.rules.retry_s <= draft.now:
+        elif move.retry_at is not None and move.retry_at <= draft.now:
             ask_again(draft, move)
     for claim in list(draft.state.claims.values()):
         if claim.deadline <= draft.now:
@@ -37,13 +37,6 @@ def _expire(draft: Draft, claim: Claim) -> None:
         fail(draft, move, "its claim has expired")
     else:
         close(draft, claim, Outcome.FAILED)
-
-
-def _asked_in_vain(move: Move) -> bool:
-    """Whether something was asked for whose effect does not show: it is harmless to ask again."""
-    if move.asked_at is None:
-        return False
-    return move.stage in (Stage.ENDING, Stage.DONE, Stage.FAILED) or not move.uid
 
 
 def limits(state: State, move: Move, rules: Rules) -> Iterator[tuple[float, str]]:
@@ -91,7 +84,7 @@ def _times(state: State, rules: Rules) -> Iterator[float]:
         if write.retry_at is not None:
             yield write.retry_at
     for move in state.moves.values():
-        if _asked_in_vain(move):
-            yield (move.asked_at or 0.0) + rules.retry_s
+        if move.retry_at is not None:
+            yield move.retry_at
         for at, _ in limits(state, move, rules):
             yield at

@@ -147,6 +147,8 @@ class State:
         """What of a reservation is not booked yet: nothing once its target is, unless more was reserved for it."""
         if not move.target_booked:
             return move.amount
+        if move.foreign:
+            return Amounts.zero(self.resources)
         target = None if move.target is None else self.pod(move.target.uid)
         return move.amount if target is None else (move.amount - target.counted(target.reserved)).positive()
 

@@ -8,12 +8,9 @@ from situate.vm import waiting
 from situate.vm.actions import Approve, CancelMove, EndMove, ResizePod, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
-from situate.vm.drafting import Draft, approval, frozen
+from situate.vm.drafting import SHOWN_AFTER_S, Draft, approval, frozen
 from situate.vm.ending import fail_claim, remember_failure
 from situate.vm.events import Written
-
-SHOWS_AFTER_S = 30.0
-"""What has landed and does not show after this long is written once more: somebody else wrote, too."""
 
 
 def written(draft: Draft, event: Written) -> None:
@@ -22,8 +19,8 @@ def written(draft: Draft, event: Written) -> None:
             _approved(draft, pod.uid, amount, landed=event.outcome == "ok")
         case StartMove(move=move):
             _started(draft, move.key, event)
-        case CancelMove(name=name, machine=machine) | EndMove(name=name, machine=machine):
-            _ended(draft, f"{machine.namespace}/{name}", event)
+        case CancelMove() | EndMove():
+            _ended(draft, event.action, event)
 
 
 def _approved(draft: Draft, uid: str, amount: Amounts, *, landed: bool) -> None:
@@ -38,7 +35,7 @@ def _approved(draft: Draft, uid: str, amount: Amounts, *, landed: bool) -> None:
     if not landed:
         draft.put_write(uid, replace(write, retry_at=draft.now + draft.rules.patch_retry_s))
         return
-    draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWS_AFTER_S))
+    draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWN_AFTER_S))
     booked = write.amount.most(pod.used)
     if booked != pod.reserved and not frozen(pod):
         draft.book(replace(pod, reserved=booked), draft.state.where[uid])
@@ -60,7 +57,9 @@ def _started(draft: Draft, key: str, event: Written) -> None:
         return
     if event.outcome == "ok":
         draft.put_move(replace(move, stage=Stage.STARTING))
-    elif event.outcome != "unknown":
+    elif event.outcome == "unknown":
+        draft.put_move(replace(move, retry_at=draft.now + draft.rules.retry_s))
+    else:
         remember_failure(draft, move)
         draft.drop_move(key)
         fail_claim(draft, move)
@@ -68,8 +67,12 @@ def _started(draft: Draft, key: str, event: Written) -> None:
         draft.stir(move.target_node)
 
 
-def _ended(draft: Draft, key: str, event: Written) -> None:
-    move = draft.state.moves.get(key)
-    if move is not None and not move.uid and event.outcome == "ok":
-        # it never came to be: nobody will tell that it is gone
-        draft.drop_move(key)
+def _ended(draft: Draft, action: CancelMove | EndMove, event: Written) -> None:
+    """That it is gone tells itself; of one that never came to be nobody does."""
+    move = draft.state.moves.get(f"{action.machine.namespace}/{action.name}")
+    if move is None or move.uid != action.uid or move.asked_at is None or move.alive:
+        return
+    if event.outcome != "ok":
+        draft.put_move(replace(move, retry_at=draft.now + draft.rules.retry_s))
+    elif not move.uid:
+        draft.drop_move(move.key)

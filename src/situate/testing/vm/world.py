@@ -207,11 +207,11 @@ class World:
     def perform(self, action: Action, now: float) -> list[Event] | None:
         """What is seen of it; None: a precondition does not hold, and nothing was written."""
         match action:
-            case Approve(pod=pod, amount=amount, unit=unit, requested=requested, closed_claim=closed):
+            case Approve(amount=amount, unit=unit, requested=requested, closed_claim=closed):
                 vm = next((each for each in self.machines.values() if each.ref == action.machine), None)
-                if vm is None:
+                if vm is None or (vm.unit, vm.requested) != (unit, requested):
                     return None
-                vm.approved, vm.unit, vm.requested = amount, unit, requested
+                vm.approved = amount
                 vm.closed_claim = closed or vm.closed_claim
                 return [self.seen(vm.runs_in)]
             case ResizePod(pod=pod, amount=amount):
@@ -246,6 +246,14 @@ class World:
             case Evict(pod=pod):
                 return self.delete_pod(pod.uid, now)
         return []
+
+    def request(self, machine: str, unit: Amounts, amount: Amounts) -> list[Event]:
+        """What an agent asks for is written down before it is decided on (C15)."""
+        vm = self.machines[machine]
+        if (vm.unit, vm.requested) == (unit, amount):
+            return []
+        vm.unit, vm.requested = unit, amount
+        return [self.seen(vm.runs_in)]
 
     # what the controllers do
 
