@@ -17,6 +17,7 @@ from situate.vm.reading_nodes import read_node, watermark
 from situate.vm.rules import Rules
 from tests.vm.objects import migration, node, vm
 
+Json = Any
 GIB = 2**30
 RULES = Rules()
 NOW = 1000.0
@@ -24,8 +25,7 @@ CLAIM = WrittenClaim(
     "c1", "p1", "n1", Beneficiary(BeneficiaryKind.VM, Ref("default", "b", "uid-b")), "uid-a", Amounts.of(1000, GIB), 2e9
 )
 HANDOVER = WrittenHandOver(Ref("default", "a", "uid-a"), Ref("default", "b", "uid-b"), Amounts.of(1000, GIB))
-OURS = {"labels": {"autoscaling.neon.tech/created-by-scheduler": "true"}}
-Json = Any
+OURS: Json = {"labels": {"autoscaling.neon.tech/created-by-scheduler": "true"}}
 
 
 @pytest.mark.parametrize(
