@@ -6,10 +6,12 @@ import typer
 
 from situate.cli.vm.agent import agent
 from situate.cli.vm.machines import machines
+from situate.cli.vm.status import status
 
 _HELP = """Virtual machines that grow, shrink and move.
 
 \b
+situate vm status
 the agent of a node, which asks for what its machines' load needs:
 situate vm agent --node n1
 without guests, for the whole of an embedded cluster:
@@ -19,5 +21,6 @@ situate vm machines
 """
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_HELP)
+app.command(short_help="Show nodes, machines, and what moves for whom.")(status)
 app.command(short_help="Look after the size of machines.")(agent)
 app.command(short_help="Let machines live and move without a hypervisor.")(machines)

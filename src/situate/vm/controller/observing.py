@@ -60,7 +60,12 @@ class Observing:
         watched.migrations.store.on_change(self._migration)
 
     def begin(self) -> None:
-        """Tells all that is known: nodes, then pods, then migrations with their claims, and that this was all (C30)."""
+        """Tells all that is known, and that this was all: from now on room is granted (C30)."""
+        self.take_in()
+        self._ledger.apply(Listed())
+
+    def take_in(self) -> None:
+        """Nodes, then pods, then migrations with their claims; nothing follows from it yet."""
         self._listening = True
         for node in self._watched.all.nodes.store.list():
             self._node(None, node)
@@ -68,7 +73,6 @@ class Observing:
             self._pod(None, pod)
         for migration in self._watched.migrations.store.list():
             self._migration(None, migration)
-        self._ledger.apply(Listed())
 
     def end(self) -> None:
         """The ledger learns nothing more."""

@@ -1,0 +1,138 @@
+"""What vm would see of a cluster now, read once. Nothing is ever written.
+
+The objects go through the same stores, readers and steps as in the controller, so that they count the same here. A
+ledger that was not told that it has seen everything takes in, and decides nothing. Who waits since when, and back-offs,
+are known to the leader alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from situate.cli.configured import load, vm_settings, without_file
+from situate.cli.failures import NotAllowed, WrongInput
+from situate.cli.progress import progress
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.errors import Forbidden, KubeError, NotFound
+from situate.kube.reflector import Reflector
+from situate.objects.coordination import Lease
+from situate.objects.meta import KubernetesObject
+from situate.objects.resources import LEASES, ResourceType
+from situate.runtime.logs import configure_logging
+from situate.vm.backends import NeonVM
+from situate.vm.configuration import VmSettings
+from situate.vm.controller.observing import Observing
+from situate.vm.controller.watched import VmWatched
+from situate.vm.ledger import Ledger
+from situate.vm.rules import Rules
+from situate.vm.state import State
+from situate.vm.unreadable import Unreadable
+
+_NEEDED: Final = frozenset(("pods", "nodes"))
+"""Without these nothing can be counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which cluster, and which installation in it."""
+
+    kubeconfig: Path | None
+    context: str | None
+    installation: str
+    """Its namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything, as of one moment."""
+
+    rules: Rules
+    state: State
+    now: float
+    """Seconds of the epoch."""
+    lease: Lease | None
+    """None where there is none, or none that may be read."""
+    remarks: tuple[str, ...]
+    """What could not be read, and what follows from that; a sentence each."""
+
+
+def observe(file: Path | None, assignments: Iterable[str] | None, where: Where) -> Observed:
+    """What a cluster shows now, by the settings of the file with those of `--set`; without a file by the defaults.
+
+    Raises `KubeError`, `WrongInput`, `BadConfiguration` or `NotAllowed`.
+    """
+    given = tuple(assignments or ())
+    settings = vm_settings(without_file(given) if file is None else load(file, given))
+    if settings is None and file is not None:
+        raise WrongInput(f"{file}: there is no vm section; add `vm: {{}}` with what differs from the defaults")
+    configure_logging("warning")
+    with progress("reading the cluster"):
+        return asyncio.run(_observe(settings or VmSettings(), where))
+
+
+async def _observe(settings: VmSettings, where: Where) -> Observed:
+    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+    remarks = _Remarks()
+    try:
+        rules = settings.rules()
+        backend = NeonVM(rules)
+        watched = VmWatched.of(client, random.Random(), backend)
+        ledger = Ledger(rules, time.time, lambda: False)
+        observing = Observing(watched, backend, ledger, remarks)
+        for reflector in (watched.all.nodes, watched.all.pods, watched.machines, watched.migrations):
+            await _fill(client, reflector, remarks)
+        if remarks.fatal:
+            raise NotAllowed("\n".join(remarks.fatal))
+        observing.take_in()
+        lease = await _lease(client, settings.lease_name, where.installation, remarks)
+        return Observed(rules, ledger.state, time.time(), lease, tuple(remarks.said))
+    finally:
+        await client.close()
+
+
+@dataclass(slots=True)
+class _Remarks:
+    said: list[str] = field(default_factory=list)
+    fatal: list[str] = field(default_factory=list)
+
+    def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: Sequence[Unreadable]) -> None:  # noqa: ARG002
+        for problem in wrong:
+            if str(problem) not in self.said:
+                self.said.append(str(problem))
+
+
+async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks) -> None:
+    """The store as a first listing would fill it."""
+    scope = reflector.scope
+    resource = scope.resource.group_resource
+    try:
+        page = await client.list_all(scope.resource, scope.namespace)
+    except Forbidden as problem:
+        needed = resource in _NEEDED
+        said = f"{resource} may not be listed{', and nothing can be counted without' if needed else ''}: {problem}"
+        (remarks.fatal if needed else remarks.said).append(said)
+        return
+    except NotFound:
+        remarks.said.append(f"{resource} are not known to this cluster; `situate crds vm` prints their definition")
+        return
+    for malformed in page.malformed:
+        remarks.said.append(f"left out: {malformed}")
+    for each in page.items:
+        reflector.store.put(each)
+
+
+async def _lease(client: Client, name: str, installation: str, remarks: _Remarks) -> Lease | None:
+    try:
+        return await client.get(LEASES, name, installation)
+    except NotFound:
+        remarks.said.append(f"there is no Lease {name} in namespace {installation}: nobody decides there")
+    except KubeError as problem:
+        remarks.said.append(f"who leads cannot be told: {problem}")
+    return None

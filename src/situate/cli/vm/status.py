@@ -1,0 +1,248 @@
+"""`situate vm status`: what is booked and held on nodes, what machines want, and what moves for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from situate.cli.failures import mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.streams import complain, say
+from situate.cli.vm.reading import Observed, Where, observe
+from situate.vm.amounts import RESOURCES, Amounts
+from situate.vm.claims import Claim, Move
+from situate.vm.model import Node, Phase, Pod
+from situate.vm.text import cpu_value, memory_value
+
+InstallationOption = Annotated[str, typer.Option("--installation", help="The namespace that situate itself runs in.")]
+NamespaceOption = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Only machines of this namespace; default: of all.")
+]
+_NODES = (
+    Column("node"),
+    Column("resource"),
+    Column("total", right=True),
+    Column("watermark", right=True),
+    Column("reserved", right=True),
+    Column("held", right=True),
+    Column("incoming", right=True),
+    Column("free", right=True),
+    Column("committed", right=True, wide=True),
+    Column("migrating", right=True, wide=True),
+    Column("pods", right=True),
+    Column("state"),
+)
+_MACHINES = (
+    Column("machine"),
+    Column("node"),
+    Column("uses", right=True),
+    Column("requested", right=True),
+    Column("approved", right=True),
+    Column("short", right=True),
+    Column("state"),
+    Column("pod", wide=True),
+)
+_MOVES = (
+    Column("machine"),
+    Column("from"),
+    Column("to"),
+    Column("stage"),
+    Column("copied", right=True),
+    Column("for"),
+    Column("room", right=True),
+    Column("claim", wide=True),
+)
+
+
+def status(
+    file: OptionalFileOption = None,
+    namespace: NamespaceOption = None,
+    installation: InstallationOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show each node with what is booked and held on it, each machine with what it wants, and what moves for whom."""
+    with mendable_failures():
+        observed = observe(file, assignments, Where(kubeconfig, context, installation))
+    told = _as_data(observed, namespace)
+    if output in (Format.JSON, Format.YAML):
+        print_data(told, output)
+        return
+    for remark in observed.remarks:
+        complain(remark)
+    _print(told, output)
+
+
+def _as_data(observed: Observed, namespace: str | None) -> dict[str, Any]:
+    state = observed.state
+    lease = observed.lease
+    pods = [
+        (pod, node.name)
+        for node in state.nodes.values()
+        for pod in node.pods.values()
+        if pod.machine is not None and namespace in (None, pod.ref.namespace)
+    ]
+    pods.sort(key=lambda each: (each[0].ref.namespace, each[0].ref.name))
+    moves = sorted(state.moves.values(), key=lambda each: (each.created_at, each.key))
+    return {
+        "leader": lease.spec.holder_identity if lease is not None else "",
+        "schedulerName": observed.rules.scheduler_name,
+        "nodes": [_node(state.nodes[name], observed) for name in sorted(state.nodes)],
+        "machines": [_machine(pod, node, observed) for pod, node in pods],
+        "moves": [_move(each, observed) for each in moves if namespace in (None, each.machine.namespace)],
+        "remarks": list(observed.remarks),
+    }
+
+
+def _node(node: Node, observed: Observed) -> dict[str, Any]:
+    state = observed.state
+    parts = {
+        "total": node.total,
+        "watermark": node.watermark,
+        "reserved": node.reserved,
+        "held": state.held(node.name, ""),
+        "incoming": state.incoming(node.name, ""),
+        "free": state.avail(node.name, ""),
+        "committed": node.committed,
+        "migrating": node.migrating,
+    }
+    return {
+        "node": node.name,
+        **{name: _quantities(amounts, observed) for name, amounts in parts.items()},
+        "pods": len(node.pods),
+        "overBudget": node.over_budget,
+        "overWatermark": node.reserved.exceeds(node.watermark),
+        "draining": node.draining,
+    }
+
+
+def _machine(pod: Pod, node: str, observed: Observed) -> dict[str, Any]:
+    machine = pod.machine
+    assert machine is not None
+    return {
+        "namespace": machine.ref.namespace,
+        "name": machine.ref.name,
+        "pod": pod.ref.name,
+        "node": node,
+        "own": machine.own,
+        "autoscaled": machine.autoscaled,
+        "migratable": machine.migratable,
+        "role": machine.role.value,
+        "frozen": machine.phase is Phase.FROZEN,
+        "uses": _quantities(pod.used, observed),
+        "requested": _quantities(pod.requested, observed),
+        "approved": _quantities(pod.reserved, observed) if pod.approved else None,
+        "booked": _quantities(pod.counted(pod.reserved), observed),
+        "short": _quantities((pod.requested - pod.reserved).positive(), observed),
+    }
+
+
+def _move(move: Move, observed: Observed) -> dict[str, Any]:
+    claim = observed.state.claims.get(move.claim)
+    progress = move.progress
+    return {
+        "namespace": move.machine.namespace,
+        "machine": move.machine.name,
+        "migration": move.name,
+        "from": move.source_node,
+        "to": move.target_node,
+        "stage": move.stage.value,
+        "copied": round(1 - progress.remaining / progress.total, 3)
+        if progress is not None and progress.total
+        else None,
+        "foreign": move.foreign,
+        "claim": None if claim is None else _claim(claim, observed),
+    }
+
+
+def _claim(claim: Claim, observed: Observed) -> dict[str, Any]:
+    return {
+        "id": claim.id,
+        "node": claim.node,
+        "state": claim.state.value,
+        "broken": claim.broken,
+        "for": {"kind": claim.beneficiary.kind.value, "name": str(claim.beneficiary.ref)},
+        "amount": _quantities(claim.amount, observed),
+        "secondsLeft": round(claim.deadline - observed.now),
+    }
+
+
+def _quantities(amounts: Amounts, observed: Observed) -> dict[str, str]:
+    """As Kubernetes writes them."""
+    names = observed.rules.resources
+    return {
+        name: str(cpu_value(amount) if name == RESOURCES[0] else memory_value(amount))
+        for name, amount in zip(names, amounts, strict=True)
+    }
+
+
+def _print(told: dict[str, Any], form: Format) -> None:
+    led = f"led by {told['leader']}" if told["leader"] else "nobody leads"
+    waiting = sum(any(amount != "0" for amount in each["short"].values()) for each in told["machines"])
+    count = len(told["machines"])
+    say(f"{told['schedulerName']}: {count} machines, {waiting} of them short of what they ask for; {led}")
+    if told["nodes"]:
+        print_table(_NODES, [row for each in told["nodes"] for row in _node_rows(each)], form)
+    if told["machines"]:
+        say()
+        print_table(_MACHINES, [_machine_row(each) for each in told["machines"]], form)
+    if told["moves"]:
+        say()
+        print_table(_MOVES, [_move_row(each) for each in told["moves"]], form)
+
+
+def _node_rows(each: dict[str, Any]) -> Iterator[tuple[object, ...]]:
+    """A line a resource."""
+    states = [word for word in ("overBudget", "overWatermark", "draining") if each[word]]
+    words = {"overBudget": "over budget", "overWatermark": "over watermark", "draining": "draining"}
+    columns = ("total", "watermark", "reserved", "held", "incoming", "free", "committed", "migrating")
+    for number, name in enumerate(each["total"]):
+        amounts = [_shown(each[column][name]) for column in columns]
+        last = (each["pods"], ", ".join(words[state] for state in states) or "-") if not number else ("", "")
+        yield (each["node"] if not number else "", name, *amounts, *last)
+
+
+def _machine_row(each: dict[str, Any]) -> tuple[object, ...]:
+    short = {name: amount for name, amount in each["short"].items() if amount != "0"}
+    state = "moving away" if each["role"] == "source" else "arriving" if each["role"] == "target" else ""
+    state = state or ("frozen" if each["frozen"] else "" if each["autoscaled"] else "not autoscaled")
+    return (
+        f"{each['namespace']}/{each['name']}",
+        each["node"],
+        _short_text(each["uses"]),
+        _short_text(each["requested"]),
+        "-" if each["approved"] is None else _short_text(each["approved"]),
+        _short_text(short) if short else "-",
+        state or "-",
+        each["pod"],
+    )
+
+
+def _move_row(each: dict[str, Any]) -> tuple[object, ...]:
+    claim = each["claim"]
+    return (
+        f"{each['namespace']}/{each['machine']}",
+        each["from"] or "-",
+        each["to"] or "-",
+        each["stage"],
+        "-" if each["copied"] is None else f"{each['copied']:.0%}",
+        "-" if claim is None else claim["for"]["name"],
+        "-" if claim is None else _short_text(claim["amount"]),
+        "-" if claim is None else f"{claim['id']} ({claim['state']})",
+    )
+
+
+def _short_text(amounts: dict[str, str]) -> str:
+    """`2 4Gi`."""
+    return " ".join(map(_shown, amounts.values()))
+
+
+def _shown(amount: str) -> str:
+    """What is no round number of bytes is rounded for people."""
+    large = amount.isdigit() and int(amount) >= 2**20
+    return f"{int(amount) / 2**30:.1f}Gi" if large else amount
