@@ -9,9 +9,6 @@ from contextlib import contextmanager
 from functools import partial
 from math import ceil
 
-from tests.sharding.controller.place import Member
-from tests.sharding.controller.town import PODS, Town
-
 from situate.sharding.adapter import Content
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
@@ -20,6 +17,8 @@ from situate.sharding.partitions import partition_of, static_partition
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.testing.network import Weather
 from situate.testing.sharding import events
+from situate.testing.sharding.shipped.place import Member
+from situate.testing.sharding.shipped.town import PODS, Town
 
 REVISION = "pod-template-hash"
 _LONG_S = 600.0

@@ -99,7 +99,7 @@ def test_the_fence_knows_both_roles_and_the_leaders_lease() -> None:
     binding = only(objects, "ValidatingAdmissionPolicyBinding", f"{name}-term")
     assert binding["spec"]["paramRef"]["name"] == lease["metadata"]["name"]
     order = [each["kind"] for each in objects]
-    assert order.index("Lease") < order.index("ValidatingAdmissionPolicyBinding"), "a parameter that is missing denies"
+    assert order.index("Lease") < order.index("ValidatingAdmissionPolicyBinding"), "terms are judged from the first"
 
 
 def test_executors_are_told_where_objects_and_their_fields_are(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ from situate.sharding.names import (
     WHY,
 )
 from situate.sharding.slots import even_table, frozen
+from situate.testing.sharding.shipped.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
-from tests.sharding.controller.reports import definition, report
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("cli-shard")  # one server for all of them

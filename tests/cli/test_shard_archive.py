@@ -18,11 +18,11 @@ from situate.cli.main import app
 from situate.cluster.effects import ADMIN
 from situate.embedded.running import Settings
 from situate.sharding.names import EPOCH, EXECUTOR_SELECTOR, FINALIZER, RESTORING
+from situate.testing.sharding.shipped.reports import CRDS, GROUP, definition
 from tests.archive.reports import archived, report
 from tests.archive.stores import Filesystem
 from tests.contract.servers import EmbeddedThread
 from tests.controlplane.asking import ask
-from tests.sharding.controller.reports import CRDS, GROUP, definition
 
 pytestmark = pytest.mark.rule("sharding:K11")
 KIND = f"Report.{GROUP}"

@@ -20,10 +20,10 @@ from situate.sharding.admitting import Fence, Refusal, Role, Writer
 from situate.sharding.assignment import Holder
 from situate.sharding.names import EPOCH, EXECUTOR
 from situate.sharding.policy import POD_UID, LeaderLease, fencing_policies
+from situate.testing.sharding.shipped.reports import CRDS, assigning, definition, report, revoking
 from tests.contract.api import Answer, Api
 from tests.contract.servers import Server
 from tests.contract.waiting import eventually
-from tests.sharding.controller.reports import CRDS, assigning, definition, report, revoking
 from tests.sharding.fencing import ACCOUNTS, given_up, user_info
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
@@ -103,6 +103,7 @@ async def test_fencing_by_the_server(api: Api, namespace: str, people: dict[str,
         )
         refused(created, Refusal.NOT_SUPERVISOR)
         (await people["user"].post(listing, {**whole, "metadata": {"name": "s"}})).ok(201)
+        await _without_a_lease(api, f"{leases}/leader", people, reports.path(namespace, "s"))
     finally:
         for path, policy in reversed([*zip(paths, policies, strict=True)]):
             await api.delete(f"{path}/{policy['metadata']['name']}")
@@ -123,6 +124,18 @@ async def _in_force(supervisor: Acting, user: Acting) -> None:
     await eventually(
         lambda: supervisor.patch(assigning(content, HOLDER_A, NOW, 3), dry=True), lambda answer: answer.status == 200
     )
+
+
+async def _without_a_lease(api: Api, lease: str, people: dict[str, Api], path: str) -> None:
+    """Nobody is locked out, and what needs no Lease holds on."""
+    supervisor, user = Acting(people["supervisor"], path), Acting(people["user"], path)
+    content = await user.get()
+    stale = assigning(content, HOLDER_A, NOW, 2)
+    assert (await supervisor.patch(stale, dry=True)).status == 403
+    (await api.delete(lease)).ok(200)
+    await eventually(lambda: supervisor.patch(stale, dry=True), lambda answer: answer.status == 200)
+    (await user.edit(spec={"work": 4})).ok(200)
+    refused(await user.edit(spec={"assignedTo": "b"}), Refusal.NOT_SUPERVISOR)
 
 
 async def _fenced(supervisor: Acting, a: Acting, b: Acting, user: Acting) -> None:

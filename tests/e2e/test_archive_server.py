@@ -19,13 +19,13 @@ from typer.testing import CliRunner
 from situate.archive.opening import open_archiver
 from situate.archive.record import record_of
 from situate.cli.main import app
+from situate.testing.sharding.shipped.reports import CRDS, definition
 from tests.cli.processes import KUBECTL, call, process
 from tests.controlplane.asking import ask
 from tests.controlplane.certificates import Authority
 from tests.controlplane.kubeconfig import write_kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.ports import ReservedPort
-from tests.sharding.controller.reports import CRDS, definition
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.rule("sharding:K11"), pytest.mark.rule("sharding:X18")]

@@ -19,11 +19,11 @@ import yaml
 
 from situate.sharding.admitting import Refusal
 from situate.sharding.names import POOL
-from tests.controlplane.kubeconfig import write_kubeconfig
+from situate.testing.sharding.shipped.reports import definition, report
 from tests.controlplane.process import Process
 from tests.e2e.shard_executor import REPORTS
+from tests.e2e.shard_pods import environment_of, is_ready, kubeconfig_of
 from tests.e2e.vpod_cluster import KUBECTL, Cluster
-from tests.sharding.controller.reports import definition, report
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,36 +70,25 @@ class Sharded:
         found = eventually(
             f"the pods of {name} are ready",
             partial(self.cluster.get, path),
-            lambda found: sum(map(_is_ready, found["items"])) == wanted,
+            lambda found: sum(map(is_ready, found["items"])) == wanted,
         )
         return sorted(found["items"], key=lambda pod: str(pod["metadata"]["name"]))
 
     def kubeconfig(self, pod: dict[str, Any]) -> Path:
         """With the token that the kubelet would give this pod."""
-        name, plane = pod["metadata"]["name"], self.cluster.plane
-        bound = {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": pod["metadata"]["uid"]}
-        spec = {"audiences": [], "expirationSeconds": 7200, "boundObjectRef": bound}
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        account = pod["spec"]["serviceAccountName"]
-        made = plane.request("POST", f"/api/v1/namespaces/{SPACE}/serviceaccounts/{account}/token", body)
-        path = self.folder / f"{name}.kubeconfig"
-        token = str(made["status"]["token"])
-        return write_kubeconfig(path, url=plane.url, authority=plane.authority, user=name, token=token, namespace=SPACE)
+        return kubeconfig_of(self.cluster.plane, pod, self.folder)
 
     def start_supervisor(self, pod: dict[str, Any]) -> Process:
         (container,) = pod["spec"]["containers"]
         name = pod["metadata"]["name"]
         arguments = [*container["args"], "--kubeconfig", str(self.kubeconfig(pod))]
-        environment = {each["name"]: _field(pod, each) for each in container["env"]}
         return self._started(
-            self.cluster.process(name, self.folder / f"{name}.log", *arguments, environment=environment)
+            self.cluster.process(name, self.folder / f"{name}.log", *arguments, environment=environment_of(pod))
         )
 
     def environment(self, pod: dict[str, Any]) -> dict[str, str]:
-        (container,) = pod["spec"]["containers"]
-        own = {each["name"]: _field(pod, each) for each in container["env"]}
         plain = {key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "SITUATE", "POD_"))}
-        return {**plain, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **own}
+        return {**plain, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **environment_of(pod)}
 
     def start_executor(self, pod: dict[str, Any]) -> Process:
         name = pod["metadata"]["name"]
@@ -152,20 +141,6 @@ class Sharded:
             kubectl("patch", "report", name, "-n", SPACE, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
         kubectl("delete", "crd", f"reports.{REPORTS.group}", "--ignore-not-found")
         kubectl("delete", "namespace", SPACE, "--ignore-not-found", "--wait=false")
-
-
-def _field(pod: dict[str, Any], variable: dict[str, Any]) -> str:
-    if "value" in variable:
-        return str(variable["value"])
-    found: Any = pod
-    for step in variable["valueFrom"]["fieldRef"]["fieldPath"].split("."):
-        found = found[step]
-    return str(found)
-
-
-def _is_ready(pod: dict[str, Any]) -> bool:
-    conditions = pod["status"].get("conditions", ())
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 @pytest.fixture

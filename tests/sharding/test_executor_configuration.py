@@ -10,7 +10,7 @@ from situate.sharding.configuration import BadConfiguration
 from situate.sharding.executing import HandlerRetries
 from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
 from situate.sharding.leases import BadLeaseTimes, LeaseTimes
-from tests.sharding.controller.reports import REPORTS
+from situate.testing.sharding.shipped.reports import REPORTS
 
 POD = ExecutorIdentity("reports-0", "shop", "0f4f8a3c-aaaa")
 

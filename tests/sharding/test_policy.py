@@ -82,16 +82,16 @@ def test_other_paths() -> None:
     assert judged(done, undone, made) == admit(done, undone, fence) == Refusal.FINAL
 
 
-def test_without_a_lease_of_the_leader_users_are_not_judged_by_it() -> None:
+def test_without_a_lease_of_the_leader_nobody_is_judged_by_it() -> None:
+    """API servers look for parameters before they ask whom a policy concerns: denying would lock users out."""
     first, _, second, binding = policies()
     assert "paramKind" not in first["spec"]
-    assert binding["spec"]["paramRef"]["parameterNotFoundAction"] == "Deny"
+    assert binding["spec"]["paramRef"]["parameterNotFoundAction"] == "Allow"
     asked = {"operation": "UPDATE", "userInfo": user_info(USER)}
     edited = {"object": work(), "oldObject": work(), "request": asked, "params": None}
     assert evaluate_policy(second, "b", edited) == [], "the policy does not concern users"
-    asked = {"operation": "UPDATE", "userInfo": user_info(SUPERVISOR)}
-    changed = {"object": assigned(work(), HOLDER_A), "oldObject": work(), "request": asked, "params": None}
-    assert len(evaluate_policy(second, "b", changed)) == 1
+    older = Request(SUPERVISOR, assigned(assigned(work(), HOLDER_A, 2), HOLDER_A, 1))
+    assert judged(assigned(work(), HOLDER_A, 2), older, POLICIES[:1]) == Refusal.OLD_TERM, "the object's counts"
 
 
 def test_who_writes() -> None:

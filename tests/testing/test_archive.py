@@ -57,6 +57,12 @@ async def test_a_get_goes_wrong_as_it_is_told(fault: Fault, error: type[ArchiveE
     with pytest.raises(error):
         await faulty.get(KEY)
     await faulty.check()
+
+
+async def test_what_is_read_back_may_be_another_record() -> None:
+    faulty = FaultyArchiver(MemoryArchiver(), lambda call, _: Fault.OTHER if call.method == "get" else None)
+    await faulty.put(RECORD)
+    assert (await faulty.get(KEY)).digest != RECORD.digest
     await faulty.delete(KEY)
     assert (await faulty.search(Query())).records == ()
     await faulty.close()

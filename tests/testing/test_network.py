@@ -241,3 +241,44 @@ def test_a_world_that_is_closed_in_the_middle_leaves_nothing_behind(caplog: pyte
         del world, watchdog, leader
         gc.collect()
     assert [record.message for record in caplog.records if record.name == "asyncio"] == []
+
+
+def test_a_late_write_is_carried_out_although_nobody_waits_for_it(place: Place) -> None:
+    place.network.weather = Weather(late_write_s=60.0)
+
+    async def main() -> None:
+        with pytest.raises(Unreachable, match="no answer within 1 s"):
+            await place.wire.send(create("late"), timeout_s=1.0)
+
+    place.run(main)
+    assert place.names() == []
+    place.world.run_until(70.0)
+    assert place.names() == ["late"]
+
+
+def test_who_is_mute_reaches_nobody_and_who_is_deaf_hears_nothing_until_it_hears_again(place: Place) -> None:
+    heard: list[str] = []
+
+    async def listen() -> None:
+        heard.extend(named(await read(place, watch(initial=True), 3)))
+
+    place.world.start("listening", listen)
+    place.world.run_until(1.0)
+    other = place.network.wire(Identity("other", ("system:masters",)))
+
+    async def main() -> None:
+        other.mute = True
+        with pytest.raises(Unreachable):
+            await other.send(create("unheard"), timeout_s=1.0)
+        other.mute, place.wire.deaf = False, True
+        await other.send(create("a"))
+        await other.send(create("b"))
+        with pytest.raises(Unreachable):
+            await place.wire.send(create("c"), timeout_s=1.0)
+
+    place.run(main)
+    other.unplug()
+    assert (place.names(), heard) == (["a", "b", "c"], [])
+    place.wire.hear_again()
+    place.world.run_until(place.world.now + 1.0)
+    assert heard == ["a", "b"], "the third is the bookmark at the end of the initial events"

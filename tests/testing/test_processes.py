@@ -45,6 +45,19 @@ def test_timers_of_processes_and_what_is_planned_come_in_order_of_time_and_then_
     assert world.now == 100
 
 
+def test_a_clock_that_is_fast_wakes_early(world: World) -> None:
+    woken: list[float] = []
+
+    async def main() -> None:
+        await asyncio.sleep(21)
+        woken.extend((asyncio.get_running_loop().time(), world.now))
+
+    world.start("fast", main, 1.05)
+    world.run_until(30)
+
+    assert woken == pytest.approx([21.0, 20.0])
+
+
 def test_a_paused_process_finds_its_timers_late(world: World) -> None:
     seen: list[float] = []
 

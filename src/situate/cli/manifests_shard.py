@@ -1,7 +1,7 @@
 """What an installation needs besides where supervisors are part of it: executors, their rights, and the fence.
 
-The Leases of supervisors are made empty: the policy's parameter has to be there before anybody leads, for a parameter
-that is missing denies everything. The executors' image is whoever's operator it is.
+The Leases of supervisors are made empty: the policy's parameter is there before anybody leads, so that terms are judged
+from the first write on. The executors' image is whoever's operator it is.
 """
 
 from __future__ import annotations

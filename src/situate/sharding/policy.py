@@ -1,9 +1,10 @@
 """`situate.sharding.admitting.admit` as ValidatingAdmissionPolicies: what API servers themselves refuse.
 
-Two policies, because a parameter that is missing denies whatever it is bound to: the second one alone reads the
-leader's Lease, and concerns supervisors only, so that users are never locked out. What the tests of a client's patch
-say, the epoch it was made under, no server can see; incarnations it can. The CEL uses nothing newer than Kubernetes
-1.30; each validation has the text of its `Refusal`, and they stand in its order.
+Two policies, because a parameter is looked for before anything is known of who asks: where one that is missing denied,
+it would lock users out as well. The second one alone reads the leader's Lease; without a Lease nobody leads, and the
+terms on the objects alone keep older ones out. What the tests of a client's patch say, the epoch it was made under, no
+server can see; incarnations it can. The CEL uses nothing newer than Kubernetes 1.30; each validation has the text of
+its `Refusal`, and they stand in its order.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class _Scope:
         if parameter is not None:
             spec["paramKind"] = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
             reference = {"name": parameter.name, "namespace": parameter.namespace}
-            binding["paramRef"] = {**reference, "parameterNotFoundAction": "Deny"}
+            binding["paramRef"] = {**reference, "parameterNotFoundAction": "Allow"}
         kind = "ValidatingAdmissionPolicy"
         yield {"apiVersion": _ADMISSION, "kind": kind, "metadata": metadata, "spec": spec}
         yield {"apiVersion": _ADMISSION, "kind": f"{kind}Binding", "metadata": metadata, "spec": binding}

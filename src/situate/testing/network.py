@@ -53,6 +53,8 @@ class Weather:
     repeat_event: float = 0.0
     swap_events: float = 0.0
     """Two neighbouring events change places."""
+    late_write_s: float = 0.0
+    """A write arrives by up to so much later; whoever sent it may have stopped waiting."""
 
 
 CALM = Weather()
@@ -121,6 +123,10 @@ class Wire:
         self._open: list[_Stream] = []
         self.sent: list[Request] = []
         """Every write that left, in order: what audits of who wrote what look at."""
+        self.mute = False
+        """Nothing that is sent arrives."""
+        self.deaf = False
+        """Nothing that is answered arrives, until `hear_again`."""
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:
         answer = await self._exchange(request, timeout_s)
@@ -136,7 +142,7 @@ class Wire:
             yield _Whole(answer)
             return
         initial = request.parameter("sendInitialEvents") == "true"
-        stream = _Stream(answer, self._network, asyncio.get_running_loop(), initial=initial)
+        stream = _Stream(self, answer, self._network, asyncio.get_running_loop(), initial=initial)
         self._open.append(stream)
         try:
             yield stream
@@ -153,6 +159,12 @@ class Wire:
         for stream in tuple(self._open):
             stream.end()
 
+    def hear_again(self) -> None:
+        """What was sent on open watches meanwhile comes now, as connections see to."""
+        self.deaf = False
+        for stream in self._open:
+            stream.read_on()
+
     async def _exchange(self, request: Request, timeout_s: float) -> Response | Watch:
         if not self._plugged:
             raise Unreachable("the connection was closed", outcome_unknown=False)
@@ -167,7 +179,7 @@ class Wire:
             self.sent.append(request)
 
         def arrive() -> None:
-            if network.down or network.chance("request lost", weather.lose_request):
+            if network.down or self.mute or network.chance("request lost", weather.lose_request):
                 return
             answer = self._carry_out(request, weather)
             if answer is None:
@@ -179,7 +191,7 @@ class Wire:
             network.timeline.after(network.latency(), partial(deliver, answer))
 
         def deliver(answer: Response | Watch) -> None:
-            if not answered.done() and self._plugged:
+            if not answered.done() and self._plugged and not self.deaf:
                 answered.set_result(answer)
             elif isinstance(answer, Watch):
                 answer.close()
@@ -189,7 +201,11 @@ class Wire:
                 said = f"{request.method} {request.path}: no answer within {timeout_s:g} s"
                 answered.set_exception(Unreachable(said, outcome_unknown=True))
 
-        network.timeline.after(network.latency(), arrive)
+        late_s = 0.0
+        if weather.late_write_s and request.method in _WRITES:
+            network.happened["write late"] += 1
+            late_s = network.rng.uniform(0.0, weather.late_write_s)
+        network.timeline.after(network.latency() + late_s, arrive)
         timer = loop.call_later(timeout_s, give_up)
         try:
             return await answered
@@ -223,7 +239,10 @@ class _Whole:
 class _Stream:
     """One open watch, seen from its process."""
 
-    def __init__(self, watch: Watch, network: Network, loop: asyncio.AbstractEventLoop, *, initial: bool) -> None:
+    def __init__(
+        self, wire: Wire, watch: Watch, network: Network, loop: asyncio.AbstractEventLoop, *, initial: bool
+    ) -> None:
+        self._wire = wire
         self._initial = initial  # what stands for a listing arrives whole, as a listing does
         self.status = watch.status
         self.headers = watch.headers
@@ -244,7 +263,7 @@ class _Stream:
 
     async def batches(self) -> AsyncIterator[tuple[bytes]]:
         while True:
-            while self._arrived:
+            while self._arrived and not self._wire.deaf:
                 piece = self._arrived.popleft()
                 if piece is None:
                     return
@@ -292,6 +311,10 @@ class _Stream:
 
     def _arrive(self, data: bytes | None) -> None:
         self._arrived.append(data)
+        self.read_on()
+
+    def read_on(self) -> None:
+        """Whoever waits for what has arrived goes on."""
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 

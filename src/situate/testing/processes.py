@@ -81,17 +81,19 @@ class VirtualLoop(base_events.BaseEventLoop):
     get_debug = staticmethod(bool)
     """Never. asyncio asks for each future and task, so it is a function without a frame of Python."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, speed: float = 1.0) -> None:
+        """`speed`: of this loop's clock, beside the timeline's."""
         super().__init__()
         self.halted = False
         """No callback runs any more, not even in the turn that is under way."""
         self.waiting: deque[_Call] = deque()
         """What is to be run in the next turn."""
         self._timeline = timeline
+        self._speed = speed
         self._tasks_made = 0
 
     def time(self) -> float:
-        return self._timeline.now
+        return self._timeline.now * self._speed
 
     def create_task(self, coro: Any, **options: Any) -> Any:
         self._tasks_made += 1
@@ -111,7 +113,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         *args: *_Ts,
         context: Context | None = None,
     ) -> Any:
-        return self.call_at(self._timeline.now + delay, callback, *args, context=context)
+        return self.call_at(self._timeline.now * self._speed + delay, callback, *args, context=context)
 
     def call_at(
         self,
@@ -121,7 +123,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         context: Context | None = None,
     ) -> Any:
         call = _Call(callback, args, context, when)
-        call.planned = self._timeline.at(when, partial(self.waiting.append, call))
+        call.planned = self._timeline.at(when / self._speed, partial(self.waiting.append, call))
         return call
 
     def turn(self) -> int:
@@ -162,9 +164,12 @@ class ProcessState(enum.Enum):
 class Process:
     """One process: a loop of its own and the coroutine that it runs."""
 
-    def __init__(self, name: str, timeline: Timeline, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def __init__(
+        self, name: str, timeline: Timeline, main: Callable[[], Coroutine[Any, Any, None]], speed: float = 1.0
+    ) -> None:
+        """`speed`: of its clock, beside the timeline's."""
         self.name = name
-        self.loop = VirtualLoop(timeline)
+        self.loop = VirtualLoop(timeline, speed)
         self.state = ProcessState.RUNNING
         self.complaints: list[dict[str, Any]] = []
         """What asyncio's exception handler was told: each is a defect of the code under test."""
@@ -227,17 +232,18 @@ class World:
     def __init__(self, timeline: Timeline | None = None) -> None:
         self.timeline = timeline or Timeline()
         self.processes: list[Process] = []
-        self._alive: list[Process] = []  # those that may get a turn again; the others are many after a while
+        # those that may get a turn again, for the others are many after a while, and what each is to run
+        self._alive: list[tuple[deque[_Call], Process]] = []
 
     @property
     def now(self) -> float:
         return self.timeline.now
 
-    def start(self, name: str, main: Callable[[], Coroutine[Any, Any, None]]) -> Process:
-        """A new process. Several may bear one name, as after a restart."""
-        process = Process(name, self.timeline, main)
+    def start(self, name: str, main: Callable[[], Coroutine[Any, Any, None]], speed: float = 1.0) -> Process:
+        """A new process. Several may bear one name, as after a restart. `speed`: of its clock."""
+        process = Process(name, self.timeline, main, speed)
         self.processes.append(process)
-        self._alive.append(process)
+        self._alive.append((process.loop.waiting, process))
         return process
 
     def run_until(self, when: float, *, stop: Callable[[], bool] = lambda: False) -> bool:
@@ -245,7 +251,7 @@ class World:
 
         Raises `Stuck` when the processes keep each other busy without time passing.
         """
-        self._alive = [process for process in self._alive if process.is_alive]
+        self._alive = [each for each in self._alive if each[1].is_alive]
         hooks = sys.get_asyncgen_hooks()
         timeline = self.timeline
         calls, instant = 0, timeline.now
@@ -272,7 +278,7 @@ class World:
         if process.state is not ProcessState.ENDED:
             raise Stuck(f"still running after {at_most_s} virtual seconds")
         self.processes.remove(process)
-        self._alive.remove(process)
+        self._alive.remove((process.loop.waiting, process))
         failure = process.failure()
         process.close()
         if failure is not None:
@@ -293,8 +299,8 @@ class World:
 
     def _turn_of_each(self) -> int:
         calls = 0
-        for process in tuple(self._alive):
-            if process.loop.waiting and process.state is ProcessState.RUNNING:
+        for waiting, process in tuple(self._alive):
+            if waiting and process.state is ProcessState.RUNNING:
                 calls += process.turn()
         return calls
 

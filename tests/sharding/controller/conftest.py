@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from situate.sharding.configuration import SupervisorConfig
+from situate.testing.sharding.shipped.place import Place
+from situate.testing.sharding.shipped.town import Town
 from situate.testing.undisturbed import logs_off
-from tests.sharding.controller.place import Place
-from tests.sharding.controller.town import Town
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.names import ARCHIVE_HOLD
 from situate.testing.archive import Call, Fault, FaultyArchiver
-from tests.sharding.controller.place import NAMESPACE, Member
-from tests.sharding.controller.reports import GROUP, REPORTS, report
-from tests.sharding.controller.town import NotedArchive, Town
+from situate.testing.sharding.shipped.place import NAMESPACE, Member
+from situate.testing.sharding.shipped.reports import GROUP, REPORTS, report
+from situate.testing.sharding.shipped.town import NotedArchive, Town
 
 TTL_S = 10.0
 Towns = Callable[..., Town]

@@ -15,10 +15,10 @@ from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.names import EXECUTOR_SELECTOR
 from situate.sharding.strategies import MinScheduled, ObjectFacts, Rules
+from situate.testing.sharding.shipped.place import NAMESPACE, Member
+from situate.testing.sharding.shipped.reports import REPORTS, report
+from situate.testing.sharding.shipped.town import Town
 from situate.testing.undisturbed import logs_off
-from tests.sharding.controller.place import NAMESPACE, Member
-from tests.sharding.controller.reports import REPORTS, report
-from tests.sharding.controller.town import Town
 
 Towns = Callable[..., Town]
 

@@ -15,9 +15,9 @@ from situate.sharding.slots import SlotTable, even_table, frozen, hand_over_wait
 from situate.sharding.supervisor_reports import confirmed_versions
 from situate.sharding.tables import ENTRY
 from situate.testing.network import CALM, Weather
-from tests.sharding.controller.place import NAMESPACE
-from tests.sharding.controller.town import LEASES as LEASES_PATH
-from tests.sharding.controller.town import Leader, Town
+from situate.testing.sharding.shipped.place import NAMESPACE
+from situate.testing.sharding.shipped.town import LEASES as LEASES_PATH
+from situate.testing.sharding.shipped.town import Leader, Town
 
 MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 EVEN = even_table(2)

@@ -18,8 +18,8 @@ from situate.sharding.controller.work import Work
 from situate.sharding.executing import HandlerRetries, Outcome
 from situate.sharding.names import EPOCH, EXECUTOR, EXECUTOR_UID, STATUS
 from situate.testing.network import Weather
-from tests.sharding.controller.place import Member, Place, Script
-from tests.sharding.controller.reports import PATHS, REPORTS
+from situate.testing.sharding.shipped.place import Member, Place, Script
+from situate.testing.sharding.shipped.reports import PATHS, REPORTS
 
 
 def view(place: Place, name: str = "r") -> ObjectView:

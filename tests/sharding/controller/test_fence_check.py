@@ -10,8 +10,8 @@ from situate.objects.messages import Response
 from situate.sharding.admitting import Refusal
 from situate.sharding.controller.fence_check import Fence, check_fence
 from situate.sharding.names import EPOCH
+from situate.testing.sharding.shipped.reports import REPORTS
 from tests.kube.test_client import FakeTransport
-from tests.sharding.controller.reports import REPORTS
 
 ONE = {"metadata": {"name": "r", "namespace": "team", "uid": "u", "annotations": {EPOCH: "41"}}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from situate.objects.unstructured import with_content
 from situate.sharding.assignment import view_of
 from situate.sharding.controller.kept import KeptObjects, kept
-from tests.sharding.controller.reports import PATHS, report
+from situate.testing.sharding.shipped.reports import PATHS, report
 
 
 def test_all_is_kept_but_managed_fields() -> None:

@@ -18,8 +18,8 @@ from situate.sharding.assignment import view_of
 from situate.sharding.configuration import BadConfiguration
 from situate.sharding.controller.kopf_handlers import NotStored, OutsideStatus
 from situate.sharding.controller.work import NotOwner, Work, Writer
-from tests.sharding.controller.place import Member, Place, Script
-from tests.sharding.controller.reports import PATHS
+from situate.testing.sharding.shipped.place import Member, Place, Script
+from situate.testing.sharding.shipped.reports import PATHS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PRUNED = ("kopf",)

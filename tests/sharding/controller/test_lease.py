@@ -14,7 +14,7 @@ from situate.sharding.names import CORDON
 from situate.sharding.reports import NOTHING
 from situate.sharding.tenure import Tenure
 from situate.testing.network import Weather
-from tests.sharding.controller.place import NAMESPACE, Place
+from situate.testing.sharding.shipped.place import NAMESPACE, Place
 
 PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/default.a.uid-a"
 

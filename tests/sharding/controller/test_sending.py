@@ -20,7 +20,7 @@ from situate.sharding.controller.sending import NotLeading, Sender
 from situate.sharding.controller.supervisor_metrics import Counts
 from situate.sharding.leases import ExecutorWatch
 from situate.sharding.scope import Scope
-from tests.sharding.controller.reports import PATHS, REPORTS, report
+from situate.testing.sharding.shipped.reports import PATHS, REPORTS, report
 
 WRITE = Write(({"op": "add", "path": "/spec/assignedTo", "value": "a"},))
 KEY = Key("shop", "r")

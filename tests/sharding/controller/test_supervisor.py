@@ -24,8 +24,8 @@ from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.sharding.sizing import SizingConfig
 from situate.sharding.strategies import MinScheduled, ObjectFacts, RoundRobin, Rules
 from situate.testing.network import Weather
-from tests.sharding.controller.place import NAMESPACE, Member
-from tests.sharding.controller.town import LEASES, PODS, Town
+from situate.testing.sharding.shipped.place import NAMESPACE, Member
+from situate.testing.sharding.shipped.town import LEASES, PODS, Town
 
 
 async def quick(_: Member, __: Content, ___: Work) -> Outcome:

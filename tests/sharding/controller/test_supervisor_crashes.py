@@ -21,10 +21,10 @@ from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.testing.network import CALM
 from situate.testing.sharding import events
+from situate.testing.sharding.shipped.place import NAMESPACE, Member
+from situate.testing.sharding.shipped.reports import REPORTS
+from situate.testing.sharding.shipped.town import Leader, Town
 from situate.testing.undisturbed import collector_at_rest, logs_off
-from tests.sharding.controller.place import NAMESPACE, Member
-from tests.sharding.controller.reports import REPORTS
-from tests.sharding.controller.town import Leader, Town
 
 SECONDS = 130
 CONFIG = SupervisorConfig(archive_ttl=5.0, drain_timeout=10.0)

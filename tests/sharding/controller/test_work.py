@@ -16,8 +16,8 @@ from situate.sharding.controller.work import CHECKPOINT_LIMIT, CheckpointTooLarg
 from situate.sharding.executing import Outcome, StopReason
 from situate.testing.network import Weather
 from situate.testing.sharding import events
-from tests.sharding.controller.place import Member, Place, endless
-from tests.sharding.controller.reports import PATHS, REPORTS
+from situate.testing.sharding.shipped.place import Member, Place, endless
+from situate.testing.sharding.shipped.reports import PATHS, REPORTS
 
 
 class Held:

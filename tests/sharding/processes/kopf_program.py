@@ -19,7 +19,7 @@ from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.runtime.manager import Manager, stop_on_signals
 from situate.sharding import Executor, ExecutorConfig, ExecutorIdentity, KopfHandler
-from tests.sharding.controller.reports import GROUP, REPORTS
+from situate.testing.sharding.shipped.reports import GROUP, REPORTS
 from tests.sharding.processes.program import NAMESPACE, TIMES
 
 

@@ -21,7 +21,7 @@ from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
 from situate.sharding.leases import LeaseTimes
-from tests.sharding.controller.reports import REPORTS
+from situate.testing.sharding.shipped.reports import REPORTS
 
 TIMES = {
     "short": LeaseTimes(lease_s=9.0, renew_s=1.0, retry_s=0.3, renew_deadline_s=6.0, cancel_grace_s=2.4),

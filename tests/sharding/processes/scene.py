@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from situate.sharding.assignment import Holder, ObjectView, view_of
 from situate.sharding.leases import lease_name
 from situate.sharding.patching import Operations
+from situate.testing.sharding.shipped.reports import CRDS, PATHS, REPORTS, assigning, definition, report, revoking
 from tests.contract.servers import Server
 from tests.controlplane.process import Process
-from tests.sharding.controller.reports import CRDS, PATHS, REPORTS, assigning, definition, report, revoking
 from tests.sharding.processes.gate import Gate
 from tests.sharding.processes.program import NAMESPACE, TIMES
 from tests.waiting import eventually

@@ -28,7 +28,7 @@ from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIden
 from situate.sharding.leases import ExecutorWatch, LeaseTimes
 from situate.sharding.scope import Scope
 from situate.sharding.strategies import MinScheduled
-from tests.sharding.controller.reports import REPORTS
+from situate.testing.sharding.shipped.reports import REPORTS
 
 TIMES = LeaseTimes(lease_s=9.0, renew_s=1.0, retry_s=0.3, renew_deadline_s=6.0, cancel_grace_s=2.4)
 ELECTION = ElectionTimes(lease_s=6.0, renew_deadline_s=4.0, retry_s=0.5)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from situate.testing.sharding.shipped.reports import REPORTS, report
 from tests.contract.servers import RealServer, Server
 from tests.controlplane.process import Process
-from tests.sharding.controller.reports import REPORTS, report
 from tests.sharding.processes.mortal import LIVES, TOLD
 from tests.sharding.processes.scene import ROOT, Scene
 from tests.waiting import eventually

@@ -19,7 +19,7 @@ from situate.objects.messages import Request, Response
 from situate.sharding.server.access import Access
 from situate.sharding.server.answering import Answering
 from situate.sharding.server.served import Served, discovered
-from tests.sharding.controller.reports import CRDS, GROUP, definition, report
+from situate.testing.sharding.shipped.reports import CRDS, GROUP, definition, report
 
 NOW = 1_800_000_000.0
 NOON = datetime.fromtimestamp(NOW, UTC)

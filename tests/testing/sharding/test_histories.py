@@ -1,25 +1,33 @@
-"""1,000 histories of what sharding decides, under faults: no stale write is accepted, nothing runs twice, nothing is
-lost, with the clients' checks alone, with the policy alone, and with both.
+"""Histories of sharding under faults: no stale write is accepted, nothing runs twice, nothing is lost, with the checks
+of clients alone, with the policy alone, and with both.
 
-A failure prints a replayable history, shortened: `python -m situate.testing.sharding replay FILE`. More seeds: `make
-soak-shard`. Stories of the shipped supervisor and executors are in `tests/sharding/controller`.
+Those of the shipped supervisor and executors are what counts; those of what is decided alone are many more faults for
+the same time. A failure prints a replayable history, shortened: `python -m situate.testing.sharding replay FILE`, for
+decisions `python -m situate.testing.sharding decisions replay FILE`. More seeds: `make soak-shard`.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 
 import msgspec
 import pytest
 
-from situate.testing.sharding.history import Fencing, History, generate
-from situate.testing.sharding.run import play
-from situate.testing.sharding.soak import PRODUCT
+from situate.testing.playing import Product
+from situate.testing.sharding import run
+from situate.testing.sharding.history import LEAST_FAULTS, Fencing, History, generate
+from situate.testing.sharding.shipped.run import play
+from situate.testing.sharding.soak import DECISIONS, PRODUCT
 
-BLOCK = 250
+BLOCK = 40
 """So many seeds show every row of the fault table."""
 BLOCKS = 4
 """Workers of xdist share them: some 65 s of one processor in all."""
+DECIDED = 200
+"""Some 15 s."""
 
 
 @pytest.mark.slow
@@ -27,17 +35,30 @@ BLOCKS = 4
 @pytest.mark.rule("sharding:B9", "sharding:X4", "sharding:X5", "sharding:X9", "sharding:X10")
 @pytest.mark.parametrize("first", range(0, BLOCKS * BLOCK, BLOCK))
 def test_nothing_stale_nothing_twice_nothing_lost(first: int) -> None:
+    happened = _played(PRODUCT, range(first, first + BLOCK))
+    assert PRODUCT.empty(happened) == [], f"rows of which nothing happened in seeds {first} to {first + BLOCK - 1}"
+
+
+@pytest.mark.slow
+@pytest.mark.rule("sharding:B3", "sharding:S1-S3", "sharding:S5-S11", "sharding:L2", "sharding:L3", "sharding:L6")
+def test_nothing_that_is_decided_is_stale_or_twice_or_lost() -> None:
+    happened = _played(DECISIONS, range(DECIDED))
+    assert DECISIONS.missing(happened) == [], f"these never happened in {DECIDED} seeds"
+
+
+def _played(product: Product[History], seeds: range) -> Counter[str]:
+    """What happened in all of these."""
     happened: Counter[str] = Counter()
-    for seed in range(first, first + BLOCK):
-        history = generate(seed)
-        played = play(history)
+    for seed in seeds:
+        history = product.generate(seed)
+        played = product.play(history)
         happened.update(played.happened)
         if played.breach is not None:
-            short = PRODUCT.shortened(history, most_tries=60)
-            pytest.fail(f"seed {seed}: {played.breach}\nshortened:\n{short.to_json().decode()}")
-    print(*PRODUCT.table(happened), sep="\n")
-    never = PRODUCT.missing(happened)
-    assert not never, f"these never happened in seeds {first} to {first + BLOCK - 1}: {never}"
+            short = product.shortened(history, most_tries=60)
+            last = "\n".join(played.last)
+            pytest.fail(f"seed {seed}: {played.breach}\n{last}\nshortened:\n{short.to_json().decode()}")
+    print(*product.table(happened), sep="\n")
+    return happened
 
 
 @pytest.mark.rule("sharding:B3")
@@ -47,20 +68,48 @@ def test_one_of_the_two_is_enough_and_needed(fencing: Fencing) -> None:
     stale = []
     for seed in range(3, 60):
         history = generate(seed)
-        bare = msgspec.structs.replace(history, settings=msgspec.structs.replace(history.settings, fencing="none"))
-        if (play(bare).breach or "").startswith("S2"):
+        if (run.play(_fenced(history, "none")).breach or "").startswith("S2"):
             stale.append(history)
         if len(stale) == 3:
             break
     assert len(stale) == 3
     for history in stale:
-        settings = msgspec.structs.replace(history.settings, fencing=fencing)
-        assert play(msgspec.structs.replace(history, settings=settings)).breach is None
+        assert run.play(_fenced(history, fencing)).breach is None
+
+
+def _fenced(history: History, fencing: Fencing) -> History:
+    return msgspec.structs.replace(history, settings=msgspec.structs.replace(history.settings, fencing=fencing))
+
+
+_STORY = """
+from situate.testing.sharding.history import generate
+from situate.testing.sharding.shipped.run import play
+print(play(generate(1, 6)).story)
+"""
 
 
 @pytest.mark.rule("sharding:B12")
-def test_one_seed_gives_one_story_whatever_was_played_before() -> None:
-    first = play(generate(1)).story
-    play(generate(2))
+def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _STORY],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    play(generate(2, 3))
+    assert ran.stdout == play(generate(1, 6)).story + "\n"
+
+
+@pytest.mark.rule("sharding:B12")
+def test_one_seed_gives_one_story_of_decisions_whatever_was_played_before() -> None:
+    first = run.play(generate(1)).story
+    run.play(generate(2))
     again = History.from_json(generate(1).to_json())
-    assert play(again).story == first
+    assert run.play(again).story == first
+
+
+def test_no_history_is_without_faults() -> None:
+    loads = {"Pass", "Create", "Complete", "DeleteObject", "EditObject", "Cordon", "EndExecutor"}
+    for seed in range(20):
+        assert all(type(step).__name__ not in loads for step in PRODUCT.generate(seed).steps[:LEAST_FAULTS])

@@ -150,7 +150,8 @@ class LeaseKeeper:
                     attempt = None
                 if attempt is None and self._now() >= self._next and self._may_renew():
                     attempt = asyncio.ensure_future(self._attempt())
-                await self._pause(attempt)
+                    attempt.add_done_callback(lambda _: self._woken.set())
+                await self._pause()
         finally:
             if attempt is not None:
                 attempt.cancel()
@@ -175,7 +176,7 @@ class LeaseKeeper:
             self._log.error("a handler has not stopped in time, so the process ends", status=EXIT_CODE)
             self._end_process(EXIT_CODE)
 
-    async def _pause(self, attempt: asyncio.Task[None] | None) -> None:
+    async def _pause(self) -> None:
         """Until something is due, and never for long: the executor's thread may have changed what is."""
         times, now = self._tenure.times, self._now()
         due = (now + times.retry_s / 4, self._next, self._tenure.deadline, self._tenure.ends_process_at())
@@ -183,13 +184,12 @@ class LeaseKeeper:
         self._woken.clear()
         if self._stopping:
             return
-        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._woken.wait())]
-        if attempt is not None:
-            waits.append(attempt)
+        # four times a second for as long as the executor lives: a timer costs a third of a task that waits
+        timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)
         try:
-            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await self._woken.wait()
         finally:
-            waits[0].cancel()
+            timer.cancel()
 
     async def _attempt(self) -> None:
         """One renewal; what goes wrong is kept as `problem`."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+import msgspec
 import structlog
 
 from situate.kube.client import Client
@@ -85,14 +86,17 @@ class Observer:
             self._refresh(now)
         return self._members
 
-    def saw_lease(self, _: Lease | None, new: Lease | None) -> None:
+    def saw_lease(self, old: Lease | None, new: Lease | None) -> None:
         """For the store of Leases. One that is deleted is no release."""
         if new is not None:
             uid = new.metadata.annotations.get(EXECUTOR_UID) or new.spec.holder_identity
             self._where[uid] = new.metadata.namespace, new.metadata.name
             for oddity in self._membership.saw_lease(new, self._now()):
                 self._tell(oddity)
-            self._touch()
+            if self._only_renewed(uid, old, new):
+                self._stale = True  # whoever asks is told; nobody is woken for it
+            else:
+                self._touch()
 
     def saw_pod(self, old: Pod | None, new: Pod | None) -> None:
         """For the store of pods."""
@@ -198,6 +202,16 @@ class Observer:
             raise Unreachable(
                 f"Lease {namespace}/{name}: no answer within {READ_S:g} s", outcome_unknown=True
             ) from error
+
+    def _only_renewed(self, uid: str, old: Lease | None, new: Lease) -> bool:
+        """Whether all that is new is that one who lives will live for longer."""
+        executor = self._members.living.get(uid)
+        if old is None or executor is None or self._now() >= executor.expires_at:
+            return False
+        before, after = old.metadata, new.metadata
+        if before.annotations != after.annotations or before.labels != after.labels:
+            return False
+        return msgspec.structs.replace(old.spec, renew_time=new.spec.renew_time) == new.spec
 
     def _touch(self) -> None:
         self._stale = True

@@ -1,5 +1,6 @@
-"""Histories of sharding's decisions under faults, on a virtual clock, and what must hold in any history of sharding.
+"""Histories of sharding under faults, on a virtual clock, and what must hold in any history of sharding.
 
-`history` says what happens, `performing` makes it happen, `run` plays it; `executors` and `supervisors` are loops
-around the shipped decisions. The events of a log are in `events`, what must hold in `invariants`.
+`history` says what happens. `shipped` plays it with the shipped supervisor and executors. `performing` and `run` play
+it with `executors` and `supervisors` that are loops around the shipped decisions alone, for more of it in the same
+time. The events of a log are in `events`, what must hold in `invariants`.
 """

@@ -1,4 +1,7 @@
-"""`python -m situate.testing.sharding`: plays histories of sharding, one or many, and explores its small worlds."""
+"""`python -m situate.testing.sharding`: plays histories of sharding, one or many, and explores its small worlds.
+
+With `decisions` before the verb: histories of what is decided alone.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ import typer
 
 from situate.testing.playing import command_line
 from situate.testing.sharding.exploring.worlds import LARGE, QUICK
-from situate.testing.sharding.soak import PRODUCT
+from situate.testing.sharding.soak import DECISIONS, PRODUCT
 
 app = command_line(PRODUCT)
+app.add_typer(command_line(DECISIONS), name="decisions", help="Histories of what is decided alone, many times as fast.")
 
 
 @app.command("explore")

@@ -25,7 +25,7 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "response lost after commit": ("answer lost",),
     "409, 429, 500, 410, gaps, reordered and late events": (
         *("write in conflict", "request refused", "request lost", "CutWatches"),
-        *("event lost", "events reordered", "event late"),
+        *("event lost", "events swapped", "event delayed"),
     ),
     "one-way partitions": ("Partition to", "Partition from", "Partition both"),
     "clocks off, fast or slow": ("SetClock", "clocks drift"),

@@ -12,6 +12,7 @@ from situate.testing.sharding.steps import AnyStep
 
 EXECUTORS: Final = 10
 OBJECTS: Final = 20
+LEAST_FAULTS: Final = 3
 Fencing = Literal["clients", "policy", "both", "none"]
 FENCINGS: Final[tuple[Fencing, ...]] = ("clients", "policy", "both")
 _STORMS: Final[tuple[steps.Network, ...]] = (
@@ -57,7 +58,7 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def generate(seed: int, length: int = 20) -> History:
-    """The history of a seed, of so many steps; two of three are faults."""
+    """The history of a seed, of so many steps; two of three are faults, the first ones for certain."""
     rng = Random(f"sharding {seed}")
     settings = Settings(
         fencing=FENCINGS[seed % 3],
@@ -65,7 +66,9 @@ def generate(seed: int, length: int = 20) -> History:
         drain_unhealthy=seed % 5 == 4,
         fail_orphans=seed % 7 == 6,
     )
-    drawn = tuple(_fault(rng) if rng.random() < 2 / 3 else _load(rng) for _ in range(length))
+    drawn = tuple(
+        _fault(rng) if number < LEAST_FAULTS or rng.random() < 2 / 3 else _load(rng) for number in range(length)
+    )
     return History(seed, settings, drawn)
 
 

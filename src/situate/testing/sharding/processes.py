@@ -173,9 +173,9 @@ class Process:
             return
         delay = world.latency()
         if weather.late_events_s:
-            world.happened["event late"] += 1
+            world.happened["event delayed"] += 1
             delay += weather.late_events_s * world.rng.random()
-        elif world.chance("events reordered", weather.swap_events):
+        elif world.chance("events swapped", weather.swap_events):
             delay += 1.0
         world.timeline.after(delay, partial(self._hear, call))
 

@@ -6,15 +6,18 @@ lease is lost is judged by when the server stored its last renewal: no superviso
 
 from __future__ import annotations
 
-import json
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from random import Random
 from typing import Any
 
+import msgspec
+
 from situate.archive.memory import MemoryArchiver
-from situate.archive.protocol import Archiver
+from situate.archive.protocol import Archiver, NotArchived
 from situate.archive.query import Page, Query
 from situate.archive.record import ByName, ByUid, Record
 from situate.cluster.effects import Identity
@@ -37,9 +40,10 @@ from situate.sharding.strategies import MinScheduled, Strategy
 from situate.testing.network import Wire
 from situate.testing.processes import Process
 from situate.testing.sharding import events
+from situate.testing.sharding.archives import KIND, at_once
 from situate.testing.sharding.invariants import Limits, breaches
-from tests.sharding.controller.place import NAMESPACE, Member, Place, Script, endless
-from tests.sharding.controller.reports import PATHS, REPORTS
+from situate.testing.sharding.shipped.place import NAMESPACE, TABLE, Member, Place, Script, endless, name_in
+from situate.testing.sharding.shipped.reports import PATHS, REPORTS
 
 LEASE_S = 15.0
 CONFIG = SupervisorConfig()
@@ -61,13 +65,21 @@ class Leader:
         strategy: Strategy,
         archiver: Archiver | None,
         metrics: Metrics | None,
+        speed: float = 1.0,
         **scope: Any,
     ) -> None:
+        """`speed`: of its clock, beside that of the town."""
         self.town = town
         self.name = name
         self.wires: list[Wire] = []
+        self.wall_s = 0.0
+        """By how much its wall clock is wrong."""
         around = Surroundings(
-            rng=Random(name), now=lambda: town.world.now, wall=town.wall, end_process=lambda _: None, own_thread=False
+            rng=Random(name),
+            now=lambda: town.world.now * speed,
+            wall=lambda: town.wall() + timedelta(seconds=self.wall_s),
+            end_process=lambda _: None,
+            own_thread=False,
         )
         self.supervisor = Supervisor(
             PATHS,
@@ -79,7 +91,7 @@ class Leader:
             surroundings=around,
             metrics=metrics,
         )
-        self.process: Process = town.world.start(name, self.supervisor.run)
+        self.process: Process = town.world.start(name, self.supervisor.run, speed)
 
     def crash(self) -> None:
         """SIGKILL."""
@@ -113,23 +125,26 @@ class _Lease:
 
 
 class NotedArchive:
-    """An archive whose copies are noted in the log."""
+    """An archive whose copies are noted in the log, also those of which whoever put them learns nothing."""
 
     def __init__(self, town: Town, archiver: Archiver) -> None:
         self._town = town
         self._archiver = archiver
 
     async def put(self, record: Record) -> None:
-        await self._archiver.put(record)
-        subject = record.subject
-        self._town.note(
-            events.ArchivePut(self._town.world.now, subject.uid, subject.resource_version, str(subject.key))
-        )
+        try:
+            await self._archiver.put(record)
+        finally:
+            subject, present = record.subject, self._town.archived(record.subject.uid)
+            if present is not None and present.subject.resource_version == subject.resource_version:
+                now = self._town.world.now
+                self._town.note(events.ArchivePut(now, subject.uid, subject.resource_version, str(subject.key)))
 
     async def get(self, key: ByUid | ByName) -> Record:
         record = await self._archiver.get(key)
-        subject = record.subject
-        self._town.note(events.ArchiveVerified(self._town.world.now, subject.uid, subject.resource_version))
+        subject, present = record.subject, self._town.archived(record.subject.uid)
+        if present is not None and present.digest == record.digest:
+            self._town.note(events.ArchiveVerified(self._town.world.now, subject.uid, subject.resource_version))
         return record
 
     async def search(self, query: Query) -> Page:
@@ -149,10 +164,19 @@ class Town(Place):
     """A place with supervisors. Close it when done."""
 
     def __init__(
-        self, config: SupervisorConfig = CONFIG, *, archive: bool = False, status_subresource: bool = True
+        self,
+        config: SupervisorConfig = CONFIG,
+        *,
+        archive: bool = False,
+        status_subresource: bool = True,
+        seed: int = 1,
+        lease_s: float = LEASE_S,
     ) -> None:
-        super().__init__(status_subresource=status_subresource)
+        """`lease_s`: after which a supervisor may take a Lease for expired, at the earliest."""
+        super().__init__(status_subresource=status_subresource, seed=seed)
         self.config = config
+        self.happened: Counter[str] = self.network.happened
+        """How often each kind of trouble, and each kind of deed, occurred."""
         self.leaders: list[Leader] = []
         self.memory = MemoryArchiver()
         self.archiver: Archiver | None = NotedArchive(self, self.memory) if archive else None
@@ -160,6 +184,10 @@ class Town(Place):
         """Told of each write of a supervisor that the server has carried out, before the answer leaves."""
         self.placed: dict[str, float] = {}
         """When each object was first assigned."""
+        self.nodes: dict[str, str] = {}
+        """By pod: each is on one of its own."""
+        self._pods = 0
+        self._lease_s = lease_s
         self._leases: dict[str, _Lease] = {}
         self._ineligible_since: dict[str, float] = {}
         self.late: list[str] = []
@@ -197,12 +225,14 @@ class Town(Place):
         found = self.api.store.get("pods", NAMESPACE, name)
         if found is not None:
             self.call("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
+        self._pods += 1
+        self.nodes[name] = f"node-{self._pods}"
         made = self.call(
             "POST",
             PODS,
             {
                 "metadata": {"name": name, "labels": {**LABELS, **labels}},
-                "spec": {"nodeName": "node", "containers": [{"name": "executor", "image": "reports"}]},
+                "spec": {"nodeName": self.nodes[name], "containers": [{"name": "executor", "image": "reports"}]},
             },
         )
         self.tell_pod(name)
@@ -242,6 +272,13 @@ class Town(Place):
         uid = self.pod(name, labels)
         return self.executor(name, uid, script, announce=False, **config)
 
+    def archived(self, uid: str) -> Record | None:
+        """What the archive has of the object, whatever it says to others."""
+        try:
+            return at_once(self.memory.get(ByUid(KIND, uid)))
+        except NotArchived:
+            return None
+
     def view(self, name: str) -> ObjectView:
         return view_of(self.get(name), PATHS)
 
@@ -256,7 +293,7 @@ class Town(Place):
         self.call("PUT", path, found | {"metadata": found["metadata"] | {"annotations": annotations}})
 
     def exists(self, name: str) -> bool:
-        return self.api.store.get(f"reports.{REPORTS.group}", NAMESPACE, name) is not None
+        return self.api.store.get(TABLE, NAMESPACE, name) is not None
 
     def cordon(self, pod: str, text: str = "true") -> None:
         """What an administrator writes on a pod."""
@@ -269,15 +306,16 @@ class Town(Place):
         if about_object and request.path.split("/reports/")[1] in self.refused:
             self.refusals.append(self.world.now)
             return _INVALID
-        stored = self._stored(request) if about_object else None
+        stored = self.stored(request) if about_object else None
         supervises = identity.user.startswith("supervisor")
         if supervises and self.silent_listings and request.path.endswith(self.silent_listings):
             return None
-        answer = self.api.answer(request, now, identity) if supervises else super().answer(request, now, identity)
+        carry_out = self.carry_out if supervises else super().answer
+        answer = carry_out(request, now, identity)
         if not isinstance(answer, Response) or answer.status >= 300 or request.method == "GET":
             return answer
         if stored is not None and request.method == "PATCH":
-            self._audit(request, stored, answer, Role.SUPERVISOR if supervises else Role.EXECUTOR, identity.uid)
+            self.audit(request, stored, answer, Role.SUPERVISOR if supervises else Role.EXECUTOR, identity.uid)
         if supervises:
             if stored is not None:
                 self._log_supervisor(request, stored, answer)
@@ -307,25 +345,26 @@ class Town(Place):
     def judge(self) -> None:
         """Notes the leases that have run out by now."""
         for uid, lease in self._leases.items():
-            if not lease.lost and self.world.now - lease.changed_at >= LEASE_S:
-                self._lose(uid, lease.changed_at + LEASE_S)
+            if not lease.lost and self.world.now - lease.changed_at >= self._lease_s:
+                self._lose(uid, lease.changed_at + self._lease_s)
 
     def _lose(self, uid: str, at: float | None = None) -> None:
         lease = self._leases[uid]
         if not lease.lost:
             lease.lost = True
+            self.happened["lease lost"] += 1
             self._ineligible_since.setdefault(uid, self.world.now if at is None else at)
             self.note(events.LeaseLost(self.world.now, lease.pod, uid))
 
-    def _audit(self, request: Request, stored: Content, answer: Response, role: Role, uid: str) -> None:
+    def audit(self, request: Request, stored: Content, answer: Response, role: Role, uid: str) -> None:
         """As the policy judges; the leader's term apart, of which a server without it cannot know."""
         subresource = "status" if request.path.endswith("/status") else ""
-        asked = admitting.Request(Writer(role, uid), json.loads(answer.body), subresource)
+        asked = admitting.Request(Writer(role, uid), msgspec.json.decode(answer.body), subresource)
         if refusal := admitting.admit(stored, asked, Fence()):
             self.forbidden.append(f"{role.value}: {request.body!r}: {refusal}")
 
     def _saw_lease(self, answer: Response) -> None:
-        content = json.loads(answer.body)
+        content = msgspec.json.decode(answer.body)
         annotations = content["metadata"].get("annotations", {})
         uid = annotations[EXECUTOR_UID]
         member = next(each for each in self.members if each.uid == uid)
@@ -338,34 +377,43 @@ class Town(Place):
         if spec != lease.spec or lease.lost:
             lease.spec, lease.changed_at = spec, self.world.now
         if not spec.get("holderIdentity"):
+            self.happened["lease released"] += 1
             self._lose(uid)
         elif lease.lost and member.process.is_alive:  # else it was sent before the end
             lease.lost = False
             self._ineligible_since.pop(uid, None)
             self.note(events.Eligible(self.world.now, pod, uid))
 
-    def _stored(self, request: Request) -> dict[str, Any] | None:
-        name = request.path.split("/reports/")[1].split("/")[0]
-        found = self.api.store.get(f"reports.{REPORTS.group}", NAMESPACE, name)
-        return None if found is None else self.get(name)
+    def stored(self, request: Request) -> dict[str, Any] | None:
+        """The object that a request names, as it is; None: there is none."""
+        found = self.api.store.get(TABLE, NAMESPACE, name_in(request.path))
+        return None if found is None else found.object()
 
     def _log_supervisor(self, request: Request, stored: dict[str, Any], answer: Response) -> None:
         now, before = self.world.now, view_of(stored, PATHS)
         self.judge()
         if request.method == "DELETE":
+            self.happened["deleted"] += 1
             self.note(events.Deleted(now, before.uid))
             return
-        after = view_of(json.loads(answer.body), PATHS)
+        after = view_of(msgspec.json.decode(answer.body), PATHS)
         if after.epoch != before.epoch and after.holder is not None:
             uid = after.executor_uid
+            self.happened[f"assigned: {after.why}"] += 1
             self.note(events.Assign(now, after.name, after.executor, uid, after.epoch, after.term))
             self.placed.setdefault(after.name, now)
             since = self._ineligible_since.get(uid, now)
             if now - since > self.s4_slack_s:
                 self.late.append(f"{after.name} to {after.executor} ({uid}) at {now}, not eligible since {since}")
         elif after.epoch != before.epoch:
+            self.happened["revoked"] += 1
             self.note(events.Revoke(now, after.name, after.epoch))
+        elif after.drain is not None and before.drain is None:
+            self.happened["asked to drain"] += 1
         if after.completed and not before.completed:
+            self.happened[f"failed: {after.reason}"] += 1
             self.note(events.Complete(now, after.name))
-        if before.has_finalizer(FINALIZER) and not after.has_finalizer(FINALIZER):
+        removed = before.has_finalizer(FINALIZER) and not after.has_finalizer(FINALIZER)
+        if removed or after.archived != before.archived:
+            self.happened["finalizer removed"] += 1
             self.note(events.FinalizerRemoved(now, before.uid, before.resource_version))

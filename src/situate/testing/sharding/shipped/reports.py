@@ -1,4 +1,4 @@
-"""The kind of objects that executors in tests work on, and what writes an assignment of one as a supervisor would."""
+"""The kind of objects that executors here work on, and what writes an assignment of one as a supervisor would."""
 
 from __future__ import annotations
 

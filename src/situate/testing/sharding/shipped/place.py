@@ -1,16 +1,17 @@
 """Executors as processes on virtual time, before an API server in memory; what happens is checked at the end.
 
-There is no supervisor: tests assign, drain and revoke in its place.
+There is no supervisor: stories assign, drain and revoke in its place.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
+
+import msgspec
 
 from situate.cluster.api import ApiServer
 from situate.cluster.effects import ADMIN, Identity
@@ -30,10 +31,21 @@ from situate.testing.network import Network, Wire
 from situate.testing.processes import Process, ProcessState, World
 from situate.testing.sharding import events
 from situate.testing.sharding.invariants import breaches
-from tests.sharding.controller.reports import CRDS, PATHS, REPORTS, assigning, definition, draining, report, revoking
+from situate.testing.sharding.shipped.reports import (
+    CRDS,
+    PATHS,
+    REPORTS,
+    assigning,
+    definition,
+    draining,
+    report,
+    revoking,
+)
 
 BEGAN = 1_800_000_000.0
 NAMESPACE = "shop"
+TABLE = f"reports.{REPORTS.group}"
+"""The objects' in the server's store."""
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 _PATCH = {"accept": "application/json", "content-type": "application/json-patch+json"}
 
@@ -47,13 +59,19 @@ async def endless(_: Member, __: Content, ___: Work) -> None:
 class Member:
     """One executor process, and what its handlers do."""
 
-    def __init__(self, place: Place, pod: str, uid: str, script: Script, config: ExecutorConfig) -> None:
+    def __init__(
+        self, place: Place, pod: str, uid: str, script: Script, config: ExecutorConfig, speed: float = 1.0
+    ) -> None:
+        """`speed`: of its clock, beside that of the place."""
         self.place = place
+        self.speed = speed
         self.pod = pod
         self.uid = uid
         self.script = script
         self.running: list[str] = []
         """Names of the objects at work now."""
+        self.works: dict[str, Work] = {}
+        """Of the handlers that were called last, by name of the object."""
         self.calls: list[str] = []
         """Names of the objects, in the order in which handlers were called."""
         self.ended_with: int | None = None
@@ -61,17 +79,18 @@ class Member:
         identity = ExecutorIdentity(pod, NAMESPACE, uid)
         around = Surroundings(
             rng=Random(f"{pod} {uid}"),
-            now=lambda: place.world.now,
+            now=lambda: place.world.now * speed,
             wall=place.wall,
             end_process=self.end,
             own_thread=False,
         )
         self.executor = Executor(identity, self._handle, config, self._connect, around)
-        self.process: Process = place.world.start(f"{pod} {uid}", self._main)
+        self.process: Process = place.world.start(f"{pod} {uid}", self._main, speed)
 
     def end(self, status: int) -> None:
         """os._exit: nothing runs any more."""
         self.ended_with = status
+        self.place.network.happened["process ended itself"] += 1
         self.crash()
 
     def crash(self) -> None:
@@ -81,6 +100,23 @@ class Member:
         self.process.kill()
         for wire in self.wires:
             wire.unplug()
+
+    def pause(self) -> None:
+        """SIGSTOP. Once it has no right to work any more, nothing of it runs."""
+        self.process.pause()
+        self._look_whether_it_stands_still()
+
+    def _look_whether_it_stands_still(self) -> None:
+        if self.process.state is not ProcessState.PAUSED:
+            return
+        place, tenure = self.place, self.executor.tenure
+        left_s = 0.0 if tenure.over else tenure.deadline / self.speed - place.world.now
+        if left_s > 0.0:
+            place.world.timeline.after(left_s, self._look_whether_it_stands_still)
+            return
+        for name in self.running:
+            place.note(events.Stop(place.world.now, self.pod, self.uid, name))
+        self.running.clear()
 
     def stop(self) -> None:
         """SIGTERM."""
@@ -101,6 +137,7 @@ class Member:
     async def _handle(self, obj: Content, work: Work) -> Outcome | None:
         place, name = self.place, str(obj["metadata"]["name"])
         place.begins(self, name, work.epoch)
+        self.works[name] = work
         self.calls.append(name)
         self.running.append(name)
         try:
@@ -114,10 +151,10 @@ class Member:
 class Place:
     """A server, a network, executors, and the log of what happens. Close it when done."""
 
-    def __init__(self, *, status_subresource: bool = True, selectable: bool = False) -> None:
+    def __init__(self, *, status_subresource: bool = True, selectable: bool = False, seed: int = 1) -> None:
         self.world = World()
-        self.api = ApiServer(Names(Random(1)), now=BEGAN)
-        self.network = Network(self, self.world.timeline, Random(2), epoch=BEGAN)
+        self.api = ApiServer(Names(Random(seed)), now=BEGAN, tracks_managers=False)
+        self.network = Network(self, self.world.timeline, Random(seed + 1), epoch=BEGAN)
         self.noted: list[tuple[int, events.Event]] = []
         self._confirmed: dict[tuple[str, str], tuple[float, int]] = {}
         self.members: list[Member] = []
@@ -145,11 +182,18 @@ class Place:
         return datetime.fromtimestamp(BEGAN, UTC) + timedelta(seconds=self.world.now)
 
     def executor(
-        self, pod: str = "a", uid: str = "", script: Script = endless, *, announce: bool = True, **config: Any
+        self,
+        pod: str = "a",
+        uid: str = "",
+        script: Script = endless,
+        *,
+        announce: bool = True,
+        speed: float = 1.0,
+        **config: Any,
     ) -> Member:
         """A process that begins now. `announce`: whether it counts as eligible from now on."""
         uid = uid or f"uid-{pod}"
-        member = Member(self, pod, uid, script, ExecutorConfig(REPORTS, namespace=NAMESPACE, **config))
+        member = Member(self, pod, uid, script, ExecutorConfig(REPORTS, namespace=NAMESPACE, **config), speed)
         self.members.append(member)
         if announce:
             self.note(events.Eligible(self.world.now, pod, uid))
@@ -165,7 +209,7 @@ class Place:
 
     def assign(self, name: str, member: Member) -> None:
         """As a supervisor does; the object is created if it is not there."""
-        found = self.api.store.get(f"reports.{REPORTS.group}", NAMESPACE, name)
+        found = self.api.store.get(TABLE, NAMESPACE, name)
         content = self.create(name) if found is None else self.get(name)
         stored = self._patch(name, assigning(content, Holder(member.pod, member.uid), self.wall()))
         epoch = view_of(stored, PATHS).epoch
@@ -193,25 +237,36 @@ class Place:
         """The server's end of the network: what executors write is logged."""
         if self.deaf and request.method == "GET" and "/reports" in request.path:
             return None
-        answer = self.api.answer(request, now, identity)
+        answer = self.carry_out(request, now, identity)
         if request.method == "GET" and "/reports/" in request.path:
-            self._confirmed[identity.uid, _name_in(request.path)] = (self.world.now, 2 * len(self.noted) - 1)
+            self._confirmed[identity.uid, name_in(request.path)] = (self.world.now, 2 * len(self.noted) - 1)
         if request.method == "PATCH" and "/reports/" in request.path:
             assert isinstance(answer, Response)
             self._log_write(request, answer, identity.uid)
         return answer
 
+    def carry_out(self, request: Request, now: float, identity: Identity) -> Response | Watch:
+        """What the server does with a request that has arrived."""
+        return self.api.answer(request, now, identity)
+
     def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """A request of the story's own, carried out at once."""
         headers = _PATCH if method == "PATCH" else _JSON
-        data = b"" if body is None else json.dumps(body).encode()
+        data = b"" if body is None else msgspec.json.encode(body)
         answer = self.api.answer(Request(method, path, (), headers, data), BEGAN + self.world.now, ADMIN)
         assert isinstance(answer, Response)
         assert answer.status < 300, (method, path, answer)
-        return dict(json.loads(answer.body))
+        return dict(msgspec.json.decode(answer.body))
 
     def close(self) -> None:
         """Raises if an invariant was broken, or a process failed."""
+        failed = self.end_all()
+        assert not failed, failed
+        found = [str(each) for each in breaches(self.log) if each.invariant not in self.tolerated]
+        assert found == [], found
+
+    def end_all(self) -> list[object]:
+        """Unwinds every process; gives what ended one, and what none has awaited."""
         for member in self.members:
             for wire in member.wires:
                 wire.unplug()
@@ -220,33 +275,34 @@ class Place:
         ]
         complaints = [each for process in self.world.processes for each in process.complaints]
         self.world.close()
-        assert not failures, failures
-        assert not complaints, complaints
-        found = [str(each) for each in breaches(self.log) if each.invariant not in self.tolerated]
-        assert found == [], found
+        return [*failures, *complaints]
+
+    def epoch_of(self, request: Request) -> int:
+        """Under which epoch an executor's write was made that has just been carried out, or refused; 0 if it does not
+        say."""
+        tests = {each["path"]: each["value"] for each in msgspec.json.decode(request.body) if each["op"] == "test"}
+        return int(tests.get(_pointer(EPOCH), 0))
 
     def _patch(self, name: str, operations: Sequence[Any]) -> dict[str, Any]:
         return self.call("PATCH", REPORTS.path(NAMESPACE, name), [*operations])
 
     def _log_write(self, request: Request, answer: Response, uid: str) -> None:
-        """A write that does not say under which epoch it was made counts as one of none."""
-        tests = {each["path"]: each["value"] for each in json.loads(request.body) if each["op"] == "test"}
-        epoch = int(tests.get(_pointer(EPOCH), 0))
+        epoch = self.epoch_of(request)
         member = next(each for each in self.members if each.uid == uid)
-        name = _name_in(request.path)
+        name = name_in(request.path)
         accepted = answer.status < 300
         now = self.world.now
         self.note(events.Write(now, member.pod, uid, name, epoch, accepted))
         if not accepted:
             return
-        view = view_of(json.loads(answer.body), PATHS)
+        view = view_of(msgspec.json.decode(answer.body), PATHS)
         if view.holder is None:
             self.note(events.Ack(now, member.pod, uid, name))
         if view.completed:
             self.note(events.Complete(now, name))
 
 
-def _name_in(path: str) -> str:
+def name_in(path: str) -> str:
     return path.split("/reports/")[1].split("/")[0]
 
 

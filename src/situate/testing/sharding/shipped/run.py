@@ -1,0 +1,97 @@
+"""Plays histories with the shipped supervisor and executors: every step, healing, and what must hold of the log."""
+
+from __future__ import annotations
+
+import hashlib
+
+from situate.sharding.assignment import view_of
+from situate.testing.playing import Played
+from situate.testing.processes import Stuck
+from situate.testing.sharding.history import History
+from situate.testing.sharding.invariants import Limits, breaches
+from situate.testing.sharding.performing import UserKeptOut
+from situate.testing.sharding.shipped.performing import Performer, config_of
+from situate.testing.sharding.shipped.reports import PATHS
+from situate.testing.sharding.shipped.stage import Stage
+from situate.testing.sharding.town import LEAST_LEASE_S
+from situate.testing.undisturbed import collector_at_rest, logs_off
+
+BEGIN_S = 3.0
+HEALING_S = 150.0
+"""Once all is calm every object has its place, or is in the archive, within this time."""
+LOOK_S = 3.0
+_UNJUDGED = frozenset({"S4", "L1", "L2"})
+"""What a supervisor knows is late by as much as the weather makes it; these have tests of their own."""
+
+
+def play(history: History) -> Played:
+    """Equal histories go equally."""
+    with collector_at_rest(), logs_off():
+        return _play(history)
+
+
+def _play(history: History) -> Played:
+    settings = history.settings
+    stage = Stage(history.seed, settings, config_of(settings))
+    performer = Performer(stage, settings)
+    played = Played(happened=stage.happened)
+    stage.happened[f"fencing: {settings.fencing}"] += 1
+    stage.happened["clocks drift"] += settings.drifting
+    try:
+        performer.begin()
+        stage.run(BEGIN_S)
+        for number, step in enumerate(history.steps):
+            played.at_step = number
+            stage.happened[_name(step)] += 1
+            performer.perform(step)
+            stage.run(step.wait)
+            performer.tidy()
+        played.at_step = len(history.steps)
+        performer.heal()
+        played.breach = _healed(stage, performer) or _lost(stage, performer)
+    except (UserKeptOut, Stuck) as problem:
+        played.breach = str(problem)
+    finally:
+        failed = stage.end()
+    log = stage.log
+    found = [each for each in breaches(log, Limits(lease_duration_s=LEAST_LEASE_S)) if each.invariant not in _UNJUDGED]
+    if found:
+        played.breach = str(found[0])
+        at = next((place for place, event in enumerate(log) if event.t >= found[0].t), 0)
+        played.last = [repr(event) for event in log[max(0, at - 20) : at + 3]]
+    elif failed and played.breach is None:
+        played.breach = failed[0]
+    played.writes = stage.writes
+    played.virtual_s = stage.world.now
+    played.story = hashlib.sha256("\n".join(map(repr, log)).encode()).hexdigest()
+    return played
+
+
+def _name(step: object) -> str:
+    kind = getattr(step, "kind", None) or getattr(step, "direction", None)
+    return type(step).__name__ + (f" {kind}" if kind else "")
+
+
+def _healed(stage: Stage, performer: Performer) -> str | None:
+    """What is not as it should be when it must be; None: nothing."""
+    until = stage.world.now + HEALING_S
+    while (missing := performer.unsettled()) is not None:
+        if stage.world.now >= until:
+            return f"L2, L3, L4, L6: {HEALING_S:g} s after the last fault: {missing}"
+        stage.run(LOOK_S)
+        performer.tidy()
+    return None
+
+
+def _lost(stage: Stage, performer: Performer) -> str | None:
+    """Of what is gone there is one record, of just that version; None: so it is."""
+    for uid, content in stage.gone.items():
+        view = view_of(content, PATHS)
+        if uid in performer.forsaken or (not view.completed and view.epoch == 0):
+            continue
+        record = stage.archived(uid)
+        if record is None:
+            return f"S7: {view.name} ({uid}) is gone, and the archive has no record of it"
+        if record.completed_at != view.completed_at or record.object.get("status") != content.get("status"):
+            return f"S7: {view.name} ({uid}) is gone, and the archive has an older version of it"
+    return None

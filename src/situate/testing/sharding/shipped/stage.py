@@ -1,0 +1,262 @@
+"""A town as histories have it: who keeps stale writes out, an archive that fails, and processes killed at any call.
+
+Without the clients' preconditions executors' patches lose them at the server's door: what is left of them is what a
+client would send that asks nobody. The policy is `admit`, which the shipped ValidatingAdmissionPolicy is proved to be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from situate.archive.protocol import Archiver
+from situate.archive.query import Page, Query
+from situate.archive.record import ByName, ByUid, Record
+from situate.cluster.effects import Identity
+from situate.cluster.patches import json_patch
+from situate.cluster.store import Event
+from situate.cluster.stored import Stored
+from situate.cluster.watch import Watch
+from situate.objects.messages import Request, Response
+from situate.sharding import admitting
+from situate.sharding.adapter import Content
+from situate.sharding.admitting import Fence, Role, Writer, admit
+from situate.sharding.assignment import view_of
+from situate.sharding.configuration import SupervisorConfig
+from situate.sharding.names import ARCHIVED, DRAIN
+from situate.testing.archive import Call, Fault, FaultyArchiver
+from situate.testing.sharding import events
+from situate.testing.sharding.archives import Trouble
+from situate.testing.sharding.history import Settings
+from situate.testing.sharding.shipped.place import TABLE, Member
+from situate.testing.sharding.shipped.reports import PATHS
+from situate.testing.sharding.shipped.town import Leader, NotedArchive, Town
+from situate.testing.sharding.steps import ExecutorCall, SupervisorCall
+from situate.testing.sharding.town import FASTEST, LEASE_S
+
+_FENCE: Final = Fence()
+_FORBIDDEN: Final = b'{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"%s"}'
+_CONFLICT: Final = b'{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"nothing to do"}'
+_JSON: Final = {"content-type": "application/json"}
+_REFUSALS: Final = {403: "FORBIDDEN", 409: "CONFLICT", 422: "INVALID"}
+_OF_EXECUTORS: Final = ("/status", "/spec/assignedTo", "sharding.situate.dev")
+_WHOLE: Final = ("/metadata/labels", "/metadata/annotations")
+"""Where the last of them goes."""
+_PUT: Final = {
+    Trouble.ERROR: Fault.ERROR,
+    Trouble.UNKNOWN: Fault.LOST,
+    Trouble.REFUSED: Fault.TOO_LARGE,
+    Trouble.DOWN: Fault.ERROR,
+}
+_GET: Final = {
+    Trouble.MISSING: Fault.MISSING,
+    Trouble.CORRUPT: Fault.CORRUPT,
+    Trouble.OTHER: Fault.OTHER,
+    Trouble.DOWN: Fault.ERROR,
+}
+
+
+class Stage(Town):
+    """One history's. End it when done."""
+
+    def __init__(self, seed: int, settings: Settings, config: SupervisorConfig) -> None:
+        fastest = FASTEST if settings.drifting else 1.0
+        super().__init__(config, archive=True, seed=seed, lease_s=LEASE_S / fastest)
+        self.trouble = Trouble.NONE
+        """Of the archive."""
+        self.writes = 0
+        self.buried: list[Leader] = []
+        """Supervisors that have ended."""
+        self.gone: dict[str, Content] = {}
+        """By UID, the last version of what is there no longer."""
+        self.dying: dict[str, tuple[ExecutorCall | SupervisorCall, bool]] = {}
+        """Of which call a process dies, by an executor's UID or a supervisor's name, and whether before it."""
+        self._fenced = settings.fencing in ("policy", "both")
+        self._careless = settings.fencing in ("policy", "none")
+        self._term = 0
+        self.s4_slack_s = float("inf")  # events are late: what a supervisor knows is old
+        faulty = FaultyArchiver(self.memory, self._fault)
+        self._archive = NotedArchive(self, faulty)
+        self.api.store.subscribe(self._stored)
+
+    def lead(self, name: str, speed: float, **scope: Any) -> Leader:
+        """A supervisor that begins now."""
+        return self.leader(name, archiver=_Interrupted(self, name, self._archive), speed=speed, **scope)
+
+    def dies(self, who: str, call: str, *, before: bool) -> bool:
+        """Whether the process is killed at this moment, at last."""
+        if self.dying.get(who) != (call, before):
+            return False
+        del self.dying[who]
+        victims: list[Member | Leader] = [each for each in self.members if each.uid == who]
+        for each in victims or [each for each in self.leaders if each.name == who]:
+            if each.process.is_alive:
+                each.crash()
+                self.happened[f"killed {'before' if before else 'after'} {call}"] += 1
+                self.happened[f"killed at {call}"] += 1
+        return True
+
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
+        who = identity.uid or identity.user.removeprefix("supervisor ")
+        call = _call(request, executes=bool(identity.uid)) if who in self.dying else ""
+        if call and self.dies(who, call, before=True):
+            return None
+        answer = super().answer(request, now, identity)
+        if call and self.dies(who, call, before=False):
+            return None
+        return answer
+
+    def carry_out(self, request: Request, now: float, identity: Identity) -> Response | Watch:
+        if request.method != "PATCH" or "/reports/" not in request.path:
+            return super().carry_out(request, now, identity)
+        role = Role.EXECUTOR if identity.uid else Role.SUPERVISOR
+        answer: Response | Watch | None = None
+        if self._careless and role is Role.EXECUTOR:
+            request = _careless(request)
+            if request.body == b"[]":
+                answer = Response(409, _CONFLICT, _JSON)
+        stored = self.stored(request)
+        if self._fenced and stored is not None:
+            after = json_patch(stored, msgspec.json.decode(request.body))
+            subresource = "status" if request.path.endswith("/status") else ""
+            if isinstance(after, dict) and (
+                refusal := self.refusal(stored, after, Writer(role, identity.uid), subresource)
+            ):
+                answer = Response(403, _FORBIDDEN % refusal.encode(), _JSON)
+        answer = answer or super().carry_out(request, now, identity)
+        self.writes += answer.status < 300
+        if role is Role.EXECUTOR and answer.status in _REFUSALS:
+            self.happened[f"write of an executor refused: {_REFUSALS[answer.status]}"] += 1
+        return answer
+
+    def objects(self) -> list[Stored]:
+        """In the order of their names."""
+        return self.api.store.table(TABLE).ordered()
+
+    def refusal(self, stored: Content, after: Content, writer: Writer, subresource: str = "") -> str:
+        """What the policy has against a write; empty: nothing, or there is none."""
+        if not self._fenced:
+            return ""
+        request = admitting.Request(writer, after, subresource, leader_term=self._term)
+        return str(admit(stored, request, _FENCE) or "")
+
+    def audit(self, request: Request, stored: Content, answer: Response, role: Role, uid: str) -> None:
+        """Where there is no policy, and clients send what they are shipped with, it would have refused nothing."""
+        if not self._fenced and not self._careless:
+            super().audit(request, stored, answer, role, uid)
+
+    def epoch_of(self, request: Request) -> int:
+        """A policy sees incarnations alone: what an executor holds again it may write."""
+        if self._careless and self._fenced and (stored := self.stored(request)) is not None:
+            return view_of(stored, PATHS).epoch
+        return super().epoch_of(request)
+
+    def note(self, event: events.Event) -> None:
+        super().note(event)
+        if isinstance(event, events.Ack):
+            self.happened["ack"] += 1
+        elif isinstance(event, events.Complete):
+            self.happened["completed"] += 1
+
+    def end(self) -> list[str]:
+        """Unwinds every process; what was found that must not be, but for what the log shows."""
+        leaders = [*self.leaders, *self.buried]
+        failures = [each.process.failure() for each in leaders if not each.process.is_alive]
+        for leader in leaders:
+            for wire in leader.wires:
+                wire.unplug()
+        found = [*(each for each in failures if each is not None), *self.end_all(), *self.forbidden]
+        return [str(each) if isinstance(each, str) else repr(each) for each in found]
+
+    def _stored(self, event: Event) -> None:
+        if event.resource == TABLE and event.type == "DELETED" and event.old is not None:
+            self.gone[str(event.old.object()["metadata"]["uid"])] = event.old.object()
+        elif event.resource == "leases.coordination.k8s.io" and event.new is not None:
+            lease = event.new.object()
+            if lease["metadata"]["name"].endswith(".supervisor"):
+                term = int(lease["spec"].get("leaseTransitions") or 0)
+                self.happened["term"] += term > self._term
+                self._term = term
+
+    def _fault(self, call: Call, _: int) -> Fault | None:
+        fault = {"put": _PUT, "get": _GET}.get(call.method, {}).get(self.trouble)
+        if fault is not None:
+            self.happened[f"archive: {self.trouble.value}"] += 1
+        return fault
+
+
+class _Interrupted:
+    """An archive as one supervisor has it, which may die before or after each of its calls."""
+
+    def __init__(self, stage: Stage, name: str, archiver: Archiver) -> None:
+        self._stage = stage
+        self._name = name
+        self._archiver = archiver
+
+    async def put(self, record: Record) -> None:
+        await self._maybe_dies("archive", before=True)
+        await self._archiver.put(record)
+        await self._maybe_dies("archive", before=False)
+
+    async def get(self, key: ByUid | ByName) -> Record:
+        await self._maybe_dies("read archive", before=True)
+        record = await self._archiver.get(key)
+        await self._maybe_dies("read archive", before=False)
+        return record
+
+    async def search(self, query: Query) -> Page:
+        return await self._archiver.search(query)
+
+    async def delete(self, key: ByUid) -> None:
+        await self._archiver.delete(key)
+
+    async def check(self) -> None:
+        await self._archiver.check()
+
+    async def close(self) -> None:
+        await self._archiver.close()
+
+    async def _maybe_dies(self, call: SupervisorCall, *, before: bool) -> None:
+        if self._stage.dies(self._name, call, before=before):
+            await asyncio.get_running_loop().create_future()
+
+
+def _call(request: Request, *, executes: bool) -> str:
+    """Which of the steps' calls a request is; empty: none of them."""
+    method, writes = request.method, request.method in ("PATCH", "PUT", "POST")
+    if "/leases" in request.path:
+        if executes:
+            return "renewal" if writes else ""
+        return "claim" if writes and b"holderIdentity" in request.body else ""
+    if "/reports/" not in request.path:
+        return ""
+    if method == "GET":
+        return "read object"
+    if executes:
+        return "status" if request.path.endswith("/status") else "release"
+    if method == "DELETE":
+        return "delete"
+    done = {each["path"]: each["op"] for each in msgspec.json.decode(request.body)}
+    if "/spec/assignedTo" in done:
+        return "revoke" if done["/spec/assignedTo"] == "remove" else "assign"
+    if _pointer(DRAIN) in done:
+        return "requestdrain"
+    return "finalizer" if _pointer(ARCHIVED) in done else ""
+
+
+def _careless(request: Request) -> Request:
+    """The patch without what it demands of the object.
+
+    And without what it would write back of others' edits: that is left of a client that has asked for its version.
+    """
+    operations = [each for each in msgspec.json.decode(request.body) if each["op"] != "test"]
+    kept = [
+        each for each in operations if each["path"] in _WHOLE or any(part in each["path"] for part in _OF_EXECUTORS)
+    ]
+    return msgspec.structs.replace(request, body=msgspec.json.encode(kept))
+
+
+def _pointer(annotation: str) -> str:
+    return f"/metadata/annotations/{annotation.replace('/', '~1')}"
