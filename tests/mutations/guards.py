@@ -14,6 +14,7 @@ from tests.mutations.sharding_guards import SHARDING_GUARDS
 from tests.mutations.sharding_supervisor_guards import SHARDING_SUPERVISOR_GUARDS
 from tests.mutations.spot_guards import SPOT_GUARDS
 from tests.mutations.spot_process_guards import SPOT_PROCESS_GUARDS
+from tests.mutations.vm_reading_guards import VM_READING_GUARDS
 from tests.mutations.volume_guards import VOLUME_GUARDS
 
 _DECIDE, _STATE, _DRAIN = "tests/vpod/test_decide.py", "tests/vpod/test_state.py", "tests/vpod/test_drain.py"
@@ -366,4 +367,5 @@ GUARDS = (
     *SHARDING_SUPERVISOR_GUARDS,
     *ARCHIVE_GUARDS,
     *ARCHIVE_CARE_GUARDS,
+    *VM_READING_GUARDS,
 )

@@ -1,0 +1,168 @@
+"""The guards of what vm reads, books and grants, and of what it answers: one pod, one node, one request at a time."""
+
+from __future__ import annotations
+
+from tests.mutations.patch import Mutation
+
+_BOOKING, _GRANTING, _PLACING = "tests/vm/test_booking.py", "tests/vm/test_granting.py", "tests/vm/test_placing.py"
+_PODS, _OBJECTS, _CLAIMS = (
+    "tests/vm/test_reading_pods.py",
+    "tests/vm/test_reading_objects.py",
+    "tests/vm/test_claim_text.py",
+)
+_PROTOCOL, _TEXT = "tests/vm/test_protocol.py", "tests/vm/test_text.py"
+
+VM_READING_GUARDS = (
+    Mutation(
+        "vm-booked-twice",
+        "a pod that is booked again takes the place of its former booking (C7, I1)",
+        "vm/booking.py",
+        "(node.pods[pod.uid],) if pod.uid in node.pods else ()",
+        "()",
+        (_BOOKING,),
+    ),
+    Mutation(
+        "vm-rounded-up",
+        "what a pod counts for is rounded down, pod by pod (C7)",
+        "vm/model.py",
+        "        return Amounts(tuple(value * NO_OVERCOMMIT // overcommit for value, overcommit in pairs))",
+        "        return Amounts(tuple(-(-value * NO_OVERCOMMIT // overcommit) for value, overcommit in pairs))",
+        (_BOOKING,),
+    ),
+    Mutation(
+        "vm-more-than-fits",
+        "only whole units that fit into the room are granted (2.4, I1)",
+        "vm/granting.py",
+        "    return max(0, room) * overcommit // NO_OVERCOMMIT // (factor or 1)",
+        "    return -(-max(0, room) * overcommit // NO_OVERCOMMIT // (factor or 1))",
+        (_GRANTING,),
+    ),
+    Mutation(
+        "vm-lopsided",
+        "resources that grow together get the same number of units (B30, I11)",
+        "vm/granting.py",
+        "    most = min(possible, default=0)",
+        "    most = max(possible, default=0)",
+        (_GRANTING,),
+    ),
+    Mutation(
+        "vm-held-room-filtered",
+        "room that is held for others is no room for a pod (B4, I4)",
+        "vm/placing.py",
+        "    return node.over_budget if kept is None else (node.reserved + kept).exceeds(node.total)",
+        "    return node.over_budget",
+        (_PLACING,),
+    ),
+    Mutation(
+        "vm-unreserved-bound",
+        "taking back a reservation leaves a pod alone that is bound (C22)",
+        "vm/placing.py",
+        "    return without_pod(node, uid) if pod is not None and pod.tentative else node",
+        "    return without_pod(node, uid)",
+        (_PLACING,),
+    ),
+    Mutation(
+        "vm-foreign-wished",
+        "machines of other schedulers are no candidates (D6)",
+        "vm/relief.py",
+        " and pod.machine is not None and pod.machine.own",
+        "",
+        ("tests/vm/test_relief.py",),
+    ),
+    Mutation(
+        "vm-booked-less-than-used",
+        "never less is booked than a machine uses (I2, D23)",
+        "vm/reading_pods.py",
+        "        booked = booked.most(used)\n",
+        "",
+        (_PODS,),
+    ),
+    Mutation(
+        "vm-no-unit",
+        "a request without a unit is an error (C8)",
+        "vm/reading_pods.py",
+        "    if requested is not None and unit is None:",
+        "    if False:",
+        (_PODS,),
+    ),
+    Mutation(
+        "vm-stale-condition",
+        "a condition about an earlier size of a pod does not count (B35)",
+        "vm/reading_pods.py",
+        "(not seen or seen >= pod.metadata.generation)",
+        "True",
+        (_PODS,),
+    ),
+    Mutation(
+        "vm-ended-too-early",
+        "a pod holds its room until none of its containers runs (B3, D14)",
+        "vm/reading_pods.py",
+        "    return pod.finished and not any(each.state.running is not None for each in statuses)",
+        "    return pod.finished",
+        (_PODS,),
+    ),
+    Mutation(
+        "vm-zero-unit",
+        "a unit is more than nothing (C14)",
+        "vm/text.py",
+        '    part["vCPUs"].milli(least=1)\n',
+        "",
+        (_TEXT, _PROTOCOL),
+    ),
+    Mutation(
+        "vm-claim-of-nobody",
+        "a claim whose source or beneficiary nobody can name is no claim (B1, B2)",
+        "vm/claim_text.py",
+        "    if not text:\n",
+        "    if False:\n",
+        (_CLAIMS,),
+    ),
+    Mutation(
+        "vm-source-of-a-claim",
+        "the source of a move is the pod that its claim names (B2)",
+        "vm/reading_migrations.py",
+        'claim.source_uid if claim is not None else ""',
+        '""',
+        (_OBJECTS,),
+    ),
+    Mutation(
+        "vm-trusted-permit",
+        "what an agent says that it holds does not become what is approved (D8)",
+        "vm/protocol.py",
+        "    if rules.compat and request.last_permit is not None:",
+        "    if request.last_permit is not None:",
+        (_PROTOCOL,),
+    ),
+    Mutation(
+        "vm-permit-above-the-request",
+        "no permit exceeds the request (I11)",
+        "vm/protocol.py",
+        "        permit = approved if rules.compat else approved.least(request.resources)",
+        "        permit = approved",
+        (_PROTOCOL,),
+    ),
+    Mutation(
+        "vm-early-answer",
+        "an answer waits until the pod shows the request (C16)",
+        "vm/protocol.py",
+        "    if requested != request.resources:",
+        "    if False:",
+        (_PROTOCOL,),
+    ),
+    Mutation(
+        "vm-decrease-at-once",
+        "a decrease counts only once the pod shows it (C2, C26)",
+        "vm/resource_step.py",
+        "reserved=pod.reserved.most(tried.pod.reserved)",
+        "reserved=tried.pod.reserved",
+        ("tests/vm/test_resource_step.py",),
+    ),
+    Mutation(
+        "vm-two-runs",
+        "one run an object at a time (C23)",
+        "vm/merging.py",
+        "        if key in self._running:",
+        "        if False:",
+        ("tests/vm/test_merging.py",),
+    ),
+)
