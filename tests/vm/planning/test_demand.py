@@ -9,15 +9,8 @@ from hypothesis import strategies as st
 from situate.vm.amounts import Amounts
 from situate.vm.claims import ClaimState
 from situate.vm.granting import pod_within
-from situate.vm.planning.demand import due_at, need, promised, room_for, shortage, whole_units
-from situate.vm.state import Waiter
-from tests.vm.planning.shapes import RULES, UNIT, claim, node, plain, state, units, vm
-
-
-@pytest.mark.rule("vm:B16")
-def test_others_are_moved_once_it_was_short_for_five_seconds() -> None:
-    assert due_at(Waiter("a", 100.0), RULES) == 105.0
-    assert due_at(Waiter("a", 100.0), replace(RULES, demand_after_s=0.0)) == 100.0
+from situate.vm.planning.demand import need, promised, room_for, shortage, whole_units
+from tests.vm.planning.shapes import UNIT, claim, node, plain, state, units, vm
 
 
 @pytest.mark.rule("vm:B16")

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import fsum
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from situate.vm.amounts import Amounts, total
 from situate.vm.claims import Beneficiary, BeneficiaryKind
+from situate.vm.columns import Column
 from situate.vm.planning.building import beneficiary, claiming, migration
 from situate.vm.planning.movers import Mover
 from situate.vm.planning.options import Option, Short
 from situate.vm.planning.plan import Way
 from situate.vm.planning.view import View
+
+MOST_LINKS: Final = 200
+"""So many are looked at, the promising ones first, so that a plan takes bounded time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,39 +63,83 @@ def chain(view: View, short: Short) -> Option:
         return Option(Way.CHAIN, why_not="chains are switched off")
     away = view.without_target(short.node)
     leavers = away.free_to_go(short.node, short.wanted, but=short.pod.uid)
+    aimed = away.aimed(leavers)
     best: tuple[Chain, tuple[str, ...]] | None = None
-    pools: dict[int, tuple[Mover, ...]] = {}
-    for mover in sorted(leavers, key=lambda each: (each.price, each.order)):
-        for target, missing in _targets(away, mover):
-            if target not in pools:
-                pools[target] = away.candidates(away.targets.names[target], missing)
-            limit = None if best is None else best[0].price
-            if limit is not None and mover.price + min((each.price for each in pools[target]), default=0) >= limit:
-                continue
-            makers = away.cover([away.priced(each, missing) for each in pools[target]], missing)
-            if not makers:
-                continue
-            found = _completed(away, short, Link(mover, target, missing, makers), leavers)
-            if found is not None and (limit is None or found[0].price < limit):
-                best = found
+    for least, mover, target in islice(_promising(away, short, leavers, aimed), MOST_LINKS):
+        if best is not None and least >= best[0].price:
+            break
+        link = _link(away, mover, target)
+        found = link and _completed(away, short, link, aimed)
+        if found and (best is None or found[0].price < best[0].price):
+            best = found
     if best is None:
         return Option(Way.CHAIN, why_not="no target can be made ready by moving others away from it")
     return _option(view, short, *best)
 
 
-def _targets(view: View, mover: Mover) -> Iterator[tuple[int, Amounts]]:
-    """Nodes that would take it if there were room, and what is missing there."""
+def _promising(
+    view: View, short: Short, leavers: Sequence[Mover], aimed: Sequence[Mover]
+) -> Iterator[tuple[int, Mover, int]]:
+    """Neighbours and targets that are not ready for them, by the least that such a chain may cost; and that cost."""
+    pools = _Pools.of(view)
+    costs, whose, targets = [], [], []
+    for number, mover in enumerate(leavers):
+        rest = (short.wanted - mover.amount).positive()
+        others = view.cover([each for each in aimed if each.pod is not mover.pod], rest) if rest else ()
+        if rest and not others:
+            continue
+        missing = _missing(view, mover)
+        able = view.targets.open & missing.any(axis=0) & (missing <= pools.leaving).all(axis=0)
+        found = np.flatnonzero(able)
+        costs.append(mover.price + sum(each.price for each in others) + pools.cheapest[found])
+        whose.append(np.full(found.size, number))
+        targets.append(found)
+    if costs:
+        least, who, where = np.concatenate(costs), np.concatenate(whose), np.concatenate(targets)
+        for at in np.argsort(least, kind="stable").tolist():
+            yield int(least[at]), leavers[who[at]], int(where[at])
+
+
+def _missing(view: View, mover: Mover) -> Column:
+    """(resources, nodes): what each one lacks to take it."""
     wanted = np.array(mover.amount.values, dtype=np.int64)[:, None]
-    missing = np.maximum(wanted - view.targets.room, 0)
-    used = view.targets.total - view.targets.avail
-    able = view.targets.open & missing.any(axis=0) & (missing <= used).all(axis=0)
-    for index in view.willing(mover, able):
-        yield index, Amounts(tuple(missing[:, index].tolist()))
+    return np.asarray(np.maximum(wanted - view.targets.room, 0), dtype=np.int64)
 
 
-def _completed(
-    view: View, short: Short, link: Link, leavers: tuple[Mover, ...]
-) -> tuple[Chain, tuple[str, ...]] | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pools:
+    """Those who might leave each target: too many, as nobody has looked for a node that takes them."""
+
+    leaving: Column
+    """(resources, nodes): what all of them hold."""
+    cheapest: NDArray[np.int64]
+    """(nodes,): the least price of any."""
+
+    @classmethod
+    def of(cls, view: View) -> _Pools:
+        leaving, cheapest = np.zeros_like(view.targets.total), np.zeros(len(view.targets.names), dtype=np.int64)
+        most = view.targets.most
+        for index in np.flatnonzero(view.targets.open).tolist():
+            node = view.state.nodes[view.targets.names[index]]
+            small = [pod for pod in node.pods.values() if pod.counted(pod.reserved).within(most)]
+            movers = [view.mover(pod, node.name, node.total) for pod in small if not view.stays(pod)]
+            if movers:
+                leaving[:, index] = total((each.amount for each in movers), view.state.resources).values
+                cheapest[index] = min(each.price for each in movers)
+        return cls(leaving, cheapest)
+
+
+def _link(view: View, mover: Mover, target: int) -> Link | None:
+    """With the cheapest of those that make the target ready; None if it does not take it, or none can."""
+    name = view.targets.names[target]
+    if not view.willing(mover, np.arange(len(view.targets.names)) == target):
+        return None
+    missing = Amounts(tuple(_missing(view, mover)[:, target].tolist()))
+    makers = view.cover(view.candidates(name, missing), missing)
+    return Link(mover, target, missing, makers) if makers else None
+
+
+def _completed(view: View, short: Short, link: Link, aimed: Sequence[Mover]) -> tuple[Chain, tuple[str, ...]] | None:
     """With those others that are needed beside it, and targets of all but the one that is made ready."""
     after = view.with_room(
         link.target, total((each.amount for each in link.makers), len(short.wanted)) - link.mover.amount
@@ -96,7 +147,7 @@ def _completed(
     rest = (short.wanted - link.mover.amount).positive()
     others: tuple[Mover, ...] = ()
     if rest:
-        direct = (_elsewhere(each, link.target) for each in leavers if each is not link.mover)
+        direct = (_elsewhere(each, link.target) for each in aimed if each.pod is not link.mover.pod)
         others = after.cover([each for each in direct if each.targets], rest)
         if not others:
             return None

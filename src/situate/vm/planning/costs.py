@@ -13,27 +13,23 @@ def bandwidth(rules: Rules) -> int:
     return max(1, min(rules.max_bandwidth, int(rules.calm.link * rules.calm.link_share)))
 
 
-def dirty_share(machine: Machine, rules: Rules) -> float:
-    """How much of the bandwidth goes into what is written while it is copied."""
-    rate = machine.load.dirty_rate
-    return (rules.weights.dirty_rate if rate is None else rate) / bandwidth(rules)
-
-
 def converges(machine: Machine, rules: Rules) -> bool:
     """Whether copying comes to an end before the machine is paused."""
-    return dirty_share(machine, rules) < rules.weights.most_dirty
+    return _dirty_rate(machine, rules) < rules.weights.most_dirty * bandwidth(rules)
 
 
 def copying_s(pod: Pod, machine: Machine, rules: Rules) -> float:
-    """How long copying its memory takes."""
-    used = machine.load.memory_used or pod.used.memory
-    return used / bandwidth(rules) / (1 - min(dirty_share(machine, rules), rules.weights.most_dirty))
+    """How long copying its memory takes, of which some is written meanwhile and copied again."""
+    wide = bandwidth(rules)
+    again = min(_dirty_rate(machine, rules) / wide, rules.weights.most_dirty)
+    return (machine.load.memory_used or pod.used.memory) / wide / (1 - again)
 
 
 def surplus_share(freed: Amounts, need: Amounts, total: Amounts) -> float:
     """What is freed beyond the need, as a share of the node, in the resource where that is most."""
-    shares = (max(0, f - n) / t for f, n, t in zip(freed, need, total, strict=True) if t > 0)
-    return max(shares, default=0.0)
+    if freed.within(need):
+        return 0.0
+    return max((f - n) / t if f > n and t > 0 else 0.0 for f, n, t in zip(freed, need, total, strict=True))
 
 
 def cost(pod: Pod, machine: Machine, surplus: float, now: float, rules: Rules) -> float:
@@ -44,3 +40,8 @@ def cost(pod: Pod, machine: Machine, surplus: float, now: float, rules: Rules) -
     pause = weights.downtime * (weights.downtime_s if paused is None else paused)
     taken = copying_s(pod, machine, rules) * (1 + weights.load * busy) + pause
     return taken * slo + weights.recent_move * moves_in_a_day(machine, now) + weights.surplus * surplus
+
+
+def _dirty_rate(machine: Machine, rules: Rules) -> float:
+    rate = machine.load.dirty_rate
+    return rules.weights.dirty_rate if rate is None else rate

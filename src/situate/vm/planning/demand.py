@@ -5,13 +5,7 @@ from __future__ import annotations
 from situate.vm.amounts import Amounts, total
 from situate.vm.claims import ClaimState
 from situate.vm.model import NO_OVERCOMMIT, Pod
-from situate.vm.rules import Rules
-from situate.vm.state import State, Waiter
-
-
-def due_at(waiter: Waiter, rules: Rules) -> float:
-    """From when on others are moved for it, seconds of the epoch: it has been short for so long."""
-    return waiter.since + rules.demand_after_s
+from situate.vm.state import State
 
 
 def whole_units(pod: Pod) -> int:
@@ -49,5 +43,5 @@ def promised(state: State, uid: str) -> Amounts:
 
 def need(state: State, node: str, pod: Pod, units: int) -> Amounts:
     """Room that has to be made on the node for so many units of the pod, zero where there is enough."""
-    there = state.avail(node, pod.uid) + promised(state, pod.uid)
+    there = state.margin(node, pod.uid) + promised(state, pod.uid)
     return (room_for(pod, shortage(pod, units)) - there).positive()

@@ -109,9 +109,10 @@ def _does_not_fit(view: View, node: str) -> str:
     for pod in view.state.nodes[node].pods.values():
         if pod.uid not in moving and not pod.ignored and (why := view.stays(pod)):
             return f"node {node} would not become empty: {pod.ref} {why}"
-    movers = view.free_to_go(node, Amounts.zero(view.state.resources))
-    if not movers:
+    staying = view.free_to_go(node, Amounts.zero(view.state.resources))
+    if not staying:
         return f"node {node} is empty, or becomes so"
-    if view.placed(movers) is None:
+    movers = view.aimed(staying)
+    if len(movers) < len(staying) or view.placed(movers) is None:
         return f"the machines on node {node} do not fit on nodes that are fuller"
     return ""

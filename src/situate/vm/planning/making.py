@@ -21,7 +21,7 @@ from situate.vm.state import State
 def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere) -> Plan:
     """What makes room for the pod on its node, or brings it to a node that has room.
 
-    Whether it has been short for long enough is `demand.due_at`'s to say. Plans of several waiters are made one after
+    Whether it has been short for long enough is the caller's to say (B16). Plans of several waiters are made one after
     the other, each with the moves of the former ones in the state, by priority and then age (B26).
     """
     ident = plan_id(uid, now)

@@ -36,8 +36,8 @@ class Mover:
     """What has to be reserved where it goes; as a rule what it leaves, as that counts after overcommit."""
     cost: float
     """Seconds-equivalents."""
-    targets: tuple[int, ...]
-    """Of `Targets`: those that would take it and have room for it alone, by name."""
+    targets: tuple[int, ...] = ()
+    """Of `Targets`: those that would take it and have room for it alone, by name. Empty: they were not looked for."""
 
     @property
     def price(self) -> int:

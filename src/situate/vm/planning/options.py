@@ -87,12 +87,11 @@ def itself(view: View, short: Short) -> Option:
     """It goes to a node where all that it wants is reserved for it."""
     if why := view.stays(short.pod):
         return Option(Way.ITSELF, why_not=f"{short.pod.ref} {why}")
-    own = grown(view, short)
-    if not own.targets:
+    aimed = view.aimed([grown(view, short)])
+    targets = view.placed(aimed)
+    if not aimed or targets is None:
         return Option(Way.ITSELF, why_not=f"no other node has room for all that {short.pod.ref} wants")
-    targets = view.placed([own])
-    assert targets is not None
-    return Option(Way.ITSELF, own.cost, (Step(own, targets[0]),))
+    return Option(Way.ITSELF, aimed[0].cost, (Step(aimed[0], targets[0]),))
 
 
 def grown(view: View, short: Short) -> Mover:

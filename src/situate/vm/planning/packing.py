@@ -18,6 +18,7 @@ def packed(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], ro
     `wishes`: for each the nodes that have room for it alone, best first. The first one chooses first.
     """
     left = {node: list(free) for node, free in room.items()}
+    picky = [number for number, wished in enumerate(wishes) if len(wished) < len(wishes)]
     chosen: list[int] = []
     steps = 0
 
@@ -39,7 +40,7 @@ def packed(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], ro
             if not fits(number, node):
                 continue
             take(number, node, 1)
-            if all(any(fits(later, other) for other in wishes[later]) for later in range(number + 1, len(amounts))):
+            if all(any(fits(later, other) for other in wishes[later]) for later in picky if later > number):
                 chosen.append(node)
                 if place(number + 1):
                     return True
@@ -51,7 +52,7 @@ def packed(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], ro
 
 
 def fit_together(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], room: Room) -> bool:
-    """Whether `packed` finds a way. Who may go to as many nodes as there are machines is in nobody's way."""
+    """Whether `packed` finds a way. Who may go to as many nodes as there are machines always finds one."""
     picky = sorted((len(wished), number) for number, wished in enumerate(wishes) if len(wished) < len(wishes))
     order = [number for _, number in picky]
     return packed([amounts[number] for number in order], [wishes[number] for number in order], room) is not None

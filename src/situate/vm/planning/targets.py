@@ -67,6 +67,11 @@ class Targets:
         """(resources, nodes): what a machine may take of it; nothing where that is not above zero."""
         return np.minimum(self.avail, self.spare)
 
+    @property
+    def most(self) -> Amounts:
+        """What any of them has room for, each resource by itself: whoever holds more goes nowhere."""
+        return Amounts(tuple(self.room[:, self.open].max(axis=1, initial=0).tolist()))
+
     def room_for(self, amount: Amounts) -> NDArray[np.bool_]:
         """(nodes,): has room for it, and is not above its watermark with it."""
         wanted = np.array(amount.values, dtype=np.int64)[:, None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Move
-from situate.vm.model import Machine, Pod
+from situate.vm.model import Pod
 from situate.vm.planning.calm import avoided_until
 from situate.vm.planning.costs import cost, surplus_share
 from situate.vm.planning.covering import cheapest_cover
@@ -56,21 +56,29 @@ class View:
         return stays(self.state, pod, self.now, self.rules, self.asker)
 
     def free_to_go(self, node: str, need: Amounts, but: str = "") -> tuple[Mover, ...]:
-        """Machines on the node that may be moved, whether they have a target or not: by creation time, then UID."""
+        """Machines on the node that may be moved, without their targets: by creation time, then UID."""
         pods = [pod for pod in self.state.nodes[node].pods.values() if pod.uid != but and not self.stays(pod)]
         return tuple(sorted((self.mover(pod, node, need) for pod in pods), key=lambda each: each.order))
 
     def candidates(self, node: str, need: Amounts, but: str = "") -> tuple[Mover, ...]:
         """Those that have a target (B17)."""
-        return tuple(each for each in self.free_to_go(node, need, but) if each.targets)
+        return self.aimed(self.free_to_go(node, need, but))
 
     def mover(self, pod: Pod, node: str, need: Amounts, amount: Amounts | None = None) -> Mover:
         """A machine that may be moved. `amount`: what it takes where it goes, if that is not what it holds here."""
         machine = pod.machine
         assert machine is not None
-        taken = pod.counted(pod.reserved) if amount is None else amount
-        found = Mover(pod, machine, node, taken, self._cost(pod, machine, node, need), ())
-        return replace(found, targets=tuple(self.willing(found, self.targets.room_for(found.amount))))
+        held = pod.counted(pod.reserved)
+        surplus = surplus_share(held, need, self.state.nodes[node].total)
+        price = cost(pod, machine, surplus, self.now, self.rules)
+        return Mover(pod, machine, node, held if amount is None else amount, price)
+
+    def aimed(self, movers: Iterable[Mover]) -> tuple[Mover, ...]:
+        """With their targets; without those that have none."""
+        found = (
+            replace(each, targets=tuple(self.willing(each, self.targets.room_for(each.amount)))) for each in movers
+        )
+        return tuple(each for each in found if each.targets)
 
     def willing(self, mover: Mover, among: NDArray[np.bool_]) -> list[int]:
         """Of these nodes those that it may go to, whatever room they have: never its own (I12)."""
@@ -83,10 +91,6 @@ class View:
     def cover(self, movers: Sequence[Mover], need: Amounts) -> tuple[Mover, ...]:
         """The cheapest of them whose leaving covers the need, and whose targets fit together; none: none do."""
         return cheapest(movers, need, self.fit)
-
-    def priced(self, mover: Mover, need: Amounts) -> Mover:
-        """With its cost where so much is needed."""
-        return replace(mover, cost=self._cost(mover.pod, mover.machine, mover.node, need))
 
     def with_room(self, target: int, amount: Amounts) -> View:
         """In which so much more room is on a target; less where that is negative."""
@@ -104,10 +108,6 @@ class View:
         wishes = [self.targets.best_first(each.targets, each.amount, self.rules) for each in movers]
         found = packed([each.amount.values for each in movers], wishes, self._room(wishes))
         return None if found is None else tuple(self.targets.names[index] for index in found)
-
-    def _cost(self, pod: Pod, machine: Machine, node: str, need: Amounts) -> float:
-        surplus = surplus_share(pod.counted(pod.reserved), need, self.state.nodes[node].total)
-        return cost(pod, machine, surplus, self.now, self.rules)
 
     def _room(self, wishes: Sequence[Sequence[int]]) -> dict[int, list[int]]:
         room = self.targets.room

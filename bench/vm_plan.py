@@ -1,0 +1,160 @@
+"""Planning of moves: how long one plan takes on 100 nodes, and how far from the optimum its choices are.
+
+    python -m bench.vm_plan [--cases N] [--seed S]
+
+Two thousand plans, each for one pod that is short on a cluster of 100 nodes and about 200 machines of its own: with
+room all around, with hardly any, so that chains are looked for, and with none. `plan_ms_p99` is the wall clock's. Then
+the choice among 13 to 15 candidates, against the best of all sets: `plan_cost_ratio_mean` and `plan_cost_ratio_worst`
+over 10,000 random cases. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import mean
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.vm.amounts import Amounts
+from situate.vm.booking import recounted
+from situate.vm.model import Load, Machine, Node, Pod, Ref
+from situate.vm.planning.covering import cheapest_cover
+from situate.vm.planning.making import plan
+from situate.vm.rules import GIB, MIB, Rules
+from situate.vm.state import State
+
+NODES: Final = 100
+MACHINES: Final = 200
+ON_FIRST: Final = 20
+"""Of them beside the one that is short."""
+SIZE: Final = 64
+"""CPUs and GiB of a node."""
+SHAPES: Final = ((10.0, 0.0, 12), (2.5, 0.0, 12), (1.2, 1.0, 2), (1.2, 1.0, 12), (0.0, 0.0, 12))
+"""`cluster`'s arguments: room for all, room for some, targets that can be made ready, those where that is too little,
+and none at all."""
+NOW: Final = 1_000_000.0
+RULES: Final = Rules()
+
+
+@dataclass(frozen=True, slots=True)
+class CoverCase:
+    """A choice as `cheapest_cover` is asked for it, with targets for everybody."""
+
+    costs: list[int]
+    freed: NDArray[np.int64]
+    """(candidates, resources)"""
+    need: list[int]
+
+
+def cover_case(rng: Random, candidates: int) -> CoverCase:
+    """Machines whose CPU and memory are alike or not, and whose cost follows from their memory or does not."""
+    alike, by_size = rng.random() < 0.5, rng.random() < 0.5
+    costs, freed = [], []
+    for _ in range(candidates):
+        cpu = rng.randint(1, 16)
+        memory = cpu if alike else rng.randint(1, 16)
+        price = 5 + memory * rng.uniform(0.8, 4.5) if by_size else rng.uniform(5, 100)
+        costs.append(round(price * 1e6))
+        freed.append((cpu * 250, memory * GIB))
+    amounts = np.array(freed, dtype=np.int64)
+    share = rng.uniform(0.05, 0.8)
+    need = [max(1, int(each * share)) for each in amounts.sum(axis=0).tolist()]
+    if rng.random() < 0.3:
+        need[rng.randint(0, 1)] = 0
+    return CoverCase(costs, amounts, need)
+
+
+def optimum(costs: Sequence[int], freed: NDArray[np.int64], need: Sequence[int]) -> int:
+    """The least cost of all sets that cover the need; -1: none does."""
+    sets = np.arange(1, 1 << len(costs))
+    members = ((sets[:, None] >> np.arange(len(costs))) & 1).astype(np.int64)
+    covering = (members @ freed >= np.array(need)).all(axis=1)
+    return int((members @ np.array(costs))[covering].min(initial=-1 if not covering.any() else np.iinfo(np.int64).max))
+
+
+def ratio(case: CoverCase) -> float:
+    """What the choice costs, by what the best one does."""
+    chosen = cheapest_cover(case.costs, case.freed, case.need, lambda _chosen: True)
+    return sum(case.costs[each] for each in chosen) / optimum(case.costs, case.freed, case.need)
+
+
+def cost_ratios(cases: int, seed: int) -> dict[str, float]:
+    rng = Random(seed)
+    ratios = [ratio(cover_case(rng, rng.randint(13, 15))) for _ in range(cases)]
+    return {"plan_cost_ratio_mean": round(mean(ratios), 4), "plan_cost_ratio_worst": round(max(ratios), 4)}
+
+
+def cluster(rng: Random, free: float, small: float, most: int) -> State:
+    """One pod lacks 1 to `most` CPUs. `free`: of each other node below its watermark; `small`: of one machine there."""
+    first = [_machine(rng, f"a{number}", rng.choice((2.0, 3.0))) for number in range(ON_FIRST)]
+    held = sum(pod.reserved.cpu for pod in first) / 1000
+    asker = _machine(rng, "short", 2, wants=SIZE - held + rng.randint(1, most))
+    nodes = [_node("n0", [*first, asker])]
+    count = round((MACHINES - ON_FIRST) / (NODES - 1))
+    for number in range(1, NODES):
+        taken = SIZE * RULES.watermark - free
+        sizes = [small, *([(taken - small) / count] * count)] if small else [taken / count] * count
+        nodes.append(_node(f"n{number}", [_machine(rng, f"b{number}-{at}", size) for at, size in enumerate(sizes)]))
+    where = {uid: node.name for node in nodes for uid in node.pods}
+    return State(nodes={node.name: node for node in nodes}, where=where, started=True)
+
+
+def _machine(rng: Random, name: str, cpus: float, wants: float = 0.0) -> Pod:
+    held, asked = _amount(cpus), _amount(max(cpus, wants))
+    load = Load(load1=rng.uniform(0, cpus), memory_used=held.memory // 2, dirty_rate=rng.uniform(0, 500) * MIB)
+    machine = Machine(Ref("bench", name, f"vm-{name}"), autoscaled=True, migratable=True, load=load)
+    factor, counted = Amounts.of(250, GIB), Amounts.of(1000, 1000)
+    return Pod(Ref("bench", name, name), held, asked, held, factor, counted, rng.random(), machine=machine)
+
+
+def _amount(cpus: float) -> Amounts:
+    """A GiB for each CPU."""
+    return Amounts.of(int(cpus * 1000), int(cpus * GIB))
+
+
+def _node(name: str, pods: Sequence[Pod]) -> Node:
+    total, nothing = Amounts.of(SIZE * 1000, SIZE * GIB), Amounts.zero()
+    below = Amounts(tuple(int(each * RULES.watermark) for each in total))
+    return recounted(Node(name, total, below, nothing, nothing, nothing, {pod.uid: pod for pod in pods}))
+
+
+def _plan_times(plans: int, seed: int) -> Iterator[float]:
+    """Seconds, after a few that do not count."""
+    rng = Random(seed)
+    for number in range(plans + 5):
+        seen = cluster(rng, *SHAPES[number % len(SHAPES)])
+        begun = time.perf_counter()
+        plan(seen, "short", NOW, RULES)
+        if number >= 5:
+            yield time.perf_counter() - begun
+
+
+def plan_times(plans: int, seed: int) -> dict[str, float]:
+    gc.collect()
+    times = sorted(_plan_times(plans, seed))
+    return {
+        "plan_ms_p50": round(times[len(times) // 2] * 1e3, 3),
+        "plan_ms_p99": round(times[int(len(times) * 0.99)] * 1e3, 3),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plans", type=int, default=2000)
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    found = plan_times(options.plans, options.seed) | cost_ratios(options.cases, options.seed)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
