@@ -85,8 +85,14 @@ def _carry_out(draft: Draft, plan: Plan) -> None:
     """As a whole or not at all: an object of the same name that is not gone yet keeps it waiting."""
     if any(move.key in draft.state.moves for move in plan.moves):
         return
+    before = draft.state
     for claim in plan.claims:
         draft.put_claim(claim)
+    nodes = {claim.node for claim in plan.claims if claim.beneficiary.kind is not BeneficiaryKind.TARGET}
+    if any(min(claiming.room_to_come(draft.state, node)) < 0 for node in nodes):
+        # it was made for a node that others overdraw: what it frees would not be the beneficiary's
+        draft.state = before
+        return
     for move in plan.moves:
         draft.put_move(_for_the_first_in_line(draft, move))
     for pod in plan.evictions:

@@ -158,6 +158,7 @@ def _entered(draft: Draft, former: Move | None, move: Move) -> None:
         return
     if move.stage is Stage.DONE:
         _note_moved(draft, move)
+        _carry_over(draft, move)
     elif move.stage is Stage.FAILED:
         remember_failure(draft, move)
         fail_claim(draft, move)
@@ -179,6 +180,23 @@ def _note_moved(draft: Draft, move: Move) -> None:
         if pod is not None and pod.machine is not None:
             after = replace(pod, machine=replace(pod.machine, moved_at=moved))
             draft.book(after, draft.state.where[pod.uid])
+
+
+def _carry_over(draft: Draft, move: Move) -> None:
+    """What its agent was told and what is being written counts for the pod that the machine runs in now."""
+    if move.target is not None and draft.state.pod(move.target.uid) is not None:
+        write, permit = draft.state.writes.get(move.source.uid), draft.state.permits.get(move.source.uid)
+        if write is not None:
+            draft.put_write(move.target.uid, write)
+        if permit is not None:
+            draft.put_permit(move.target.uid, permit)
+    draft.forget(move.source.uid)
+
+
+def source_of(state: State, pod: Pod) -> Pod | None:
+    """The one that a machine leaves for this pod; None unless it is on its way into it."""
+    move = _into(state, pod)
+    return None if move is None or not move.alive else state.pod(move.source.uid)
 
 
 def follow_target(draft: Draft, pod: Pod, node: str) -> None:

@@ -12,7 +12,7 @@ from situate.vm.booking import with_seen
 from situate.vm.drafting import Draft, frozen
 from situate.vm.events import NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved
 from situate.vm.model import Node, Pod
-from situate.vm.moving import follow_target, lose_node
+from situate.vm.moving import follow_target, lose_node, source_of
 from situate.vm.state import Unseen
 
 
@@ -65,7 +65,7 @@ def pod_reserved(draft: Draft, event: PodReserved) -> None:
     former = draft.state.pod(event.pod.uid)
     if (former is not None and not former.tentative) or event.node not in draft.state.nodes:
         return
-    _book(draft, replace(event.pod, tentative=True), event.node)
+    _book(draft, replace(_counted(draft, None, event.pod), tentative=True), event.node)
 
 
 def pod_unreserved(draft: Draft, event: PodUnreserved) -> None:
@@ -108,6 +108,10 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
     write = draft.state.writes.get(seen.uid)
     if draft.rules.compat:
         return replace(seen, tentative=False)
+    source = source_of(draft.state, seen)
+    if source is not None:
+        # what it will hold is what is booked for the machine now, whether or not a write of that has reached the copy
+        seen = replace(seen, reserved=seen.reserved.most(source.reserved))
     if former is None:
         return replace(seen, reserved=seen.reserved.most(seen.used), tentative=False)
     seen = _with_history(former, seen)

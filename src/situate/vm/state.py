@@ -123,8 +123,12 @@ class State:
 
     def avail(self, node: str, uid: str) -> Amounts:
         """Room that the pod may use, the one measure for all: max(0, Total - Reserved - held - incoming) (B4)."""
+        return self.margin(node, uid).positive()
+
+    def margin(self, node: str, uid: str) -> Amounts:
+        """The same, below zero where so much has to leave before there is any room."""
         entry = self.nodes[node]
-        return (entry.total - entry.reserved - self.held(node, uid) - self.incoming(node, uid)).positive()
+        return entry.total - entry.reserved - self.held(node, uid) - self.incoming(node, uid)
 
     def need(self, uid: str) -> Amounts:
         """What a pod is short of its request, as counted on its node; zero of one that is on none."""

@@ -47,6 +47,9 @@ def write_again(draft: Draft, uid: str) -> None:
     if pod is None:
         draft.drop_write(uid)
         return
+    if frozen(pod):
+        draft.put_write(uid, replace(write, retry_at=draft.now + SHOWN_AFTER_S))
+        return
     draft.put_write(uid, replace(write, retry_at=None))
     draft.do(approval(pod, write))
 

@@ -1,0 +1,464 @@
+"""Random histories of `situate.vm.step` on a few nodes: what happens, happens in any order, twice, late or not at all.
+
+Watches delay and repeat but keep the order of each object, as they do; answers and writes are lost, applied without our
+knowing, or applied late; agents ask, repeat and vanish; third parties bind, shrink and delete; the scheduler dies and
+starts from what the objects say. After every step everything is checked; in the end the world settles.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from situate.testing.vm.invariants import Stepped, broken, too_little_booked
+from situate.testing.vm.world import COPIED, Migration, VirtualMachine, World
+from situate.vm import waiting
+from situate.vm.actions import Action, Approve, StartMove
+from situate.vm.amounts import Amounts
+from situate.vm.answering import answer, settled
+from situate.vm.drafting import frozen
+from situate.vm.events import (
+    Asked,
+    Beat,
+    Event,
+    Listed,
+    MigrationGone,
+    MigrationSeen,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodReserved,
+    PodSeen,
+    PodUnreserved,
+    Written,
+)
+from situate.vm.granting import pod_within
+from situate.vm.model import Phase, Role
+from situate.vm.rules import Rules
+from situate.vm.state import State
+from situate.vm.step import step
+
+UNIT = Amounts.of(1, 1)
+RULES = Rules()
+SETTLING_S = (10.0,) * 6 + (60.0,) * 6 + (700.0,) * 12
+"""Beats are so far apart; cool-downs and back-offs of a history of this length are over by then."""
+QUIET_S = (30.0, 30.0, 700.0, 700.0)
+
+
+class Violation(AssertionError):
+    """An invariant does not hold; the message has the seed and the story."""
+
+
+@dataclass
+class Agent:
+    machine: str
+    lowers: bool
+    permit: Amounts
+    sequence: int = 0
+    waits_for: Asked | None = None
+    """The request that it waits for an answer of."""
+
+
+@dataclass
+class Interleaving:
+    seed: int
+    rules: Rules = RULES
+    now: float = 0.0
+    state: State = field(default_factory=State)
+    world: World = field(default_factory=World)
+    story: list[str] = field(default_factory=list)
+    moved: int = 0
+    """Moves that were begun."""
+    granted: int = 0
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.agents: dict[str, Agent] = {}
+        self.told: dict[str, deque[Event]] = {}
+        """What watches have yet to tell, by object."""
+        self.writes: deque[Action] = deque()
+        self.late: list[Action] = []
+        """Writes that are under way though we gave them up."""
+        self.outcomes: list[Written] = []
+        self.placed: dict[str, str] = {}
+        """Pods that a cycle of ours has reserved and not bound."""
+        self.started: set[str] = set()
+        self.troubled = True
+
+    # one history
+
+    def play(self, length: int) -> None:
+        self._begin()
+        for _ in range(length):
+            self.rng.choice(self._may_happen())()
+        self.settle()
+
+    def _begin(self) -> None:
+        rng = self.rng
+        for number in range(rng.randint(3, 5)):
+            total = rng.randint(8, 16)
+            self.world.add_node(f"n{number}", _both(total), _both(int(total * rng.choice((0.7, 0.8, 1.0)))))
+        free = {name: node.total.cpu for name, node in self.world.nodes.items()}
+        for number in range(rng.randint(4, 9)):
+            size, node = rng.randint(1, 4), rng.choice(list(free))
+            if free[node] < size:
+                continue
+            free[node] -= size
+            held, name = _both(size), f"v{number}"
+            self.world.add_machine(
+                VirtualMachine(name, held, held, held, UNIT, rng.random() < 0.75, number, rng.choice((0, 0, 1))), node
+            )
+            self.agents[name] = Agent(name, rng.random() < 0.5, held)
+        self._start()
+
+    def _may_happen(self) -> list[Callable[[], None]]:
+        """Each as often as it is likely."""
+        usual = [self._tell, self._tell, self._tell, self._write, self._write, self._hear, self._hear]
+        usual += [self._ask, self._ask, self._answer, self._answer, self._use, self._pass_time, self._pass_time]
+        usual += [self._migrate, self._migrate, self._migrate, self._bind_target, self._bind_target, self._place]
+        return usual + [self.rng.choice(self._troubles())]
+
+    def _troubles(self) -> list[Callable[[], None]]:
+        return [
+            self._restart,
+            self._ask_again,
+            self._bind_behind_our_back,
+            self._delete_something,
+            self._delete_a_migration,
+            self._migrate_by_hand,
+            self._fail_a_migration,
+            self._resize_a_node,
+            self._lose_a_node,
+            self._write_late,
+        ]
+
+    # the scheduler
+
+    def _step(self, event: Event) -> None:
+        self.story.append(f"{self.now:g} {event}")
+        decision = step(self.state, event, self.now, self.rules)
+        if self.rng.random() < 0.02:
+            assert step(self.state, event, self.now, self.rules) == decision, f"seed {self.seed}: I10"
+        stepped = Stepped(self.state, event, decision, self.now, self.rules)
+        self.state = decision.state
+        self.story += [f"    {action}" for action in decision.actions]
+        self._check(broken(stepped))
+        self._check(too_little_booked(self.state, self._uses()))
+        self.writes.extend(decision.actions)
+        self.moved += sum(isinstance(action, StartMove) for action in decision.actions)
+        self.granted += sum(isinstance(action, Approve) for action in decision.actions)
+
+    def _check(self, problems: Iterable[str]) -> None:
+        found = list(problems)
+        if found:
+            raise Violation("\n".join((f"seed {self.seed}:", *found, *self.story[-40:])))
+
+    def _uses(self) -> dict[str, Amounts]:
+        return {
+            vm.runs_in: vm.use.most(self.agents[vm.name].permit if vm.name in self.agents else vm.use)
+            for vm in self.world.machines.values()
+        }
+
+    def _start(self) -> None:
+        self.state = State()
+        self.told, self.outcomes, self.placed = {}, [], {}
+        self.writes.clear()
+        for event in self.world.listing():
+            self._step(event)
+
+    def _restart(self) -> None:
+        """Requests under way are never answered; writes under way may still be carried out."""
+        self.story.append("-- restart")
+        self.late += [action for action in self.writes if self.rng.random() < 0.2]
+        for agent in self.agents.values():
+            agent.waits_for = None
+        self._start()
+
+    def _tell(self) -> None:
+        waiting_ = [key for key, events in self.told.items() if events]
+        if waiting_:
+            event = self.told[self.rng.choice(waiting_)].popleft()
+            self._step(event)
+            if self.troubled and self.rng.random() < 0.05:
+                self._step(event)
+
+    def _seen(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.told.setdefault(_object(event), deque()).append(event)
+
+    def _write(self) -> None:
+        if not self.writes:
+            return
+        action, luck = self.writes.popleft(), self.rng.random()
+        if self.troubled and luck < 0.05:
+            self.outcomes.append(Written(action, "unknown"))
+            self.late.append(action)
+            return
+        events = self.world.perform(action, self.now)
+        self.story.append(f"    wrote {type(action).__name__}: {'no' if events is None else 'yes'}")
+        self._seen(events or ())
+        outcome = "refused" if events is None else "unknown" if self.troubled and luck < 0.1 else "ok"
+        self.outcomes.append(Written(action, outcome))
+
+    def _write_late(self) -> None:
+        if self.late:
+            self._seen(self.world.perform(self.late.pop(0), self.now) or ())
+
+    def _hear(self) -> None:
+        if self.outcomes:
+            self._step(self.outcomes.pop(0))
+
+    def _pass_time(self) -> None:
+        self.now += self.rng.choice((0.1, 1.0, 5.0, 5.0, 20.0))
+        self._step(Beat())
+
+    # agents
+
+    def _agent(self) -> Agent | None:
+        here = [agent for agent in self.agents.values() if agent.machine in self.world.machines]
+        return self.rng.choice(here) if here else None
+
+    def _ask(self) -> None:
+        agent = self._agent()
+        if agent is None or agent.waits_for is not None:
+            return
+        vm = self.world.machines[agent.machine]
+        if vm.phase is Phase.FROZEN or not self.state.started:
+            return
+        wanted = _both(self.rng.randint(1, 8))
+        if self.rng.random() < 0.2:
+            wanted = Amounts.of(wanted.cpu, self.rng.randint(1, 8))
+        if wanted.least(vm.use) != vm.use:
+            vm.use = vm.use.least(wanted)
+            self._seen([self.world.seen(vm.runs_in)])
+        last = agent.permit
+        if agent.lowers:
+            agent.permit = agent.permit.least(wanted)
+            agent.sequence += 1
+        self._request(agent, Asked(vm.runs_in, UNIT, wanted, last, agent.lowers, agent.sequence or None))
+
+    def _request(self, agent: Agent, asked: Asked) -> None:
+        self._seen(self.world.request(agent.machine, asked.unit, asked.requested))
+        agent.waits_for = asked
+        self._step(asked)
+
+    def _ask_again(self) -> None:
+        """The same once more, as though the first had not arrived."""
+        agent = self._agent()
+        if agent is not None and agent.waits_for is not None:
+            self._step(agent.waits_for)
+
+    def _answer(self) -> None:
+        agent = self._agent()
+        if agent is None or agent.waits_for is None:
+            return
+        asked, agent.waits_for = agent.waits_for, None
+        vm = self.world.machines[agent.machine]
+        if asked.uid != vm.runs_in or (self.troubled and self.rng.random() < 0.15):
+            return
+        told = answer(self.state, asked, self.rules)
+        if told is None or told.migrate:
+            return
+        if not settled(self.state, asked.uid) and told.permit.exceeds(agent.permit):
+            agent.waits_for = asked
+            return
+        if told.permit.exceeds(asked.requested):
+            raise Violation(f"seed {self.seed}: I11: {told} to {asked}")
+        if vm.use.within(told.permit):
+            agent.permit = told.permit
+
+    def _use(self) -> None:
+        agent = self._agent()
+        if agent is None:
+            return
+        vm = self.world.machines[agent.machine]
+        if vm.phase is not Phase.FROZEN and vm.use != agent.permit:
+            vm.use = vm.use.most(agent.permit)
+            self._seen([self.world.seen(vm.runs_in)])
+
+    # migrations
+
+    def _migration(self) -> Migration | None:
+        return self.rng.choice(list(self.world.migrations.values())) if self.world.migrations else None
+
+    def _migrate(self) -> None:
+        move = self._migration()
+        if move is None:
+            return
+        if move.phase == "" and move.machine in self.world.machines and move.source in self.world.pods:
+            vm = self.world.machines[move.machine]
+            if vm.phase is Phase.RUNNING and vm.runs_in == move.source:
+                self._seen(self.world.freeze(move.name))
+        elif move.phase == "Pending" and self.world.pods[move.target].node:
+            self._seen(self.world.copy(move.name, COPIED, self.now))
+        elif move.phase == "Running" and move.remaining > 0:
+            self._seen(self.world.copy(move.name, max(0, move.remaining - self.rng.choice((0, 40, 60))), self.now))
+        elif move.phase == "Running":
+            self._seen(self.world.succeed(move.name))
+        elif move.phase == "Succeeded":
+            self._seen(self.world.delete_pod(move.source, self.now))
+
+    def _bind_target(self) -> None:
+        """The plugin offers the reserved node only; of a foreign one, any other with room."""
+        for move in self.world.migrations.values():
+            pod = self.world.pods.get(move.target)
+            known = self.state.moves.get(f"default/{move.name}")
+            if pod is None or pod.node or pod.uid in self.placed or pod.role is not Role.TARGET:
+                continue
+            if known is None or not known.alive or not self.state.started:
+                continue
+            node = known.target_node or self._room_for(self.world.pod(pod.uid).reserved, move.source_node)
+            if not node or node not in self.state.nodes or node == known.source_node:
+                continue
+            seen = self.world.pod(pod.uid)
+            room = self.state.avail(node, "") + (known.amount if known.target_node and not known.target_booked else _both(0))
+            if seen.counted(seen.reserved).within(room):
+                self.placed[pod.uid] = node
+                self._step(PodReserved(seen, node))
+                return
+        self._bind()
+
+    def _bind(self) -> None:
+        """What was reserved is bound, or is not."""
+        for uid, node in list(self.placed.items()):
+            del self.placed[uid]
+            there = uid in self.world.pods and not self.world.pods[uid].node and node in self.world.nodes
+            if there and self.rng.random() < 0.9:
+                self._seen(self.world.bind(uid, node))
+            else:
+                self._step(PodUnreserved(uid))
+            return
+
+    # others
+
+    def _room_for(self, amount: Amounts, but: str = "") -> str:
+        fits = [name for name in self.state.nodes if name != but and amount.within(self.state.avail(name, ""))]
+        return self.rng.choice(fits) if fits else ""
+
+    def _place(self) -> None:
+        size = _both(self.rng.randint(1, 3))
+        node = self._room_for(size) if self.state.started and len(self.world.pods) < 16 else ""
+        if node in self.world.nodes:
+            uid = f"p{self.world.made}"
+            self.world.made += 1
+            self.world.add_pod(uid, size, node)
+            self._step(PodReserved(self.world.pod(uid), node))
+            self._seen([self.world.seen(uid)])
+
+    def _bind_behind_our_back(self) -> None:
+        if self.world.nodes:
+            uid = f"q{self.world.made}"
+            self.world.made += 1
+            self._seen([self.world.add_pod(uid, _both(self.rng.randint(1, 3)), self.rng.choice(list(self.world.nodes)))])
+
+    def _delete_something(self) -> None:
+        uids = [uid for uid in self.world.pods if uid not in self.placed]
+        plain = [uid for uid in uids if not self.world.pods[uid].machine]
+        if uids:
+            uid = self.rng.choice(plain if plain and self.rng.random() < 0.7 else uids)
+            self._seen(self.world.delete_pod(uid, self.now))
+
+    def _delete_a_migration(self) -> None:
+        move = self._migration()
+        if move is not None:
+            self._seen(self.world.delete_migration(move.name, self.now))
+
+    def _fail_a_migration(self) -> None:
+        move = self._migration()
+        if move is not None and move.phase not in ("Succeeded", "Failed"):
+            self._seen(self.world.fail(move.name, self.now))
+
+    def _migrate_by_hand(self) -> None:
+        agent = self._agent()
+        if agent is not None and not any(move.machine == agent.machine for move in self.world.migrations.values()):
+            self._seen(self.world.start_by_hand(agent.machine, self.now))
+
+    def _resize_a_node(self) -> None:
+        if self.world.nodes:
+            node = self.world.nodes[self.rng.choice(list(self.world.nodes))]
+            total = _both(max(6, node.total.cpu + self.rng.choice((-2, 2))))
+            self._seen([self.world.add_node(node.name, total, node.watermark.least(total))])
+
+    def _lose_a_node(self) -> None:
+        """For a moment."""
+        if self.rng.random() < 0.3 and self.world.nodes:
+            node = self.world.nodes[self.rng.choice(list(self.world.nodes))]
+            self._seen([NodeGone(node.name), NodeSeen(node)])
+
+    # the end
+
+    def settle(self) -> None:
+        """No more trouble and no more wishes: all that is under way comes to an end, and then nothing moves (I5, I7)."""
+        self.troubled = False
+        self.story.append("-- settle")
+        self.late.clear()
+        for seconds in SETTLING_S:
+            self._let_time_pass(seconds)
+        begun = self.moved
+        for seconds in QUIET_S:
+            self._let_time_pass(seconds)
+        self._check(self._unsettled(begun))
+
+    def _let_time_pass(self, seconds: float) -> None:
+        self._drain()
+        self.now += seconds
+        self._step(Beat())
+        self._drain()
+
+    def _drain(self) -> None:
+        for _ in range(400):
+            if not (self.writes or self.outcomes or self.placed or any(self.told.values()) or self.world.migrations):
+                break
+            before = len(self.story)
+            self._tell()
+            self._write()
+            self._hear()
+            self._migrate()
+            self._bind_target()
+            self._answer()
+            if len(self.story) == before and not self.writes and not any(self.told.values()):
+                break
+
+    def _unsettled(self, begun: int) -> Iterable[str]:
+        if self.moved != begun:
+            yield f"I7: {self.moved - begun} moves began although nothing changes"
+        for claim in self.state.claims.values():
+            yield f"B7: claim {claim.id} is open, and nothing moves"
+        for key, move in self.state.moves.items():
+            if not move.foreign or move.alive:
+                yield f"B22: move {key} is not over"
+        for uid in self.state.writes:
+            known = self.state.pod(uid)
+            if known is None or not frozen(known):
+                yield f"F1: what was written for {uid} never showed"
+        for uid in self.state.waiters:
+            pod = self.state.pod(uid)
+            if pod is None:
+                yield f"I5: {uid} waits, and is not there"
+            elif pod_within(pod, self.state.avail(self.state.where[uid], uid), joint=True).reserved.exceeds(pod.reserved):
+                yield f"I5: {uid} waits, and there is room for it"
+        for name, node in self.state.nodes.items():
+            uids = {uid for uid, pod in self.world.pods.items() if pod.node == name}
+            if uids != set(node.pods):
+                yield f"node {name} has {sorted(uids)}, and {sorted(node.pods)} are booked"
+
+
+def _both(number: int) -> Amounts:
+    return Amounts.of(number, number)
+
+
+def _object(event: Event) -> str:
+    match event:
+        case NodeSeen(node=node):
+            return f"node {node.name}"
+        case NodeGone(name=name):
+            return f"node {name}"
+        case PodSeen(pod=pod):
+            return f"pod {pod.uid}"
+        case PodGone(uid=uid):
+            return f"pod {uid}"
+        case MigrationSeen(name=name) | MigrationGone(name=name):
+            return f"migration {name}"
+    raise AssertionError(f"{event} is nothing that a watch tells")

@@ -1,0 +1,188 @@
+"""What holds after every step, whatever happens in whatever order (section 5 of the reference): I1 to I14.
+
+Each function names what is broken, or nothing. Facts that cannot be refused, such as a pod that another scheduler bound,
+excuse that a node is over its Total by so much, and nothing else (I1, B8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from situate.vm.actions import Approve, StartMove, Tell
+from situate.vm.amounts import Amounts
+from situate.vm.claims import ClaimState
+from situate.vm.decision import Decision
+from situate.vm.drafting import frozen
+from situate.vm.events import Event, Listed, MigrationSeen, NodeSeen, PodReserved, PodSeen
+from situate.vm.model import Pod, Role
+from situate.vm.rules import Rules
+from situate.vm.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """One step, as those see it who check it."""
+
+    before: State
+    event: Event
+    decision: Decision
+    now: float
+    rules: Rules
+
+    @property
+    def after(self) -> State:
+        return self.decision.state
+
+
+def broken(stepped: Stepped) -> Iterator[str]:
+    if not stepped.after.started:
+        return
+    yield from overbooked(stepped)
+    yield from grown_into_held_room(stepped)
+    yield from claims_without_a_move(stepped)
+    yield from bad_approvals(stepped)
+    yield from bad_moves(stepped)
+    yield from changed_while_frozen(stepped)
+
+
+def overbooked(stepped: Stepped) -> Iterator[str]:
+    """I1: nothing that is decided here puts a node over its Total, or further over it."""
+    if not stepped.before.started or isinstance(stepped.event, NodeSeen):
+        return
+    for name, node in stepped.after.nodes.items():
+        former = stepped.before.nodes.get(name)
+        if former is None or not node.reserved.exceeds(node.total):
+            continue
+        grown = (node.reserved - node.total).positive()
+        allowed = (former.reserved - former.total).positive() + _told(stepped, name)
+        if grown.exceeds(allowed):
+            yield f"I1: node {name} is over its total by {grown.values}, and nobody else did that"
+
+
+def _told(stepped: Stepped, node: str) -> Amounts:
+    """How much more is booked of a pod because it was seen so, or was placed."""
+    nothing = Amounts.zero(stepped.after.resources)
+    if not isinstance(stepped.event, PodSeen | PodReserved) or stepped.event.node != node:
+        return nothing
+    uid = stepped.event.pod.uid
+    after, before = stepped.after.pod(uid), stepped.before.pod(uid)
+    shown = stepped.event.pod.reserved.most(stepped.event.pod.used)
+    if after is None:
+        return nothing
+    known = nothing if before is None else before.counted(before.reserved)
+    return (after.counted(shown.least(after.reserved)) - known).positive()
+
+
+def grown_into_held_room(stepped: Stepped) -> Iterator[str]:
+    """I4: who grows by our decision does so beside all that is held for others or arrives."""
+    seen = stepped.event.pod.uid if isinstance(stepped.event, PodSeen | PodReserved) else ""
+    for uid, name in stepped.after.where.items():
+        before, after = stepped.before.pod(uid), stepped.after.pod(uid)
+        if uid == seen or before is None or after is None or after.reserved.within(before.reserved):
+            continue
+        node = stepped.after.nodes[name]
+        kept = stepped.after.held(name, uid) + stepped.after.incoming(name, uid)
+        grown = _where_grown(before, after)
+        for resource in grown:
+            if node.reserved[resource] + kept[resource] > node.total[resource]:
+                yield f"I4: {uid} grew on node {name} into room that is not its own: {node.reserved} and {kept} kept"
+
+
+def _where_grown(before: Pod, after: Pod) -> list[int]:
+    return [index for index, value in enumerate(after.reserved) if value > before.reserved[index]]
+
+
+def claims_without_a_move(stepped: Stepped) -> Iterator[str]:
+    """I3: one move backs each claim, until its source is gone."""
+    state = stepped.after
+    for claim in state.claims.values():
+        backing = [move for move in state.moves.values() if move.claim == claim.id]
+        if len(backing) > 1:
+            yield f"I3: {len(backing)} moves for claim {claim.id}"
+        if not backing and claim.state is not ClaimState.FREED:
+            yield f"I3: no move for claim {claim.id}"
+        if claim.state is ClaimState.FREED and claim.source_uid in state.where:
+            yield f"B3: claim {claim.id} is freed, and its source is there"
+        if claim.node not in state.nodes:
+            yield f"B7: claim {claim.id} is on node {claim.node}, which is not there"
+    granted = [action for action in stepped.decision.actions if isinstance(action, Tell) and _granted(action)]
+    for action in granted:
+        if action.fields["claim"] not in stepped.before.claims and not isinstance(
+            stepped.event, Listed | MigrationSeen
+        ):
+            yield f"I3: claim {action.fields['claim']} was used, and was not open"
+
+
+def _granted(action: Tell) -> bool:
+    return action.reason == "ClaimClosed" and action.fields["outcome"] == "granted"
+
+
+def bad_approvals(stepped: Stepped) -> Iterator[str]:
+    """I11: no more than is asked for or was held; and what grows together grows by as many units, where not complete."""
+    for action in stepped.decision.actions:
+        if not isinstance(action, Approve):
+            continue
+        before, after = stepped.before.pod(action.pod.uid), stepped.after.pod(action.pod.uid)
+        if before is None or after is None:
+            continue
+        if action.amount.exceeds(action.requested.most(before.reserved)):
+            yield f"I11: {action.pod} is approved {action.amount.values}, and asks for {action.requested.values}"
+        yield from _lopsided(action, before)
+
+
+def _lopsided(action: Approve, before: Pod) -> Iterator[str]:
+    units = []
+    for new, old, wanted, unit in zip(action.amount, before.reserved, action.requested, action.unit, strict=True):
+        if wanted > old and new < wanted:
+            units.append((new - old) // unit)
+    complete = [
+        -(-(wanted - old) // unit)
+        for new, old, wanted, unit in zip(action.amount, before.reserved, action.requested, action.unit, strict=True)
+        if wanted > old and new >= wanted
+    ]
+    if len(set(units)) > 1 or (units and complete and min(complete) > max(units)):
+        yield f"I11: {action.pod} got {units} units of what it still lacks, and {complete} of the rest"
+
+
+def bad_moves(stepped: Stepped) -> Iterator[str]:
+    """I12, I13 and B2: a move begins towards another node, with room for it there below the watermark."""
+    state = stepped.after
+    for action in stepped.decision.actions:
+        if not isinstance(action, StartMove):
+            continue
+        move = action.move
+        target = state.nodes.get(move.target_node)
+        if move.target_node == move.source_node:
+            yield f"I12: {move.name} leads to the node that it leaves"
+        if target is None:
+            yield f"I6: {move.name} begins without a target"
+            continue
+        if stepped.before.moves.get(move.key) is None or stepped.before.moves[move.key].asked_at is None:
+            coming = target.reserved + state.incoming(target.name, "")
+            if coming.exceeds(target.watermark):
+                yield f"I13: {move.name} brings node {target.name} to {coming.values} of {target.watermark.values}"
+        if (action.claim is None) != (move.claim not in state.claims):
+            yield f"B2: {move.name} begins without its claim"
+
+
+def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
+    """I14: unless it is seen to use more than was known."""
+    for uid in stepped.after.where:
+        before, after = stepped.before.pod(uid), stepped.after.pod(uid)
+        if before is None or after is None or not _leaves(before) or not _leaves(after):
+            continue
+        if after.reserved != before.reserved and after.reserved != before.reserved.most(after.used):
+            yield f"I14: {uid} is frozen, and went from {before.reserved.values} to {after.reserved.values}"
+
+
+def _leaves(pod: Pod) -> bool:
+    return frozen(pod) and pod.machine is not None and pod.machine.role is not Role.TARGET
+
+
+def too_little_booked(state: State, uses: Mapping[str, Amounts]) -> Iterator[str]:
+    """I2. `uses`: by uid of the pod that a machine runs in, what it uses or may use."""
+    for uid, use in uses.items():
+        pod = state.pod(uid)
+        if pod is not None and use.exceeds(pod.reserved):
+            yield f"I2: {uid} may use {use.values}, and {pod.reserved.values} are booked"
