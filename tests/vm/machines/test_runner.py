@@ -103,7 +103,7 @@ def test_a_node_will_do_if_it_does_for_both(own: Json, further: Json, selector: 
         assert matches(both, labels) == fits
 
 
-@pytest.mark.rule("vm:C34", "vm:I2")
+@pytest.mark.rule("vm:C34")
 def test_it_is_as_large_as_the_source_is_by_now() -> None:
     town = Town()
     vm = town.running()

@@ -102,6 +102,10 @@ class Town:
         assert namespace == NAMESPACE
         return [each for each in self.all(Kind.MIGRATION) if each["spec"]["vmName"] == machine]
 
+    def pods_of(self, namespace: str, machine: str) -> list[Obj]:
+        assert namespace == NAMESPACE
+        return [each for each in self.all(Kind.POD) if field.labels_of(each).get("vm.neon.tech/name") == machine]
+
     def all(self, kind: Kind) -> list[dict[str, Json]]:
         return [obj for (each, _), obj in self.objects.items() if each is kind]
 

@@ -19,7 +19,7 @@ from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.tables import PODS, Key, Obj
 from situate.vm import machines
 from situate.vm.machines import Create, Delete, Kind, Note, Patch, Settings, Write
-from situate.vm.names import API_VERSION, GROUP, MACHINE_KIND, MIGRATION_KIND
+from situate.vm.names import API_VERSION, GROUP, MACHINE_KIND, MIGRATION_KIND, NAME_LABEL
 
 _RESOURCES = {
     Kind.MACHINE: f"{Kind.MACHINE.value}.{GROUP}",
@@ -40,13 +40,14 @@ class VirtualMachineController:
     def __init__(self, cluster: Cluster, settings: Settings) -> None:
         self._cluster = cluster
         self._settings = settings
-        self._migrations: dict[Key, dict[str, None]] = {}  # names, by namespace and machine, in the order of arrival
+        self._of_machine: dict[tuple[Kind, Key], dict[str, None]] = {}
+        """Names of migrations and pods by namespace and machine, in the order of arrival."""
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
         kind = _KINDS[change.resource]
-        if kind is Kind.MIGRATION:
-            machine = str((change.object.get("spec") or {}).get("vmName") or "")
-            names = self._migrations.setdefault((change.key[0], machine), {})
+        machine = _machine_of(kind, change.object)
+        if machine:
+            names = self._of_machine.setdefault((kind, (change.key[0], machine)), {})
             if change.new is None:
                 names.pop(change.key[1], None)
             else:
@@ -71,8 +72,28 @@ class VirtualMachineController:
 
     def migrations_of(self, namespace: str, machine: str) -> Iterable[Obj]:
         """As `machines.Objects` asks."""
-        found = (self.get(Kind.MIGRATION, namespace, name) for name in self._migrations.get((namespace, machine), ()))
-        return [each for each in found if each is not None]
+        return self._of(Kind.MIGRATION, namespace, machine)
+
+    def pods_of(self, namespace: str, machine: str) -> Iterable[Obj]:
+        """As `machines.Objects` asks."""
+        return self._of(Kind.POD, namespace, machine)
+
+    def _of(self, kind: Kind, namespace: str, machine: str) -> list[Obj]:
+        names = self._of_machine.get((kind, (namespace, machine)), ())
+        found = (self.get(kind, namespace, name) for name in names)
+        # whoever took a label off a pod, or gave it another, made it another machine's
+        return [each for each in found if each is not None and _machine_of(kind, each) == machine]
+
+
+def _machine_of(kind: Kind, obj: Obj) -> str:
+    """Of which machine a migration or a pod is; empty of a machine itself, and of pods that run none."""
+    match kind:
+        case Kind.MACHINE:
+            return ""
+        case Kind.MIGRATION:
+            return str((obj.get("spec") or {}).get("vmName") or "")
+        case Kind.POD:
+            return str((obj["metadata"].get("labels") or {}).get(NAME_LABEL) or "")
 
 
 def _action(write: Write) -> Action:

@@ -48,13 +48,18 @@ def _given_back(sight: MigrationSight) -> Look | None:
 
 
 def _undone(sight: MigrationSight) -> Look | None:
-    """The target goes, and the source is no source any more."""
+    """The target goes, and the source is no source any more.
+
+    A source that the machine has left goes too: it had arrived at its target, and has begun anew elsewhere since.
+    """
     migration, machine, source, target = sight.migration, sight.machine, sight.source, sight.target
-    at_home = machine is None or target is None or fields.status(machine).get("podName") != fields.name(target)
-    ours = target is not None and at_home and fields.owned_by(target, migration, controller=True)
-    if ours and target is not None and not fields.deleting(target):
+    home = None if machine is None else fields.status(machine).get("podName")
+    waits = target is not None and fields.owned_by(target, migration, controller=True) and fields.name(target) != home
+    if waits and target is not None and not fields.deleting(target):
         return Look(fields.deletion(Kind.POD, target))
     if source is not None and fields.owned_by(source, migration):
+        if machine is not None and fields.name(source) != home:
+            return None if fields.deleting(source) else Look(fields.deletion(Kind.POD, source))
         owners = fields.without_owner(source, migration)
         return Look(fields.metadata_patch(Kind.POD, source, {"ownerReferences": owners}))
     return None

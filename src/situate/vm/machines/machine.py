@@ -27,6 +27,9 @@ def look_at_machine(sight: MachineSight, now: float, settings: Settings) -> Look
     phase = fields.phase(machine)
     if fields.deleting(machine):
         return QUIET
+    if sight.strays:
+        # made by a write that arrived late, after the machine had gone on without it
+        return Look(fields.deletion(Kind.POD, sight.strays[0]))
     if phase == "":
         begun = {"podName": pod_name(fields.name(machine), fields.uid(machine)), "restartCount": 0}
         return Look(_status(machine, now, begun, phase="Pending", available=("Unknown", "Pending", "")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,10 @@ class Objects(Protocol):
         """Those whose `spec.vmName` is this."""
         ...
 
+    def pods_of(self, namespace: str, machine: str) -> Iterable[Obj]:
+        """Those with the machine's name in their label, whoever owns them."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class MachineSight:
@@ -27,6 +31,8 @@ class MachineSight:
     """Named by its status, whoever owns it."""
     migrations: tuple[Obj, ...]
     """That are not over, oldest first."""
+    strays: tuple[Obj, ...] = ()
+    """Pods that are the machine's alone: it runs in another one, and none of its migrations owns them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,8 @@ def machine_sight(objects: Objects, key: Key) -> MachineSight | None:
     if machine is None:
         return None
     pod = _pod(objects, key.namespace, fields.status(machine).get("podName"))
-    return MachineSight(machine, pod, _at_work(objects, key.namespace, key.name))
+    strays = tuple(fields.age_order(_strays(objects, machine)))
+    return MachineSight(machine, pod, _at_work(objects, key.namespace, key.name), strays)
 
 
 def migration_sight(objects: Objects, key: Key) -> MigrationSight | None:
@@ -70,6 +77,16 @@ def migration_sight(objects: Objects, key: Key) -> MigrationSight | None:
         _pod(objects, key.namespace, said.get("targetPodName")),
         others,
     )
+
+
+def _strays(objects: Objects, machine: Obj) -> Iterator[Obj]:
+    namespace, vm_name = fields.namespace(machine), fields.name(machine)
+    migrations = list(objects.migrations_of(namespace, vm_name))
+    for pod in objects.pods_of(namespace, vm_name):
+        if fields.name(pod) == fields.status(machine).get("podName") or fields.deleting(pod):
+            continue
+        if fields.owned_by(pod, machine) and not any(fields.owned_by(pod, each) for each in migrations):
+            yield pod
 
 
 def _at_work(objects: Objects, namespace: str, machine: str) -> tuple[Obj, ...]:

@@ -22,7 +22,7 @@ RESOURCES: Final[dict[Kind, ResourceType[Unstructured]]] = {
     Kind.POD: unstructured("", "v1", "Pod", Kind.POD.value),
 }
 _OF_MACHINE: Final = "machine"
-"""Index of migrations: namespace and name of the machine that they move."""
+"""Index of migrations and pods: namespace and name of the machine that they are of."""
 
 
 class Watched:
@@ -37,14 +37,17 @@ class Watched:
                 client, resource, store, rng=rng, namespace=namespace, label_selector=labels
             )
         self.reflectors[Kind.MIGRATION].store.add_index(_OF_MACHINE, _moved_machine)
+        self.reflectors[Kind.POD].store.add_index(_OF_MACHINE, _machine_of_pod)
 
     def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
         found = self.reflectors[kind].store.get(name, namespace)
         return None if found is None else found.content
 
     def migrations_of(self, namespace: str, machine: str) -> Iterator[Obj]:
-        for each in self.reflectors[Kind.MIGRATION].store.by_index(_OF_MACHINE, (namespace, machine)):
-            yield each.content
+        return self._of(Kind.MIGRATION, namespace, machine)
+
+    def pods_of(self, namespace: str, machine: str) -> Iterator[Obj]:
+        return self._of(Kind.POD, namespace, machine)
 
     def everything(self) -> Iterator[Key]:
         """Everything that can be looked at."""
@@ -62,13 +65,21 @@ class Watched:
             await reflector.store.wait_synced()
 
     async def relist(self) -> None:
-        """Raises what the client raises."""
-        for reflector in self.reflectors.values():
-            await reflector.relist()
+        """Raises what the client raises.
+
+        Pods first: a machine must not be known by an older state than its pods are, or the pod that it has arrived in
+        would pass for one that it left behind.
+        """
+        for kind in (Kind.POD, Kind.MIGRATION, Kind.MACHINE):
+            await self.reflectors[kind].relist()
 
     def not_ready(self) -> str | None:
         problems = (reflector.not_ready() for reflector in self.reflectors.values())
         return next((problem for problem in problems if problem is not None), None)
+
+    def _of(self, kind: Kind, namespace: str, machine: str) -> Iterator[Obj]:
+        for each in self.reflectors[kind].store.by_index(_OF_MACHINE, (namespace, machine)):
+            yield each.content
 
     def _handler(
         self, kind: Kind, tell: Callable[[Key], None]
@@ -85,3 +96,7 @@ class Watched:
 def _moved_machine(migration: Unstructured) -> tuple[tuple[str, str], ...]:
     spec: Any = migration.content.get("spec") or {}
     return ((migration.metadata.namespace, str(spec.get("vmName") or "")),)
+
+
+def _machine_of_pod(pod: Unstructured) -> tuple[tuple[str, str], ...]:
+    return ((pod.metadata.namespace, pod.metadata.labels.get(NAME_LABEL, "")),)
