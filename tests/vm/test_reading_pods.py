@@ -136,6 +136,17 @@ def test_a_runner_without_its_resources_is_named() -> None:
     assert 'pod default/a-xyz: metadata.annotations["vm.neon.tech/resources"]: missing' in str(read.wrong[0])
 
 
+@pytest.mark.rule("vm:I2")
+def test_a_runner_that_cannot_be_read_counts_for_what_it_may_grow_to() -> None:
+    broken = runner(annotations={APPROVED: "{", SCALING: UNIT}, labels=ENABLED)
+    assert read_pod(broken, OURS).value is None
+    assert by_requests(broken, OURS).reserved == Amounts.of(1500, 3 * GIB)
+    nothing = pod("a-xyz", container(cpu="100m"), owners=(VM_OWNER,))
+    assert by_requests(nothing, OURS).reserved == Amounts.of(100, GIB)
+    machine = read_machine(vm(status={"cpus": "4", "memorySize": "1Gi"}), OURS).value
+    assert by_requests(nothing, OURS, machine).reserved == Amounts.of(4000, 3 * GIB)
+
+
 @pytest.mark.rule("vm:D23", "vm:I2")
 def test_the_larger_of_spec_and_status_is_used_and_never_less_is_booked() -> None:
     annotations = {"vm.neon.tech/usage": '{"cpu":2,"memory":"1Gi"}', APPROVED: two(1), SCALING: UNIT}

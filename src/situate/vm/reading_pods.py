@@ -54,9 +54,18 @@ def read_pod(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = None)
         return Read(None, (problem.unreadable,))
 
 
-def by_requests(pod: objects.Pod, rules: Rules) -> Pod:
-    """What any pod on a node counts for while its annotations cannot be read: what it asks for as a plain pod."""
+def by_requests(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = None) -> Pod:
+    """What a pod on a node counts for while its annotations cannot be read: what it asks for as a plain pod.
+
+    A runner's containers ask for little: what its machine may grow to counts, as far as that is known (I2).
+    """
     asked = _asked(pod, rules)
+    if machine is not None:
+        asked = asked.most(machine.used).most(machine.notes.maximum)
+    if machine_ref(pod) is not None and GUEST in pod.metadata.annotations:
+        place = Place.annotation(_about(pod), GUEST)
+        guest = read_guest(pod.metadata.annotations[GUEST], place, rules.resources)
+        asked = asked if isinstance(guest, Unreadable) else asked.most(guest.maximum)
     return _pod(pod, rules, asked, asked, asked)
 
 
