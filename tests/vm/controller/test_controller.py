@@ -21,6 +21,7 @@ from situate.testing.vm.shipped import MIGRATIONS, NAMESPACE, PODS, VmWorld
 from situate.vm.amounts import Amounts
 from situate.vm.controller.controller import VmController
 from situate.vm.controller.setup import VmSetup
+from situate.vm.events import Event
 from situate.vm.names import APPROVED, CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
 from situate.vm.rules import Rules
 from situate.vm.text import GIB
@@ -54,6 +55,10 @@ class Stage:
         for name in names:
             self.world.create_machine(name, **more)
         self.wait(lambda: self.world.runs(*names))
+
+    def tell(self, event: Event) -> None:
+        """Something happens to the ledger that no watch shows: a request of an agent."""
+        self.world.members[0].process.loop.call_soon_threadsafe(self.controller.ledger.apply, event)
 
     @property
     def controller(self) -> VmController:

@@ -1,0 +1,101 @@
+"""Writes on their way: what is tried again and when, what is said to the ledger, and that the newest word counts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from situate.objects.messages import Response
+from situate.testing.vm.shipped import MACHINES, MIGRATIONS, PODS, UNIT
+from situate.vm.amounts import Amounts
+from situate.vm.claims import Stage
+from situate.vm.events import Asked
+from situate.vm.text import GIB
+from tests.vm.controller.test_controller import crowd, stage
+
+BUSY = Response(429, b'{"kind":"Status","status":"Failure","code":429,"reason":"TooManyRequests","message":"busy"}', {})
+
+
+@pytest.mark.rule("vm:C24", "vm:F1")
+def test_a_write_that_is_put_off_is_tried_again_ever_more_slowly() -> None:
+    with stage() as ours:
+        ours.run("a", cpus=2, slots=8)
+        times: list[float] = []
+
+        def busy(_: object) -> Response:
+            times.append(ours.world.now)
+            return BUSY
+
+        ours.meddle("PATCH", "/virtualmachines/a", busy, times=5)
+        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"})
+        waits = [after - before for before, after in pairwise(times)]
+        for waited, least in zip(waits, (0.1, 0.203, 0.412, 0.836), strict=True):
+            assert least <= waited <= least + 0.05
+        assert len(ours.writes("PATCH", f"{MACHINES}/a")) == 1
+
+
+@pytest.mark.rule("vm:C23")
+def test_of_two_writes_about_one_machine_only_the_newer_is_sent() -> None:
+    with stage() as ours:
+        ours.run("a", cpus=2, slots=8)
+        ours.meddle("PATCH", "/virtualmachines/a", lambda _: BUSY, times=2)
+        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.world.let_pass(0.05)
+        ours.world.ask("a", Amounts.of(4000, 16 * GIB))
+        uid = ours.world.runner("a")["metadata"]["uid"]
+        ours.tell(Asked(uid, UNIT, Amounts.of(4000, 16 * GIB), None))
+        ours.wait(lambda: ours.approved("a") is not None)
+        assert ours.approved("a") == {"vCPUs": 4, "mem": "16Gi"}
+        assert len(ours.writes("PATCH", f"{MACHINES}/a")) == 1
+
+
+@pytest.mark.rule("vm:C26", "vm:F1")
+def test_a_refused_approval_is_decided_anew() -> None:
+    with stage() as ours:
+        ours.run("a", cpus=2, slots=8)
+        conflict = Response(409, b'{"kind":"Status","code":409,"reason":"Conflict","message":"changed"}', {})
+        ours.meddle("PATCH", "/virtualmachines/a", lambda _: conflict, times=2)
+        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"}, within_s=5.0)
+
+
+@pytest.mark.rule("vm:B21", "vm:B20", "vm:N10", "vm:B23")
+def test_room_that_appears_ends_a_move_that_does_not_copy_yet() -> None:
+    with stage() as ours:
+        crowd(ours)
+        # the target's pod never starts: nothing is lost by ending the move
+        ours.meddle("POST", "/binding", lambda _: BUSY)
+        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+        (made,) = ours.world.items(MIGRATIONS)
+        ours.world.ask("a", Amounts.of(2000, 8 * GIB))
+        before = ours.world.now
+        ours.wait(lambda: not ours.world.items(MIGRATIONS))
+        assert ours.world.now - before <= 1.0
+        assert made["metadata"]["name"].startswith("schedplugin-b")
+        ours.world.let_pass(10.0)
+        assert ours.world.runs("a", "b")
+        assert ours.world.node_of("b") == "n1"
+        state = ours.controller.ledger.state
+        assert not state.moves
+        assert not state.claims
+
+
+@pytest.mark.rule("vm:F12", "vm:N24", "vm:B14")
+def test_a_target_whose_migration_somebody_deletes_is_not_placed() -> None:
+    with stage() as ours:
+        crowd(ours)
+        ours.world.call("PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": True}}, patch=True)
+        ours.world.call("PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": False}}, patch=True)
+        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+        ours.world.call("PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": True}}, patch=True)
+        (made,) = ours.world.items(MIGRATIONS)
+        ours.world.call("DELETE", f"{MIGRATIONS}/{made['metadata']['name']}")
+        ours.world.let_pass(10.0)
+        bound = [each["spec"]["nodeName"] for each in ours.world.items(PODS) if each["spec"].get("nodeName")]
+        assert bound == ["n1", "n1"]
+        moves = ours.controller.ledger.state.moves.values()
+        assert all(each.stage is not Stage.COPYING for each in moves)

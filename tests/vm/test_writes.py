@@ -1,0 +1,143 @@
+"""The bodies of writes: what they set, and what keeps them from reaching anything else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from situate.kube.patches import JsonPatch, StrategicMergePatch
+from situate.objects.resources import PODS
+from situate.vm.actions import Approve, ResizePod
+from situate.vm.amounts import Amounts
+from situate.vm.backends import MACHINES, NeonVM
+from situate.vm.claim_text import claim_text, read_claim
+from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move
+from situate.vm.events import WrittenClaim
+from situate.vm.model import Ref
+from situate.vm.names import APPROVED, CLAIM, CLAIM_CLOSED, REQUESTED, SCALING_UNIT, TARGET_NODE
+from situate.vm.rules import Rules
+from situate.vm.unreadable import Place
+from situate.vm.writes import CONFLICT, OK, REFUSED, Change, Moot, approval, resized
+from tests.vm.objects import container, pod, vm
+
+GIB = 2**30
+MACHINE = Ref("default", "a", "uid-vm-a")
+UNIT, REQUEST = '{"vCPUs":"250m","mem":"1Gi"}', '{"vCPUs":3,"mem":"12Gi"}'
+APPROVE = Approve(
+    MACHINE,
+    Ref("default", "a-xyz", "uid-a-xyz"),
+    Amounts.of(2000, 8 * GIB),
+    Amounts.of(250, GIB),
+    Amounts.of(3000, 12 * GIB),
+)
+
+
+def path(key: str) -> str:
+    return "/metadata/annotations/" + key.replace("/", "~1")
+
+
+def operations(change: Change | Moot) -> list[Any]:
+    assert isinstance(change, Change)
+    assert isinstance(change.patch, JsonPatch)
+    return list(change.patch.body)
+
+
+def conditions_of(change: Change | Moot) -> dict[str, Any]:
+    return {each["path"]: each["value"] for each in operations(change) if each["op"] == "test"}
+
+
+@pytest.mark.rule("vm:C26", "vm:D20", "vm:B44", "vm:B9")
+@pytest.mark.parametrize(
+    ("compat", "there", "how"), [(False, True, "add"), (True, True, "replace"), (True, False, "add")]
+)
+def test_an_approval_tests_the_texts_that_the_machine_has(compat: bool, there: bool, how: str) -> None:
+    spaced = '{"mem": "12Gi", "vCPUs": "3000m"}'  # an agent's own words for what was decided on
+    annotations = {SCALING_UNIT: UNIT, REQUESTED: spaced, **({APPROVED: UNIT} if there else {})}
+    action = replace(APPROVE, closed_claim="c-1")
+    change = approval(action, vm(annotations=annotations), MACHINES, Rules(compat=compat))
+    assert conditions_of(change) == {"/metadata/uid": "uid-vm-a", path(SCALING_UNIT): UNIT, path(REQUESTED): spaced}
+    assert operations(change)[-2:] == [
+        {"op": how, "path": path(APPROVED), "value": '{"vCPUs":2,"mem":"8Gi"}'},
+        {"op": "add", "path": path(CLAIM_CLOSED), "value": "c-1"},
+    ]
+
+
+@pytest.mark.rule("vm:C26")
+def test_an_approval_of_something_that_was_asked_for_otherwise_by_now_is_moot() -> None:
+    other = vm(annotations={SCALING_UNIT: UNIT, REQUESTED: '{"vCPUs":4,"mem":"12Gi"}'})
+    found = approval(APPROVE, other, MACHINES, Rules())
+    assert isinstance(found, Moot)
+    assert found.outcome == CONFLICT
+
+
+@pytest.mark.rule("vm:D20")
+def test_without_annotations_the_version_stands_for_them() -> None:
+    bare = approval(APPROVE, vm(resourceVersion="7"), MACHINES, Rules())
+    assert conditions_of(bare) == {"/metadata/uid": "uid-vm-a", "/metadata/resourceVersion": "7"}
+    assert operations(bare)[-1]["path"] == "/metadata/annotations"
+    others = approval(APPROVE, vm(resourceVersion="7", annotations={"note": "x"}), MACHINES, Rules())
+    assert conditions_of(others) == {"/metadata/uid": "uid-vm-a", "/metadata/resourceVersion": "7"}
+    assert operations(others)[-1] == {"op": "add", "path": path(APPROVED), "value": '{"vCPUs":2,"mem":"8Gi"}'}
+
+
+@pytest.mark.rule("vm:B34", "vm:B47", "vm:N12", "vm:N8")
+def test_a_resize_raises_limits_by_what_requests_rise() -> None:
+    limited = {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1500m"}}}
+    found = resized(
+        ResizePod(Ref("default", "web", "uid-web"), Amounts.of(3500, GIB)), pod("web", limited), PODS, Rules()
+    )
+    assert isinstance(found, Change)
+    assert found.subresource == "resize"
+    assert isinstance(found.patch, StrategicMergePatch)
+    assert found.patch.body["metadata"]["uid"] == "uid-web"
+    (patched,) = found.patch.body["spec"]["containers"]
+    assert patched == {"name": "main", "resources": {"requests": {"cpu": "3500m"}, "limits": {"cpu": "4000m"}}}
+
+
+@pytest.mark.rule("vm:B36")
+@pytest.mark.parametrize(
+    ("containers", "action", "outcome"),
+    [
+        pytest.param((container(),), ResizePod(Ref("default", "web"), Amounts.of(1000, GIB)), OK, id="has it already"),
+        pytest.param(
+            ({"name": "main", "resources": {}},),
+            ResizePod(Ref("default", "web"), Amounts.of(1, 1)),
+            REFUSED,
+            id="no request",
+        ),
+        pytest.param(
+            (container(),), ResizePod(Ref("default", "web"), Amounts.of(2, 2), "x"), REFUSED, id="no such one"
+        ),
+    ],
+)
+def test_a_resize_of_what_cannot_be_resized_is_moot(containers: Any, action: ResizePod, outcome: str) -> None:
+    found = resized(action, pod("web", *containers), PODS, Rules())
+    assert isinstance(found, Moot)
+    assert found.outcome == outcome
+
+
+@pytest.mark.rule("vm:C6", "vm:B2", "vm:N13")
+def test_a_migration_is_created_with_its_claim_its_target_and_all_of_its_spec() -> None:
+    claim = Claim(
+        "c",
+        "p",
+        "n1",
+        Beneficiary(BeneficiaryKind.VM, Ref("default", "b-x", "u")),
+        "uid-a-xyz",
+        Amounts.of(1000, GIB),
+        9e8,
+    )
+    move = Move("schedplugin-a-xyz", "p", MACHINE, Ref("default", "a-xyz"), "n1", "n2", Amounts.of(1000, GIB), 0.0)
+    backend = NeonVM(Rules())
+    made = backend.create(move, claim).content
+    notes = made["metadata"]["annotations"]
+    assert notes[TARGET_NODE] == "n2"
+    assert notes[CLAIM] == claim_text(claim)
+    assert isinstance(read_claim(notes[CLAIM], Place("", "")), WrittenClaim)
+    assert made["spec"]["completionTimeout"] == 3600
+    slow = backend.create(replace(move, bandwidth=2**20, target_node=""), None).content
+    assert slow["spec"]["maxBandwidth"] == "1Mi"
+    assert "annotations" not in slow["metadata"]
+    assert backend.cancel("default", "m", "u") == backend.delete("default", "m", "u")
