@@ -134,8 +134,14 @@ class Observing:
         read = self.read(pod)
         self._complaints.unreadable(PODS, pod, read.wrong)
         if node:
-            self._ledger.apply(PodSeen(read.value or by_requests(pod, rules), node))
+            counted = read.value or self._ledger.state.pod(pod.metadata.uid) or self._by_requests(pod)
+            self._ledger.apply(PodSeen(counted, node))
         self._see_its_migration(pod)
+
+    def _by_requests(self, pod: Pod) -> model.Pod:
+        """Of a pod that was never read."""
+        ref = machine_ref(pod)
+        return by_requests(pod, self._ledger.rules, None if ref is None else self._machine_seen(ref))
 
     def _see_its_migration(self, pod: Pod) -> None:
         """A migration names its target before the pod is there: only now its uid is known."""
