@@ -87,9 +87,9 @@ def matches(affinity: Json, labels: dict[str, str]) -> bool:
 
 
 expressions = st.builds(expression, st.sampled_from("xyz"), st.sampled_from("01"))
-affinities = st.just({}) | st.lists(st.lists(expressions, max_size=2), min_size=1, max_size=3).map(
-    lambda found: {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": each} if each else {} for each in found]}}
-)
+affinities: st.SearchStrategy[Json] = st.just({}) | st.lists(
+    st.lists(expressions, max_size=2), min_size=1, max_size=3
+).map(lambda found: {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": each} if each else {} for each in found]}})
 
 
 @pytest.mark.rule("vm:D12")

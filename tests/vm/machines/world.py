@@ -51,13 +51,19 @@ def migration(name: str = "move", vm: str = "db", *, annotations: Mapping[str, s
 
 
 class World:
-    def __init__(self, settings: Settings | None = None, *, node_count: int = 3) -> None:
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        node_count: int = 3,
+        machinery: MachinerySettings = MachinerySettings(),  # noqa: B008  # frozen
+    ) -> None:
         self.now = START
         chosen = settings or Settings()
         self.cluster = Cluster(
             Names(random.Random(1)),
             random.Random(1),
-            MachinerySettings(events=True),
+            machinery,
             now=self.now,
             further=(lambda cluster: VirtualMachineController(cluster, chosen),),
         )
@@ -122,8 +128,10 @@ class World:
         return list(self.get(PODS)["items"])
 
     def events(self, reason: str) -> list[Json]:
-        items = self.get("/api/v1/namespaces/default/events")["items"]
-        return [each for each in items if each["reason"] == reason]
+        return [each for each in self.events_all() if each["reason"] == reason]
+
+    def events_all(self) -> list[Json]:
+        return list(self.get("/api/v1/namespaces/default/events")["items"])
 
     def _ok(self, status: int, body: Json) -> Json:
         assert status < 300, (status, body)

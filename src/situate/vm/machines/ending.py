@@ -50,7 +50,7 @@ def _given_back(sight: MigrationSight) -> Look | None:
 def _undone(sight: MigrationSight) -> Look | None:
     """The target goes, and the source is no source any more.
 
-    A source that the machine has left goes too: it had arrived at its target, and has begun anew elsewhere since.
+    A source that is no machine's home goes too: its machine is gone, or had arrived and has begun anew elsewhere since.
     """
     migration, machine, source, target = sight.migration, sight.machine, sight.source, sight.target
     home = None if machine is None else fields.status(machine).get("podName")
@@ -58,7 +58,7 @@ def _undone(sight: MigrationSight) -> Look | None:
     if waits and target is not None and not fields.deleting(target):
         return Look(fields.deletion(Kind.POD, target))
     if source is not None and fields.owned_by(source, migration):
-        if machine is not None and fields.name(source) != home:
+        if fields.name(source) != home:
             return None if fields.deleting(source) else Look(fields.deletion(Kind.POD, source))
         owners = fields.without_owner(source, migration)
         return Look(fields.metadata_patch(Kind.POD, source, {"ownerReferences": owners}))
