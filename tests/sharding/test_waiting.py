@@ -102,6 +102,21 @@ def test_whoever_no_executor_suits_does_not_keep_others_of_its_namespace_waiting
     assert [each.uid for each in waiting.in_order()] == ["urgent", "a1", "b1", "a2", "a3"]
 
 
+@given(
+    st.dictionaries(st.sampled_from("xyz"), st.sampled_from([0.5, 1.0, 2.0])),
+    st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 1), st.booleans()), max_size=20),
+)
+def test_room_for_several_is_shared_as_room_for_one_after_the_other(
+    shares: dict[str, float], objects: list[tuple[str, int, bool]]
+) -> None:
+    waiting = Waiting(shares)
+    for number, (namespace, priority, has_room) in enumerate(objects):
+        each = obj(f"o{number}", namespace, priority)
+        waiting.observe_scheduled(assigned(each)) if has_room else waiting.add(each)
+    order = [each.uid for each in waiting.in_order()]
+    assert order == served(waiting, len(order))
+
+
 @given(st.lists(st.tuples(st.sampled_from(["add", "remove", "scheduled", "deleted"]), st.sampled_from("abcd"),
                           st.sampled_from(["x", "y"]), st.integers(0, 1))))  # fmt: skip
 def test_whatever_happens_exactly_those_wait_that_were_added_and_not_taken(

@@ -7,6 +7,7 @@ given something longest ago. A lower priority waits until no higher one does.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
@@ -93,20 +94,31 @@ class Waiting:
         return next(iter(self._queues[_Queue(priority, namespace)].values()))
 
     def in_order(self) -> Iterator[ObjectFacts]:
-        """All of them: one of each namespace in their order, then another of each. For whoever is asked about first may
-        be one that no executor suits, while others find room. Nothing may be added or removed meanwhile.
+        """All of them, as if each were assigned before the next one is looked for: room for several is shared as room
+        for one after the other. All, for whoever is asked about first may be one that no executor suits. Nothing may be
+        added or removed meanwhile.
         """
+        taken: dict[str, float] = {}
+        given, turn = dict(self._given), self._turn
+
+        def entry(namespace: str) -> tuple[float, int, str]:
+            used = self._open.of(_key(namespace)) + taken.get(namespace, 0)
+            return used / self._shares.get(namespace, 1.0), given.get(namespace, -1), namespace
+
         for priority in sorted(self._rankings, reverse=True):
-            namespaces = (namespace for _, _, namespace in self._rankings[priority].entries())
-            queues = [iter(self._queues[_Queue(priority, namespace)].values()) for namespace in namespaces]
-            while queues:
-                left = []
-                for queue in queues:
-                    obj = next(queue, None)
-                    if obj is not None:
-                        yield obj
-                        left.append(queue)
-                queues = left
+            turns = sorted(entry(namespace) for _, _, namespace in self._rankings[priority].entries())
+            queues = {namespace: iter(self._queues[_Queue(priority, namespace)].values()) for _, _, namespace in turns}
+            while turns:
+                namespace = turns[0][2]
+                obj = next(queues[namespace], None)
+                if obj is None:
+                    heapq.heappop(turns)
+                    continue
+                yield obj
+                taken[namespace] = taken.get(namespace, 0) + obj.weight
+                given[namespace] = turn
+                turn += 1
+                heapq.heapreplace(turns, entry(namespace))
 
     def _rank_namespace(self, namespace: str) -> None:
         for priority in tuple(self._rankings):

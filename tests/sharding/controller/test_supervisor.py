@@ -25,6 +25,7 @@ from situate.sharding.sizing import SizingConfig
 from situate.sharding.strategies import MinScheduled, ObjectFacts, RoundRobin, Rules
 from situate.testing.network import Weather
 from situate.testing.sharding.shipped.place import NAMESPACE, Member
+from situate.testing.sharding.shipped.reports import REPORTS, report
 from situate.testing.sharding.shipped.town import LEASES, PODS, Town
 
 
@@ -480,3 +481,18 @@ def test_a_dry_run_explains_each_candidate_and_changes_nothing(town: Town) -> No
     }
     assert found.chosen == "a"
     assert leader.supervisor.dry_run(Request(NAMESPACE, "none")) is None
+
+
+@pytest.mark.rule("sharding:B16")
+def test_namespaces_that_wait_get_room_by_their_shares(town_of: Callable[..., Town]) -> None:
+    town = town_of(scheduler_jitter=0.0)
+    town.call("POST", "/api/v1/namespaces", {"metadata": {"name": "other"}})
+    town.leader(namespace=None, shares={"other": 2.0})
+    for number in range(8):
+        town.create(f"mine-{number}")
+        town.call("POST", REPORTS.path("other"), report(f"theirs-{number}"))
+    town.run(10)
+    town.work("a", namespace=None, capacity=6)
+    assert town.run(10, lambda: len(town.placed) == 6)
+    town.run(5)
+    assert Counter(name.partition("-")[0] for name in town.placed) == {"theirs": 4, "mine": 2}

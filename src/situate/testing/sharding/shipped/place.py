@@ -193,7 +193,7 @@ class Place:
     ) -> Member:
         """A process that begins now. `announce`: whether it counts as eligible from now on."""
         uid = uid or f"uid-{pod}"
-        member = Member(self, pod, uid, script, ExecutorConfig(REPORTS, namespace=NAMESPACE, **config), speed)
+        member = Member(self, pod, uid, script, ExecutorConfig(REPORTS, **{"namespace": NAMESPACE, **config}), speed)
         self.members.append(member)
         if announce:
             self.note(events.Eligible(self.world.now, pod, uid))
@@ -300,6 +300,10 @@ class Place:
             self.note(events.Ack(now, member.pod, uid, name))
         if view.completed:
             self.note(events.Complete(now, name))
+
+
+def namespace_in(path: str) -> str:
+    return path.split("/namespaces/")[1].split("/")[0]
 
 
 def name_in(path: str) -> str:

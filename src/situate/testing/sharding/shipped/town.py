@@ -42,7 +42,16 @@ from situate.testing.processes import Process
 from situate.testing.sharding import events
 from situate.testing.sharding.archives import KIND, at_once
 from situate.testing.sharding.invariants import Limits, breaches
-from situate.testing.sharding.shipped.place import NAMESPACE, TABLE, Member, Place, Script, endless, name_in
+from situate.testing.sharding.shipped.place import (
+    NAMESPACE,
+    TABLE,
+    Member,
+    Place,
+    Script,
+    endless,
+    name_in,
+    namespace_in,
+)
 from situate.testing.sharding.shipped.reports import PATHS, REPORTS
 
 LEASE_S = 15.0
@@ -86,7 +95,13 @@ class Leader:
             strategy,
             archiver,
             town.config,
-            scope=Scope(REPORTS, ExecutorWatch("app=reports", NAMESPACE), name, NAMESPACE, NAMESPACE, **scope),
+            scope=Scope(
+                REPORTS,
+                ExecutorWatch("app=reports", NAMESPACE),
+                name,
+                NAMESPACE,
+                **{"namespace": NAMESPACE, **scope},
+            ),
             connect=self._connect,
             surroundings=around,
             metrics=metrics,
@@ -386,7 +401,7 @@ class Town(Place):
 
     def stored(self, request: Request) -> dict[str, Any] | None:
         """The object that a request names, as it is; None: there is none."""
-        found = self.api.store.get(TABLE, NAMESPACE, name_in(request.path))
+        found = self.api.store.get(TABLE, namespace_in(request.path), name_in(request.path))
         return None if found is None else found.object()
 
     def _log_supervisor(self, request: Request, stored: dict[str, Any], answer: Response) -> None:
