@@ -15,6 +15,7 @@ from tests.mutations.sharding_supervisor_guards import SHARDING_SUPERVISOR_GUARD
 from tests.mutations.spot_guards import SPOT_GUARDS
 from tests.mutations.spot_process_guards import SPOT_PROCESS_GUARDS
 from tests.mutations.vm_reading_guards import VM_READING_GUARDS
+from tests.mutations.vm_shell_guards import VM_SHELL_GUARDS
 from tests.mutations.volume_guards import VOLUME_GUARDS
 
 _DECIDE, _STATE, _DRAIN = "tests/vpod/test_decide.py", "tests/vpod/test_state.py", "tests/vpod/test_drain.py"
@@ -368,4 +369,5 @@ GUARDS = (
     *ARCHIVE_GUARDS,
     *ARCHIVE_CARE_GUARDS,
     *VM_READING_GUARDS,
+    *VM_SHELL_GUARDS,
 )

@@ -237,6 +237,34 @@ def test_a_leader_that_cannot_renew_writes_nothing_any_more() -> None:
         assert ours.world.members[0].process.state is ProcessState.RUNNING
 
 
+@pytest.mark.rule("vm:B44", "vm:F4", "vm:I10")
+def test_a_process_that_was_paused_and_lost_the_lease_writes_nothing_when_it_goes_on() -> None:
+    with stage(processes=2) as ours:
+        ours.run("a", cpus=2, slots=8)
+        writers: list[str] = []
+
+        def note(request: Request, _: Response | Watch, identity: Identity) -> None:
+            if "virtualmachine" in request.path:
+                writers.append(identity.user)
+
+        first = ours.world.leader()
+        assert first is not None
+        first.process.pause()
+        ours.wait(lambda: ours.world.leader() is not None, within_s=60.0)
+        ours.world.told.append(note)
+        second = ours.world.leader()
+        assert second is not None
+        second.process.pause()  # so that there is something left to do when the first one goes on
+        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.world.let_pass(0.5)
+        first.process.resume()
+        ours.world.let_pass(3.0)
+        assert writers == []
+        second.process.resume()
+        ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"})
+        assert set(writers) == {second.identity}
+
+
 def test_without_the_definitions_plain_pods_are_placed_and_it_is_said_once_what_adds_them() -> None:
     with structlog.testing.capture_logs() as logs:
         world = VmWorld(1, VmSetup(), nodes={"n1": "8"}, machines=None)

@@ -1,0 +1,107 @@
+"""The safety guards of vm's plugin and of what carries out its decisions."""
+
+from __future__ import annotations
+
+from tests.mutations.patch import Mutation
+
+_PLUGIN, _CONTROLLER = "tests/vm/test_plugin.py", "tests/vm/controller/test_controller.py"
+_WRITES, _PERFORMING = "tests/vm/test_writes.py", "tests/vm/controller/test_performing.py"
+
+VM_SHELL_GUARDS = (
+    Mutation(
+        "vm-reserved-node",
+        "a target is offered the reserved node alone (B14)",
+        "vm/plugin.py",
+        "        if not move.target_node:\n",
+        "        if True:\n",
+        (_PLUGIN,),
+    ),
+    Mutation(
+        "vm-not-the-source",
+        "a target never goes to its source's node (I12)",
+        "vm/plugin.py",
+        "only=~_where(snapshot, move.source_node))",
+        "only=None)",
+        (_PLUGIN,),
+    ),
+    Mutation(
+        "vm-held-room",
+        "Filter gives nobody the room that is held for others (B4, I4)",
+        "vm/plugin.py",
+        "        taken = booked + kept + booking > total\n",
+        "        taken = booked + booking > total\n",
+        (_PLUGIN,),
+    ),
+    Mutation(
+        "vm-ledger-counts",
+        "what the ledger alone knows of a pod counts in Filter at once (C19)",
+        "vm/columns.py",
+        "            if self._entries[row] is not entry:",
+        "            if self._entries[row] is None:",
+        (_PLUGIN,),
+    ),
+    Mutation(
+        "vm-lease-before-binding",
+        "a process that lost the lease binds nothing (N25, B44)",
+        "vm/plugin.py",
+        "        if not self._ledger.may_write():",
+        "        if False:",
+        (_PLUGIN,),
+    ),
+    Mutation(
+        "vm-lease-before-write",
+        "a write about a machine leaves only from the leader (B44)",
+        "scheduler/controller.py",
+        "self._beside.serve(self._client, self._actuator)",
+        "self._beside.serve(self.watched.pods._client, Actuator(lambda: None))",
+        (_CONTROLLER,),
+    ),
+    Mutation(
+        "vm-approval-tests",
+        "an approval tests what it was decided on (C26)",
+        "vm/writes.py",
+        "        tests[key] = text\n",
+        "",
+        (_WRITES,),
+    ),
+    Mutation(
+        "vm-write-uid",
+        "a write reaches no other object of the same name (B44)",
+        "vm/writes.py",
+        'operations: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": meta.uid}]',
+        "operations: list[dict[str, Any]] = []",
+        (_WRITES,),
+    ),
+    Mutation(
+        "vm-claim-in-create",
+        "no move without its claim: both in one call (B2)",
+        "vm/backends.py",
+        "        if claim is not None:\n",
+        "        if False:\n",
+        (_WRITES, _CONTROLLER),
+    ),
+    Mutation(
+        "vm-nothing-before-listed",
+        "nothing is granted before migrations and their claims are listed (C30, B43)",
+        "scheduler/watched.py",
+        "            if reflector in self.further:\n                await _seen_or_not_served(reflector)\n            else:",
+        "            if reflector not in self.further:",
+        (_CONTROLLER,),
+    ),
+    Mutation(
+        "vm-ledger-of-what-if",
+        "a what-if books nothing into the ledger at work (C10)",
+        "vm/plugin.py",
+        "VirtualMachines(self._ledger.apart(),",
+        "VirtualMachines(self._ledger,",
+        (_PLUGIN,),
+    ),
+    Mutation(
+        "vm-backoff",
+        "what is put off is tried again ever more slowly (C24)",
+        "vm/controller/performing.py",
+        "        self._backoffs[key] = backoff\n",
+        "",
+        (_PERFORMING,),
+    ),
+)
