@@ -12,53 +12,11 @@ from situate.vm.agent.machines import MachineNow, handled, read, size_patch
 from situate.vm.agent.revisions import Revision, RevisionAt
 from situate.vm.agent.scaling import Scaling
 from situate.vm.amounts import Amounts
-from tests.vm.agent.builders import GIB, units
-
-
-def content(**changed: Any) -> dict[str, Any]:
-    """A machine of two units that runs; `changed` by the last part of a path."""
-    status: dict[str, Any] = {
-        "phase": "Running",
-        "podName": "vm-a-x",
-        "podIP": "10.0.0.7",
-        "node": "n1",
-        "cpus": "500m",
-        "memorySize": "2Gi",
-        "currentRevision": {"revision": {"value": 4, "flags": 1}, "updatedAt": "2026-01-01T00:00:00Z"},
-    }
-    guest: dict[str, Any] = {
-        "cpus": {"min": "250m", "use": "500m", "max": 1},
-        "memorySlots": {"min": 1, "use": 2, "max": 4},
-        "memorySlotSize": "1Gi",
-    }
-    metadata: dict[str, Any] = {
-        "name": "a",
-        "namespace": "default",
-        "uid": "u1",
-        "generation": 3,
-        "labels": {"autoscaling.neon.tech/enabled": "true"},
-    }
-    spec: dict[str, Any] = {"schedulerName": "situate-vm", "guest": guest}
-    for part in (spec, metadata):
-        part.update({key: value for key, value in changed.items() if key in part})
-    for key in ("phase", "podIP", "node", "currentRevision"):
-        status[key] = changed.get(key, status[key])
-    for key in ("cpus", "memorySlots"):
-        guest[key] = changed.get(key, guest[key])
-    for key in ("annotations", "deletionTimestamp"):
-        if key in changed:
-            metadata[key] = changed[key]
-    return {
-        "apiVersion": "vm.neon.tech/v1",
-        "kind": "VirtualMachine",
-        "metadata": metadata,
-        "spec": spec,
-        "status": status,
-    }
+from tests.vm.agent.builders import GIB, units, vm_content
 
 
 def machine(**changed: Any) -> MachineNow:
-    found = read(with_content(content(**changed)), Scaling()).value
+    found = read(with_content(vm_content(**changed)), Scaling()).value
     assert found is not None
     return found
 
@@ -119,7 +77,7 @@ def test_bounds_replace_the_limits_inside_of_the_hard_ones() -> None:
     ],
 )
 def test_a_broken_annotation_is_named_and_the_machine_keeps_what_it_has(annotation: str, text: str) -> None:
-    found = read(with_content(content(annotations={annotation: text})), Scaling())
+    found = read(with_content(vm_content(annotations={annotation: text})), Scaling())
     assert found.value is not None
     assert found.value.guest == machine().guest
     assert annotation in str(found.wrong[0])
@@ -130,7 +88,7 @@ def test_a_broken_annotation_is_named_and_the_machine_keeps_what_it_has(annotati
     "changed", [{"cpus": {}}, {"memorySlots": 5}, {"schedulerName": 7}, {"currentRevision": {"updatedAt": "now"}}]
 )
 def test_a_machine_that_cannot_be_read_is_a_value(changed: dict[str, Any]) -> None:
-    found = read(with_content(content(**changed)), Scaling())
+    found = read(with_content(vm_content(**changed)), Scaling())
     assert found.value is None
     assert found.wrong
 

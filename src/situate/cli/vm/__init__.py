@@ -14,8 +14,8 @@ _HELP = """Virtual machines that grow, shrink and move.
 situate vm status
 the agent of a node, which asks for what its machines' load needs:
 situate vm agent --node n1
-without guests, for the whole of an embedded cluster:
-situate vm agent --all-nodes --set monitor.kind=standIn --set metrics.source=annotation
+without guests one may do for all nodes, see its help:
+situate vm agent --all-nodes -f agent.yaml
   and for machines that need no hypervisor, on any cluster:
 situate vm machines
 """

@@ -321,7 +321,7 @@ class Runner:
         """What was said last is not said again."""
         for warning in warnings:
             if warning not in self._warnings:
-                self._log.warning("the machine does not have the size that it should", reason=warning)
+                self._log.info("the machine does not have the size that it should yet", reason=warning)
         self._warnings = warnings
 
     def _look_at_health(self) -> None:
