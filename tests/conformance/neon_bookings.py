@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from situate.objects.codec import decode
 from situate.objects.resources import PODS
+from situate.vm.actions import Approve
 from situate.vm.amounts import Amounts
 from situate.vm.booking import changed, recounted, with_pod, with_seen, without_pod
+from situate.vm.events import Beat, Listed, PodSeen
 from situate.vm.granting import granted
-from situate.vm.model import Node, Pod, Ref
+from situate.vm.model import Machine, Node, Pod, Ref
 from situate.vm.reading_nodes import watermark
 from situate.vm.reading_pods import read_pod
-from situate.vm.resource_step import resource_step
+from situate.vm.rules import Rules
+from situate.vm.state import State, Unseen
+from situate.vm.step import step
 from tests.conformance.neon_cases import COMPAT, node, node_value, pod, pod_amounts, pod_value
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
 
 Json = Any
-NOTHING = Amounts.zero()
+NOTHING: Final = Amounts.zero()
+_NOW: Final = 1_000_000.0
 
 
 def pod_state_extraction(case: Case) -> Outcome:
@@ -57,32 +62,50 @@ def permit_reconcile(case: Case) -> Outcome:
 
 
 def pod_reconcile(case: Case) -> Outcome:
-    """One resource is shown: the other one is as it should be."""
+    """The step sees the pod as the case has it. One resource is shown: the other one is as it should be."""
     _known_action(case, "reconcile_pod")
     state, wire = case["state"], case["state"]["pod"]
-    tried = Pod(
-        ref=Ref("default", "pod", "uid"),
-        reserved=Amounts.of(wire["reserved"]),
-        requested=Amounts.of(wire["requested"]),
-        used=NOTHING,
-        factor=Amounts.of(wire["factor"], 1),
-        overcommit=Amounts.of(1000, 1000),
-        approved=state["approved_annotation_present"],
-    )
-    totals, sums = Amounts.of(state["node_total"]), Amounts.of(state["node_reserved_including_pod"])
-    on = Node("node", totals, totals, sums, sums, NOTHING, pods={"uid": tried})
-    ago_ms = state["ms_since_last_vm_patch"]
     rules = replace(COMPAT, patch_retry_s=state["patch_retry_wait_ms"] / 1000)
-    made = resource_step(on, tried, None if ago_ms is None else ago_ms / 1000, rules, started=state["startup_done"])
-    retry = made.retry_after_s
+    seen = _entry("uid", wire["reserved"])
+    machine = Machine(Ref("default", "vm"), autoscaled=True)
+    factor, requested = Amounts.of(wire["factor"], 1), Amounts.of(wire["requested"])
+    seen = replace(
+        seen, requested=requested, factor=factor, machine=machine, approved=state["approved_annotation_present"]
+    )
+    others = _entry("others", state["node_reserved_including_pod"] - wire["reserved"])
+    totals = Amounts.of(state["node_total"])
+    full = recounted(Node("node", totals, totals, NOTHING, NOTHING, NOTHING, pods={"uid": seen, "others": others}))
+    ago_ms = state["ms_since_last_vm_patch"]
+    ledger = State(
+        nodes={"node": full},
+        where={"uid": "node", "others": "node"},
+        writes={} if ago_ms is None else {"uid": Unseen(seen.reserved, requested, factor, at=_NOW - ago_ms / 1000)},
+        started=state["startup_done"],
+    )
+    made = step(ledger, PodSeen(seen, "node"), _NOW, rules)
+    after, waiter = made.state.pod("uid"), made.state.waiters.get("uid")
+    retry_ms = round((waiter.look_at - _NOW) * 1000) if waiter is not None and made.state.started else None
     actual = {
-        "patch_vm_approved_to": None if made.approve is None else made.approve.cpu,
-        "local_reserved_after": made.node.pods["uid"].reserved.cpu,
-        "reported_as_failing": made.short,
-        "retry_after_ms": None if retry is None else round(retry * 1000),
-        "requeue_after_startup": made.after_start,
+        "patch_vm_approved_to": next((each.amount.cpu for each in made.actions if isinstance(each, Approve)), None),
+        "local_reserved_after": None if after is None else after.reserved.cpu,
+        "reported_as_failing": retry_ms == round(rules.retry_s * 1000),
+        "retry_after_ms": retry_ms,
+        "requeue_after_startup": not made.state.started and _looked_at(made.state, rules),
     }
     return compared(actual, case["expected"])
+
+
+def _looked_at(ledger: State, rules: Rules) -> bool:
+    """Whether the pod is served as soon as everything has been taken in."""
+    made = step(ledger, Listed(), _NOW, rules)
+    made = step(made.state, Beat(), _NOW, rules) if made.wake_at is not None and made.wake_at <= _NOW else made
+    pod = made.state.pod("uid")
+    return pod is not None and (pod.approved or "uid" in made.state.writes)
+
+
+def _entry(uid: str, reserved: int) -> Pod:
+    amount = Amounts.of(reserved)
+    return Pod(Ref("default", uid, uid), amount, amount, NOTHING, NOTHING, Amounts.of(1000, 1000))
 
 
 def node_label_updates(case: Case) -> Outcome:
@@ -102,20 +125,20 @@ def node_operations(case: Case) -> Outcome:
 
 def _played(of: Node, steps: Sequence[Mapping[str, Json]], path: str) -> tuple[Node, Outcome]:
     """The node after the steps; a what-if is the same on a node that is dropped or kept."""
-    for number, step in enumerate(steps):
+    for number, each in enumerate(steps):
         where, outcome = f"{path} {number}", PASSED
-        match step["op"]:
+        match each["op"]:
             case "add_pod":
-                of = with_pod(of, pod(step["pod"]))
+                of = with_pod(of, pod(each["pod"]))
             case "remove_pod":
-                of = without_pod(of, step["uid"])
+                of = without_pod(of, each["uid"])
             case "expect_node":
-                outcome = compared(node_value(of), step["expect"])
+                outcome = compared(node_value(of), each["expect"])
             case "expect_pods":
-                outcome = compared(_presence(of, step), _wanted_presence(step))
+                outcome = compared(_presence(of, each), _wanted_presence(each))
             case "speculatively":
-                tried, outcome = _played(of, step["do"], f"{where}: step")
-                of = tried if step["commit"] else of
+                tried, outcome = _played(of, each["do"], f"{where}: step")
+                of = tried if each["commit"] else of
             case unknown:
                 raise UnknownOperationError(f"op {unknown!r}")
         if outcome.verdict != "passed":
@@ -165,8 +188,7 @@ def transactional_map(case: Case) -> Outcome:
 
 
 def _named(uid: str, name: str) -> Pod:
-    nothing = Amounts.zero()
-    return Pod(Ref("default", name, uid), nothing, nothing, nothing, nothing, Amounts.of(1000, 1000))
+    return Pod(Ref("default", name, uid), NOTHING, NOTHING, NOTHING, NOTHING, Amounts.of(1000, 1000))
 
 
 def _plain_node(wire: Mapping[str, Json]) -> Node:

@@ -68,6 +68,27 @@ def node(reserved: int, watermark: int = 8000, migrating: int = 0) -> Json:
     return {"name": "node", "cpu_milli": cpu, "mem_bytes": memory}
 
 
+def reconciled(reserved: int, requested: int, **more: Json) -> Json:
+    """Approved for long, on a node of 10,000; `more` is what it is expected to come to."""
+    state = {
+        "node_total": 10000,
+        "node_reserved_including_pod": reserved + more.pop("others", 0),
+        "pod": {"reserved": reserved, "requested": requested, "factor": 250},
+        "startup_done": more.pop("started", True),
+        "approved_annotation_present": True,
+        "ms_since_last_vm_patch": more.pop("ago_ms", None),
+        "patch_retry_wait_ms": 1000,
+    }
+    expected = {
+        "patch_vm_approved_to": None,
+        "local_reserved_after": reserved,
+        "reported_as_failing": False,
+        "retry_after_ms": None,
+        "requeue_after_startup": False,
+    }
+    return {"state": state, "action": "reconcile_pod", "expected": expected | more}
+
+
 INITIAL = {"cpu_milli": 10000, "mem_bytes": 10, "watermark_fraction": 0.8}
 SCORING = {"minUsageScore": 0.5, "maxUsageScore": 0.0, "scorePeak": 0.8}
 
@@ -132,6 +153,34 @@ SCORING = {"minUsageScore": 0.5, "maxUsageScore": 0.0, "scorePeak": 0.8}
                 "expected": {"new_migrations_in_order": ["new"], "skipped_too_big": ["big"], "enough": False},
             },
             id="one is too big, one has been asked to go",
+        ),
+        pytest.param(
+            "derived_pod_reconcile.json",
+            reconciled(1000, 500, patch_vm_approved_to=500, local_reserved_after=1000),
+            id="a decrease counts once the pod shows it",
+        ),
+        pytest.param(
+            "derived_pod_reconcile.json",
+            reconciled(
+                500,
+                1000,
+                others=9200,
+                patch_vm_approved_to=750,
+                local_reserved_after=750,
+                reported_as_failing=True,
+                retry_after_ms=5000,
+            ),
+            id="a part is granted",
+        ),
+        pytest.param(
+            "derived_pod_reconcile.json",
+            reconciled(500, 1000, ago_ms=300, retry_after_ms=700),
+            id="it was written to just now",
+        ),
+        pytest.param(
+            "derived_pod_reconcile.json",
+            reconciled(500, 1000, started=False, requeue_after_startup=True),
+            id="not everything has been taken in yet",
         ),
         pytest.param(
             "normalize_score.json",

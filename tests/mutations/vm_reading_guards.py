@@ -151,11 +151,11 @@ VM_READING_GUARDS = (
     ),
     Mutation(
         "vm-decrease-at-once",
-        "a decrease counts only once the pod shows it (C2, C26)",
-        "vm/resource_step.py",
-        "reserved=pod.reserved.most(tried.pod.reserved)",
-        "reserved=tried.pod.reserved",
-        ("tests/vm/test_resource_step.py",),
+        "with `compat` too a decrease counts only once the pod shows it (C2, C26)",
+        "vm/as_reference.py",
+        "reserved=pod.reserved.most(after)",
+        "reserved=after",
+        ("tests/conformance/test_neon.py::test_the_shape_allows_more_than_is_here",),
     ),
     Mutation(
         "vm-two-runs",
