@@ -84,7 +84,8 @@ VM_SHELL_GUARDS = (
         "vm-nothing-before-listed",
         "nothing is granted before migrations and their claims are listed (C30, B43)",
         "scheduler/watched.py",
-        "            if reflector in self.further:\n                await _seen_or_not_served(reflector)\n            else:",
+        "            if reflector in self.further:\n                await _seen_or_not_served(reflector)\n"
+        "            else:",
         "            if reflector not in self.further:",
         (_CONTROLLER,),
     ),
