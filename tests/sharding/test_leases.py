@@ -344,6 +344,14 @@ def test_the_newest_revision_is_the_youngest_pods() -> None:
     assert (members.newest_revision, members.one_revision) == ("new", False)
 
 
+def test_of_two_revisions_with_a_pod_of_one_second_the_newer_has_no_older_ones() -> None:
+    seen = one(revision="z", created=0)
+    for name, revision in (("b", "z"), ("c", "a")):  # one of the old revision is replaced while the rollout begins
+        seen.saw_pod(pod(name, f"u{name}", revision=revision, created=9))
+        seen.saw_lease(lease(name, f"u{name}"), 1)
+    assert at(seen, 1).newest_revision == "a"
+
+
 @pytest.mark.parametrize(
     ("said", "named"),
     [

@@ -328,12 +328,15 @@ class Membership:
         )
 
     def _newest_revision(self, living: Iterable[str]) -> str:
-        """Of the youngest pod: creation times are the server's, and are compared with each other alone."""
-        pods = [pod for uid in living if (pod := self._incarnations[uid].pod) is not None]
-        youngest = max(
-            pods, key=lambda pod: (pod.metadata.creation_timestamp or _EPOCH, pod.metadata.uid), default=None
-        )
-        return _revision(youngest)
+        """Of the youngest pod: creation times are the server's, and are compared with each other alone. They are whole
+        seconds: of revisions whose youngest are as old, that whose oldest is the youngest.
+        """
+        created: dict[str, list[datetime]] = {}
+        for uid in living:
+            pod = self._incarnations[uid].pod
+            if pod is not None:
+                created.setdefault(_revision(pod), []).append(pod.metadata.creation_timestamp or _EPOCH)
+        return max(created, key=lambda each: (max(created[each]), min(created[each]), each), default="")
 
 
 def _status(seen: _Incarnation, open_objects: int, ready: bool) -> ExecutorStatus:
