@@ -62,3 +62,13 @@ def test_what_is_free_and_what_moves_will_leave_is_not_needed() -> None:
     assert promised(replace(coming, claims=freed), "a") == units(0), "it is free for it by now"
     others = replace(seen, claims={"1": claim("1", "n1", "other", "b", units(2))})
     assert need(others, "n1", pod, 6) == units(5)
+
+
+@pytest.mark.rule("vm:B35")
+def test_a_resize_that_the_kubelet_put_off_is_short_of_what_does_not_fit_beside_all_others() -> None:
+    pod = replace(plain("a", 6), used=units(2), deferred=True)
+    seen = state(node("n1", 10, pod, vm("b", 7)))
+    assert (whole_units(pod), shortage(pod, 1)) == (1, units(4))
+    assert need(seen, "n1", pod, 1) == units(3)
+    assert need(state(node("n1", 13, pod, vm("b", 7))), "n1", pod, 1) == units(0)
+    assert whole_units(replace(pod, used=units(6))) == 0

@@ -373,3 +373,11 @@ def test_further_resources_count_as_cpu_and_memory_do() -> None:
     made = plan(seen, "A", NOW, Rules(resources=("cpu", "memory", "disk")))
     assert whither(made) == [("B", "n3")]
     assert claimed(made) == [("B", Amounts((0, 0, 3)))]
+
+
+@pytest.mark.rule("vm:B35", "vm:B38", "vm:B1")
+def test_a_neighbour_leaves_for_a_plain_pod_whose_resize_was_put_off() -> None:
+    asker = replace(plain("A", 6), used=units(2), deferred=True)
+    made = plan(state(node("n1", 10, asker, vm("B", 7)), node("n2", 10)), "A", NOW, RULES)
+    assert (whither(made), claimed(made)) == ([("B", "n2")], [("B", units(3))])
+    assert made.claims[0].beneficiary.kind is BeneficiaryKind.POD

@@ -9,13 +9,20 @@ from situate.vm.state import State
 
 
 def whole_units(pod: Pod) -> int:
-    """So many units of the resource of which it lacks most; 0: it is short of nothing."""
+    """So many units of the resource of which it lacks most; 0: it is short of nothing.
+
+    A pod whose resize the kubelet has put off gets all of it or nothing: that is one (B35).
+    """
+    if pod.deferred:
+        return int(pod.reserved.exceeds(pod.used))
     rows = zip(pod.requested, pod.reserved, pod.factor, strict=True)
     return max(-(-max(0, requested - reserved) // (factor or 1)) for requested, reserved, factor in rows)
 
 
 def shortage(pod: Pod, units: int) -> Amounts:
     """What it takes to grow by so many units: of each resource whole ones, and none beyond what is asked for."""
+    if pod.deferred:
+        return (pod.reserved - pod.used).positive() if units else Amounts.zero(len(pod.used))
     rows = zip(pod.requested, pod.reserved, pod.factor, strict=True)
     return Amounts(
         tuple(
@@ -41,7 +48,15 @@ def promised(state: State, uid: str) -> Amounts:
     return total(amounts, state.resources)
 
 
+def missing(state: State, node: str, pod: Pod, units: int) -> Amounts:
+    """Room that is not free on the node for so many units of the pod, as it counts there."""
+    if not pod.deferred:
+        return (room_for(pod, shortage(pod, units)) - state.avail(node, pod.uid)).positive()
+    entry = state.nodes[node]  # what it asks for is booked already: it counts for everybody but itself (B35)
+    booked = entry.reserved + state.held(node, pod.uid) + state.incoming(node, pod.uid)
+    return (booked - entry.total).positive() if units else Amounts.zero(state.resources)
+
+
 def need(state: State, node: str, pod: Pod, units: int) -> Amounts:
-    """Room that has to be made on the node for so many units of the pod, zero where there is enough."""
-    there = state.margin(node, pod.uid) + promised(state, pod.uid)
-    return (room_for(pod, shortage(pod, units)) - there).positive()
+    """Room that has to be made on the node for so many units of the pod: what is missing and is not on its way."""
+    return (missing(state, node, pod, units) - promised(state, pod.uid)).positive()

@@ -28,7 +28,7 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
     pod = state.pod(uid)
     if pod is None:
         return Plan(ident, reasons=(f"no pod of uid {uid} is on a node that is known",))
-    if _frozen(pod):
+    if frozen(pod):
         return Plan(ident, reasons=(f"{pod.ref} is being moved, and does not change meanwhile",))
     node, units = state.where[uid], whole_units(pod)
     short = Short(pod, node, units, need(state, node, pod, units))
@@ -40,7 +40,8 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
     return _planned(ident, view, short)
 
 
-def _frozen(pod: Pod) -> bool:
+def frozen(pod: Pod) -> bool:
+    """Whether it is being moved, so that its amounts do not change (D13)."""
     machine = pod.machine
     return machine is not None and (machine.role is not Role.IDLE or machine.phase is Phase.FROZEN)
 
