@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from situate.testing.playing import Product
-from situate.testing.sharding import run
-from situate.testing.sharding.history import LEAST_FAULTS, Fencing, History, generate
+from situate.testing.sharding import run, steps
+from situate.testing.sharding.history import LEAST_FAULTS, Fencing, History, Settings, generate
 from situate.testing.sharding.shipped.run import play
 from situate.testing.sharding.soak import DECISIONS, PRODUCT
 
@@ -79,6 +79,20 @@ def test_one_of_the_two_is_enough_and_needed(fencing: Fencing) -> None:
 
 def _fenced(history: History, fencing: Fencing) -> History:
     return msgspec.structs.replace(history, settings=msgspec.structs.replace(history.settings, fencing=fencing))
+
+
+@pytest.mark.rule("sharding:B3", "sharding:S2")
+def test_writes_that_arrive_long_after_their_executors_were_stopped_are_kept_out_by_either() -> None:
+    """And by nothing else: the shipped processes, eight of which are stopped with a write under way."""
+    pauses = tuple(steps.PauseExecutor(0.0, number, 60.0) for number in range(8))
+    stormy = (steps.Storm(0.0, "late writes"), *pauses, steps.Calm(0.0))
+    told: dict[Fencing, list[str]] = {"none": [], "clients": [], "policy": []}
+    for fencing, breaches in told.items():
+        for seed in (0, 1):
+            history = History(seed, Settings(fencing), (steps.Pass(8.0), *stormy, steps.Pass(40.0)))
+            breaches.append((play(history).breach or "")[:2])
+    assert "S2" in told["none"], "else nothing of this is noticed"
+    assert (told["clients"], told["policy"]) == (["", ""], ["", ""])
 
 
 _STORY = """
