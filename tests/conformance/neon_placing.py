@@ -83,7 +83,8 @@ def normalize_score(case: Case) -> Outcome:
     known = {"status", "range_inclusive", "at_least_one_changed", "distinct_values_at_least", "runs"}
     if unknown := expected.keys() - known:
         raise UnknownOperationError(f"expected {sorted(unknown)}")
-    runs = [randomized(scores, lambda most: generator.randint(1, most)) for _ in range(max(1, expected.get("runs", 1)))]
+    count = next((each["runs"] for each in (expected, case, case["state"]) if "runs" in each), 1)
+    runs = [randomized(scores, lambda most: generator.randint(1, most)) for _ in range(count)]
     for node_name, (least, most) in expected.get("range_inclusive", {}).items():
         if any(not least <= run[node_name] <= most for run in runs):
             return failed(f"{node_name}: {[run[node_name] for run in runs]} is not within [{least}, {most}]")

@@ -30,6 +30,15 @@ from tests.conformance.outcome import Case, Outcome, UnknownOperationError, comp
 
 Json = Any
 _POD: Final = {"node": "node-1", "owner_vm": "vm-a", "annotations": {}}
+_UNIT: Final = {"vCPUs": "250m", "mem": "1Gi"}
+_NO_INCREASE: Final = {
+    "protoVersion": 7,
+    "pod": {"name": "vm-a-xyz", "namespace": "default"},
+    "computeUnit": _UNIT,
+    "resources": _UNIT,
+    "lastPermit": _UNIT,
+}
+"""Answered at once, if all of it is read."""
 _EXPECTED: Final = {"status", "body", "vm_patch", "waits", "answered_after_ms", "permit", "migrate"}
 
 
@@ -110,9 +119,9 @@ def _body(wire: Mapping[str, Json]) -> bytes:
     if "raw" in wire:
         return str(wire["raw"]).encode()
     if "single_json_object_of_bytes" in wire:
-        size = wire["single_json_object_of_bytes"]
-        frame = json.dumps({"protoVersion": 7, "padding": ""})
-        return json.dumps({"protoVersion": 7, "padding": "x" * (size - len(frame))}).encode()
+        frame = len(json.dumps({**_NO_INCREASE, "padding": ""}))
+        padding = "x" * (wire["single_json_object_of_bytes"] - frame)
+        return json.dumps({**_NO_INCREASE, "padding": padding}).encode()
     return json.dumps({key: value for key, value in wire.items() if key != "method"}).encode()
 
 

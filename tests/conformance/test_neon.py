@@ -155,6 +155,26 @@ SCORING = {"minUsageScore": 0.5, "maxUsageScore": 0.0, "scorePeak": 0.8}
             id="one is too big, one has been asked to go",
         ),
         pytest.param(
+            "derived_permit_protocol.json",
+            {"request": {"single_json_object_of_bytes": 1024}, "expected": {"status": 200, "waits": False}},
+            id="all that is read of a body",
+        ),
+        pytest.param(
+            "derived_permit_protocol.json",
+            {"request": {"single_json_object_of_bytes": 1025}, "expected": {"status": 400}},
+            id="one byte more",
+        ),
+        pytest.param(
+            "derived_permit_protocol.json",
+            {"request": {"method": "GET"}, "expected": {"status": 400}},
+            id="no POST",
+        ),
+        pytest.param(
+            "derived_permit_protocol.json",
+            {"request": {"raw": "{"}, "expected": {"status": 400, "vm_patch": None}},
+            id="no JSON",
+        ),
+        pytest.param(
             "derived_pod_reconcile.json",
             reconciled(1000, 500, patch_vm_approved_to=500, local_reserved_after=1000),
             id="a decrease counts once the pod shows it",

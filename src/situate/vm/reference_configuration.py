@@ -6,9 +6,10 @@ from typing import Annotated
 
 import msgspec
 
-from situate.objects.settings import Mistake, ObjectName, parse_section, shown
+from situate.objects.settings import Mistake, parse_section, shown
 from situate.vm.configuration import PositiveShare, ScoringSettings, Share, VmSettings
 
+Name = Annotated[str, msgspec.Meta(min_length=1)]
 PositiveInteger = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -25,15 +26,15 @@ class ReferenceConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="
     """Fields without a default have to be set."""
 
     watermark: PositiveShare
-    scheduler_name: ObjectName
+    scheduler_name: Name
     reconcile_workers: PositiveInteger
     log_successive_failures_threshold: PositiveInteger
     startup_event_handling_timeout_seconds: PositiveInteger
     patch_retry_wait_seconds: PositiveInteger
     k8s_crud_timeout_seconds: PositiveInteger = msgspec.field(name="k8sCRUDTimeoutSeconds")
     scoring: ReferenceScoring = ReferenceScoring()
-    node_metric_labels: dict[str, Annotated[str, msgspec.Meta(min_length=1)]] = {}
-    ignored_namespaces: tuple[Annotated[str, msgspec.Meta(min_length=1)], ...] = ()
+    node_metric_labels: dict[Name, Name] = {}
+    ignored_namespaces: tuple[Name, ...] = ()
 
     def settings(self, beside: VmSettings) -> VmSettings:
         """The section with what this file says. Failing objects are told of as everywhere here, so that
