@@ -85,7 +85,7 @@ def _fenced(history: History, fencing: Fencing) -> History:
 def test_writes_that_arrive_long_after_their_executors_were_stopped_are_kept_out_by_either() -> None:
     """And by nothing else: the shipped processes, eight of which are stopped with a write under way."""
     pauses = tuple(steps.PauseExecutor(0.0, number, 60.0) for number in range(8))
-    stormy = (steps.Storm(0.0, "late writes"), *pauses, steps.Calm(0.0))
+    stormy: tuple[steps.AnyStep, ...] = (steps.Storm(0.0, "late writes"), *pauses, steps.Calm(0.0))
     told: dict[Fencing, list[str]] = {"none": [], "clients": [], "policy": []}
     for fencing, breaches in told.items():
         for seed in (0, 1):
