@@ -156,10 +156,10 @@ class Draft:
         self._approvals.clear()
 
     def _write(self, pod: Pod, amount: Amounts) -> None:
-        if pod.machine is None:
-            write = Unseen(amount, pod.requested, pod.factor, at=self.now)
-        else:
-            write = Unseen(amount, pod.requested, pod.factor, self._closed_claims(pod, pod.machine), at=self.now)
+        closed = "" if pod.machine is None else self._closed_claims(pod, pod.machine)
+        former = self.state.writes.get(pod.uid)
+        shown = None if former is None else former.shown
+        write = Unseen(amount, pod.requested, pod.factor, closed, at=self.now, shown=shown)
         self.put_write(pod.uid, write)
         self.do(approval(pod, write))
 

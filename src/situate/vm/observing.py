@@ -122,8 +122,13 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
         booked = write.amount
     else:
         # what was asked for since is not shown yet, or somebody else wrote: then a repetition of the write settles it
-        seen = replace(seen, requested=former.requested, factor=former.factor)
         booked = write.amount if write.landed else former.reserved.most(seen.reserved).most(write.amount)
+        if write.refused:
+            draft.drop_write(seen.uid)
+            draft.approve(seen.uid, write.amount)
+        else:
+            draft.put_write(seen.uid, replace(write, shown=(seen.requested, seen.factor)))
+            seen = replace(seen, requested=former.requested, factor=former.factor)
     if frozen(former) and frozen(seen):
         booked = booked.most(former.reserved)
     return replace(seen, reserved=booked.most(seen.used), tentative=False)

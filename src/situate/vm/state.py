@@ -74,6 +74,10 @@ class Unseen:
     """When it is written again, because it failed, or nobody knows, or it does not show; None: it is under way."""
     at: float = 0.0
     """When it was decided on."""
+    shown: tuple[Amounts, Amounts] | None = None
+    """Request and unit that the pod shows instead; None: it was not seen since."""
+    refused: bool = False
+    """Whether the write was refused: then the machine's request is another one, which its pod will show, or shows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,40 +6,57 @@ from dataclasses import replace
 
 from situate.vm import waiting
 from situate.vm.actions import Approve, CancelMove, EndMove, ResizePod, StartMove
-from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft, approval, frozen
 from situate.vm.ending import fail_claim, remember_failure
 from situate.vm.events import Written
+from situate.vm.model import Pod
+from situate.vm.state import Unseen
 
 
 def written(draft: Draft, event: Written) -> None:
     match event.action:
-        case Approve(pod=pod, amount=amount) | ResizePod(pod=pod, amount=amount):
-            _approved(draft, pod.uid, amount, landed=event.outcome == "ok")
+        case Approve() | ResizePod():
+            _approved(draft, event.action, event.outcome)
         case StartMove(move=move):
             _started(draft, move.key, event)
         case CancelMove() | EndMove():
             _ended(draft, event.action, event)
 
 
-def _approved(draft: Draft, uid: str, amount: Amounts, *, landed: bool) -> None:
+def _approved(draft: Draft, action: Approve | ResizePod, outcome: str) -> None:
     """A decrease is booked as soon as it has landed, and not before: a restart would find the larger amount (D24)."""
+    uid = action.pod.uid
     write, pod = draft.state.writes.get(uid), draft.state.pod(uid)
-    if write is None or pod is None or write.amount != amount:
+    if write is None or pod is None or approval(pod, write) != action:
         return
     if draft.rules.compat:
-        if not landed:
+        if outcome != "ok":
             waiting.must_wait(draft, pod, draft.now + draft.rules.patch_retry_s)
         return
-    if not landed:
-        draft.put_write(uid, replace(write, retry_at=draft.now + draft.rules.patch_retry_s))
+    if outcome != "ok":
+        write = replace(write, retry_at=draft.now + draft.rules.patch_retry_s, refused=outcome != "unknown")
+        draft.put_write(uid, write)
+        if write.refused and write.shown not in (None, (write.requested, write.unit)):
+            _decide_anew(draft, pod, write)
         return
     draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWN_AFTER_S))
     booked = write.amount.most(pod.used)
     if booked != pod.reserved and not frozen(pod):
         draft.book(replace(pod, reserved=booked), draft.state.where[uid])
         draft.stir(draft.state.where[uid])
+
+
+def _decide_anew(draft: Draft, pod: Pod, write: Unseen) -> None:
+    """On the request that the pod shows: somebody wrote another one than we knew."""
+    assert write.shown is not None
+    requested, unit = write.shown
+    changed = replace(pod, requested=requested, factor=unit)
+    node = draft.state.where[pod.uid]
+    draft.book(changed, node)
+    draft.approve(pod.uid, write.amount)
+    waiting.note(draft, changed)
+    draft.stir(node)
 
 
 def write_again(draft: Draft, uid: str) -> None:

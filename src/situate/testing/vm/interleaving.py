@@ -10,11 +10,10 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from situate.testing.vm.invariants import Stepped, broken, too_little_booked
 from situate.testing.vm.world import COPIED, Migration, VirtualMachine, World
-from situate.vm import waiting
 from situate.vm.actions import Action, Approve, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.answering import answer, settled
@@ -23,7 +22,6 @@ from situate.vm.events import (
     Asked,
     Beat,
     Event,
-    Listed,
     MigrationGone,
     MigrationSeen,
     NodeGone,
@@ -35,7 +33,7 @@ from situate.vm.events import (
     Written,
 )
 from situate.vm.granting import pod_within
-from situate.vm.model import Phase, Role
+from situate.vm.model import Phase, Pod, Role
 from situate.vm.rules import Rules
 from situate.vm.state import State
 from situate.vm.step import step
@@ -118,7 +116,7 @@ class Interleaving:
         usual = [self._tell, self._tell, self._tell, self._write, self._write, self._hear, self._hear]
         usual += [self._ask, self._ask, self._answer, self._answer, self._use, self._pass_time, self._pass_time]
         usual += [self._migrate, self._migrate, self._migrate, self._bind_target, self._bind_target, self._place]
-        return usual + [self.rng.choice(self._troubles())]
+        return [*usual, self.rng.choice(self._troubles())]
 
     def _troubles(self) -> list[Callable[[], None]]:
         return [
@@ -285,8 +283,11 @@ class Interleaving:
 
     def _migrate(self) -> None:
         move = self._migration()
-        if move is None:
-            return
+        if move is not None:
+            self._come_on(move)
+
+    def _come_on(self, move: Migration) -> None:
+        """By one step of its controller's, if it can."""
         if move.phase == "" and move.machine in self.world.machines and move.source in self.world.pods:
             vm = self.world.machines[move.machine]
             if vm.phase is Phase.RUNNING and vm.runs_in == move.source:
@@ -313,7 +314,9 @@ class Interleaving:
             if not node or node not in self.state.nodes or node == known.source_node:
                 continue
             seen = self.world.pod(pod.uid)
-            room = self.state.avail(node, "") + (known.amount if known.target_node and not known.target_booked else _both(0))
+            room = self.state.avail(node, "")
+            if known.target_node and not known.target_booked:
+                room += known.amount
             if seen.counted(seen.reserved).within(room):
                 self.placed[pod.uid] = node
                 self._step(PodReserved(seen, node))
@@ -351,7 +354,8 @@ class Interleaving:
         if self.world.nodes:
             uid = f"q{self.world.made}"
             self.world.made += 1
-            self._seen([self.world.add_pod(uid, _both(self.rng.randint(1, 3)), self.rng.choice(list(self.world.nodes)))])
+            size, node = _both(self.rng.randint(1, 3)), self.rng.choice(list(self.world.nodes))
+            self._seen([self.world.add_pod(uid, size, node)])
 
     def _delete_something(self) -> None:
         uids = [uid for uid in self.world.pods if uid not in self.placed]
@@ -390,7 +394,7 @@ class Interleaving:
     # the end
 
     def settle(self) -> None:
-        """No more trouble and no more wishes: all that is under way comes to an end, and then nothing moves (I5, I7)."""
+        """No more trouble, no more wishes: all that is under way comes to an end, and then nothing moves (I5, I7)."""
         self.troubled = False
         self.story.append("-- settle")
         self.late.clear()
@@ -408,18 +412,24 @@ class Interleaving:
         self._drain()
 
     def _drain(self) -> None:
-        for _ in range(400):
-            if not (self.writes or self.outcomes or self.placed or any(self.told.values()) or self.world.migrations):
-                break
+        """All that is under way comes to its end."""
+        for _ in range(60):
             before = len(self.story)
-            self._tell()
-            self._write()
-            self._hear()
-            self._migrate()
+            while any(self.told.values()):
+                self._tell()
+            while self.writes:
+                self._write()
+            while self.outcomes:
+                self._hear()
+            for move in list(self.world.migrations.values()):
+                self._come_on(move)
             self._bind_target()
-            self._answer()
-            if len(self.story) == before and not self.writes and not any(self.told.values()):
+            if len(self.story) == before and not any(self.told.values()):
                 break
+
+    def _could_grow(self, pod: Pod) -> bool:
+        room = self.state.avail(self.state.where[pod.uid], pod.uid)
+        return pod_within(pod, room, joint=True).reserved.exceeds(pod.reserved)
 
     def _unsettled(self, begun: int) -> Iterable[str]:
         if self.moved != begun:
@@ -437,7 +447,9 @@ class Interleaving:
             pod = self.state.pod(uid)
             if pod is None:
                 yield f"I5: {uid} waits, and is not there"
-            elif pod_within(pod, self.state.avail(self.state.where[uid], uid), joint=True).reserved.exceeds(pod.reserved):
+            elif frozen(pod):
+                continue  # its machine runs elsewhere, and nobody deletes what is left
+            elif self._could_grow(pod):
                 yield f"I5: {uid} waits, and there is room for it"
         for name, node in self.state.nodes.items():
             uids = {uid for uid, pod in self.world.pods.items() if pod.node == name}

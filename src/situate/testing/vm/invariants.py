@@ -1,7 +1,7 @@
 """What holds after every step, whatever happens in whatever order (section 5 of the reference): I1 to I14.
 
-Each function names what is broken, or nothing. Facts that cannot be refused, such as a pod that another scheduler bound,
-excuse that a node is over its Total by so much, and nothing else (I1, B8).
+Each function names what is broken, or nothing. Facts that cannot be refused, such as a pod that another scheduler
+bound, excuse that a node is over its Total by so much, and nothing else (I1, B8).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _granted(action: Tell) -> bool:
 
 
 def bad_approvals(stepped: Stepped) -> Iterator[str]:
-    """I11: no more than is asked for or was held; and what grows together grows by as many units, where not complete."""
+    """I11: no more than is asked for or was held; what grows together grows by as many units, where not complete."""
     for action in stepped.decision.actions:
         if not isinstance(action, Approve):
             continue
