@@ -108,10 +108,6 @@ def invalid_message(id_: int, error: str) -> str:
     return _message(id_, "InvalidMessage", {"error": error})
 
 
-def internal_error(id_: int, error: str) -> str:
-    return _message(id_, "InternalError", {"error": error})
-
-
 def heard(text: str | bytes) -> Heard | NotUnderstood:
     """What the monitor says."""
     id_: int | None = None

@@ -92,7 +92,7 @@ class Agent:
             if running is not None and (new is None or machine is not None):
                 self._end(key)
             elif running is not None:
-                self._log.warning("the machine cannot be read; what is known of it stays", vm="/".join(key))
+                self._log.warning("the machine cannot be read; what is known of it stays", machine="/".join(key))
         elif running is not None and _identity(running.runner.machine) == _identity(machine):
             running.runner.update(machine)
         else:
@@ -106,7 +106,7 @@ class Agent:
         if found.wrong != self._named.get(key, ()):
             self._named[key] = found.wrong
             for each in found.wrong:
-                self._log.warning("a machine says what cannot be acted on", vm="/".join(key), reason=str(each))
+                self._log.warning("a machine says what cannot be acted on", machine="/".join(key), reason=str(each))
                 self._record(reference(MACHINES, machine), WARNING, "Unreadable", str(each))
         return found.value
 
@@ -122,7 +122,7 @@ class Agent:
         if running is not None:
             running.task.cancel()
             self._tools.metrics.machines(len(self._running))
-            self._log.info("the machine is not looked after any more", vm="/".join(key))
+            self._log.info("the machine is not looked after any more", machine="/".join(key))
 
     async def _keep(self, key: tuple[str, str], runner: Runner) -> None:
         """Runs it, and begins again when it failed: that is a defect, and says so each time."""
@@ -133,7 +133,7 @@ class Agent:
                 wait_s = self._rng.uniform(*RESTART_S)
                 self._tools.metrics.restarted()
                 self._log.exception(
-                    "a defect ends the machine's run; it begins again", vm="/".join(key), after_s=wait_s
+                    "a defect ends the machine's run; it begins again", machine="/".join(key), seconds=wait_s
                 )
                 await asyncio.sleep(wait_s)
                 newest = self._store.get(key[1], key[0])

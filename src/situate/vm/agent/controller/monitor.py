@@ -75,7 +75,7 @@ class WebsocketMonitor:
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._last_id = 0
         self._waiting: dict[int, asyncio.Future[Content]] = {}
-        self._log = structlog.get_logger().bind(monitor=self._url)
+        self._log = structlog.get_logger().bind(address=self._url)
 
     async def run(self, connected: Callable[[], None], wants_more: Callable[[], None]) -> None:
         socket = await self._connected()
@@ -152,8 +152,8 @@ class WebsocketMonitor:
         match message.content:
             case UpscaleRequest():
                 wants_more()
-            case Complaint(error, understood) if waiting is None:
-                self._log.warning("the monitor complains", error=error, understood=understood)
+            case Complaint(error) if waiting is None:
+                self._log.warning("the monitor complains", error=error)
             case HealthCheck() if waiting is None and message.id % 2:
                 await self._send(socket, health_check(message.id))
             case content if waiting is not None and not waiting.done():

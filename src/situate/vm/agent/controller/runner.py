@@ -85,7 +85,7 @@ class Runner:
         self._looking = False
         self._monitor = tools.monitor(machine.ip, lambda: self.state.system, self._heard)
         self._tasks: asyncio.TaskGroup | None = None
-        self._log = structlog.get_logger().bind(vm=str(machine.ref), pod=machine.pod)
+        self._log = structlog.get_logger().bind(machine=str(machine.ref), pod=machine.pod)
 
     def update(self, machine: MachineNow, *, fresh: bool = False) -> None:
         """Something about it changed. `fresh`: it was read after a write of unknown outcome."""
@@ -172,13 +172,8 @@ class Runner:
         else:
             self._succeeded("scheduler", "ok" if action.target.within(answer.amount) else _short(action, answer))
             tools.metrics.latency("scheduler", answered.latency)
-            self._log.debug(
-                "permit",
-                requested=amounts_text(action.target),
-                permit=amounts_text(answer.amount),
-                reason=answer.reason,
-                migrates=answer.migrates,
-            )
+            requested, permit = amounts_text(action.target), amounts_text(answer.amount)
+            self._log.debug("the scheduler has answered", requested=requested, permit=permit, reason=answer.reason)
         self._became(answered.state)
 
     async def _write(self, number: int, change: Change) -> None:
@@ -238,7 +233,7 @@ class Runner:
             answered = outcomes.monitor_agreed(self.state, number, now_ms(), change.target_revision)
         else:
             answered = outcomes.monitor_denied(self.state, number, now_ms(), change.target_revision)
-            self._log.info("the guest needs what it has", target=amounts_text(change.target), status=result.status)
+            self._log.info("the guest needs what it has", after=amounts_text(change.target), note=result.status)
         self._succeeded("monitorDown", "ok" if result.ok else "denied")
         self._tools.metrics.latency("monitor", answered.latency)
         self._became(answered.state)
@@ -252,7 +247,7 @@ class Runner:
                 await self._monitor.run(self._connected, self._wants_more)
             except MonitorLost as lost:
                 self._became(outcomes.monitor_lost(self.state))
-                self._count_failure("connection", str(lost), "the monitor is not connected")
+                self._count_failure("connection", str(lost))
             at_least_s = self._tools.settings.monitor.connection_retry_min_wait_seconds
             await asyncio.sleep(max(0.0, began_at + at_least_s - loop.time()))
 
@@ -270,7 +265,7 @@ class Runner:
         while True:
             found = await tools.loads.system(self.machine)
             if isinstance(found, NoMetrics):
-                self._count_failure("system metrics", found.why, "the load is not known")
+                self._count_failure("system metrics", found.why)
             else:
                 self._failures.pop("system metrics", None)
                 self._became(outcomes.with_system(self.state, found))
@@ -283,7 +278,7 @@ class Runner:
             if self.state.scaling.enable_lfc_metrics:
                 found = await tools.loads.cache(self.machine)
                 if isinstance(found, NoMetrics):
-                    self._count_failure("cache metrics", found.why, "the working set is not known")
+                    self._count_failure("cache metrics", found.why)
                 elif self.state.scaling.enable_lfc_metrics:
                     self._failures.pop("cache metrics", None)
                     self._became(outcomes.with_cache(self.state, found))
@@ -310,12 +305,12 @@ class Runner:
         tools.metrics.request(kind, "failed")
         asked = "monitor" if kind.startswith("monitor") else kind
         self._health = self._health.with_failure(asked, tools.now_ms(), tools.settings.limits)
-        self._count_failure(kind, why, "a request failed")
+        self._count_failure(kind, why)
 
-    def _count_failure(self, kind: str, why: str, message: str) -> None:
+    def _count_failure(self, kind: str, why: str) -> None:
         failures = self._failures[kind] = self._failures.get(kind, 0) + 1
         if worth_telling(failures):
-            self._log.warning(message, kind=kind, failures=failures, error=why)
+            self._log.warning("a request failed", kind=kind, failures=failures, error=why)
 
     def _warn(self, warnings: tuple[str, ...]) -> None:
         """What was said last is not said again."""
