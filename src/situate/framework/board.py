@@ -121,6 +121,10 @@ class Board:
         """The members' settled totals, each once; None if a member has others since."""
         self._places: Indices | None = None
         """Of each member's ones in `_settled`; None if all have the same."""
+        self._here: Narrow = np.empty(ROOM, np.int16)
+        """What `_settled` say of one row,"""
+        self._own: Narrow = np.empty(ROOM, np.int16)
+        """and what each member's own one says."""
 
     @property
     def full(self) -> bool:
@@ -182,10 +186,14 @@ class Board:
     def _write_one(self, row: int, now: Narrow, passes: Mask | None) -> None:
         """`_write` of one row, which it mostly is."""
         settled = self._settled or self._arranged()
+        here, own = self._here, self._own[: len(now)]
         if self._places is None:
-            now += settled[0][row]
+            own.fill(settled[0].item(row))
         else:
-            now += np.array([each.item(row) for each in settled], np.int16).take(self._places)
+            for place, each in enumerate(settled):
+                here[place] = each.item(row)
+            here.take(self._places, out=own, mode="clip")  # which they all are in; unlike others it needs no buffer
+        np.add(now, own, out=now)
         column = self._totals[: len(now), row]
         if passes is not None or self._refusing.item(row):
             if passes is not None:

@@ -224,9 +224,12 @@ class ResourceReadings:
         if not all(each.heard for each in asked):
             self._heard = np.array([each.heard for each in asked], np.int16).reshape(count, 1)
         self._one = _Scratch(count, 1)
-        self._of_node, self._room = np.empty(4), np.empty(4)
-        self._alone = self._of_node.reshape(4, 1, 1), self._room.reshape(4, 1, 1)
-        self._now = np.empty(1, np.int16)
+        # in full, since NumPy takes three times as long where it has to stretch a number over templates
+        self._of_node, self._there = np.empty((4, count, 1)), np.empty((4, count, 1))
+        self._fills = [part.fill for part in self._of_node]
+        self._now = np.empty((count, 1), np.int16)
+        self._room = (0, 0)
+        """What `_there` says."""
 
     def at(self, load: Load, rows: Sequence[int] | Indices) -> tuple[Narrow, Mask | None]:
         """See `Readings`."""
@@ -236,22 +239,23 @@ class ResourceReadings:
 
     def _at_one(self, load: Load, row: int) -> tuple[Narrow, Mask | None]:
         """In Python numbers as far as they are about the node: a NumPy call costs more than a few of these."""
-        nodes, of_node, there = self._nodes, self._of_node, self._room
+        nodes = self._nodes
         room, requested, scored = nodes.allocatable, load.requested, load.scored
         cpu, memory = room.item(_CPU, row), room.item(_MEMORY, row)
-        cpu_used, memory_used = requested.item(_CPU, row), requested.item(_MEMORY, row)
+        if self._room != (cpu, memory):
+            self._room = cpu, memory
+            self._there[::2], self._there[1::2] = cpu, memory
+        cpu_free, memory_free = cpu - requested.item(_CPU, row), memory - requested.item(_MEMORY, row)
         cpu_left = max(cpu - scored.item(_CPU, row), -cpu) * HIGHEST
         memory_left = max(memory - scored.item(_MEMORY, row), -memory) * HIGHEST
-        there[0] = there[2] = cpu
-        there[1] = there[3] = memory
-        of_node[0], of_node[1] = cpu_left, memory_left
-        of_node[2] = cpu_now = min(cpu_used, cpu)
-        of_node[3] = memory_now = min(memory_used, memory)
-        self._now[0] = _evenness(cpu_now / cpu, memory_now / memory) - _NEUTRAL
+        cpu_now = cpu - cpu_free if cpu_free > 0 else cpu
+        memory_now = memory - memory_free if memory_free > 0 else memory
+        for fill, amount in zip(self._fills, (cpu_left, memory_left, cpu_now, memory_now), strict=True):
+            fill(amount)
+        self._now.fill(_evenness(cpu_now / cpu, memory_now / memory) - _NEUTRAL)
         above = cpu_left >= self._most_scored[_CPU] and memory_left >= self._most_scored[_MEMORY]
-        total = self._totals(self._one, *self._alone, self._now, above=above)
+        total = self._totals(self._one, self._of_node, self._there, self._now, above=above)
         places = nodes.allowed_pods.item(row) > load.pod_count.item(row)
-        cpu_free, memory_free = cpu - cpu_used, memory - memory_used
         if places and cpu_free >= self._most[_CPU] and memory_free >= self._most[_MEMORY]:
             return total, None
         if not places:
@@ -277,8 +281,8 @@ class ResourceReadings:
 
     def _totals(self, scratch: _Scratch, of_node: Wide, there: Wide, now: Narrow, *, above: bool) -> Narrow:
         """`above`: whether nothing that is left falls below zero."""
-        shares, even, other, whole, evenness = scratch.parts
-        left: Narrow = whole[0]
+        shares, even, other, whole, pair, left, both, evenness = scratch.parts
+        total: Narrow = whole[0]
         np.add(self._asked, of_node, out=shares)
         np.divide(shares, there, out=shares)
         np.subtract(even, other, out=even)
@@ -287,19 +291,18 @@ class ResourceReadings:
         np.multiply(even, scratch.halves, out=even)
         np.copyto(whole, shares[:3], casting="unsafe")
         if not above:
-            np.maximum(whole[:2], 0, out=whole[:2])
-        np.add(left, whole[1], out=left)
-        np.right_shift(left, scratch.ones, out=left)
+            np.maximum(pair, 0, out=pair)
+        np.add(left, total, out=left)
         np.subtract(evenness, now, out=evenness)
-        np.right_shift(evenness, scratch.ones, out=evenness)
+        np.right_shift(both, scratch.ones, out=both)
         if self._heard is not None:
             np.multiply(evenness, self._heard, out=evenness)
         if self._fit != 1:
             left *= np.int16(self._fit)
         if self._balanced != 1:
             evenness *= np.int16(self._balanced)
-        np.add(left, evenness, out=left)
-        return left
+        np.add(left, evenness, out=total)
+        return total
 
 
 class _Scratch:
@@ -310,10 +313,10 @@ class _Scratch:
     def __init__(self, templates: int, rows: int) -> None:
         shares = np.empty((4, templates, rows))
         whole = np.empty((3, templates, rows), np.int16)
-        self.parts = shares, shares[2], shares[3], whole, whole[2]
+        self.parts = shares, shares[2], shares[3], whole, whole[:2], whole[1], whole[1:], whole[2]
         self.twos = np.full((templates, rows), 2.0)
         self.halves = np.full((templates, rows), HIGHEST / 2)
-        self.ones = np.ones((templates, rows), np.int16)
+        self.ones = np.ones((2, templates, rows), np.int16)
 
 
 def _columns(snapshot: Snapshot) -> Short:
