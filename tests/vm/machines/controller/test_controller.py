@@ -53,6 +53,7 @@ def test_a_machine_is_made_and_moves(world: Shipped) -> None:
     assert world.let_pass(60.0, stop=lambda: at_rest(world) and moved(world) == "Succeeded"), world.move()
     assert world.vm()["status"]["node"] == world.move()["status"]["targetNode"]
     assert {"Created", "Started", "Migrated", "Succeeded"} <= world.events.keys()
+    world.let_pass(5.0)
     before = world.vm()["metadata"]["resourceVersion"], world.move()["metadata"]["resourceVersion"]
     leases = sum(request.path.endswith("situate-vm-machines") for each in world.members for request in each.wire.sent)
     world.let_pass(20.0)
