@@ -19,6 +19,14 @@ SHARDING_GUARDS = (
         ("tests/sharding/test_admitting.py",),
     ),
     Mutation(
+        "sharding-missing-lease",
+        "a leader's Lease that is missing locks no user out (8.2)",
+        "sharding/policy.py",
+        '"parameterNotFoundAction": "Allow"',
+        '"parameterNotFoundAction": "Deny"',
+        ("tests/sharding/test_policy.py",),
+    ),
+    Mutation(
         "sharding-epoch-read",
         "an epoch that cannot be read is no 0, which would give epochs out twice (S3)",
         "sharding/assignment.py",
