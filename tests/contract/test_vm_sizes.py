@@ -1,0 +1,66 @@
+"""How an agent writes a machine's size, on both servers: for this machine in this phase alone (C39, D13)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from situate.objects.unstructured import with_content
+from situate.vm.agent.core import Change
+from situate.vm.agent.machines import MachineNow, read, size_patch
+from situate.vm.agent.revisions import Revision, RevisionAt
+from situate.vm.agent.scaling import SHIPPED
+from situate.vm.machines.crds import MACHINES, virtual_machine
+from situate.vm.model import Ref
+from tests.contract.api import Api
+from tests.contract.things import group
+from tests.contract.waiting import eventually, gone
+from tests.vm.agent.builders import units, vm_content
+
+DEFINITIONS = "apiextensions.k8s.io/v1", "", "customresourcedefinitions"
+CHANGE = Change(units(1), units(3), RevisionAt(Revision(5, 1), 1_767_225_600_000))
+
+
+@pytest.fixture
+async def path(api: Api, namespace: str) -> AsyncIterator[str]:
+    """Of one machine with its status."""
+    (await api.post(group(*DEFINITIONS), virtual_machine())).ok(201)
+    machines = group("vm.neon.tech/v1", namespace, MACHINES)
+    await eventually(lambda: api.get(machines), lambda answer: answer.status == 200)
+    content = vm_content(use=1)
+    content["metadata"] = {"name": "a"}
+    (await api.post(machines, content)).ok(201)
+    (await api.patch(f"{machines}/a/status", {"status": content["status"]})).ok()
+    yield f"{machines}/a"
+    (await api.delete(machines)).ok()
+    definition = group(*DEFINITIONS, virtual_machine()["metadata"]["name"])
+    (await api.delete(definition)).ok()
+    await gone(api, definition)
+
+
+async def now(api: Api, path: str) -> MachineNow:
+    found = read(with_content((await api.get(path)).ok()), SHIPPED).value
+    assert found is not None
+    return found
+
+
+@pytest.mark.rule("vm:C39", "vm:D13", "vm:B44", "vm:F9")
+async def test_a_size_is_written_to_this_machine_in_this_phase_alone(api: Api, path: str) -> None:
+    machine = await now(api, path)
+    others = {
+        "it is about to be moved": replace(machine, phase="PreMigrating"),
+        "it is another one": replace(machine, ref=Ref(machine.ref.namespace, "a", "another")),
+        "somebody changed it": replace(machine, guest=replace(machine.guest, use=units(2))),
+    }
+    for why, other in others.items():
+        answer = await api.patch(path, size_patch(other, CHANGE), form="json")
+        assert answer.status == 422, (why, answer.body)
+    assert await now(api, path) == machine
+
+    written = (await api.patch(path, size_patch(machine, CHANGE), form="json")).ok()
+    after = await now(api, path)
+    assert (after.guest.use, after.newest_revision, after.phase) == (units(3), 5, "Running")
+    assert after.guest.grown == units(1), "a size is no status"
+    assert written["metadata"]["generation"] == after.guest.generation > machine.guest.generation
