@@ -8,17 +8,19 @@ members are passed over. Further resources (B45) follow under their own names wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from situate.objects.quantity import Quantity
 from situate.vm.amounts import RESOURCES, Amounts
 from situate.vm.model import NO_OVERCOMMIT
-from situate.vm.unreadable import Misread, Part, Place, Unreadable
+from situate.vm.unreadable import NOWHERE, Misread, Part, Place, Unreadable
 
+T = TypeVar("T")
 GIB: Final = 2**30
 LEAST_CPU: Final = 50
 MOST_CPU: Final = 512_000
@@ -78,20 +80,22 @@ def json_text(value: Mapping[str, Any] | Sequence[Any]) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def read_amounts(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | Unreadable:
-    """What `amounts_text` wrote, or anybody else in other words; both of CPU and memory must be there."""
-    try:
-        return amounts_of(Part.of_text(text, place), resources)
-    except Misread as problem:
-        return problem.unreadable
+class Reader(Generic[T]):
+    """Reads a text that says one thing. Many objects say the same, so the last few thousand texts are remembered."""
 
+    def __init__(self, of: Callable[[Part, tuple[str, ...]], T]) -> None:
+        self._of = of
+        self._read = lru_cache(maxsize=4096)(self._fresh)
 
-def read_unit(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | Unreadable:
-    """A compute unit: neither CPU nor memory is zero."""
-    try:
-        return unit_of(Part.of_text(text, place), resources)
-    except Misread as problem:
-        return problem.unreadable
+    def __call__(self, text: str, place: Place, resources: Sequence[str] = RESOURCES) -> T | Unreadable:
+        read = self._read(text, tuple(resources))
+        return place.of(read) if isinstance(read, Unreadable) else read
+
+    def _fresh(self, text: str, resources: tuple[str, ...]) -> T | Unreadable:
+        try:
+            return self._of(Part.of_text(text, NOWHERE), resources)
+        except Misread as problem:
+            return problem.unreadable
 
 
 def amounts_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
@@ -109,16 +113,9 @@ def unit_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
     return amounts_of(part, resources)
 
 
-def read_guest(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Guest | Unreadable:
-    """`{cpus{min,max,use},memorySlots{min,max,use},memorySlotSize}`."""
-    try:
-        return guest_of(Part.of_text(text, place), resources)
-    except Misread as problem:
-        return problem.unreadable
-
-
 def guest_of(part: Part, resources: Sequence[str] = RESOURCES) -> Guest:
-    """Of the annotation, or of a VirtualMachine's `spec.guest`, which says the same. Raises `Misread`."""
+    """`{cpus{min,max,use},memorySlots{min,max,use},memorySlotSize}`: of the annotation, or of a VirtualMachine's
+    `spec.guest`, which says the same. Raises `Misread`."""
     part.mapping()
     slot = part["memorySlotSize"]
     slot_size = slot.units(least=1) if slot.there else GIB
@@ -131,35 +128,33 @@ def guest_of(part: Part, resources: Sequence[str] = RESOURCES) -> Guest:
     return Guest(amounts("min"), amounts("use"), amounts("max"), slot_size)
 
 
-def read_usage(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | Unreadable:
-    """`{cpu,memory}`, as the machine's status has it; what is missing is zero."""
-    try:
-        part = Part.of_text(text, place)
-        part.mapping()
-        cpu, memory = part["cpu"], part["memory"]
-        further = (0,) * (len(resources) - len(RESOURCES))
-        return Amounts.of(cpu.milli() if cpu.there else 0, memory.units() if memory.there else 0, *further)
-    except Misread as problem:
-        return problem.unreadable
+def usage_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
+    """`{cpu,memory}`, as the machine's status has it; what is missing is zero. Raises `Misread`."""
+    part.mapping()
+    cpu, memory = part["cpu"], part["memory"]
+    further = (0,) * (len(resources) - len(RESOURCES))
+    return Amounts.of(cpu.milli() if cpu.there else 0, memory.units() if memory.there else 0, *further)
 
 
-def read_overcommit(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | Unreadable:
-    """`{cpu?,memory?}` in thousandths; what is not named is not overcommitted."""
-    try:
-        part = Part.of_text(text, place)
-        part.mapping()
-        names = (part[name] for name in resources)
-        return Amounts(tuple(each.milli(least=1) if each.there else NO_OVERCOMMIT for each in names))
-    except Misread as problem:
-        return problem.unreadable
+def overcommit_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
+    """`{cpu?,memory?}` in thousandths; what is not named is not overcommitted. Raises `Misread`."""
+    part.mapping()
+    names = (part[name] for name in resources)
+    return Amounts(tuple(each.milli(least=1) if each.there else NO_OVERCOMMIT for each in names))
 
 
 def read_bounds(
     text: str, place: Place, slot_size: int, resources: Sequence[str] = RESOURCES
 ) -> Bounds | tuple[Unreadable, ...]:
     """`{min,max{cpu,mem}}`, or everything that C5 finds wrong with them."""
+    read = _bounds(text, slot_size, tuple(resources))
+    return read if isinstance(read, Bounds) else tuple(map(place.of, read))
+
+
+@lru_cache(maxsize=4096)
+def _bounds(text: str, slot_size: int, resources: tuple[str, ...]) -> Bounds | tuple[Unreadable, ...]:
     try:
-        part = Part.of_text(text, place)
+        part = Part.of_text(text, NOWHERE)
         part.mapping()
     except Misread as problem:
         return (problem.unreadable,)
@@ -180,24 +175,16 @@ def read_bounds(
     if wrong:
         return tuple(wrong)
     further = (0,) * (len(resources) - len(RESOURCES))
-    least_, most_ = (Amounts.of(found[end]["cpu"], found[end]["mem"], *further) for end in ("min", "max"))
-    return Bounds(least_, most_)
+    lowest, highest = (Amounts.of(found[end]["cpu"], found[end]["mem"], *further) for end in ("min", "max"))
+    return Bounds(lowest, highest)
 
 
 def shown_amount(name: str, amount: int) -> str:
     return str(cpu_value(amount) if name == "cpu" else memory_value(amount))
 
 
-def read_resize(text: str, place: Place) -> ResizeWish | Unreadable:
-    """`{"container":..,"cpu":..,"memory":..}`; one of the two amounts at least."""
-    try:
-        return resize_of(Part.of_text(text, place))
-    except Misread as problem:
-        return problem.unreadable
-
-
-def resize_of(part: Part) -> ResizeWish:
-    """Raises `Misread`."""
+def resize_of(part: Part, resources: Sequence[str] = RESOURCES) -> ResizeWish:  # noqa: ARG001  # as all that are read
+    """`{"container":..,"cpu":..,"memory":..}`; one of the two amounts at least. Raises `Misread`."""
     part.mapping()
     cpu, memory = part["cpu"], part["memory"]
     if not cpu.there and not memory.there:
@@ -207,6 +194,16 @@ def resize_of(part: Part) -> ResizeWish:
         cpu.milli(least=1) if cpu.there else None,
         memory.units(least=1) if memory.there else None,
     )
+
+
+read_amounts: Final = Reader(amounts_of)
+"""What `amounts_text` wrote, or anybody else in other words; both of CPU and memory must be there."""
+read_unit: Final = Reader(unit_of)
+"""A compute unit: neither CPU nor memory is zero."""
+read_guest: Final = Reader(guest_of)
+read_usage: Final = Reader(usage_of)
+read_overcommit: Final = Reader(overcommit_of)
+read_resize: Final = Reader(resize_of)
 
 
 def _bound(value: Part, name: str, slot_size: int) -> int:

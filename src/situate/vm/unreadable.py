@@ -6,7 +6,7 @@ Annotations are written by anybody who may patch a pod: whatever they hold, the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -63,8 +63,16 @@ class Place:
     def at(self, key: str) -> Place:
         return Place(self.about, f"{self.field}.{key}" if self.field else key)
 
+    def of(self, inner: Unreadable) -> Unreadable:
+        """What was found in a text that was read without knowing where it stands."""
+        between = "." if self.field and inner.field and not inner.field.startswith("[") else ""
+        return replace(inner, about=self.about, field=f"{self.field}{between}{inner.field}")
+
     def unreadable(self, value: object, allowed: str, step: str = "") -> Unreadable:
         return Unreadable(self.about, self.field, "" if value is _ABSENT else shown(value), allowed, step)
+
+
+NOWHERE: Final = Place("", "")
 
 
 class Misread(Exception):
