@@ -226,10 +226,11 @@ def test_a_target_without_a_migration_that_wants_it_waits(moves: list[Move], why
     bench.add(host("n1"), host("n2"))
     bench.listed()
     bench.hold(moves=moves)
-    bench.add(target_pod())
+    bench.add(pod("victim", container(cpu="9"), nodeName="n2", priority=-1), target_pod())
     (decision,) = bench.decide()
     assert isinstance(decision, Refused)
     assert why in refusal(decision)
+    assert not decision.actions, "no pod has to go for it"
 
 
 @pytest.mark.rule("vm:B4", "vm:I4")

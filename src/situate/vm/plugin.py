@@ -122,7 +122,7 @@ class VirtualMachines:
             return PreFiltered(state=Wanted(found, booking, None))
         move = self._move_of(pod)
         if move is None:
-            return self._refused(pod, unschedulable("its migration is not known here; it waits for it"))
+            return self._refused(pod, unresolvable("its migration is not known here; it waits for it"))
         if move.stage in _OVER:
             return self._refused(pod, unresolvable(f"its migration {move.name} has been cancelled or is over"))
         state = Wanted(found, booking, move)
