@@ -164,9 +164,7 @@ def _desired(case: Case) -> Outcome:
         refused = DownscaleDenied(denied["at_ms"], _amounts(denied["current"]), _amounts(denied["requested"]))
         monitor = replace(monitor, denied=refused)
     if wanted is not None:
-        base = _amounts(wanted["base"])
-        more = UpscaleWanted(wanted["at_ms"], base, bool(wanted.get("cpu")), bool(wanted.get("memory")))
-        monitor = replace(monitor, wanted=more)
+        monitor = replace(monitor, wanted=_upscale_wanted(wanted))
     asked = None if permit is None else Asked(now_ms, _amounts(permit))
     state = State(
         config,
@@ -178,6 +176,17 @@ def _desired(case: Case) -> Outcome:
     )
     found = desired(state, now_ms)
     return compared({"resources": _shown(found.resources), "warnings": list(found.warnings)}, case["expected"])
+
+
+def _upscale_wanted(data: Mapping[str, Any]) -> UpscaleWanted:
+    cpu, memory = _more(data.get("requested", data))
+    return UpscaleWanted(data["at_ms"], _amounts(data["base"]), cpu, memory)
+
+
+def _more(data: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Whether more CPU, and more memory."""
+    cpu, memory = (bool(data.get(f"more_{name}", data.get(name))) for name in ("cpu", "memory"))
+    return cpu, memory
 
 
 def _revisions(case: Case) -> Outcome:
@@ -277,7 +286,7 @@ class _Player:
         self.state = monitor_active(self.state) if step["active"] else monitor_lost(self.state)
 
     def monitor_wants(self, step: Mapping[str, Any]) -> None:
-        cpu, memory = bool(step.get("more_cpu")), bool(step.get("more_memory"))
+        cpu, memory = _more(step)
         self.state = monitor_wants(self.state, self.now_ms, cpu=cpu, memory=memory)
 
     def monitor_started_up(self, step: Mapping[str, Any]) -> None:
