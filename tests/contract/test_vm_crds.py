@@ -149,12 +149,13 @@ async def test_migrations(api: Api, namespace: str) -> None:
     }
     own = f"{path}/move"
     required = "requiredDuringSchedulingIgnoredDuringExecution"
-    for change in (
+    changes: list[Json] = [
         {"vmName": "other"},
         {"completionTimeout": 60},
         {"nodeSelector": {"a": "b"}},
         {"nodeAffinity": {required: {"nodeSelectorTerms": []}}},
-    ):
+    ]
+    for change in changes:
         answer = await api.patch(own, {"spec": change})
         assert told(answer, "spec", "the spec of a migration is immutable"), (change, answer.body)
     (await api.patch(own, {"metadata": {"annotations": {"vm.situate.dev/handover": "{}"}}})).ok()
