@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from situate.cli.configured import SECTIONS, load, sharding_entries, spot_settings, vpod_entries
+from situate.cli.configured import SECTIONS, load, sharding_entries, spot_settings, vm_settings, vpod_entries
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
@@ -33,6 +33,7 @@ from situate.sharding.controller.fence_check import Fence, check_fence
 from situate.sharding.controller.section import ShardSettings
 from situate.spot.owners import DEFAULT_KINDS
 from situate.spot.prices import parse_prices
+from situate.vm.backends import MACHINES, MIGRATIONS
 from situate.vpod.configuration import StatefulSetSettings
 from situate.vpod.policy.configmap import parse_policy
 
@@ -116,6 +117,8 @@ async def _check_cluster(
         for entry in entries:
             findings += [finding async for finding in _entry(client, entry)]
         findings += [finding async for finding in _further_kinds(client, configuration)]
+        if vm_settings(configuration) is not None:
+            findings += [finding async for finding in _machines(client)]
         for shard in sharding_entries(configuration):
             findings += [finding async for finding in _shard(client, shard)]
         wanted = needed_rights(configuration, file, connection.namespace)
@@ -134,6 +137,14 @@ async def _further_kinds(client: Client, configuration: Configuration) -> AsyncI
         request = Request("GET", f"/apis/{kind.group}/{kind.version}/{kind.plural}", (("limit", "1"),))
         step = f"they count as none: install their definition, or take {kind.kind} out of spot.ownerKinds"
         yield await _exists(f"resource {kind.plural}.{kind.group} {kind.version}", client.raw(request), step)
+
+
+async def _machines(client: Client) -> AsyncIterator[Finding]:
+    """Without them vm places pods, and there is nothing that grows or moves."""
+    for resource in (MACHINES, MIGRATIONS):
+        request = Request("GET", resource.path(), (("limit", "1"),), {"accept": "application/json"})
+        step = "install NeonVM, or try it without: situate crds vm | kubectl apply --server-side -f -"
+        yield await _exists(f"resource {resource.group_resource} {resource.version}", client.raw(request), step)
 
 
 async def _version(client: Client) -> Finding:

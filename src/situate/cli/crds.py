@@ -22,7 +22,7 @@ class Placed(StrEnum):
 
 def crds(
     products: Annotated[
-        list[Placed] | None, typer.Argument(metavar="[vpod|vm]...", help="Of these products only.", show_default=False)
+        list[Placed] | None, typer.Argument(metavar="vpod|vm", help="Of these products only.", show_default=False)
     ] = None,
     output: DataOutputOption = DataFormat.YAML,
 ) -> None:

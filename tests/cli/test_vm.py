@@ -1,0 +1,66 @@
+"""The section `vm:` on the command line: what it is refused for, and what is installed for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from situate.cli.configured import load
+from situate.cli.main import app
+from situate.runtime.configuration import BadConfiguration
+
+
+def written(folder: Path, **sections: Any) -> Path:
+    file = folder / "situate.yaml"
+    file.write_text(yaml.safe_dump({"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", **sections}))
+    return file
+
+
+@pytest.mark.rule("vm:N14")
+@pytest.mark.parametrize(
+    ("vm", "scheduler", "path", "found"),
+    [
+        pytest.param({"schedulerName": "situate"}, {}, "vm.schedulerName", "situate", id="one name for two schedulers"),
+        pytest.param({"leaseName": "scheduler"}, {}, "vm.leaseName", "scheduler", id="one lease for two schedulers"),
+    ],
+)
+def test_vm_and_scheduler_are_two_schedulers(
+    tmp_path: Path, vm: dict[str, Any], scheduler: dict[str, Any], path: str, found: str
+) -> None:
+    load(written(tmp_path, vm={}, scheduler=scheduler))
+    with pytest.raises(BadConfiguration) as refused:
+        load(written(tmp_path, vm=vm, scheduler=scheduler))
+    (mistake,) = refused.value.mistakes
+    assert (mistake.path, mistake.found) == (path, found)
+
+
+def rights(file: Path) -> dict[tuple[str, str], set[str]]:
+    """Verbs by group and resource, of all roles that are printed."""
+    result = CliRunner().invoke(app, ["manifests", "-f", str(file)])
+    assert result.exit_code == 0, result.output
+    found: dict[tuple[str, str], set[str]] = {}
+    for each in yaml.safe_load_all(result.stdout):
+        for rule in each.get("rules", ()):
+            key = rule["apiGroups"][0], rule["resources"][0]
+            found.setdefault(key, set()).update(rule["verbs"])
+    return found
+
+
+@pytest.mark.rule("vm:B44")
+def test_it_is_allowed_what_it_does_and_no_more(tmp_path: Path) -> None:
+    plain = rights(written(tmp_path, vm={}))
+    group = "vm.neon.tech"
+    assert plain[group, "virtualmachines"] == {"get", "list", "watch", "patch"}
+    assert plain[group, "virtualmachinemigrations"] == {"get", "list", "watch", "create", "patch", "delete"}
+    assert plain["", "pods/resize"] == {"patch"}
+    assert plain["", "pods/binding"] == {"create"}
+    assert ("", "pods/eviction") not in plain
+    assert ("", "secrets") not in plain
+    assert rights(written(tmp_path, vm={"evict": True}))["", "pods/eviction"] == {"create"}
+    compat = rights(written(tmp_path, vm={"compat": True}))
+    assert ("", "pods/resize") not in compat
+    assert plain.keys() > rights(written(tmp_path, scheduler={})).keys(), "it is a scheduler as well"
