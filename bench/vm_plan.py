@@ -15,18 +15,15 @@ import gc
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from random import Random
 from statistics import mean
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
+from tests.vm.planning.covers import cover_case, ratio
 
 from situate.vm.amounts import Amounts
 from situate.vm.booking import recounted
 from situate.vm.model import Load, Machine, Node, Pod, Ref
-from situate.vm.planning.covering import cheapest_cover
 from situate.vm.planning.making import plan
 from situate.vm.rules import GIB, MIB, Rules
 from situate.vm.state import State
@@ -42,48 +39,6 @@ SHAPES: Final = ((10.0, 0.0, 12), (2.5, 0.0, 12), (1.2, 1.0, 2), (1.2, 1.0, 12),
 and none at all."""
 NOW: Final = 1_000_000.0
 RULES: Final = Rules()
-
-
-@dataclass(frozen=True, slots=True)
-class CoverCase:
-    """A choice as `cheapest_cover` is asked for it, with targets for everybody."""
-
-    costs: list[int]
-    freed: NDArray[np.int64]
-    """(candidates, resources)"""
-    need: list[int]
-
-
-def cover_case(rng: Random, candidates: int) -> CoverCase:
-    """Machines whose CPU and memory are alike or not, and whose cost follows from their memory or does not."""
-    alike, by_size = rng.random() < 0.5, rng.random() < 0.5
-    costs, freed = [], []
-    for _ in range(candidates):
-        cpu = rng.randint(1, 16)
-        memory = cpu if alike else rng.randint(1, 16)
-        price = 5 + memory * rng.uniform(0.8, 4.5) if by_size else rng.uniform(5, 100)
-        costs.append(round(price * 1e6))
-        freed.append((cpu * 250, memory * GIB))
-    amounts = np.array(freed, dtype=np.int64)
-    share = rng.uniform(0.05, 0.8)
-    need = [max(1, int(each * share)) for each in amounts.sum(axis=0).tolist()]
-    if rng.random() < 0.3:
-        need[rng.randint(0, 1)] = 0
-    return CoverCase(costs, amounts, need)
-
-
-def optimum(costs: Sequence[int], freed: NDArray[np.int64], need: Sequence[int]) -> int:
-    """The least cost of all sets that cover the need; -1: none does."""
-    sets = np.arange(1, 1 << len(costs))
-    members = ((sets[:, None] >> np.arange(len(costs))) & 1).astype(np.int64)
-    covering = (members @ freed >= np.array(need)).all(axis=1)
-    return int((members @ np.array(costs))[covering].min(initial=-1 if not covering.any() else np.iinfo(np.int64).max))
-
-
-def ratio(case: CoverCase) -> float:
-    """What the choice costs, by what the best one does."""
-    chosen = cheapest_cover(case.costs, case.freed, case.need, lambda _chosen: True)
-    return sum(case.costs[each] for each in chosen) / optimum(case.costs, case.freed, case.need)
 
 
 def cost_ratios(cases: int, seed: int) -> dict[str, float]:

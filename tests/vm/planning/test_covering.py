@@ -6,11 +6,11 @@ from statistics import mean
 
 import numpy as np
 import pytest
-from bench.vm_plan import CoverCase, cover_case, optimum, ratio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.vm.planning.covering import EXACT, cheapest_cover
+from tests.vm.planning.covers import CoverCase, cover_case, optimum, ratio
 
 
 def brute(case: CoverCase, together: set[tuple[int, ...]] | None, most: int) -> tuple[int, ...]:
@@ -45,7 +45,7 @@ def test_sets_up_to_three_are_exact_whatever_fits_together(seed: int, count: int
 
 @pytest.mark.rule("vm:B18")
 def test_many_candidates_are_chosen_from_near_the_optimum() -> None:
-    ratios = [ratio(cover_case(Random(seed), 13 + seed % 3)) for seed in range(250)]
+    ratios = [ratio(cover_case(Random(seed), 13 + seed % 3)) for seed in range(200)]
     assert mean(ratios) <= 1.05
     assert max(ratios) <= 1.5
     assert min(ratios) >= 1.0
