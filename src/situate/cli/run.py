@@ -325,7 +325,9 @@ class _Composition:
             self._candidacy,
             record=recorder.record,
             metrics=self._scheduler_metrics(),
-            vm_metrics=VmMetrics(self._metrics.registry, compat=setup.rules.compat),
+            vm_metrics=VmMetrics(
+                self._metrics.registry, compat=setup.rules.compat, node_labels=setup.node_metric_labels
+            ),
             wall=_wall,
             rng=random.Random(),
             rebuilding=collector_paused,

@@ -283,6 +283,26 @@ def test_without_the_definitions_plain_pods_are_placed_and_it_is_said_once_what_
     assert all("situate crds vm | kubectl apply" in each["next_step"] for each in said)
 
 
+@pytest.mark.rule("vm:C31")
+def test_metrics_of_nodes_show_the_labels_that_are_asked_for() -> None:
+    world = VmWorld(1, VmSetup(node_metric_labels={"host": "kubernetes.io/hostname"}), nodes={"n1": "8"})
+    try:
+        world.let_pass(3.0)
+        text = generate_latest(world.registry).decode()
+        assert 'situate_vm_node_cpu_resources_current{field="Total",host="n1",node="n1"} 8.0' in text
+    finally:
+        world.close()
+
+
+@pytest.mark.rule("vm:F1", "vm:C31")
+def test_an_approval_that_nobody_answers_is_written_again_after_its_time() -> None:
+    with stage() as ours:
+        ours.run("a", cpus=2, slots=8)
+        ours.meddle("PATCH", "/virtualmachines/a", lambda _: None, times=1)
+        ours.world.ask("a", Amounts.of(3000, 12 * GIB))
+        ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"}, within_s=5.0)
+
+
 @pytest.mark.rule("vm:C32")
 @pytest.mark.parametrize("compat", [False, True])
 def test_metrics_bear_our_names_and_in_compat_the_references(compat: bool) -> None:

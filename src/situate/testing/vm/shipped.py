@@ -152,7 +152,9 @@ class VmWorld(ClusterWorld[VmController]):
                 Candidacy(NAMESPACE, identity, TIMES),
                 record=self._record,
                 metrics=SchedulerMetrics(self.registry),
-                vm_metrics=VmMetrics(self.registry, compat=self.setup.rules.compat),
+                vm_metrics=VmMetrics(
+                    self.registry, compat=self.setup.rules.compat, node_labels=self.setup.node_metric_labels
+                ),
                 wall=self.wall,
                 rng=Random(f"{identity} {self.rng.random()}"),
                 extending=_NoExtenders(),

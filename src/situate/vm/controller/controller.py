@@ -42,6 +42,10 @@ from situate.vm.reading_pods import role_of
 ADD_KINDS: Final = "situate crds vm | kubectl apply --server-side -f -"
 
 
+class TooSlow(Exception):
+    """A start that takes too long ends the process, as the reference's does (C30); only with `compat`."""
+
+
 class VmController:
     """A service: `run` until `stop` or cancellation; the Lease is released then."""
 
@@ -69,6 +73,7 @@ class VmController:
         rules = setup.rules
         self._wall = wall
         self._clock = Clock(wall)
+        self._stopwatch = stopwatch
         self._rng = rng
         self._metrics = vm_metrics
         self._backend = NeonVM(rules)
@@ -133,10 +138,18 @@ class VmController:
         """A term begins: the ledger is made of what fresh listings say, and nothing was granted before (C30, B43)."""
         self._engine, self._stir_scheduler = engine, stir
         self._clock.begin()
+        began = self._stopwatch()
         self.ledger.begin()
         self.observing.begin()
+        seconds = self._stopwatch() - began
+        if seconds > self.setup.startup_s and self.setup.rules.compat:
+            raise TooSlow(
+                f"what was listed took {seconds:.1f} s to take in, allowed: {self.setup.startup_s:g} (vm.startup)"
+            )
         state = self.ledger.state
-        self._log.info("the ledger is made", nodes=len(state.nodes), pods=len(state.where), moves=len(state.moves))
+        self._log.info(
+            "the ledger is made", nodes=len(state.nodes), pods=len(state.where), moves=len(state.moves), seconds=seconds
+        )
 
     async def serve(self, client: Client, actuator: Actuator) -> None:
         """Until cancelled: what is decided is carried out, and time passes."""
@@ -151,6 +164,7 @@ class VmController:
             wake=self._wake,
             wall=self._wall,
             rng=self._rng,
+            call_timeout_s=self.setup.call_timeout_s,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(performing.run(self.setup.workers))

@@ -5,7 +5,8 @@ Numbers of nodes are read from the ledger when somebody scrapes; a process that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -37,7 +38,14 @@ _SHORT: Final = ("cpu", "mem")
 class VmMetrics:
     """Counters of one process; `show` says whose ledger is shown."""
 
-    def __init__(self, registry: CollectorRegistry, *, compat: bool) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        compat: bool,
+        node_labels: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`node_labels`: labels of metrics of nodes, and which labels of nodes they show (C31)."""
         self._prefixes = (OWN, REFERENCE) if compat else (OWN,)
         self._ops = [
             Counter(
@@ -62,7 +70,7 @@ class VmMetrics:
         ]
         self._told = Counter(f"{OWN}events", "Decisions that were told of, by reason.", ("reason",), registry=registry)
         self._actions = Counter(f"{OWN}actions", "Actions that were decided, by kind.", ("kind",), registry=registry)
-        self._now = _Now(self._prefixes)
+        self._now = _Now(self._prefixes, node_labels)
         registry.register(self._now)
 
     def show(self, ledger: Ledger, leads: Callable[[], bool], failing: Callable[[], int]) -> None:
@@ -94,7 +102,8 @@ class VmMetrics:
 
 
 class _Now(Collector):
-    def __init__(self, prefixes: tuple[str, ...]) -> None:
+    def __init__(self, prefixes: tuple[str, ...], node_labels: Mapping[str, str]) -> None:
+        self._node_labels = node_labels
         self.ledger: Ledger | None = None
         self.leads: Callable[[], bool] = lambda: False
         self.failing: Callable[[], int] = lambda: 0
@@ -112,12 +121,15 @@ class _Now(Collector):
         units = {"cpu": 1000, "mem": 1}
         for resource, short in enumerate(_SHORT):
             name, what = f"{prefix}node_{short}_resources_current", RESOURCES[resource]
-            family = GaugeMetricFamily(name, f"What the ledger says of a node's {what}.", labels=("node", "field"))
+            family = GaugeMetricFamily(
+                name, f"What the ledger says of a node's {what}.", labels=("node", *self._node_labels, "field")
+            )
             if self.ledger is not None and self.leads():
                 state = self.ledger.state
                 for node in state.nodes.values():
+                    shown = (node.name, *(node.labels.get(key, "") for key in self._node_labels.values()))
                     for field, of in fields:
-                        family.add_metric((node.name, field), of(node, state)[resource] / units[short])
+                        family.add_metric((*shown, field), of(node, state)[resource] / units[short])
             yield family
 
     def _calls(self, prefix: str) -> Iterator[Metric]:

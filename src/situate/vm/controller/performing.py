@@ -102,8 +102,10 @@ class Performing:
         wake: Callable[[str], None],
         wall: Callable[[], datetime],
         rng: random.Random,
+        call_timeout_s: float,
     ) -> None:
-        """`wake` is told of nodes on which something became free."""
+        """`wake` is told of nodes on which something is free now; `call_timeout_s`: how long an answer is awaited."""
+        self._call_timeout_s = call_timeout_s
         self._client = client
         self._actuator = actuator
         self._watched = watched
@@ -164,7 +166,10 @@ class Performing:
         self._metrics.began(_now() - since)
         began = _now()
         try:
-            outcome, why = await self._do(action)
+            async with asyncio.timeout(self._call_timeout_s):
+                outcome, why = await self._do(action)
+        except TimeoutError:
+            outcome, why = UNKNOWN, f"no answer within {self._call_timeout_s:g} s"
         except KubeError as problem:  # it has certainly not been carried out, and may be later
             self._again(key, slot, action, problem)
             return

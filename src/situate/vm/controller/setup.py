@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from situate.framework.profiles import Registry, profiles_of
 from situate.framework.queue.scheduling import QueueSettings
@@ -28,11 +30,24 @@ class VmSetup:
     rate: ClientRate = ClientRate(1000.0, 1000)  # noqa: RUF009  # frozen
     calls_in_flight: int = 32
     """Bindings and conditions that are under way at a time, beside the writes."""
+    call_timeout_s: float = 1.0
+    """Of one write: whether it was carried out is not known then."""
+    startup_s: float = 15.0
+    """By then everything that was listed must have been taken in (C30)."""
+    node_metric_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Labels of metrics of nodes, and which labels of nodes they show (C31)."""
 
 
 def vm_setup(settings: VmSettings) -> VmSetup:
     """What the section comes to."""
-    return VmSetup(settings.rules(), settings.lease_name, settings.workers)
+    return VmSetup(
+        settings.rules(),
+        settings.lease_name,
+        settings.workers,
+        call_timeout_s=settings.call_timeout,
+        startup_s=settings.startup,
+        node_metric_labels=settings.node_metric_labels,
+    )
 
 
 def scheduler_setup(setup: VmSetup, plugin: VirtualMachines, plugins: Registry | None = None) -> Setup:
