@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from situate.vm.machines import Create, Delete, Kind, Patch, Settings
+from situate.vm.machines import fields as field
 from situate.vm.machines.hypervisor import HYPERVISOR
 from situate.vm.names import NAME_LABEL, RESOURCES, USAGE
 from tests.vm.machines.town import Refused, Town, condition
@@ -208,6 +209,40 @@ def test_a_pod_that_ended(policy: str, ended: str, restarts: bool) -> None:
     deleted = [n for n, write in enumerate(town.writes) if isinstance(write, Delete)]
     created = [n for n, write in enumerate(town.writes) if isinstance(write, Create)]
     assert deleted < created, "never two pods of one machine that does not move"
+
+
+def test_a_pod_that_takes_its_time_to_go_is_waited_for() -> None:
+    town = Town()
+    town.running()
+    town.change(POD, "vm-source", {"metadata": {"finalizers": ["hold"]}})
+    town.comes_up("vm-source", phase="Failed")
+    town.settle(MACHINE, "vm")
+    assert town.pod("vm-source")["metadata"]["deletionTimestamp"]
+    assert (town.vm()["status"]["phase"], len(town.all(POD))) == ("Failed", 1), "never on two nodes"
+    town.change(POD, "vm-source", {"metadata": {"finalizers": None}})
+    town.settle(MACHINE, "vm")
+    assert (town.vm()["status"]["phase"], len(town.all(POD))) == ("Pending", 1)
+
+
+@pytest.mark.rule("vm:F1", "vm:F4")
+def test_a_pod_that_a_late_write_made_is_taken_away() -> None:
+    town = Town()
+    town.running()
+    vm = town.vm()
+    moving = town.migration()
+    label = {"labels": {NAME_LABEL: "vm"}}
+    ours = [field.machine_owner(vm, controller=True)]
+    for name, owners in (
+        ("vm-late", ours),
+        ("vm-target", [field.migration_owner(moving, controller=True), field.machine_owner(vm, controller=False)]),
+        ("others", []),
+    ):
+        town.put(POD, name, metadata={**label, "ownerReferences": owners}, spec={}, status={})
+    town.settle(MACHINE, "vm")
+    assert {pod["metadata"]["name"] for pod in town.all(POD)} == {"vm-source", "vm-target", "others"}
+    town.delete(Kind.MIGRATION, "m")
+    town.settle(MACHINE, "vm")
+    assert {pod["metadata"]["name"] for pod in town.all(POD)} == {"vm-source", "others"}, "nobody will move into it"
 
 
 @pytest.mark.rule("vm:F8", "vm:C33")
