@@ -86,6 +86,10 @@ class Draft:
         self.state = replace(self.state, moves=_with(self.state.moves, move.key, move))
 
     def drop_move(self, key: str) -> None:
+        """Whoever moved may grow again, and what was reserved for it is free."""
+        move = self.state.moves[key]
+        self.stir(move.source_node)
+        self.stir(move.target_node)
         self.state = replace(self.state, moves=_without(self.state.moves, key))
 
     def put_claim(self, claim: Claim) -> None:

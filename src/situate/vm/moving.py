@@ -41,8 +41,6 @@ def _gone(draft: Draft, move: Move) -> None:
     if claim is not None and claim.state is not ClaimState.FREED:
         close(draft, claim, Outcome.CANCELLED)
     draft.drop_move(move.key)
-    draft.stir(move.source_node)
-    draft.stir(move.target_node)
 
 
 def _as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
@@ -191,6 +189,13 @@ def _carry_over(draft: Draft, move: Move) -> None:
         if permit is not None:
             draft.put_permit(move.target.uid, permit)
     draft.forget(move.source.uid)
+
+
+def arrived(draft: Draft, target: Pod) -> None:
+    """Its pod shows before its migration does that a machine runs in it now."""
+    move = _into(draft.state, target)
+    if move is not None:
+        _carry_over(draft, move)
 
 
 def source_of(state: State, pod: Pod) -> Pod | None:

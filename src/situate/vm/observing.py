@@ -11,8 +11,8 @@ from situate.vm import claiming, waiting
 from situate.vm.booking import with_seen
 from situate.vm.drafting import Draft, frozen
 from situate.vm.events import NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved
-from situate.vm.model import Node, Pod
-from situate.vm.moving import follow_target, lose_node, source_of
+from situate.vm.model import Node, Pod, Role
+from situate.vm.moving import arrived, follow_target, lose_node, source_of
 from situate.vm.state import Unseen
 
 
@@ -56,6 +56,8 @@ def node_gone(draft: Draft, event: NodeGone) -> None:
 
 def pod_seen(draft: Draft, event: PodSeen) -> None:
     former = draft.state.pod(event.pod.uid) or draft.state.apart.get(event.pod.uid)
+    if former is not None and _role(former) is Role.TARGET and _role(event.pod) is not Role.TARGET:
+        arrived(draft, former)
     pod = _counted(draft, former, event.pod)
     _book(draft, pod, event.node)
 
@@ -132,6 +134,10 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
     if frozen(former) and frozen(seen):
         booked = booked.most(former.reserved)
     return replace(seen, reserved=booked.most(seen.used), tentative=False)
+
+
+def _role(pod: Pod) -> Role:
+    return Role.IDLE if pod.machine is None else pod.machine.role
 
 
 def _shows(seen: Pod, write: Unseen) -> bool:

@@ -83,8 +83,6 @@ def _started(draft: Draft, key: str, event: Written) -> None:
         remember_failure(draft, move)
         draft.drop_move(key)
         fail_claim(draft, move)
-        draft.stir(move.source_node)
-        draft.stir(move.target_node)
 
 
 def _ended(draft: Draft, action: CancelMove | EndMove, event: Written) -> None:

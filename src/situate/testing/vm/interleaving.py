@@ -310,14 +310,18 @@ class Interleaving:
                 continue
             if known is None or not known.alive or not self.state.started:
                 continue
-            node = known.target_node or self._room_for(self.world.pod(pod.uid).reserved, move.source_node)
+            source = self.state.pod(move.source)
+            holds = self.world.pod(pod.uid).reserved
+            if source is not None:
+                holds = holds.most(source.reserved)
+            node = known.target_node or self._room_for(holds, move.source_node)
             if not node or node not in self.state.nodes or node == known.source_node:
                 continue
             seen = self.world.pod(pod.uid)
             room = self.state.avail(node, "")
             if known.target_node and not known.target_booked:
                 room += known.amount
-            if seen.counted(seen.reserved).within(room):
+            if seen.counted(holds).within(room):
                 self.placed[pod.uid] = node
                 self._step(PodReserved(seen, node))
                 return

@@ -1,0 +1,342 @@
+"""Grants: who gets what there is, in which order, and how much of it stays booked (B28 to B31, D8, D24, I2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from situate.vm.actions import Approve, ResizePod, Wake
+from situate.vm.amounts import Amounts
+from situate.vm.answering import Reason, answer, settled
+from situate.vm.events import Asked, Listed, PodGone, Written
+from tests.vm.town import Town, both, only
+
+
+def asked(town: Town, name: str, amount: int, last: int | None = None) -> Asked:
+    return Asked(name, both(1), both(amount), None if last is None else both(last))
+
+
+@pytest.mark.rule("vm:C11", "vm:N8", "vm:C2")
+def test_an_increase_is_booked_and_written_up_to_total_whatever_the_watermark() -> None:
+    town = Town()
+    town.tell(town.world.add_node("n1", both(10), both(8)))
+    town.vm("A", "n1", 4)
+    town.start()
+
+    (approve,) = only(town.ask("A", 12), Approve)
+
+    assert approve.amount == both(10)
+    assert town.booked("A") == 10
+
+
+@pytest.mark.rule("vm:B30", "vm:I11")
+def test_what_grows_together_grows_by_as_many_units() -> None:
+    town = Town()
+    town.tell(town.world.add_node("n1", Amounts.of(10, 6)))
+    town.vm("A", "n1", 4)
+    town.start()
+
+    town.ask("A", 9)
+    assert town.pod("A").reserved == Amounts.of(6, 6)
+    town.ask("A", Amounts.of(9, 6))
+    assert town.pod("A").reserved == Amounts.of(9, 6), "what asks for one resource alone gets it"
+
+
+@pytest.mark.rule("vm:D16", "vm:N10")
+@pytest.mark.parametrize("how", ["a pod goes", "a neighbour asks for less", "the node grows"])
+def test_those_who_wait_are_served_in_the_run_in_which_room_appears(how: str) -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.vm("D", "n1", 3)
+    town.plain("P", "n1", 3)
+    town.start()
+    town.ask("A", 6)
+    town.world.machines["D"].use = both(1)
+
+    if how == "a pod goes":
+        actions = town.tell(PodGone("P"))
+    elif how == "a neighbour asks for less":
+        actions = town.ask("D", 1)
+    else:
+        actions = town.tell(town.world.add_node("n1", both(13)))
+
+    assert town.booked("A") == 6
+    assert "A" in {approve.machine.name for approve in only(actions, Approve)}
+    assert bool(only(actions, Wake)) is (how != "a neighbour asks for less"), (
+        "pods that wait in the scheduler's queue may fit into what is left"
+    )
+
+
+@pytest.mark.rule("vm:B31")
+def test_priority_comes_first_then_who_has_least_of_its_way_then_who_waits_longest() -> None:
+    town = Town(n1=12)
+    town.vm("near", "n1", 3, maximum=both(4))
+    town.vm("far", "n1", 3, maximum=both(30))
+    town.vm("high", "n1", 3, priority=1, maximum=both(4))
+    town.plain("P", "n1", 3)
+    town.start()
+    for name, wanted in (("near", 4), ("far", 4), ("high", 4)):
+        town.ask(name, wanted)
+
+    order = [approve.machine.name for approve in only(town.tell(PodGone("P")), Approve)]
+
+    assert order == ["high", "far", "near"]
+
+
+@pytest.mark.rule("vm:B31")
+def test_one_who_was_overtaken_three_times_has_room_saved_up() -> None:
+    """W needs a unit of 4; smaller wishes pass it by, until what becomes free is kept for it."""
+    town = Town(n1=12)
+    town.vm("W", "n1", 4)
+    for number in range(5):
+        town.vm(f"s{number}", "n1", 1)
+    town.start()
+    town.world.machines["W"].unit = both(4)
+    town.ask("W", 8)
+    town.now += 1
+    for number in range(3):
+        town.ask(f"s{number}", 2)
+        town.ask(f"s{number}", 1)
+
+    town.ask("s3", 2)
+
+    assert town.booked("s3") == 1
+    assert town.state.waiters["W"].saving == both(4)
+    town.live(town.world.delete_pod("s4", town.now))
+    assert town.booked("W") == 8
+    assert town.booked("s3") == 1
+
+
+@pytest.mark.rule("vm:B31")
+def test_a_higher_priority_is_not_kept_back_by_what_is_saved_up() -> None:
+    town = Town(n1=8)
+    town.vm("W", "n1", 4)
+    town.vm("high", "n1", 1, priority=1)
+    town.vm("low", "n1", 1)
+    town.start()
+    town.world.machines["W"].unit = both(4)
+    town.ask("W", 8)
+    town.now += 1
+    for _ in range(4):
+        town.ask("low", 2)
+        town.ask("low", 1)
+
+    town.ask("high", 2)
+
+    assert town.state.waiters["W"].saving is not None
+    assert town.booked("high") == 2
+
+
+@pytest.mark.rule("vm:C30")
+def test_nothing_is_granted_before_everything_was_listed() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+
+    assert town.ask("A", 6) == []
+    told = answer(town.state, asked(town, "A", 6, 4), town.rules)
+    assert told is not None
+    assert (told.reason, told.permit) == (Reason.STARTING, both(4))
+    (approve,) = only(town.tell(Listed()), Approve)
+    assert approve.amount == both(6)
+
+
+@pytest.mark.rule("vm:D24", "vm:I2")
+def test_what_an_agent_gives_back_stays_booked_until_it_says_that_it_knows() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 6)
+    town.world.machines["A"].use = both(2)
+    town.start()
+    town.live(town.world.seen("A"))
+
+    town.ask("A", 3, last=6, lowers_at_once=False)
+    assert town.booked("A") == 6, "the answer may be lost"
+    town.ask("A", 3, last=6, lowers_at_once=False)
+    assert town.booked("A") == 6, "it was"
+    town.ask("A", 3, last=3, lowers_at_once=False)
+    assert town.booked("A") == 3
+
+
+@pytest.mark.rule("vm:D24")
+def test_an_agent_that_lowers_its_permit_first_frees_room_with_its_request() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 6)
+    town.world.machines["A"].use = both(2)
+    town.start()
+    town.live(town.world.seen("A"))
+
+    town.ask("A", 3)
+
+    assert town.booked("A") == 3
+
+
+@pytest.mark.rule("vm:I2", "vm:D24", "vm:C26")
+def test_a_decrease_frees_nothing_before_it_is_written() -> None:
+    """A restart before that would find the larger amount, beside what had been given to others meanwhile (I1)."""
+    town = Town(n1=10)
+    town.vm("A", "n1", 6)
+    town.vm("D", "n1", 4)
+    town.world.machines["A"].use = both(2)
+    town.start()
+    town.live(town.world.seen("A"))
+    town.ask("D", 6)
+    town.live(town.world.request("A", both(1), both(3)))
+
+    (approve,) = only(town.tell(Asked("A", both(1), both(3), both(6), lowers_at_once=True)), Approve)
+
+    assert (town.booked("A"), town.booked("D")) == (6, 4)
+    town.tell(Written(approve, "ok"))
+    assert (town.booked("A"), town.booked("D")) == (3, 6)
+    town.tell(town.world.seen("A"))
+    assert town.booked("A") == 3, "what the pod shows is older than what was written"
+
+
+@pytest.mark.rule("vm:D8", "vm:F5")
+def test_a_last_permit_that_was_never_given_is_not_believed() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.plain("P", "n1", 4)
+    town.start()
+
+    town.ask("A", 9, last=9)
+
+    assert town.booked("A") == 6, "what lies above what was approved is a request"
+
+
+@pytest.mark.rule("vm:D8", "vm:D23", "vm:I2")
+def test_no_less_is_booked_than_is_used() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 6)
+    town.start()
+
+    town.live(town.world.request("A", both(1), both(2)))
+    town.live(Asked("A", both(1), both(2), both(6), lowers_at_once=True))
+
+    assert town.world.machines["A"].use == both(6)
+    assert town.booked("A") == 6
+
+
+@pytest.mark.rule("vm:F5")
+def test_a_request_that_a_newer_one_overtook_changes_nothing() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+    town.ask("A", 7, sequence=2)
+    before = town.state
+
+    assert town.tell(Asked("A", both(1), both(2), both(4), lowers_at_once=True, sequence=1)) == []
+    assert town.state == before
+
+
+@pytest.mark.rule("vm:B28", "vm:B29")
+def test_an_increase_that_is_not_used_lapses_in_the_answer_and_later_in_the_booking() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+    town.ask("A", 7, last=4)
+    first = answer(town.state, asked(town, "A", 7, 4), town.rules)
+    assert first is not None
+    assert (first.permit, first.expires) == (both(7), town.now + 60)
+
+    town.now += 60
+    town.ask("A", 7, last=7)
+
+    lapsed = answer(town.state, asked(town, "A", 7, 7), town.rules)
+    assert lapsed is not None
+    assert lapsed.permit == both(4)
+    assert town.booked("A") == 7, "until the agent says that it knows"
+    town.ask("A", 4, last=4, lowers_at_once=False)
+    assert town.booked("A") == 4
+
+
+@pytest.mark.rule("vm:B28")
+def test_a_request_in_time_renews_an_increase() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+    town.ask("A", 7, last=4)
+    for _ in range(4):
+        town.now += 50
+        town.ask("A", 7, last=7)
+
+    told = answer(town.state, asked(town, "A", 7, 7), town.rules)
+
+    assert told is not None
+    assert told.permit == both(7)
+
+
+@pytest.mark.rule("vm:D13", "vm:I14", "vm:B28")
+def test_a_frozen_machine_keeps_what_it_has() -> None:
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4, migratable=True)
+    town.start()
+    town.live(town.world.start_by_hand("A", town.now))
+    town.live(town.world.freeze(next(iter(town.world.migrations))))
+
+    assert town.ask("A", 7) == []
+    told = answer(town.state, asked(town, "A", 7, 4), town.rules)
+    assert told is not None
+    assert (told.permit, told.reason, told.migrate) == (both(4), Reason.FROZEN, True)
+    assert town.booked("A") == 4
+
+
+@pytest.mark.rule("vm:B28")
+def test_a_denial_says_whether_room_is_missing_or_kept_for_others() -> None:
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 6, migratable=True)
+    town.start()
+    town.ask("A", 7)
+    denied = answer(town.state, asked(town, "A", 7, 4), town.rules)
+    assert denied is not None
+    assert (denied.reason, denied.permit, denied.plan) == (Reason.NO_ROOM, both(4), "")
+    move = town.made_room("A")
+    waits = answer(town.state, asked(town, "A", 7, 4), town.rules)
+    assert waits is not None
+    assert waits.plan == move.plan
+
+    town.vm("D", "n2", 4)
+    town.ask("D", 8)
+    partly = answer(town.state, asked(town, "D", 8, 4), town.rules)
+    assert partly is not None
+    assert partly.reason is Reason.CLAIMED_BY_OTHERS
+
+
+@pytest.mark.rule("vm:I2", "vm:F3")
+def test_an_increase_may_be_told_only_when_it_is_written() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+    town.world.request("A", both(1), both(7))
+    (approve,) = only(town.tell(asked(town, "A", 7, 4)), Approve)
+
+    assert not settled(town.state, "A")
+    town.tell(Written(approve, "ok"))
+    assert settled(town.state, "A")
+
+
+@pytest.mark.rule("vm:F1")
+def test_a_write_that_is_refused_because_the_request_is_another_is_decided_anew() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+    (approve,) = only(town.tell(asked(town, "A", 6, 4)), Approve)
+    town.world.machines["A"].requested = both(8)
+    town.tell(Written(approve, "refused"))
+
+    (again,) = only(town.tell(town.world.seen("A")), Approve)
+
+    assert (again.requested, again.amount) == (both(8), both(8))
+
+
+@pytest.mark.rule("vm:B34")
+def test_a_plain_pod_gets_all_that_it_asks_for_or_nothing() -> None:
+    town = Town(n1=10)
+    town.plain("P", "n1", 4)
+    town.plain("Q", "n1", 4)
+    town.start()
+    nothing = both(0)
+
+    assert not only(town.tell(Asked("P", nothing, both(7), None)), ResizePod)
+    (resize,) = only(town.tell(PodGone("Q")), ResizePod)
+
+    assert (resize.pod.uid, resize.amount) == ("P", both(7))
+    assert town.booked("P") == 7

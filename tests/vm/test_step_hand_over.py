@@ -1,0 +1,140 @@
+"""The source is gone: its room becomes its beneficiary's in one decision (B9), alone, in parts or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from situate.vm.actions import Approve, EndMove
+from situate.vm.claims import ClaimState, Move
+from situate.vm.events import Written
+from situate.vm.planning.plan import Plan
+from situate.vm.rules import Calm, Rules
+from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
+
+
+def about_to_be_handed_over() -> tuple[Town, Move]:
+    """B runs on n2 by now, and its source is there still; A waits for 3."""
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 6, migratable=True)
+    town.start()
+    town.ask("A", 7)
+    move = town.made_room("A")
+    town.moved(move)
+    return town, move
+
+
+@pytest.mark.rule("vm:B9", "vm:N7", "vm:B3")
+def test_removing_the_source_and_growing_the_beneficiary_are_one_decision() -> None:
+    town, move = about_to_be_handed_over()
+
+    actions = town.gone("B")
+
+    assert town.booked("A") == 7
+    assert town.state.claims == {}
+    assert outcomes(actions) == ["granted"]
+    (approve,) = only(actions, Approve)
+    assert (approve.machine.name, approve.amount, approve.closed_claim) == ("A", both(7), move.claim)
+    assert [end.name for end in only(actions, EndMove)] == [move.name], "only now that its claim is closed (B2)"
+
+
+@pytest.mark.rule("vm:B9", "vm:B43")
+def test_a_claim_that_was_used_is_not_used_again_after_a_restart() -> None:
+    town, move = about_to_be_handed_over()
+    for action in town.gone("B"):
+        if isinstance(action, Approve):
+            town.world.perform(action, town.now)
+    town.world.machines["A"].requested = both(10)
+
+    town.restart()
+
+    assert move.name in town.world.migrations, "we died before it was deleted"
+    assert town.state.claims == {}
+    assert town.booked("A") == 10, "of what is free"
+
+
+@pytest.mark.rule("vm:B9", "vm:I2", "vm:F1")
+@pytest.mark.parametrize("outcome", ["unknown", "refused", "conflict"])
+def test_what_was_granted_stays_booked_while_nobody_knows_whether_it_was_written(outcome: str) -> None:
+    town, _ = about_to_be_handed_over()
+    (approve,) = only(town.gone("B"), Approve)
+
+    town.tell(Written(approve, outcome))
+    before = town.booked("A")
+    town.live(town.world.seen("A"))
+
+    assert (before, town.booked("A")) == (7, 7)
+    town.wait(1.0)
+    assert town.world.machines["A"].approved == both(7), "it was written again"
+
+
+@pytest.mark.rule("vm:B3", "vm:B30")
+def test_parts_that_are_no_unit_yet_are_kept_until_the_other_move_has_freed_its_part() -> None:
+    town = Town(Rules(calm=Calm(link=2**40)), n1=10, n2=20)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 3, migratable=True)
+    town.vm("E", "n1", 3, migratable=True)
+    town.start()
+    town.world.machines["A"].unit = both(4)
+    town.ask("A", 8)
+    first, second = move_of(town, "B", "n2", "b"), move_of(town, "E", "n2", "e")
+    town.plans(
+        Plan(
+            "plan",
+            moves=(first, second),
+            claims=(claim_on(first, town.pod("A"), 3), claim_on(second, town.pod("A"), 1)),
+        )
+    )
+    town.wait(5.0)
+    town.moved(first)
+    town.moved(second)
+
+    town.gone("B")
+
+    assert town.booked("A") == 4
+    assert town.state.claims["b"].state is ClaimState.FREED
+    assert town.state.avail("n1", "Q") == both(0)
+    actions = town.gone("E")
+    assert town.booked("A") == 8
+    assert sorted(outcomes(actions)) == ["granted", "granted"]
+    assert town.state.avail("n1", "Q") == both(2)
+
+
+@pytest.mark.rule("vm:B3", "vm:B5")
+def test_what_is_too_little_for_a_unit_is_not_kept_for_ever() -> None:
+    town, _ = about_to_be_handed_over()
+    town.live(town.world.add_pod("Q", both(4), "n1"))
+    town.live(town.world.request("A", both(3), both(7)))
+
+    actions = town.gone("B")
+
+    assert town.booked("A") == 4
+    assert outcomes(actions) == ["partial"]
+    assert town.state.avail("n1", "Q2") == both(2)
+
+
+@pytest.mark.rule("vm:B43", "vm:I8", "vm:F3")
+def test_a_source_that_goes_while_we_are_away_is_handed_over_when_we_are_back() -> None:
+    town, move = about_to_be_handed_over()
+    town.world.delete_pod("B", town.now)
+
+    town.restart()
+
+    assert town.booked("A") == 7
+    (approve,) = only(town.done, Approve)
+    assert approve.closed_claim == move.claim
+
+
+@pytest.mark.rule("vm:F9")
+def test_a_source_that_is_deleted_before_it_has_moved_frees_its_room_for_the_beneficiary_all_the_same() -> None:
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 6, migratable=True)
+    town.start()
+    town.ask("A", 7)
+    town.made_room("A")
+
+    town.live(town.world.delete_pod("B", town.now))
+
+    assert town.booked("A") == 7
+    assert town.state.moves == {}
