@@ -177,10 +177,11 @@ class Performing:
             self._metrics.ended(_now() - began)
         self._backoffs.pop(key, None)
         self._metrics.sent(type(action).__name__, key[0], outcome)
-        if outcome != OK:
-            log = self._log.info if outcome == CONFLICT else self._log.warning  # a conflict is decided anew
-            about = "/".join(key)
-            log("a write was not carried out", action=type(action).__name__, object=about, outcome=outcome, why=why)
+        log = self._log.bind(action=type(action).__name__, object="/".join(key), outcome=outcome, why=why)
+        if outcome == CONFLICT:
+            log.info("a write is decided anew")
+        elif outcome != OK:
+            log.warning("a write was not carried out")
         if waiting:
             self._queue.add(key)
         else:

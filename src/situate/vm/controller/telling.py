@@ -36,8 +36,11 @@ class Telling:
     def tell(self, told: Tell) -> None:
         """An object that is gone has no Event any more, but its line in the log."""
         details = {key: _plain(value) for key, value in told.fields.items()}
-        log = self._log.warning if told.warning else self._log.info
-        log("a machine was decided on", object=str(told.about), reason=told.reason, note=told.message, details=details)
+        log = self._log.bind(object=str(told.about), reason=told.reason, note=told.message, details=details)
+        if told.warning:
+            log.warning("a machine was decided on")
+        else:
+            log.info("a machine was decided on")
         about = self._about(told.about)
         if about is not None:
             self._record(about, WARNING if told.warning else NORMAL, told.reason, told.message)
