@@ -19,8 +19,8 @@ from situate.embedded.running import EmbeddedServer, Settings
 from situate.vm.machines.crds import virtual_machine
 from tests.cli.processes import process
 from tests.contract.waiting import eventually
+from tests.kube.servers import serving
 from tests.vm.agent.builders import vm_content
-from tests.vm.agent.controller.serving import serving
 
 VMS = "/apis/vm.neon.tech/v1/namespaces/default/virtualmachines"
 

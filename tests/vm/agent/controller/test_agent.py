@@ -41,8 +41,8 @@ from situate.vm.agent.settings import AgentSettings
 from situate.vm.backends import MACHINES
 from situate.vm.machines.crds import virtual_machine
 from tests.contract.waiting import eventually
+from tests.kube.servers import serving
 from tests.vm.agent.builders import vm_content
-from tests.vm.agent.controller.serving import serving
 
 LOAD = "vm.situate.dev/load"
 QUICK: dict[str, Any] = {

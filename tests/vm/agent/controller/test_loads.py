@@ -15,8 +15,8 @@ from situate.vm.agent.machines import MachineNow
 from situate.vm.agent.samples import UNSEEN, NoMetrics
 from situate.vm.agent.settings import CacheMetricsAccess, MetricsAccess, SystemMetricsAccess
 from situate.vm.model import Ref
+from tests.kube.servers import serving
 from tests.vm.agent.builders import guest
-from tests.vm.agent.controller.serving import serving
 from tests.waiting import WITHIN_S
 
 pytestmark = pytest.mark.rule("vm:C36")

@@ -16,8 +16,8 @@ from aiohttp import web
 from situate.vm.agent.controller.monitor import MonitorFailed, MonitorLost, WebsocketMonitor
 from situate.vm.agent.monitor_protocol import DownscaleResult
 from situate.vm.agent.settings import MonitorAccess
+from tests.kube.servers import serving
 from tests.vm.agent.builders import units
-from tests.vm.agent.controller.serving import serving
 from tests.waiting import WITHIN_S
 
 pytestmark = pytest.mark.rule("vm:C35")

@@ -15,8 +15,8 @@ from aiohttp import web
 from situate.vm.agent.controller.permit_client import BadAuthority, PermitClient
 from situate.vm.agent.permits import BadAnswer, Permit
 from situate.vm.agent.settings import SchedulerAccess
+from tests.kube.servers import Authority, Handler, server_tls, serving
 from tests.vm.agent.builders import units
-from tests.vm.agent.controller.serving import Handler, serving
 
 GRANTED = {"permit": {"vCPUs": "500m", "mem": "2Gi"}}
 QUICK_S = 0.3
@@ -146,6 +146,35 @@ async def test_an_absent_scheduler_is_a_failure() -> None:
         await client.close()
     assert isinstance(found, BadAnswer)
     assert "cannot be asked" in found.why
+
+
+@pytest.mark.rule("vm:B44")
+@pytest.mark.parametrize(
+    ("name", "authority", "why"),
+    [
+        pytest.param("situate-vm.kube-system.svc", "ours", "", id="the name that its certificate bears"),
+        pytest.param(None, "ours", "cannot be asked", id="its certificate is for another name"),
+        pytest.param("situate-vm.kube-system.svc", "theirs", "cannot be asked", id="somebody else's certificate"),
+    ],
+)
+async def test_the_scheduler_shows_who_it_is(tmp_path: Path, name: str | None, authority: str, why: str) -> None:
+    async def grant(_: web.Request) -> web.Response:
+        return web.json_response(GRANTED)
+
+    authorities = {each: Authority(each) for each in ("ours", "theirs")}
+    certificate = authorities["ours"].issue("situate-vm", "situate-vm.kube-system.svc")
+    file = tmp_path / "ca.crt"
+    file.write_bytes(authorities[authority].certificate)
+    async with serving(grant, server_tls(tmp_path, certificate)) as port:
+        access = SchedulerAccess(
+            tls=True, ca_file=str(file), server_name=name, request_port=port, token_file=None, **PATIENT
+        )
+        client = PermitClient(access, lambda: "127.0.0.1")
+        try:
+            found = await client.ask(b"{}")
+        finally:
+            await client.close()
+    assert (why in found.why) if isinstance(found, BadAnswer) else not why
 
 
 @pytest.mark.rule("vm:B44")
