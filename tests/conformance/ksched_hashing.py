@@ -13,12 +13,11 @@ from itertools import pairwise
 from math import lcm
 from typing import Any
 
-from situate.sharding.hashing import SPACE, fnv1a64, fnv1a64_many, xxhash64
+from situate.sharding.hash_arrays import fnv1a64_many, hashes_of, partitions_of
+from situate.sharding.hashing import SPACE, fnv1a64, xxhash64
 from situate.sharding.partitions import (
     PartitionBy,
-    hashes_of,
     partition_of,
-    partitions_of,
     static_partition,
     static_ranges,
 )

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.sharding.hashing import SPACE, fnv1a64, fnv1a64_many, mixed64, xxhash64
+from situate.sharding.hash_arrays import fnv1a64_many, mixed64_many
+from situate.sharding.hashing import SPACE, fnv1a64, mixed64, xxhash64
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
@@ -53,4 +54,4 @@ def test_mixing_is_murmurs_finaliser_and_the_same_for_arrays() -> None:
     assert mixed64(0) == 0
     assert mixed64(1) == 0xB456BCFC34C2CB2C
     hashes = fnv1a64_many([f"team-{number:03}" for number in range(100)])
-    assert mixed64(hashes).tolist() == [mixed64(each) for each in hashes.tolist()]
+    assert mixed64_many(hashes).tolist() == [mixed64(each) for each in hashes.tolist()]

@@ -9,18 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.sharding.hashing import SPACE, fnv1a64_many
+from situate.sharding.hash_arrays import fnv1a64_many, hashes_of, partitions_of
+from situate.sharding.hashing import SPACE
 from situate.sharding.partitions import (
     EVERYTHING,
     BadPartition,
     HashRange,
     Keyspace,
     PartitionBy,
-    hashes_of,
     joined,
     parse_static,
     partition_of,
-    partitions_of,
     static_partition,
     static_ranges,
 )

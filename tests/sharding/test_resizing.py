@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.sharding.partitions import PartitionBy, hashes_of
+from situate.sharding.hash_arrays import hashes_of
+from situate.sharding.partitions import PartitionBy
 from situate.sharding.resizing import (
     PartitionLoad,
     ScalingLimits,

@@ -3,74 +3,43 @@
 FNV-1a is what Kubernetes' sharded list and watch hashes UIDs with (KEP-5866). Its top bits hardly see the last byte, so
 keys that people choose are mixed after it. xxHash64 is what controller-sharding's ring is made of; it is written here
 rather than taken from a library, for a ring hashes few and short texts (specification: xxhash_spec.md of Cyan4973).
+Many at once are hashed in `hash_arrays`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
-
-Hashes = NDArray[np.uint64]
-_Hash = TypeVar("_Hash", int, Hashes)
-"""One, or many in an array, whose arithmetic wraps by itself."""
+from typing import Final
 
 SPACE: Final = 1 << 64
 """How many values a hash may have."""
 _MASK: Final = SPACE - 1
 
-_FNV_OFFSET: Final = 0xCBF29CE484222325
-_FNV_PRIME: Final = 0x100000001B3
+FNV_OFFSET: Final = 0xCBF29CE484222325
+FNV_PRIME: Final = 0x100000001B3
 
-_MURMUR: Final = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
+MURMUR: Final = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
 
 _XX: Final = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
 
 
 def fnv1a64(text: str) -> int:
     """64-bit FNV-1a of the UTF-8 text; half a surrogate pair counts as the bytes that UTF-8 would give it."""
-    found = _FNV_OFFSET
-    for byte in _bytes(text):
-        found = ((found ^ byte) * _FNV_PRIME) & _MASK
+    found = FNV_OFFSET
+    for byte in key_bytes(text):
+        found = ((found ^ byte) * FNV_PRIME) & _MASK
     return found
 
 
-def fnv1a64_many(texts: Sequence[str]) -> Hashes:
-    """`fnv1a64` of each, in their order."""
-    encoded = [_bytes(text) for text in texts]
-    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
-    # The longest first, so that those that still have a byte at some column are always a prefix.
-    order = np.argsort(-lengths, kind="stable")
-    flat = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-    starts = (np.cumsum(lengths) - lengths)[order]
-    still = np.searchsorted(-lengths[order], -np.arange(int(lengths.max(initial=0))), side="left")
-    hashes = np.full(len(encoded), _FNV_OFFSET, dtype=np.uint64)
-    prime = np.uint64(_FNV_PRIME)
-    for column, count in enumerate(still.tolist()):
-        hashes[:count] ^= flat[starts[:count] + column]
-        hashes[:count] *= prime
-    found = np.empty_like(hashes)
-    found[order] = hashes
-    return found
-
-
-def mixed64(hashed: _Hash) -> _Hash:
+def mixed64(hashed: int) -> int:
     """MurmurHash3's 64-bit finaliser: a bijection after which each bit of the input bears on each of the output."""
-    if isinstance(hashed, int):
-        for factor in _MURMUR:
-            hashed = ((hashed ^ (hashed >> 33)) * factor) & _MASK
-        return hashed ^ (hashed >> 33)
-    shift = np.uint64(33)
-    for factor in _MURMUR:
-        hashed = (hashed ^ (hashed >> shift)) * np.uint64(factor)
-    return hashed ^ (hashed >> shift)
+    for factor in MURMUR:
+        hashed = ((hashed ^ (hashed >> 33)) * factor) & _MASK
+    return hashed ^ (hashed >> 33)
 
 
 def xxhash64(text: str) -> int:
     """xxHash64 of the UTF-8 text with seed 0."""
-    data = _bytes(text)
+    data = key_bytes(text)
     position = 0
     if len(data) >= 32:
         lanes = [(_XX[0] + _XX[1]) & _MASK, _XX[1], 0, -_XX[0] & _MASK]
@@ -108,5 +77,6 @@ def _rotated(value: int, bits: int) -> int:
     return ((value << bits) | (value >> (64 - bits))) & _MASK
 
 
-def _bytes(text: str) -> bytes:
+def key_bytes(text: str) -> bytes:
+    """What is hashed of a text."""
     return text.encode("utf-8", "surrogatepass")

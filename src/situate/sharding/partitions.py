@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from situate.objects.settings import shown
-from situate.sharding.hashing import SPACE, Hashes, fnv1a64, fnv1a64_many, mixed64
+from situate.sharding.hashing import SPACE, fnv1a64, mixed64
 
 MOST: Final = 4096
 """Static partitions that may be asked for."""
@@ -135,21 +132,9 @@ def hash_of(obj: Identified, by: PartitionBy) -> int:
             return mixed64(fnv1a64(obj.name))
 
 
-def hashes_of(keys: Sequence[str], by: PartitionBy) -> Hashes:
-    """Of many UIDs, namespaces or names at once."""
-    hashed = fnv1a64_many(keys)
-    return hashed if by is PartitionBy.UID else mixed64(hashed)
-
-
 def partition_of(hashed: int, count: int) -> int:
     """Which of `count` equal ranges, from 0."""
     return (hashed * count) >> 64
-
-
-def partitions_of(hashes: Hashes, count: int) -> NDArray[np.int64]:
-    """`partition_of` each; exact for up to `MOST` partitions."""
-    high, low = hashes >> 32, hashes & 0xFFFFFFFF
-    return ((high * count + ((low * count) >> 32)) >> 32).astype(np.int64)
 
 
 def static_ranges(count: int) -> tuple[HashRange, ...]:

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.sharding.hashing import SPACE, Hashes, fnv1a64, fnv1a64_many, mixed64, xxhash64
+from situate.sharding.hash_arrays import Hashes, fnv1a64_many, mixed64_many
+from situate.sharding.hashing import SPACE, fnv1a64, mixed64, xxhash64
 
 TOKENS: Final = 100
 """A member's tokens on the ring (upstream: pkg/sharding/consistenthash)."""
@@ -105,7 +106,7 @@ class Rendezvous:
 
     def __init__(self, members: Iterable[str] = ()) -> None:
         self.members: tuple[str, ...] = tuple(sorted(set(members)))
-        self._hashes = mixed64(fnv1a64_many(self.members))
+        self._hashes = mixed64_many(fnv1a64_many(self.members))
 
     def owner(self, key: str) -> str | None:
         """None only if there is no member."""
@@ -119,15 +120,15 @@ class Rendezvous:
 
     def owners_of(self, keys: Sequence[str]) -> list[str]:
         """The owner of each key; there must be a member."""
-        hashed = mixed64(fnv1a64_many(keys))
-        best = mixed64(hashed ^ self._hashes[0])
+        hashed = mixed64_many(fnv1a64_many(keys))
+        best = mixed64_many(hashed ^ self._hashes[0])
         owner = np.zeros(len(keys), dtype=np.int64)
         for place in range(1, len(self.members)):
-            weights = mixed64(hashed ^ self._hashes[place])
+            weights = mixed64_many(hashed ^ self._hashes[place])
             better = weights > best
             best[better] = weights[better]
             owner[better] = place
         return [self.members[place] for place in owner.tolist()]
 
     def _weights(self, key: str) -> Hashes:
-        return mixed64(np.uint64(mixed64(fnv1a64(key))) ^ self._hashes)
+        return mixed64_many(np.uint64(mixed64(fnv1a64(key))) ^ self._hashes)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.sharding.rebalancing import Held, Plan, weighted_plan
-from situate.sharding.rebalancing.exact import Bin, Item, fewest_moves
+from situate.sharding.rebalancing.bins import Bin, Item
+from situate.sharding.rebalancing.exact import fewest_moves
 
 LOADS = st.sampled_from([0.1, 0.5, 1.0, 2.0, 3.0, 5.0])
 

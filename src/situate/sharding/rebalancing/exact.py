@@ -7,27 +7,13 @@ come to the earliest bin, and there has used the least room: whatever can follow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-EXACT_ITEMS: Final = 16
+from situate.sharding.rebalancing.bins import Bin, Item
+
 _Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    load: float
-    home: int
-    """Its bin now; -1: none that is there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    room: float
-    """For items, those at home included."""
 
 
 def fewest_moves(items: Sequence[Item], bins: Sequence[Bin], below: int | None = None) -> tuple[int, ...] | None:

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import chain, islice, product
 from typing import Final
 
-from situate.sharding.rebalancing.exact import EXACT_ITEMS, Bin, Item, fewest_moves
+from situate.sharding.rebalancing.bins import EXACT_ITEMS, Bin, Item
 from situate.sharding.rebalancing.plans import Held, Move, Plan
 
 ROUNDING: Final = 1e-9
@@ -110,7 +110,7 @@ def _arranged(problem: _Problem) -> tuple[int, ...] | None:
         return best
     if len(problem.items) <= EXACT_ITEMS:
         below = None if best is None else _moves(problem, best)
-        return fewest_moves(problem.items, problem.bins, below) or best
+        return _fewest_moves(problem.items, problem.bins, below) or best
     if best is not None and _moves(problem, best) <= _SLACK * least:
         return best
     return _improved(problem, homeless, removed, best)
@@ -196,7 +196,7 @@ def _improved(
         rooms[where[place]] -= problem.items[place].load
     if min(rooms) < 0:
         return best
-    found = fewest_moves([problem.items[place] for place in free], [Bin(room) for room in rooms])
+    found = _fewest_moves([problem.items[place] for place in free], [Bin(room) for room in rooms])
     if found is None:
         return best
     for place, target in zip(free, found, strict=True):
@@ -229,3 +229,9 @@ def _spread(problem: _Problem, where: Sequence[int]) -> tuple[int, ...]:
     """The same items moved, each to whoever has the most room then, if they all fit that way too."""
     leaving = [place for place, item in enumerate(problem.items) if where[place] != item.home]
     return _packed(problem, leaving, widest=True) or tuple(where)
+
+
+def _fewest_moves(items: Sequence[Item], bins: Sequence[Bin], below: int | None = None) -> tuple[int, ...] | None:
+    from situate.sharding.rebalancing.exact import fewest_moves  # NumPy: of use where weights differ, and there alone
+
+    return fewest_moves(items, bins, below)

@@ -5,12 +5,17 @@ Strategies are told of executors and objects and asked for a choice. They do no 
     strategy = Placer(MinScheduled())
     strategy.observe_executor("executor-0", ExecutorStatus.HEALTHY)
     strategy.choose_executor(ObjectFacts("a UID"))   # "executor-0"
+
+Those that compute with arrays are loaded when they are asked for.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from situate.sharding.strategies.facts import ObjectFacts, facts_of, priority_oddity
-from situate.sharding.strategies.hashed import RendezvousHash, Ring
 from situate.sharding.strategies.metric_settings import MetricSettings
-from situate.sharding.strategies.min_metric_score import MinMetricScore
 from situate.sharding.strategies.min_scheduled import MinScheduled
 from situate.sharding.strategies.placer import Explanation, Placer
 from situate.sharding.strategies.protocol import (
@@ -29,8 +34,12 @@ from situate.sharding.strategies.protocol import (
 from situate.sharding.strategies.registry import BUILT_IN, GROUP, BadArguments, Builder, Surroundings, build, installed
 from situate.sharding.strategies.round_robin import RoundRobin
 from situate.sharding.strategies.rules import Filter, Rules, Score
-from situate.sharding.strategies.samples import Sample
 from situate.sharding.strategies.uniform import Random, RandomSource
+
+if TYPE_CHECKING:
+    from situate.sharding.strategies.hashed import RendezvousHash, Ring
+    from situate.sharding.strategies.min_metric_score import MinMetricScore
+    from situate.sharding.strategies.samples import Sample
 
 __all__ = [
     "BUILT_IN",
@@ -69,3 +78,18 @@ __all__ = [
     "tell_member",
     "tell_object",
 ]
+
+
+_LOADED: Final = {
+    "MinMetricScore": "situate.sharding.strategies.min_metric_score",
+    "RendezvousHash": "situate.sharding.strategies.hashed",
+    "Ring": "situate.sharding.strategies.hashed",
+    "Sample": "situate.sharding.strategies.samples",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What needs NumPy, on first use (PEP 562)."""
+    if name not in _LOADED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LOADED[name]), name)

@@ -1,7 +1,8 @@
 """Strategies by name, with the arguments that a configuration gives them.
 
 Which others are installed is found by the shell, as entry points of the group `GROUP`: each names a `Builder`, and
-`installed` adds them to those that come with us.
+`installed` adds them to those that come with us. Those that compute with arrays are loaded when they are asked for:
+nothing else here needs NumPy.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 import msgspec
 
 from situate.objects.settings import Mistake, did_you_mean, parse_section, shown
-from situate.sharding.strategies.hashed import RendezvousHash, Ring
 from situate.sharding.strategies.metric_settings import MetricSettings
-from situate.sharding.strategies.min_metric_score import MinMetricScore
 from situate.sharding.strategies.min_scheduled import MinScheduled
 from situate.sharding.strategies.protocol import Strategy
 from situate.sharding.strategies.round_robin import RoundRobin
@@ -79,6 +78,8 @@ class _Ring(msgspec.Struct, frozen=True):
 
 
 def _min_metric_score(arguments: Arguments, surroundings: Surroundings) -> Strategy:
+    from situate.sharding.strategies.min_metric_score import MinMetricScore
+
     read = _read(arguments, _MinMetricScore)
     try:
         settings = MetricSettings(**{name: getattr(read, name) for name in read.__struct_fields__})
@@ -97,7 +98,16 @@ def _round_robin(arguments: Arguments, _: Surroundings) -> Strategy:
     return RoundRobin()
 
 
+def _ring(arguments: Arguments, surroundings: Surroundings) -> Strategy:
+    from situate.sharding.strategies.hashed import Ring
+
+    separator = _read(arguments, _Ring).separator
+    return Ring(surroundings.group, surroundings.kind, separator=separator)
+
+
 def _rendezvous(arguments: Arguments, _: Surroundings) -> Strategy:
+    from situate.sharding.strategies.hashed import RendezvousHash
+
     _read(arguments, _None)
     return RendezvousHash()
 
@@ -107,7 +117,7 @@ BUILT_IN: Final[Mapping[str, Builder]] = {
     "MinMetricScore": _min_metric_score,
     "Random": _random,
     "RoundRobin": _round_robin,
-    "Ring": lambda arguments, place: Ring(place.group, place.kind, separator=_read(arguments, _Ring).separator),
+    "Ring": _ring,
     "Rendezvous": _rendezvous,
 }
 
