@@ -9,13 +9,12 @@ from typing import Any, Final
 from situate.objects.meta import ObjectMeta
 from situate.vm.configuration import PORT
 from situate.vm.model import Ref
+from situate.vm.permit_answers import WAIT_S, answered
 from situate.vm.protocol import (
     MOST_BODY,
     VERSIONS,
-    WAIT_S,
     Answer,
     Shown,
-    answered,
     notes,
     patch,
     patch_failed,

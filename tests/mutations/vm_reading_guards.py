@@ -10,7 +10,7 @@ _PODS, _OBJECTS, _CLAIMS = (
     "tests/vm/test_reading_objects.py",
     "tests/vm/test_claim_text.py",
 )
-_PROTOCOL, _TEXT = "tests/vm/test_protocol.py", "tests/vm/test_text.py"
+_PROTOCOL, _ANSWERS, _TEXT = "tests/vm/test_protocol.py", "tests/vm/test_permit_answers.py", "tests/vm/test_text.py"
 
 VM_READING_GUARDS = (
     Mutation(
@@ -136,18 +136,26 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-permit-above-the-request",
         "no permit exceeds the request (I11)",
-        "vm/protocol.py",
-        "        permit = approved if rules.compat else approved.least(request.resources)",
-        "        permit = approved",
-        (_PROTOCOL,),
+        "vm/permit_answers.py",
+        "    permit, over = told.permit.least(request.resources), elapsed_s >= wait_s",
+        "    permit, over = told.permit, elapsed_s >= wait_s",
+        (_ANSWERS,),
     ),
     Mutation(
         "vm-early-answer",
         "an answer waits until the pod shows the request (C16)",
-        "vm/protocol.py",
+        "vm/permit_answers.py",
         "    if requested != request.resources:",
         "    if False:",
-        (_PROTOCOL,),
+        (_ANSWERS,),
+    ),
+    Mutation(
+        "vm-told-before-written",
+        "an increase is told once its write has landed and not before (I2, B43)",
+        "vm/permit_answers.py",
+        " or not settled(state, uid)",
+        "",
+        (_ANSWERS,),
     ),
     Mutation(
         "vm-decrease-at-once",

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from situate.objects.meta import ObjectMeta
 from situate.vm.amounts import Amounts
+from situate.vm.answering import Answer as Told
+from situate.vm.answering import Reason
 from situate.vm.model import Ref
 from situate.vm.names import APPROVED, REQUESTED, SCALING_UNIT
 from situate.vm.protocol import (
     MOST_BODY,
     Answer,
-    Further,
     PermitRequest,
     Shown,
-    answered,
     notes,
     patch,
     patch_failed,
@@ -68,8 +68,8 @@ def body(**more: Json) -> bytes:
 @pytest.mark.rule("vm:C12", "vm:D24")
 def test_a_request() -> None:
     last = {"vCPUs": "0.5", "mem": "2048Mi"}
-    more = {"lastPermit": last, "metrics": {"loadAvg1M": 0.5, "x": 1}, "lowersAtOnce": True, "extra": []}
-    assert read_request("POST", body(**more)) == ask(4, 2, load1=0.5, lowers_at_once=True)
+    more = {"lastPermit": last, "metrics": {"loadAvg1M": 0.5}, "lowersAtOnce": True, "sequence": 7, "extra": []}
+    assert read_request("POST", body(**more)) == ask(4, 2, load1=0.5, lowers_at_once=True, sequence=7)
     assert read_request("POST", body()) == ask(4, None)
 
 
@@ -95,6 +95,7 @@ def test_a_request() -> None:
         ("POST", body(protoVersion=6, computeUnit={"vCPUs": 0, "mem": 0}), "v4.0 is not supported"),
         ("POST", body(resources={"vCPUs": -1, "mem": 0}), "resources.vCPUs: found -1"),
         ("POST", body(pod={"name": 7}), "pod.name: found 7, allowed: text"),
+        ("POST", body(sequence="x"), 'sequence: found "x", allowed: an integer'),
         ("POST", body(metrics={"loadAvg1M": -1}), "metrics.loadAvg1M: found -1"),
         ("POST", body(metrics={"loadAvg1M": 10**400}), "metrics.loadAvg1M"),
         ("POST", body(padding="x" * MOST_BODY), "the body is no JSON of at most 1024 bytes"),
@@ -183,91 +184,26 @@ def test_annotations_are_set_whether_or_not_they_are_there() -> None:
     assert {"op": "add", "path": "/metadata/annotations", "value": {REQUESTED: "{}"}} in bare.body
 
 
-@pytest.mark.rule("vm:C16")
-@pytest.mark.parametrize(
-    ("request_", "pod", "elapsed", "wanted"),
-    [
-        pytest.param(ask(2, 2), shown(1, 1), 0.0, 2, id="no increase: at once, whatever the pod shows"),
-        pytest.param(ask(1, 2), shown(1, 2), 0.0, 1, id="a decrease: at once"),
-        pytest.param(ask(4, 1), shown(1, 1), 0.5, None, id="the request does not show yet"),
-        pytest.param(ask(4, 1), shown(4, 1), 0.5, None, id="nothing is granted yet"),
-        pytest.param(ask(4, 1), shown(4, 2), 0.5, 2, id="a part is granted"),
-        pytest.param(ask(4, 1), shown(4, 1), 1.0, 1, id="nothing at the end of the wait"),
-        pytest.param(ask(4, None), shown(4, None), 0.5, None, id="first contact: nothing is approved yet"),
-        pytest.param(ask(4, None), shown(4, 1), 0.5, 1, id="first contact: something is"),
-    ],
-)
-@pytest.mark.parametrize("rules", [OURS, COMPAT])
-def test_when_what_is_answered(
-    request_: PermitRequest, pod: Shown, elapsed: float, wanted: int | None, rules: Rules
-) -> None:
-    answer = answered(request_, pod, elapsed, rules)
-    assert (answer and (answer.status, answer.permit)) == (None if wanted is None else (200, units(wanted)))
-
-
-@pytest.mark.rule("vm:C14", "vm:C16")
-@pytest.mark.parametrize(
-    ("pod", "status"),
-    [
-        (None, 404),
-        (shown(1, 1), 500),
-        (shown(4, None), 500),
-        (Shown("n1", VM, {REQUESTED: "{"}), 500),
-    ],
-)
-def test_errors_at_the_end_of_the_wait(pod: Shown | None, status: int) -> None:
-    answer = answered(ask(4, 1), pod, 1.0, OURS)
-    assert answer is not None
-    assert (answer.status, answer.permit) == (status, None)
-    assert "default/a-xyz" in answer.text
-    assert patch_failed(ask(4, 1), "why").text.startswith("failed to patch VM object")
-
-
-@pytest.mark.rule("vm:I11", "vm:C13")
-def test_a_permit_never_exceeds_the_request() -> None:
-    """More may be approved than is asked for by now: of one resource, or of a pod that an agent meets again."""
-    lopsided = PermitRequest(POD, UNIT, Amounts.of(1000, GIB), Amounts.of(250, 2 * GIB))
-    texts = {REQUESTED: amounts_text(lopsided.resources), APPROVED: amounts_text(Amounts.of(1000, 2 * GIB))}
-    answer = answered(lopsided, Shown("n1", VM, texts), 0.1, OURS)
-    assert answer is not None
-    assert answer.permit == lopsided.resources
-    again = answered(ask(1, None), shown(1, 3), 0.1, OURS)
-    assert again is not None
-    assert again.permit == units(1)
-
-
-@pytest.mark.rule("vm:D13")
-def test_a_machine_that_is_being_moved_keeps_what_it_has() -> None:
-    answer = answered(ask(4, 2), shown(2, 2, frozen=True), 0.0, OURS)
-    assert answer is not None
+@pytest.mark.rule("vm:B28")
+def test_what_an_answer_says_besides_its_permit() -> None:
+    told = Told(units(1), Reason.FROZEN, 5.0, "p1", 1_767_225_600.0, migrate=True)
+    answer = Answer(200, units(1), told=told)
+    assert answer.content_type == "application/json"
     assert json.loads(answer.body(OURS)) == {
-        "permit": {"vCPUs": "500m", "mem": "2Gi"},
+        "permit": {"vCPUs": "250m", "mem": "1Gi"},
         "migrate": {},
         "reason": "frozen",
+        "retryAfterMs": 5000,
+        "plan": "p1",
+        "expires": "2026-01-01T00:00:00Z",
     }
-    lower = answered(ask(1, 2), shown(2, 2, frozen=True), 0.0, OURS)
-    assert lower is not None
-    assert lower.permit == units(1)
-    first = answered(ask(1, None), shown(None, None, frozen=True), 0.0, OURS)
-    assert first is not None
-    assert first.status == 500
+    assert Answer(200, units(1)).body(COMPAT) == b'{"permit":{"vCPUs":"250m","mem":"1Gi"}}'
+    assert json.loads(Answer(200, units(1), told=Told(units(1), Reason.GRANTED)).body(OURS)) == {
+        "permit": {"vCPUs": "250m", "mem": "1Gi"},
+        "reason": "granted",
+    }
 
 
-@pytest.mark.rule("vm:B28")
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (answered(ask(4, 1), shown(4, 4), 0.0, OURS), {"reason": "granted"}),
-        (answered(ask(4, 1), shown(4, 2), 0.0, OURS), {"reason": "partial"}),
-        (answered(ask(4, 1), shown(4, 1), 1.0, OURS), {"reason": "noRoom"}),
-        (
-            answered(ask(4, 1), shown(4, 1), 1.0, OURS, Further("claimedByOthers", 500, "p1", "2026-01-01T00:00:00Z")),
-            {"reason": "claimedByOthers", "retryAfterMs": 500, "plan": "p1", "expires": "2026-01-01T00:00:00Z"},
-        ),
-    ],
-)
-def test_what_an_answer_says_besides(answer: Answer, said: dict[str, Json]) -> None:
-    document = json.loads(answer.body(OURS))
-    assert {key: value for key, value in document.items() if key != "permit"} == said
-    assert json.loads(answer.body(COMPAT)).keys() == {"permit"}, "the reference says no more"
-    assert answer.content_type == "application/json"
+def test_a_patch_that_failed_is_an_error_of_the_server() -> None:
+    answer = patch_failed(ask(2, 1), "it says why")
+    assert (answer.status, answer.text) == (500, "failed to patch VM object of pod default/a-xyz: it says why")

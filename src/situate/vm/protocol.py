@@ -1,8 +1,8 @@
-"""The permit protocol v5.0 without its wire: reading a request, refusing it, what to write, when to answer what (2.5).
+"""The permit protocol v5.0 without its wire: reading a request, refusing it, what to write, and how answers look (2.5).
 
 The server moves bytes: it reads a request, asks whether it is refused, writes the notes that it makes to the machine,
-and then asks with each change of the pod, and at the end of the wait, whether there is an answer by now. What an answer
-says of queues and plans (B28) is the ledger's to know and handed in.
+and then asks at each change, and at the end of the wait, whether there is an answer by now. With `compat` the pod's
+annotations are the answer, else the ledger has it: both in `situate.vm.permit_answers`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
 from situate.kube.patches import JsonPatch
 from situate.objects.meta import ObjectMeta
+from situate.objects.timestamps import rfc3339
 from situate.vm.amounts import Amounts
+from situate.vm.answering import Answer as Told
 from situate.vm.model import Ref
 from situate.vm.names import APPROVED, REQUESTED, SCALING_UNIT
 from situate.vm.rules import Rules
-from situate.vm.text import amounts_of, amounts_text, amounts_value, json_text, read_amounts, unit_of
-from situate.vm.unreadable import Misread, Part, Place, Unreadable
+from situate.vm.text import amounts_of, amounts_text, amounts_value, json_text, unit_of
+from situate.vm.unreadable import Misread, Part, Place
 from situate.vm.writes import annotate
 
 MOST_BODY: Final = 1024
@@ -27,7 +30,6 @@ MOST_BODY: Final = 1024
 VERSION: Final = 7
 VERSIONS: Final[Mapping[int, str]] = {1: "v1.0", 2: "v1.1", 3: "v2.0", 4: "v2.1", 5: "v3.0", 6: "v4.0", 7: "v5.0"}
 """That there were; only the last is accepted."""
-WAIT_S: Final = 1.0
 _MOST_LOAD: Final = 1_000_000
 
 
@@ -43,6 +45,8 @@ class PermitRequest:
     load1: float | None = None
     lowers_at_once: bool = False
     """D24."""
+    sequence: int | None = None
+    """Of an agent that numbers its requests (F5)."""
 
     @property
     def increases(self) -> bool:
@@ -58,20 +62,6 @@ class Shown:
     """Empty while it is not bound."""
     machine: Ref | None
     annotations: Mapping[str, str]
-    frozen: bool = False
-    """Its machine is being moved: amounts do not change (D13)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Further:
-    """What an answer may say besides (B28); agents of v5.0 pass it over."""
-
-    reason: str = ""
-    """granted, partial, noRoom, claimedByOthers, frozen, starting or notLeader; empty: by the amounts alone."""
-    retry_after_ms: int | None = None
-    plan: str = ""
-    expires: str = ""
-    """RFC 3339: when an increase that is not used lapses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +71,8 @@ class Answer:
     """None: an error."""
     text: str = ""
     """Of an error."""
-    migrates: bool = False
-    further: Further = Further()
+    told: Told | None = None
+    """What the ledger says besides (B28); agents of v5.0 pass it over. None: nothing, as the reference."""
 
     @property
     def content_type(self) -> str:
@@ -93,14 +83,8 @@ class Answer:
         if self.permit is None:
             return self.text.encode()
         value: dict[str, Any] = {"permit": amounts_value(self.permit, rules.resources)}
-        if self.migrates:
-            value["migrate"] = {}
-        if not rules.compat:
-            further = self.further
-            said = {"reason": further.reason, "plan": further.plan, "expires": further.expires}
-            value |= {key: text for key, text in said.items() if text}
-            if further.retry_after_ms is not None:
-                value["retryAfterMs"] = further.retry_after_ms
+        if self.told is not None:
+            value |= _besides(self.told)
         return json_text(value).encode()
 
 
@@ -130,7 +114,7 @@ def read_request(method: str, body: bytes) -> PermitRequest | Answer:
 def refused(request: PermitRequest, shown: Shown | None) -> Answer | None:
     """The refusal of a request whose pod is unknown, not bound, or no runner (C15); None: it goes on."""
     if shown is None:
-        return _gone(request)
+        return unknown_pod(request)
     if not shown.node:
         return Answer(404, text=f"pod {request.pod} is not bound to a node yet: ask again when it is")
     if shown.machine is None:
@@ -168,78 +152,21 @@ def patch_failed(request: PermitRequest, why: str) -> Answer:
     return Answer(500, text=f"failed to patch VM object of pod {request.pod}: {why}")
 
 
-def answered(
-    request: PermitRequest,
-    shown: Shown | None,
-    elapsed_s: float,
-    rules: Rules,
-    further: Further = Further(),
-    wait_s: float = WAIT_S,
-) -> Answer | None:
-    """What the pod allows to say after so long a wait; None: it goes on waiting (C16).
-
-    A permit never exceeds the request (I11), but with `compat`, where it is what is approved.
-    """
-    if shown is None:
-        return _gone(request)
-    if shown.frozen and not rules.compat:
-        return _frozen(request, shown, rules)
-    if not request.increases:
-        return Answer(200, request.resources, further=_worded(request, request.resources, further))
-    read = _standing(request, shown, rules)
-    if isinstance(read, Unreadable):
-        return Answer(500, text=f"state of pod {request.pod} cannot be read: {read}")
-    requested, approved = read
-    over = elapsed_s >= wait_s
-    if requested != request.resources:
-        words = "the pod has not shown the request in time: ask again"
-        return Answer(500, text=f"pod {request.pod}: {words}") if over else None
-    if approved is None:
-        return Answer(500, text=f"pod {request.pod}: nothing is approved for it yet: ask again") if over else None
-    if over or request.last_permit is None or approved.exceeds(request.last_permit):
-        permit = approved if rules.compat else approved.least(request.resources)
-        return Answer(200, permit, further=_worded(request, permit, further))
-    return None
-
-
-def _standing(request: PermitRequest, shown: Shown, rules: Rules) -> tuple[Amounts | None, Amounts | None] | Unreadable:
-    """What is requested and approved by the pod's annotations; None for what is not there."""
-    found: list[Amounts | None] = []
-    for key in (REQUESTED, APPROVED):
-        text = shown.annotations.get(key)
-        read = (
-            None if text is None else read_amounts(text, Place.annotation(f"pod {request.pod}", key), rules.resources)
-        )
-        if isinstance(read, Unreadable):
-            return read
-        found.append(read)
-    return found[0], found[1]
-
-
-def _frozen(request: PermitRequest, shown: Shown, rules: Rules) -> Answer:
-    """Unchanged amounts, which are never more than is asked for; the booking stays as it is."""
-    read = _standing(request, shown, rules)
-    approved = None if isinstance(read, Unreadable) else read[1]
-    held = approved if request.last_permit is None else request.last_permit
-    if held is None:
-        return Answer(500, text=f"pod {request.pod} is being moved and nothing was approved for it: ask again")
-    permit = held.least(request.resources)
-    return Answer(200, permit, migrates=True, further=Further(reason="frozen"))
-
-
-def _worded(request: PermitRequest, permit: Amounts, further: Further) -> Further:
-    if further.reason:
-        return further
-    held = request.last_permit
-    if request.resources.within(permit):
-        reason = "granted"
-    else:
-        reason = "partial" if held is None or permit.exceeds(held) else "noRoom"
-    return Further(reason, further.retry_after_ms, further.plan, further.expires)
-
-
-def _gone(request: PermitRequest) -> Answer:
+def unknown_pod(request: PermitRequest) -> Answer:
     return Answer(404, text=f"pod {request.pod} is not known here, or was deleted")
+
+
+def _besides(told: Told) -> dict[str, Any]:
+    """`migrate`, `reason`, `retryAfterMs`, `plan` and `expires`, as far as there is something to say."""
+    value: dict[str, Any] = {"migrate": {}} if told.migrate else {}
+    value["reason"] = told.reason.value
+    if told.retry_after_s is not None:
+        value["retryAfterMs"] = round(told.retry_after_s * 1000)
+    if told.plan:
+        value["plan"] = told.plan
+    if told.expires is not None:
+        value["expires"] = rfc3339(datetime.fromtimestamp(told.expires, UTC))
+    return value
 
 
 def _request(part: Part) -> PermitRequest:
@@ -253,6 +180,7 @@ def _request(part: Part) -> PermitRequest:
         last_permit=amounts_of(last) if last.there else None,
         load1=_load(metrics["loadAvg1M"]) if metrics.there else None,
         lowers_at_once=part["lowersAtOnce"].value is True,
+        sequence=part["sequence"].integer() if part["sequence"].there else None,
     )
 
 

@@ -1,0 +1,90 @@
+"""When an agent is answered what: by the pod's annotations, as the reference does, or by the ledger (C16, B28, D13).
+
+The server asks with each change of the pod or the ledger, and at the end of the wait, until there is an answer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from situate.vm.amounts import Amounts
+from situate.vm.answering import Reason, answer, settled
+from situate.vm.events import Asked
+from situate.vm.names import APPROVED, REQUESTED
+from situate.vm.protocol import Answer, PermitRequest, Shown, unknown_pod
+from situate.vm.rules import Rules
+from situate.vm.state import State
+from situate.vm.text import read_amounts
+from situate.vm.unreadable import Place, Unreadable
+
+WAIT_S: Final = 1.0
+
+
+def answered(
+    request: PermitRequest, shown: Shown | None, elapsed_s: float, rules: Rules, wait_s: float = WAIT_S
+) -> Answer | None:
+    """What the pod's annotations allow to say after so long a wait; None: it goes on waiting (C16)."""
+    if shown is None:
+        return unknown_pod(request)
+    if not request.increases:
+        return Answer(200, request.resources)
+    found: list[Amounts | None] = []
+    for key in (REQUESTED, APPROVED):
+        text = shown.annotations.get(key)
+        read = (
+            None if text is None else read_amounts(text, Place.annotation(f"pod {request.pod}", key), rules.resources)
+        )
+        if isinstance(read, Unreadable):
+            return Answer(500, text=f"state of pod {request.pod} cannot be read: {read}")
+        found.append(read)
+    requested, approved = found
+    over = elapsed_s >= wait_s
+    if requested != request.resources:
+        return _in_vain(request, "it has not shown the request in time") if over else None
+    if approved is None:
+        return _in_vain(request, "nothing is approved for it yet") if over else None
+    if over or request.last_permit is None or approved.exceeds(request.last_permit):
+        return Answer(200, approved)
+    return None
+
+
+def asked(request: PermitRequest, uid: str) -> Asked:
+    """The request as an event of the ledger; `uid` is the pod's."""
+    return Asked(
+        uid=uid,
+        unit=request.unit,
+        requested=request.resources,
+        last_permit=request.last_permit,
+        lowers_at_once=request.lowers_at_once,
+        sequence=request.sequence,
+        load1=request.load1,
+    )
+
+
+def answered_by_ledger(
+    request: PermitRequest, uid: str, state: State, elapsed_s: float, rules: Rules, wait_s: float = WAIT_S
+) -> Answer | None:
+    """What the ledger allows to say after so long a wait; None: it goes on waiting (B28, D13).
+
+    An increase is told once its write has landed and not before (I2). A permit never exceeds the request (I11): what
+    is booked beyond it is nobody's business but the ledger's.
+    """
+    told = answer(state, asked(request, uid), rules)
+    if told is None:
+        return unknown_pod(request)
+    permit, over = told.permit.least(request.resources), elapsed_s >= wait_s
+    if told.reason is Reason.FROZEN or not request.increases:
+        return Answer(200, permit, told=told)
+    if told.reason is Reason.STARTING or not settled(state, uid):
+        if not over:
+            return None
+        if request.last_permit is None:
+            return _in_vain(request, "nothing is written yet of what it may have")
+        return Answer(200, permit.least(request.last_permit), told=told)
+    if over or request.last_permit is None or permit.exceeds(request.last_permit):
+        return Answer(200, permit, told=told)
+    return None
+
+
+def _in_vain(request: PermitRequest, why: str) -> Answer:
+    return Answer(500, text=f"pod {request.pod}: {why}: ask again")
