@@ -127,6 +127,8 @@ class Wire:
         """Nothing that is sent arrives."""
         self.deaf = False
         """Nothing that is answered arrives, until `hear_again`."""
+        self.in_time = False
+        """No write of it is late, whatever the weather."""
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:
         answer = await self._exchange(request, timeout_s)
@@ -202,7 +204,7 @@ class Wire:
                 answered.set_exception(Unreachable(said, outcome_unknown=True))
 
         late_s = 0.0
-        if weather.late_write_s and request.method in _WRITES:
+        if weather.late_write_s and not self.in_time and request.method in _WRITES:
             network.happened["write late"] += 1
             late_s = network.rng.uniform(0.0, weather.late_write_s)
         network.timeline.after(network.latency() + late_s, arrive)

@@ -76,6 +76,8 @@ class Stage(Town):
         self._fenced = settings.fencing in ("policy", "both")
         self._careless = settings.fencing in ("policy", "none")
         self._term = 0
+        # a write that outlives its term is the policy's to refuse: clients can only give it up in time
+        self.orders_in_time = not self._fenced
         self.s4_slack_s = float("inf")  # events are late: what a supervisor knows is old
         faulty = FaultyArchiver(self.memory, self._fault)
         self._archive = NotedArchive(self, faulty)

@@ -124,6 +124,7 @@ class Leader:
 
     def _connect(self) -> Client:
         wire = self.town.network.wire(Identity(f"supervisor {self.name}", ("system:authenticated",)))
+        wire.in_time = self.town.orders_in_time
         self.wires.append(wire)
         return Client(wire)
 
@@ -216,6 +217,8 @@ class Town(Place):
         self.forbidden: list[str] = []
         """Writes that a server with the policy would have refused, whoever led."""
         self.s4_slack_s = S4_SLACK_S
+        self.orders_in_time = False
+        """No write of a supervisor arrives after it was given up."""
         self.tolerated.add("S4")  # judged here, with the time that a watch takes
 
     def leader(
