@@ -24,7 +24,7 @@ from situate.vm.rules import Rules
 from situate.vm.state import State
 from situate.vm.text import shown_amount
 
-MOST_TRIED: Final = 24
+MOST_TRIED: Final = 12
 """Changes of which it takes a plan to know whether they help; so many are tried, the small ones first."""
 NEW_NODE: Final = "a new node"
 _WHOLE: Final = (Way.NEIGHBOURS, Way.ITSELF, Way.WAITING, Way.CHAIN, Way.EVICTION)
