@@ -6,18 +6,22 @@ import asyncio
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.streams import complain
+from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.nodes import nodes
+from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.embedded.journal import Unusable
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import DidNotStart, EmbeddedServer, Settings
 from situate.runtime.logs import configure_logging
 from situate.runtime.startup import run_process
+from situate.vm.machines import Settings as MachinesSettings
+from situate.vm.machines.crds import definitions as vm_definitions
 
 _MOST_NODES = 20_000
 """Some seconds of start; nodes come from a hand that slipped, or from a test of size."""
@@ -33,6 +37,9 @@ def embedded(
     kubeconfig: Annotated[
         Path | None, typer.Option("--write-kubeconfig", help="Write a kubeconfig here once the server answers.")
     ] = None,
+    machines: Annotated[
+        bool, typer.Option("--machines", help="VirtualMachines live and move in it, as beside `situate vm machines`.")
+    ] = False,
 ) -> None:
     """Run an API server with controllers and kubelets in memory, until Ctrl-C. kubectl works with it.
 
@@ -42,20 +49,28 @@ def embedded(
     """
     configure_logging("warning")
     with mendable_failures():
-        settings = Settings(host=host, port=port, data=data)
+        settings = Settings(host=host, port=port, data=data, further=(_machines,) if machines else ())
+        known = vm_definitions() if machines else ()
         try:
-            raise typer.Exit(run_process(_serve(settings, node_count, kubeconfig)))
+            raise typer.Exit(run_process(_serve(settings, node_count, known, kubeconfig)))
         except (DidNotStart, Unusable) as problem:
             complain(str(problem))
             raise typer.Exit(ExitCode.NO) from None
 
 
-async def _serve(settings: Settings, node_count: int, kubeconfig: Path | None) -> ExitCode:
+def _machines(cluster: Cluster) -> VirtualMachineController:
+    return VirtualMachineController(cluster, MachinesSettings())
+
+
+async def _serve(
+    settings: Settings, node_count: int, definitions: tuple[dict[str, Any], ...], kubeconfig: Path | None
+) -> ExitCode:
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[None] = loop.create_future()
     for which in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(which, _settle, stopped)
     async with EmbeddedServer(settings) as server:
+        server.create_definitions(definitions)
         server.create_nodes(nodes(node_count, zones=("a", "b", "c")))
         if kubeconfig is not None:
             try:

@@ -143,9 +143,16 @@ class EmbeddedServer:
 
     def create_nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         """Puts nodes into the cluster; those that exist, from a state that was kept, stay as they are."""
-        for node in nodes:
+        self._create("/api/v1/nodes", nodes)
+
+    def create_definitions(self, definitions: Iterable[Mapping[str, Any]]) -> None:
+        """Puts definitions of custom resources into the cluster, as `create_nodes` does nodes."""
+        self._create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions)
+
+    def _create(self, path: str, objects: Iterable[Mapping[str, Any]]) -> None:
+        for each in objects:
             headers = {"content-type": "application/json"}
-            self.api.answer(Request("POST", "/api/v1/nodes", (), headers, msgspec.json.encode(node)), time.time())
+            self.api.answer(Request("POST", path, (), headers, msgspec.json.encode(each)), time.time())
 
     def cut_watches(self) -> int:
         """Ends every open watch; says how many there were."""

@@ -19,7 +19,7 @@ from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.tables import PODS, Key, Obj
 from situate.vm import machines
 from situate.vm.machines import Create, Delete, Kind, Note, Patch, Settings, Write
-from situate.vm.names import API_VERSION, GROUP, MACHINE_KIND, MIGRATION_KIND, NAME_LABEL
+from situate.vm.names import API_VERSION, GROUP, NAME_LABEL
 
 _RESOURCES = {
     Kind.MACHINE: f"{Kind.MACHINE.value}.{GROUP}",
@@ -115,6 +115,5 @@ def _action(write: Write) -> Action:
 def _told(note: Note | None) -> Told | None:
     if note is None:
         return None
-    kind = MIGRATION_KIND if "vmName" in (note.regarding.get("spec") or {}) else MACHINE_KIND
-    regarding = {"apiVersion": API_VERSION, "kind": kind, **note.regarding}
+    regarding = {"apiVersion": API_VERSION, "kind": note.kind, **note.regarding}
     return Told(regarding, note.reason, note.message, "Warning" if note.warning else "Normal")

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from situate.vm.machines.crds import MACHINES, MIGRATIONS
+from situate.vm.names import MACHINE_KIND, MIGRATION_KIND
 
 Obj: TypeAlias = Mapping[str, Any]
 """A Kubernetes object as decoded JSON; nobody changes one in place."""
@@ -40,6 +41,11 @@ class Note:
     reason: str
     message: str
     warning: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Of the object: what is listed does not say it of itself."""
+        return MIGRATION_KIND if "vmName" in (self.regarding.get("spec") or {}) else MACHINE_KIND
 
 
 @dataclass(frozen=True, slots=True)

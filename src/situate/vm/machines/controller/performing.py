@@ -13,8 +13,7 @@ from situate.objects.events import ObjectReference
 from situate.runtime.actuator import Actuator
 from situate.vm.machines import Create, Delete, Note, Patch, Write
 from situate.vm.machines.controller.watched import RESOURCES, Watched
-from situate.vm.machines.writes import Obj
-from situate.vm.names import API_VERSION, MACHINE_KIND, MIGRATION_KIND
+from situate.vm.names import API_VERSION
 
 FIELD_MANAGER: Final = "situate-vm-machines"
 FAILED_CREATE: Final = "FailedCreate"
@@ -60,18 +59,16 @@ class Performing:
         except (Forbidden, Invalid) as refused:
             # it stays so until somebody changes the machine, or the rule that it breaks
             if isinstance(write, Create) and write.note is not None:
-                self._record(_reference(write.note.regarding), WARNING, FAILED_CREATE, str(refused))
+                self._record(_reference(write.note), WARNING, FAILED_CREATE, str(refused))
             raise
         self._tell(write.note)
 
     def _tell(self, note: Note | None) -> None:
         if note is not None:
-            self._record(_reference(note.regarding), WARNING if note.warning else NORMAL, note.reason, note.message)
+            self._record(_reference(note), WARNING if note.warning else NORMAL, note.reason, note.message)
 
 
-def _reference(regarding: Obj) -> ObjectReference:
-    meta = regarding["metadata"]
-    kind = MIGRATION_KIND if "vmName" in (regarding.get("spec") or {}) else MACHINE_KIND
-    return ObjectReference(
-        API_VERSION, kind, meta.get("namespace", ""), meta["name"], meta["uid"], meta.get("resourceVersion", "")
-    )
+def _reference(note: Note) -> ObjectReference:
+    meta = note.regarding["metadata"]
+    version = meta.get("resourceVersion", "")
+    return ObjectReference(API_VERSION, note.kind, meta.get("namespace", ""), meta["name"], meta["uid"], version)
