@@ -3,7 +3,7 @@
 Group, version, names, field paths, types, defaults and status are those of neondatabase/autoscaling at commit a4bce09e
 (`neonvm/apis/neonvm/v1`), with `overcommit` and `targetArchitecture`. What its admission webhooks refuse (bounds that
 change, `use` outside of them) is refused here by rules in CEL. Its many fields of disks, networks and images are kept
-as they come, so that it can stand beside us: nothing here acts upon them. On a cluster with NeonVM use its own definitions.
+as they come: nothing here acts upon them. On a cluster with NeonVM use its own definitions.
 """
 
 from __future__ import annotations
