@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from situate.testing.vm.invariants import Stepped, broken
-from situate.testing.vm.world import VirtualMachine, World
+from situate.testing.vm.world import COPIED, VirtualMachine, World
 from situate.vm.actions import Action, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move
@@ -98,14 +98,14 @@ class Town:
         claim = next(each for each in self.state.claims.values() if each.beneficiary.ref.name == name)
         return next(move for move in self.state.moves.values() if move.claim == claim.id)
 
-    def copying(self, move: Move, remaining: int = 100) -> None:
-        """Its target is bound where room is reserved, and copying has come so far."""
+    def copying(self, move: Move, percent: int = 100) -> None:
+        """Its target is bound where room is reserved, and so much is still to be copied."""
         if not self.world.migrations[move.name].target:
             self.live(self.world.freeze(move.name))
         target = self.world.migrations[move.name].target
         if not self.world.pods[target].node:
             self.live(self.world.bind(target, move.target_node))
-        self.live(self.world.copy(move.name, remaining, self.now))
+        self.live(self.world.copy(move.name, COPIED * percent // 100, self.now))
 
     def moved(self, move: Move) -> None:
         """It runs at the target; its source is still there."""

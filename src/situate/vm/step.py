@@ -55,9 +55,7 @@ def step(state: State, event: Event, now: float, rules: Rules, planner: Planner 
     draft = Draft(state, now, rules, planner)
     _take_in(draft, event)
     if draft.state.started:
-        _run_nodes(draft)
-        if not draft.rules.compat:
-            demanding.start(draft)
+        _settle(draft)
         draft.write_approvals()
         _wake(state, draft)
     return Decision(draft.state, tuple(draft.actions), overdue.wake_at(draft.state, rules))
@@ -102,17 +100,22 @@ def _beat(draft: Draft) -> None:
     if draft.rules.compat:
         as_reference.due(draft)
         return
-    _run_nodes(draft)
+    _settle(draft)
     demanding.look(draft)
 
 
-def _run_nodes(draft: Draft) -> None:
-    """Each run either changes nothing any more, or ends a claim or a move: there are finitely many of both."""
-    while draft.stirred:
-        name = next(iter(draft.stirred))
-        del draft.stirred[name]
-        if name in draft.state.nodes:
-            (as_reference.run if draft.rules.compat else _run)(draft, name)
+def _settle(draft: Draft) -> None:
+    """Runs nodes until nothing follows. Every round ends a claim or a move, and there are finitely many of both."""
+    while True:
+        while draft.stirred:
+            name = next(iter(draft.stirred))
+            del draft.stirred[name]
+            if name in draft.state.nodes:
+                (as_reference.run if draft.rules.compat else _run)(draft, name)
+        if not draft.rules.compat:
+            demanding.start(draft)
+        if not draft.stirred:
+            return
 
 
 def _run(draft: Draft, node: str) -> None:

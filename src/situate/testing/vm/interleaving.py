@@ -295,7 +295,11 @@ class Interleaving:
         elif move.phase == "Pending" and self.world.pods[move.target].node:
             self._seen(self.world.copy(move.name, COPIED, self.now))
         elif move.phase == "Running" and move.remaining > 0:
-            self._seen(self.world.copy(move.name, max(0, move.remaining - self.rng.choice((0, 40, 60))), self.now))
+            self._seen(
+                self.world.copy(
+                    move.name, max(0, move.remaining - self.rng.choice((0, COPIED * 2 // 5, COPIED * 3 // 5))), self.now
+                )
+            )
         elif move.phase == "Running":
             self._seen(self.world.succeed(move.name))
         elif move.phase == "Succeeded":

@@ -27,8 +27,8 @@ from situate.vm.events import (
 from situate.vm.model import Machine, Node, Phase, Pod, Ref, Role
 
 NAMESPACE = "default"
-COPIED = 100
-"""Memory that each migration copies."""
+COPIED = 2**30
+"""Bytes that each migration copies."""
 
 
 @dataclass
@@ -180,24 +180,24 @@ class World:
                 claim.id, claim.plan, claim.node, claim.beneficiary, claim.source_uid, claim.amount, claim.deadline
             )
         return MigrationSeen(
-            Ref(NAMESPACE, move.machine),
-            name,
-            move.uid,
-            move.own,
-            MigrationPhase(
+            machine=Ref(NAMESPACE, move.machine),
+            name=name,
+            uid=move.uid,
+            own=move.own,
+            phase=MigrationPhase(
                 starting=move.phase in ("", "Pending"),
                 copying=move.phase == "Running",
                 succeeded=move.phase == "Succeeded",
                 failed=move.phase == "Failed",
             ),
-            Ref(NAMESPACE, move.source),
-            move.source_node,
-            None if target is None else Ref(NAMESPACE, target.uid),
-            move.target_node,
-            None,
-            move.plan,
-            written,
-            Progress(move.remaining, COPIED, move.changed_at) if move.phase == "Running" else None,
+            source=Ref(NAMESPACE, move.source),
+            source_node=move.source_node,
+            target=None if target is None else Ref(NAMESPACE, target.uid),
+            target_node=move.target_node,
+            amount=None,
+            plan=move.plan,
+            claim=written,
+            progress=Progress(move.remaining, COPIED, move.changed_at) if move.phase == "Running" else None,
             deleting=deleting,
             created_at=move.created_at,
         )

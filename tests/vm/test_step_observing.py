@@ -1,0 +1,189 @@
+"""What the cluster shows becomes what is booked (C25, C27, B3, D19, D23, I14), and a restart finds it again (B43)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from situate.vm.actions import Approve, Condition, StartMove
+from situate.vm.events import Asked, Listed, NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved
+from situate.vm.planning.plan import Plan
+from situate.vm.step import step
+from tests.vm.town import Town, both, only
+
+
+@pytest.mark.rule("vm:D19", "vm:C27")
+def test_pods_of_a_node_that_is_gone_are_kept_aside_for_its_return() -> None:
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4)
+    town.plain("P", "n1", 2)
+    town.start()
+    town.tell(PodReserved(town.world.pod("P"), "n2"))
+    node = town.state.nodes["n1"]
+
+    town.tell(NodeGone("n1"))
+    assert town.state.pod("A") is None
+    town.tell(town.world.seen("A"))
+    town.tell(PodGone("P"))
+    town.tell(NodeSeen(node))
+
+    assert set(town.state.nodes["n1"].pods) == {"A"}
+    assert town.reserved("n1") == 4
+
+
+@pytest.mark.rule("vm:C27", "vm:N23")
+def test_what_was_only_reserved_on_a_node_goes_with_it() -> None:
+    town = Town(n1=10)
+    town.start()
+    town.world.add_pod("P", both(2), "n1")
+    town.tell(PodReserved(town.world.pod("P"), "n1"))
+    assert town.pod("P").tentative
+
+    town.tell(NodeGone("n1"))
+
+    assert town.state.where == {}
+
+
+@pytest.mark.rule("vm:C22", "vm:C25")
+def test_a_pod_that_is_seen_to_be_bound_is_not_unreserved_any_more() -> None:
+    town = Town(n1=10)
+    town.start()
+    seen = town.world.add_pod("P", both(2), "n1")
+    town.tell(PodReserved(town.world.pod("P"), "n1"))
+    town.tell(seen)
+    assert not town.pod("P").tentative
+
+    town.tell(PodUnreserved("P"))
+
+    assert town.reserved("n1") == 2
+
+
+@pytest.mark.rule("vm:D23", "vm:I2")
+def test_what_is_used_is_booked_whatever_was_approved() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+    town.world.machines["A"].use = both(6)
+
+    town.tell(town.world.seen("A"))
+
+    assert town.booked("A") == 6
+
+
+@pytest.mark.rule("vm:I14", "vm:D13")
+def test_a_booking_does_not_fall_while_its_machine_is_frozen() -> None:
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 6)
+    town.world.machines["A"].use = both(2)
+    town.start()
+    town.live(town.world.start_by_hand("A", town.now))
+    (name,) = town.world.migrations
+    town.live(town.world.freeze(name))
+    town.world.machines["A"].approved = town.world.machines["A"].requested = both(3)
+
+    town.live(town.world.seen("A"))
+    assert town.booked("A") == 6
+
+    town.live(town.world.fail(name, town.now))
+    assert town.booked("A") == 3
+
+
+@pytest.mark.rule("vm:I2", "vm:F2")
+def test_a_copy_is_booked_with_what_its_machine_holds_though_it_shows_less() -> None:
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 2)
+    town.start()
+    town.ask("A", 6)
+    town.live(town.world.start_by_hand("A", town.now))
+    (name,) = town.world.migrations
+    town.live(town.world.freeze(name))
+    target = town.world.migrations[name].target
+    older = town.world.pod(target)
+    town.world.bind(target, "n2")
+
+    town.tell(PodSeen(replace(older, reserved=both(2)), "n2"))
+
+    assert town.booked(target) == 6
+
+
+@pytest.mark.rule("vm:B43", "vm:I8", "vm:C30")
+def test_a_restart_changes_no_grant_loses_no_claim_and_starts_no_second_move() -> None:
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 6, migratable=True)
+    town.start()
+    town.ask("A", 7)
+    move = town.made_room("A")
+    town.copying(move)
+    grants = {uid: town.booked(uid) for uid in town.state.where}
+    claims = {each.id: (each.node, each.beneficiary.ref.uid, each.amount) for each in town.state.claims.values()}
+
+    town.restart()
+
+    assert {uid: town.booked(uid) for uid in town.state.where} == grants
+    assert {
+        each.id: (each.node, each.beneficiary.ref.uid, each.amount) for each in town.state.claims.values()
+    } == claims
+    assert not only(town.wait(10.0), StartMove)
+    assert town.state.moves[move.key].target_booked
+
+
+@pytest.mark.rule("vm:B43", "vm:B9")
+def test_a_claim_of_which_nothing_is_left_is_not_opened_again() -> None:
+    """Its move went on because it had come too far; the claim was written down as nothing."""
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 3, migratable=True)
+    town.plain("P", "n1", 3)
+    town.start()
+    town.ask("A", 7)
+    move = town.made_room("A")
+    town.copying(move, 10)
+    town.live(town.world.delete_pod("P", town.now))
+
+    town.restart()
+
+    assert town.state.claims == {}
+
+
+@pytest.mark.rule("vm:C30")
+def test_listing_twice_changes_nothing() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+    before = town.state
+
+    assert town.tell(Listed()) == []
+    assert town.state == before
+
+
+@pytest.mark.rule("vm:B50")
+def test_it_is_said_once_that_only_another_node_helps_and_once_that_it_is_needed_no_more() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.plain("P", "n1", 6)
+    town.start()
+    town.ask("A", 7)
+    town.plans(*(Plan(str(number), needs_node=both(7)) for number in range(2)), Plan("none"))
+
+    said = [only(town.wait(5.0), Condition) for _ in range(3)]
+
+    assert [[(each.type, each.holds) for each in told] for told in said] == [
+        [("NeedsNode", True)],
+        [],
+        [("NeedsNode", False)],
+    ]
+
+
+@pytest.mark.rule("vm:I10", "vm:B42")
+def test_the_same_input_gives_the_same_decision() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+    event = Asked("A", both(1), both(7), both(4))
+
+    first = step(town.state, event, 1.0, town.rules)
+
+    assert first == step(town.state, event, 1.0, town.rules)
+    assert only(first.actions, Approve)
