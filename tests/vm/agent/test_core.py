@@ -282,6 +282,14 @@ def test_an_answer_that_speaks_of_a_move_stops_everything_until_the_next_tick() 
     assert actions(state, NOW + 15_000).plugin is not None
 
 
+@pytest.mark.rule("vm:D13")
+def test_of_a_machine_that_is_about_to_be_moved_a_decrease_may_be_answered_with_what_was() -> None:
+    state = plugin_started(with_system(permitted(settled(1), 3), needs(1)), NOW, units(1))
+    answered = plugin_answered(state, state.number, NOW, units(3), RevisionAt(), migrates=True)
+    assert "greater than request" in answered.objection
+    assert actions(answered.state, NOW + 5_000) == Actions(wait_ms=10_000)
+
+
 @pytest.mark.rule("vm:D23")
 def test_a_decrease_is_told_when_the_machine_has_shrunk_and_not_when_it_was_written() -> None:
     state = with_system(settled(3), needs(2))

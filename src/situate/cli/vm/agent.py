@@ -102,7 +102,8 @@ def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettin
 async def _run(settings: AgentSettings, node: str | None, health_address: str, connection: Connection) -> ExitCode:
     client = connect(connection, random.Random(), qps=_QPS, burst=_BURST)
     events = connect(connection, random.Random(), qps=_EVENTS_QPS)
-    session = aiohttp.ClientSession(trust_env=False)
+    # every monitor holds a connection
+    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
     pods = SchedulerPods(client, settings.scheduler, random.Random()) if settings.scheduler.url is None else None
     permits: PermitClient | None = None
     try:

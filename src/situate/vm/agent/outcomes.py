@@ -70,13 +70,15 @@ def plugin_answered(
     in_use = state.held
     if state.vm.ongoing is not None and not state.config.compat:
         in_use = in_use.most(state.vm.ongoing.resources)  # on its way to the machine, so as good as used
-    if reason := objection(permit, asked.resources, in_use):
-        return Answered(plugin_failed(state, number, now_ms), reason)
-    revision, latency = propagated(now_ms, target_revision, state.plugin.revision)
     again_at_ms = still_until_ms = None
+    tick_ms = state.plugin.last.at_ms + state.config.plugin_tick_ms
     if not state.config.compat:
-        tick_ms = state.plugin.last.at_ms + state.config.plugin_tick_ms
         still_until_ms = tick_ms if migrates else None
+    if reason := objection(permit, asked.resources, in_use):
+        failed = plugin_failed(state, number, now_ms)
+        return Answered(replace(failed, plugin=replace(failed.plugin, still_until_ms=still_until_ms)), reason)
+    revision, latency = propagated(now_ms, target_revision, state.plugin.revision)
+    if not state.config.compat:
         again_at_ms = None if retry_after_ms is None else min(now_ms + max(SOONEST_MS, retry_after_ms), tick_ms)
     answered = replace(
         state.plugin,

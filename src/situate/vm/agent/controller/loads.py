@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
+from situate.objects.settings import Mistake
 from situate.objects.yaml_text import load_yaml
 from situate.vm.agent.goal import CacheMetrics, SystemMetrics
 from situate.vm.agent.machines import MachineNow
@@ -102,10 +103,11 @@ class Annotated:
 
 
 class Filed:
-    """A file with an entry for each machine, read anew each time."""
+    """A file with an entry for each machine, read anew each time, and parsed when it has changed."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self._known: tuple[bytes, Any, tuple[Mistake, ...]] = (b"", None, ())
 
     async def system(self, machine: MachineNow) -> SystemMetrics | NoMetrics:
         found = self._load(machine)
@@ -117,13 +119,15 @@ class Filed:
     def _load(self, machine: MachineNow) -> Load | NoMetrics:
         try:
             with self._file.open("rb") as opened:
-                text = opened.read(MOST_TEXT).decode("utf-8", "replace")
+                text = opened.read(MOST_TEXT)
         except OSError as problem:
             return NoMetrics(f"{self._file} cannot be read: {problem.strerror or problem}")
-        document, mistakes = load_yaml(text)
+        if text != self._known[0]:
+            self._known = (text, *load_yaml(text.decode("utf-8", "replace")))
+        _, document, mistakes = self._known
         if mistakes:
             return NoMetrics(f"{self._file}: {mistakes[0]}")
-        entry: Any = document.get(str(machine.ref)) if isinstance(document, dict) else None
+        entry = document.get(str(machine.ref)) if isinstance(document, dict) else None
         if entry is None:
             return NoMetrics(f"{self._file} has no entry {machine.ref}")
         return load(entry, Place(str(self._file), str(machine.ref)))

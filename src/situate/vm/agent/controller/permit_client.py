@@ -53,7 +53,8 @@ class PermitClient:
 
     async def _exchange(self, url: str, body: bytes) -> Permit | BadAnswer:
         if self._session is None:
-            self._session = aiohttp.ClientSession(trust_env=False)
+            # an answer may take a second, and all machines ask at once after a restart
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
         headers = dict(_HEADERS)
         if token := _token(self._access.token_file):
             headers["authorization"] = f"Bearer {token}"
