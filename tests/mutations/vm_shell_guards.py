@@ -105,4 +105,12 @@ VM_SHELL_GUARDS = (
         "",
         (_PERFORMING,),
     ),
+    Mutation(
+        "vm-wake",
+        "pods that wait are tried when the ledger has room for them (D16)",
+        "vm/controller/controller.py",
+        "if waiting.place is not Place.ACTIVE and NAME in waiting.rejectors and self._has_room(node, waiting.info)",
+        "if not node",
+        (_PERFORMING,),
+    ),
 )

@@ -60,6 +60,11 @@ class Stage:
         """Something happens to the ledger that no watch shows: a request of an agent."""
         self.world.members[0].process.loop.call_soon_threadsafe(self.controller.ledger.apply, event)
 
+    def attempts(self, result: str) -> float:
+        """Scheduling cycles that came to this."""
+        name = "scheduler_schedule_attempts_total"
+        return self.world.registry.get_sample_value(name, {"result": result, "profile": "situate-vm"}) or 0.0
+
     @property
     def controller(self) -> VmController:
         return self.world.members[0].controller

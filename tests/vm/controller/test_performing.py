@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from situate.objects.messages import Response
+from situate.testing.objects import pod as pod_object
 from situate.testing.vm.shipped import MACHINES, MIGRATIONS, PODS, UNIT
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
@@ -99,3 +100,25 @@ def test_a_target_whose_migration_somebody_deletes_is_not_placed() -> None:
         assert bound == ["n1", "n1"]
         moves = ours.controller.ledger.state.moves.values()
         assert all(each.stage is not Stage.COPYING for each in moves)
+
+
+@pytest.mark.rule("vm:D16")
+def test_pods_that_fit_into_what_a_machine_gives_back_are_tried_at_once_and_no_others() -> None:
+    with stage(n1="8") as ours:
+        ours.run("a", cpus=2, slots=8)
+        ours.world.ask("a", Amounts.of(7000, 28 * GIB))
+        ours.wait(lambda: ours.approved("a") == {"vCPUs": 7, "mem": "28Gi"})
+        for name, cpu in (("web", "4"), ("huge", "7")):
+            ours.world.call("POST", PODS, pod_object(name, cpu=cpu, scheduler="situate-vm"))
+        ours.world.let_pass(20.0)
+        attempts = ours.attempts("unschedulable")
+        uid = ours.world.runner("a")["metadata"]["uid"]
+        small = Amounts.of(2000, 8 * GIB)
+        ours.world.ask("a", small)
+        ours.tell(Asked(uid, UNIT, small, Amounts.of(7000, 28 * GIB), lowers_at_once=True))
+
+        def placed() -> bool:
+            return bool(ours.world.call("GET", f"{PODS}/web")["spec"].get("nodeName"))
+
+        ours.wait(placed, within_s=0.5)
+        assert ours.attempts("unschedulable") == attempts, "nothing is tried that cannot fit"

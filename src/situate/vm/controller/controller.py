@@ -17,6 +17,7 @@ from typing import Any, Final
 import structlog
 
 from situate.framework.engine import Engine
+from situate.framework.pods import PodInfo
 from situate.framework.queue.waiting import Place
 from situate.kube.client import Client
 from situate.kube.election import Candidacy, ElectionNews, Elector
@@ -199,14 +200,18 @@ class VmController:
             except TimeoutError:
                 continue
 
-    def _wake(self, node: str) -> None:  # noqa: ARG002  # whichever it is: only a cycle tells who fits there
-        """Pods that the ledger had no room for are tried again at once."""
+    def _wake(self, node: str) -> None:
+        """Pods that the ledger had no room for, and has now on this node, are tried again at once (D16)."""
         assert self._engine is not None
         self._activate(
             waiting.info.uid
             for waiting in self._engine.queue
-            if waiting.place is not Place.ACTIVE and NAME in waiting.rejectors
+            if waiting.place is not Place.ACTIVE and NAME in waiting.rejectors and self._has_room(node, waiting.info)
         )
+
+    def _has_room(self, node: str, info: PodInfo) -> bool:
+        pod, state = self.observing.read(info.pod).value, self.ledger.state
+        return pod is not None and node in state.nodes and pod.counted(pod.reserved).within(state.avail(node, info.uid))
 
     def _release_targets(self) -> None:
         """Moves have changed: targets that wait for theirs are tried, and those that Permit holds hear of it (N24)."""

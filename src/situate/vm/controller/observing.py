@@ -54,6 +54,8 @@ class Observing:
         self._listening = False
         self._machines: dict[tuple[str, str], tuple[Unstructured, Read[MachineSeen]]] = {}
         """As they were read last: each of them is asked for with every change of its pods."""
+        self._waiting: dict[str, tuple[Pod, MachineSeen | None, Read[model.Pod]]] = {}
+        """By uid the pods without a node, as they were read last: they are asked for whenever room appears."""
         watched.all.nodes.store.on_change(self._node)
         watched.machines.store.on_change(self._machine)
         watched.all.pods.store.on_change(self._pod)
@@ -82,7 +84,12 @@ class Observing:
         """A pod with what its machine says."""
         ref = machine_ref(pod)
         seen = None if ref is None else self._machine_seen(ref)
-        return read_pod(pod, self._ledger.rules, seen)
+        if pod.spec.node_name:
+            return read_pod(pod, self._ledger.rules, seen)
+        known = self._waiting.get(pod.metadata.uid)
+        if known is None or known[0] is not pod or known[1] is not seen:
+            known = self._waiting[pod.metadata.uid] = pod, seen, read_pod(pod, self._ledger.rules, seen)
+        return known[2]
 
     def _machine_seen(self, ref: Ref) -> MachineSeen | None:
         """None if it cannot be read, or another one has the name by now."""
@@ -114,6 +121,8 @@ class Observing:
             self._ledger.apply(NodeGone(new.metadata.name))  # what is there is kept aside until it says its size again
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and (new is None or new.spec.node_name):
+            self._waiting.pop(old.metadata.uid, None)
         if not self._listening:
             return
         if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
