@@ -159,7 +159,7 @@ def test_pods_of_a_node_that_says_no_size_for_a_while_are_kept_aside(watch: Watc
 
 @pytest.mark.rule("vm:B2", "vm:C3", "vm:B43")
 def test_a_migration_is_told_with_the_uids_that_its_object_lacks(watch: Watch) -> None:
-    watch.put(vm(), runner("a-xyz", nodeName="n1"))
+    watch.put(vm(status={"podName": "a-xyz"}), runner("a-xyz", nodeName="n1"))
     notes = {CLAIM: CLAIMED, TARGET_NODE: "n2"}
     labels = {CREATED_BY_SCHEDULER_LABEL: "true"}
     status = {"phase": "Pending", "targetPodName": "a-new"}

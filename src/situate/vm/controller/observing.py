@@ -190,6 +190,9 @@ class Observing:
         machine = self._watched.machines.store.get(seen.machine.name, seen.machine.namespace)
         if machine is not None:
             seen = replace(seen, machine=replace(seen.machine, uid=machine.metadata.uid))
+            runs_in = self._read_machine(machine).value
+            if seen.source is None and runs_in is not None and runs_in.pod and not _over(seen):
+                seen = replace(seen, source=Ref(seen.machine.namespace, runs_in.pod))
         pods = self._watched.all.pods.store
         source = pods.get(seen.source.name, seen.source.namespace) if seen.source is not None else None
         if seen.source is not None and source is not None and seen.source.uid in ("", source.metadata.uid):
@@ -200,3 +203,8 @@ class Observing:
             if owner is not None and owner.uid == seen.uid:
                 seen = replace(seen, target=replace(seen.target, uid=target.metadata.uid))
         return seen
+
+
+def _over(seen: MigrationSeen) -> bool:
+    """Whether the machine may run in the target by now."""
+    return seen.phase.succeeded or seen.phase.failed
