@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.framework.cycle import PluginFailed
-from situate.framework.decisions import Failed, Placed, Refused
+from situate.framework.decisions import Failed, Placed, Refused, Waiting
 from situate.framework.messages import refusal
 from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
@@ -217,8 +217,8 @@ def test_a_target_never_goes_to_its_sources_node() -> None:
     ("moves", "why"),
     [
         pytest.param([], "is not known here", id="not seen yet"),
-        pytest.param([move("n2", stage=Stage.ENDING)], "has been cancelled or is over", id="cancelled"),
-        pytest.param([move("n2", stage=Stage.FAILED)], "has been cancelled or is over", id="failed"),
+        pytest.param([move("n2", stage=Stage.FAILED)], "is over", id="failed"),
+        pytest.param([move("n2", stage=Stage.DONE)], "is over", id="done"),
     ],
 )
 def test_a_target_without_a_migration_that_wants_it_waits(moves: list[Move], why: str) -> None:
@@ -333,6 +333,21 @@ def test_permit_waits_while_a_cancellation_is_decided_and_denies_what_is_gone() 
     assert (status.code.title, seconds) == ("Wait", CANCEL_S)
     assert bench.ledger.paused == {"uid-a-new": "default/m"}
     assert bench.plugin.permit(bench.engine.cache.reader.read(pod("web")), "n2", 0.0)[0].ok
+
+
+@pytest.mark.rule("vm:N24")
+def test_a_target_whose_migration_is_being_cancelled_is_held_and_let_go_when_that_fails() -> None:
+    bench = Bench(PLAIN)
+    bench.add(host("n1"), host("n2"))
+    bench.listed()
+    bench.hold(moves=[move("n2", stage=Stage.ENDING)])
+    bench.add(target_pod())
+    (decision,) = bench.decide()
+    assert isinstance(decision, Waiting)
+    assert decision.node == "n2"
+    (refused,) = bench.engine.tick(bench.now + CANCEL_S)
+    assert refused.pod.info.name == "a-new"
+    assert bench.ledger.state.pod("uid-a-new") is None, "what was booked for it is free again"
 
 
 @pytest.mark.rule("vm:N25", "vm:B44")

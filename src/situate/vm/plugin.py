@@ -44,8 +44,8 @@ UNKNOWN: Final = "node(s) that do not say how large they are"
 HELD: Final = "node(s) whose room is held for others by live migration"
 
 
-_OVER: Final = frozenset({Stage.FAILED, Stage.ENDING, Stage.DONE})
-"""Of a move: its target is not to be placed any more."""
+_OVER: Final = frozenset({Stage.FAILED, Stage.DONE})
+"""Of a move: its target is not to be placed any more. Of one that is being cancelled Permit decides."""
 
 ReadPod: TypeAlias = Callable[[WirePod], Read[Pod]]
 """What a pod's object says, together with that of its machine."""
@@ -124,7 +124,7 @@ class VirtualMachines:
         if move is None:
             return self._refused(pod, unresolvable("its migration is not known here; it waits for it"))
         if move.stage in _OVER:
-            return self._refused(pod, unresolvable(f"its migration {move.name} has been cancelled or is over"))
+            return self._refused(pod, unresolvable(f"its migration {move.name} is over"))
         state = Wanted(found, booking, move)
         if not move.target_node:
             return PreFiltered(state=state, only=~_where(snapshot, move.source_node))

@@ -84,6 +84,28 @@ def test_room_that_appears_ends_a_move_that_does_not_copy_yet() -> None:
         assert not state.claims
 
 
+@pytest.mark.rule("vm:N24", "vm:B21")
+def test_a_target_is_held_while_its_move_is_being_cancelled_and_never_bound_then() -> None:
+    with stage() as ours:
+        crowd(ours)
+        ours.meddle("POST", "/binding", lambda _: BUSY, times=1)
+        ours.meddle("DELETE", "/virtualmachinemigrations/", lambda _: BUSY, times=6)
+        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+        ours.world.let_pass(0.1)
+        ours.world.ask("a", Amounts.of(2000, 8 * GIB))
+
+        def held() -> bool:
+            engine = ours.controller.scheduler.engine
+            return engine is not None and len(engine.permits) == 1
+
+        ours.wait(held)
+        ours.wait(lambda: not ours.world.items(MIGRATIONS) and not held())
+        ours.world.let_pass(5.0)
+        assert [each["spec"].get("nodeName") for each in ours.world.items(PODS)] == ["n1", "n1"]
+        assert ours.world.runs("a", "b")
+
+
 @pytest.mark.rule("vm:F12", "vm:N24", "vm:B14")
 def test_a_target_whose_migration_somebody_deletes_is_not_placed() -> None:
     with stage() as ours:
