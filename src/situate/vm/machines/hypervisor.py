@@ -12,6 +12,8 @@ How one machine behaves stands in its annotation `vm.situate.dev/hypervisor`, a 
 
 `stallAtPercent`: no more than this part is ever copied, until the member is taken away; `failAtPercent`: it breaks
 there. It is read at every look: a test may let a move stand still, see what it wants to see, and let it go on.
+
+No network is modelled: a node that falls silent breaks a move only once its pod is seen to end.
 """
 
 from __future__ import annotations

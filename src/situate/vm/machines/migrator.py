@@ -88,7 +88,7 @@ def _preparation(sight: MigrationSight, now: float) -> Look | None:
 
 
 def _lost(sight: MigrationSight, now: float) -> Look | None:
-    """What ends a migration in any phase: no machine, no time, somebody ahead."""
+    """What ends a migration in any phase: its machine is gone, or its time is over."""
     migration, machine = sight.migration, sight.machine
     if machine is None or fields.deleting(machine) or not fields.owned_by(migration, machine):
         vm_name = fields.spec(migration).get("vmName")
@@ -246,9 +246,8 @@ def _finish(sight: MigrationSight, now: float) -> Look:
         )
         return Look(fields.metadata_patch(Kind.POD, source, {"ownerReferences": owners}))
     if target is not None and fields.owned_by(target, migration):
-        kept = fields.without_owner(target, migration)
-        swapped = {**target, "metadata": {**target["metadata"], "ownerReferences": kept}}
-        owners = fields.with_owners(swapped, fields.machine_owner(machine, controller=True))
+        both = fields.with_owners(target, fields.machine_owner(machine, controller=True))
+        owners = [each for each in both if each.get("uid") != fields.uid(migration)]
         return Look(fields.metadata_patch(Kind.POD, target, {"ownerReferences": owners}))
     info = _progress(sight, now).info()
     conditions = fields.conditions(
