@@ -1,0 +1,46 @@
+"""docs/vm.md against the code: metrics, words of refusals, the profile, and what the process asks for by name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from situate.vm.configuration import VmSettings
+from situate.vm.controller.metrics import OWN, VmMetrics
+from situate.vm.ledger import Ledger
+from situate.vm.names import LEASE
+from situate.vm.plugin import HELD, NAME
+from situate.vm.profile import configuration
+from situate.vm.rules import Rules
+
+PAGE = (Path(__file__).parents[2] / "docs" / "vm.md").read_text(encoding="utf-8")
+
+
+def test_every_metric_is_listed_and_each_that_is_listed_is_there() -> None:
+    registry = CollectorRegistry()
+    metrics = VmMetrics(registry, compat=False)
+    metrics.show(Ledger(Rules(), lambda: 0.0, lambda: False), lambda: True, lambda: 0)
+    counted = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in registry.collect()
+        if family.name.startswith(OWN)
+    }
+    assert set(re.findall(rf"`({OWN}\w+)`", PAGE)) == counted
+
+
+def test_the_words_of_the_page_are_those_of_the_code() -> None:
+    assert HELD.removeprefix("node(s) ") in PAGE
+    assert f"`{NAME}`" in PAGE
+    assert f"one Lease, `{LEASE}`" in PAGE
+    (profile,) = configuration("x").profiles
+    assert all(plugin.name in " ".join(PAGE.split()) for plugin in profile.plugins.score.disabled)
+
+
+def test_the_settings_that_it_names_are_there() -> None:
+    settings = {field.encode_name for field in msgspec.structs.fields(VmSettings)}
+    for name in ("demandAfter", "ignoredNamespaces", "nodeMetricLabels", "callTimeout", "schedulerName", "compat"):
+        assert name in settings
+        assert name in PAGE
