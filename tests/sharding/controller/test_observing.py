@@ -62,10 +62,15 @@ class Scene:
     async def settle(self) -> None:
         """Until the readings that are under way have ended."""
         task = asyncio.create_task(self.observer.run())
-        for _ in range(50):
-            await asyncio.sleep(0)
+        await turns()
         task.cancel()
         await asyncio.wait([task])
+
+
+async def turns() -> None:
+    """Until whatever is ready has been run."""
+    for _ in range(50):
+        await asyncio.sleep(0)
 
 
 async def test_nobody_expires_before_its_lease_was_read() -> None:
@@ -83,6 +88,23 @@ async def test_whoever_has_renewed_behind_a_silent_watch_lives() -> None:
     scene.leases.lease = builders.lease("a", "uid-a", 19)
     await scene.settle()
     assert scene.observer.members().eligible
+
+
+async def test_a_renewal_wakes_nobody_and_counts_for_whoever_asks() -> None:
+    scene = Scene()
+    watching = asyncio.create_task(scene.observer.run())
+    await turns()
+    scene.now, seen = 10.0, len(scene.states)
+    renewed = builders.lease("a", "uid-a", 9)
+    scene.observer.saw_lease(scene.leases.lease, renewed)
+    await turns()
+    assert len(scene.states) == seen
+    assert scene.observer.members().living["uid-a"].expires_at == 25.0
+    scene.observer.saw_lease(renewed, builders.lease("a", "uid-a", 10, held=False))
+    await turns()
+    assert scene.states[-1].removed["uid-a"].ending is Ending.RELEASED, "what is more than that is noticed at once"
+    watching.cancel()
+    await asyncio.wait([watching])
 
 
 async def test_a_deleted_lease_is_one_that_was_not_renewed() -> None:
