@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ from situate.vm.state import State
 
 Column: TypeAlias = NDArray[np.int64]
 """(resources, nodes): milli-CPU, bytes and what else is accounted for."""
+MOST: Final = 2**56
+"""No node has as much of anything, and sums of some of them still fit into 64 bits."""
 
 
 class Columns:
@@ -110,9 +112,14 @@ def held(snapshot: Snapshot, state: State, pod: Ref, own: Move | None) -> Column
 
 
 def column(amounts: Sequence[Amounts], resources: int) -> Column:
-    """(resources, len(amounts))"""
-    values = np.array([each.values for each in amounts], dtype=np.int64)
-    return values.reshape(len(amounts), resources).T
+    """(resources, len(amounts)); what is more than `MOST` counts as that."""
+    rows = [each.values for each in amounts]
+    try:
+        values = np.array(rows, dtype=np.int64)
+    except OverflowError:  # somebody wrote an absurd amount, which must not keep others from being placed
+        values = np.array([[min(value, MOST) for value in row] for row in rows], dtype=np.int64)
+    capped: Column = np.minimum(values, MOST).reshape(len(amounts), resources).T
+    return capped
 
 
 def entry_of(state: State, name: str) -> Node:
