@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
 from situate.vm.model import Load, Node, Pod
 from situate.vm.planning.draining import drain
@@ -129,3 +130,10 @@ def test_a_drain_keeps_targets_under_their_watermarks(seed: int, nodes: int, pod
     seen = cluster(Random(seed), nodes, pods)
     seen = replace(seen, nodes={**seen.nodes, "n000": replace(seen.nodes["n000"], draining=True)})
     played(seen, drain(seen, "n000", NOW, WIDE))
+
+
+@pytest.mark.rule("vm:F5", "vm:F15")
+def test_a_machine_of_absurd_size_stays_and_the_others_go() -> None:
+    absurd = Amounts.of(2**63, 2**73)
+    seen = state(drained("n1", 10, vm("a", absurd), vm("b", 1)), node("n2", absurd))
+    assert whither(drain(seen, "n1", NOW, WIDE)) == [("b", "n2")]

@@ -381,3 +381,21 @@ def test_a_neighbour_leaves_for_a_plain_pod_whose_resize_was_put_off() -> None:
     made = plan(state(node("n1", 10, asker, vm("B", 7)), node("n2", 10)), "A", NOW, RULES)
     assert (whither(made), claimed(made)) == ([("B", "n2")], [("B", units(3))])
     assert made.claims[0].beneficiary.kind is BeneficiaryKind.POD
+
+
+ABSURD = Amounts.of(2**63, 2**73)
+
+
+@pytest.mark.rule("vm:F5", "vm:F15")
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(node("n1", 10, replace(A, requested=ABSURD), vm("B", 6)), id="asked for"),
+        pytest.param(node("n1", 10, A, vm("B", ABSURD), vm("C", 3)), id="held by a neighbour"),
+        pytest.param(node("n1", 10, A, vm("B", 3), plain("p", 3)), id="held elsewhere"),
+    ],
+)
+def test_absurd_amounts_of_one_machine_stop_no_plan(first: Node) -> None:
+    seen = state(first, node("n2", 10), node("n3", 10, vm("x", ABSURD)), node("n4", ABSURD, vm("y", 1)))
+    made = plan(seen, "A", NOW, RULES)
+    assert "n3" not in [each.target_node for each in made.moves]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from situate.vm.amounts import Amounts, total
 from situate.vm.claims import Beneficiary, BeneficiaryKind
-from situate.vm.columns import Column
+from situate.vm.columns import Column, column
 from situate.vm.planning.building import beneficiary, claiming, migration
 from situate.vm.planning.movers import Mover
 from situate.vm.planning.options import Option, Short
@@ -102,7 +102,7 @@ def _promising(
 
 def _missing(view: View, mover: Mover) -> Column:
     """(resources, nodes): what each one lacks to take it."""
-    wanted = np.array(mover.amount.values, dtype=np.int64)[:, None]
+    wanted = column([mover.amount], len(mover.amount))
     return np.asarray(np.maximum(wanted - view.targets.room, 0), dtype=np.int64)
 
 

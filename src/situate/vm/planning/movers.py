@@ -13,8 +13,13 @@ from situate.vm.planning.limits import under_way
 from situate.vm.rules import Rules
 from situate.vm.state import State
 
-MICRO: Final = 1_000_000
-"""Costs are compared in millionths of a second."""
+MOST_S: Final = 1e9
+"""Whatever costs more than so many seconds costs too much to be told from it."""
+
+
+def price(cost: float) -> int:
+    """Costs are compared as whole millionths of a second."""
+    return round(min(cost, MOST_S) * 1e6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class Mover:
     @property
     def price(self) -> int:
         """The cost as a whole number."""
-        return round(self.cost * MICRO)
+        return price(self.cost)
 
     @property
     def order(self) -> tuple[float, str]:

@@ -12,7 +12,7 @@ from situate.vm.planning.building import Step, beneficiary, claiming
 from situate.vm.planning.costs import copying_s
 from situate.vm.planning.demand import need, room_for, shortage
 from situate.vm.planning.limits import under_way
-from situate.vm.planning.movers import MICRO, Mover
+from situate.vm.planning.movers import Mover, price
 from situate.vm.planning.plan import Way
 from situate.vm.planning.view import View
 
@@ -43,7 +43,7 @@ class Option:
     @property
     def price(self) -> int:
         assert self.cost is not None
-        return round(self.cost * MICRO)
+        return price(self.cost)
 
 
 def neighbours(view: View, short: Short, candidates: Sequence[Mover]) -> Option:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.vm.amounts import Amounts
-from situate.vm.columns import Column, column
+from situate.vm.columns import MOST, Column, column
 from situate.vm.planning.limits import no_place, under_way
 from situate.vm.rules import Rules
 from situate.vm.scores import scores
@@ -74,8 +74,9 @@ class Targets:
 
     def room_for(self, amount: Amounts) -> NDArray[np.bool_]:
         """(nodes,): has room for it, and is not above its watermark with it."""
-        wanted = np.array(amount.values, dtype=np.int64)[:, None]
-        return np.asarray(self.open & (self.room >= wanted).all(axis=0), dtype=np.bool_)
+        wanted = column([amount], len(amount))
+        fits: NDArray[np.bool_] = self.open & ((self.room >= wanted) & (wanted < MOST)).all(axis=0)
+        return fits
 
     def changed(self, index: int, amount: Amounts) -> Targets:
         """With so much more room on one of them; less where that is negative."""
@@ -90,7 +91,7 @@ class Targets:
             return list(indices)
         chosen = np.array(indices, dtype=np.int64)
         totals = self.total[:, chosen]
-        booked = totals - self.avail[:, chosen] + np.array(amount.values, dtype=np.int64)[:, None]
+        booked = totals - self.avail[:, chosen] + column([amount], len(amount))
         found = scores(booked, totals, self.largest, rules.scoring)
         return [int(each) for each in chosen[np.lexsort((chosen, -found))]]
 

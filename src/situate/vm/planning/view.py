@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Move
+from situate.vm.columns import column
 from situate.vm.model import Pod
 from situate.vm.planning.calm import avoided_until
 from situate.vm.planning.costs import cost, surplus_share
@@ -116,7 +117,8 @@ class View:
 
 def cheapest(movers: Sequence[Mover], need: Amounts, fit: Callable[[Sequence[Mover]], bool]) -> tuple[Mover, ...]:
     """Of these the set that covers the need at least cost, and that fits (B18); none: none does. Ties: as they come."""
-    freed = np.array([each.amount.values for each in movers], dtype=np.int64).reshape(len(movers), len(need))
+    freed = column([each.amount for each in movers], len(need)).T
+    wanted = column([need], len(need))[:, 0].tolist()
     prices = [each.price for each in movers]
-    found = cheapest_cover(prices, freed, need.values, lambda chosen: fit([movers[number] for number in chosen]))
+    found = cheapest_cover(prices, freed, wanted, lambda chosen: fit([movers[number] for number in chosen]))
     return tuple(movers[number] for number in found)
