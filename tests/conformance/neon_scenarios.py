@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from situate.testing.vm.world import VirtualMachine, World
-from situate.vm.actions import Approve, CancelMove, StartMove
+from situate.vm.actions import Approve, CancelMove, HandOver, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move, Stage
 from situate.vm.events import Asked, Beat, Event, Listed, PodReserved, Written
@@ -76,7 +76,8 @@ class Play:
         self.above_capacity |= any(node.over_budget for node in self.state.nodes.values())
         for action in decision.actions:
             self._note(before, action)
-            seen = self.world.perform(action, self.now)
+            # when a source is deleted, the events say
+            seen = () if isinstance(action, HandOver) else self.world.perform(action, self.now)
             self.tell(Written(action, "refused" if seen is None else "ok"))
             for each in seen or ():
                 self.tell(each)

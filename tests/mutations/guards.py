@@ -15,6 +15,7 @@ from tests.mutations.sharding_supervisor_guards import SHARDING_SUPERVISOR_GUARD
 from tests.mutations.spot_guards import SPOT_GUARDS
 from tests.mutations.spot_process_guards import SPOT_PROCESS_GUARDS
 from tests.mutations.vm_agent_guards import VM_AGENT_GUARDS
+from tests.mutations.vm_ledger_guards import VM_LEDGER_GUARDS
 from tests.mutations.vm_machines_guards import VM_MACHINES_GUARDS
 from tests.mutations.vm_planning_guards import VM_PLANNING_GUARDS
 from tests.mutations.vm_reading_guards import VM_READING_GUARDS
@@ -374,6 +375,7 @@ GUARDS = (
     *VM_AGENT_GUARDS,
     *VM_MACHINES_GUARDS,
     *VM_PLANNING_GUARDS,
+    *VM_LEDGER_GUARDS,
     *VM_READING_GUARDS,
     *VM_SHELL_GUARDS,
 )

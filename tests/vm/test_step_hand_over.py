@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.vm.actions import Approve, EndMove
+from situate.vm.actions import Approve, EndMove, HandOver
 from situate.vm.claims import ClaimState, Move
 from situate.vm.events import Written
 from situate.vm.planning.plan import Plan
@@ -14,12 +14,7 @@ from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
 
 def about_to_be_handed_over() -> tuple[Town, Move]:
     """B runs on n2 by now, and its source is there still; A waits for 3."""
-    town = Town(n1=10, n2=10)
-    town.vm("A", "n1", 4)
-    town.vm("B", "n1", 6, migratable=True)
-    town.start()
-    town.ask("A", 7)
-    move = town.made_room("A")
+    town, move = copied()
     town.moved(move)
     return town, move
 
@@ -138,3 +133,39 @@ def test_a_source_that_is_deleted_before_it_has_moved_frees_its_room_for_the_ben
 
     assert town.booked("A") == 7
     assert town.state.moves == {}
+
+
+@pytest.mark.rule("vm:B10", "vm:B2")
+def test_what_is_handed_over_is_written_down_before_the_source_is_deleted() -> None:
+    town, move = copied()
+
+    (record,) = only(town.live(town.world.succeed(move.name), but=HandOver), HandOver)
+
+    assert (record.name, record.source.uid, record.beneficiary.uid, record.amount) == (move.name, "B", "A", both(3))
+    assert town.booked("A") == 4, "it is no more than a record"
+    town.tell(Written(record, "unknown"))
+    town.wait(5.0)
+    assert town.booked("A") == 7, "asked for again, and done"
+
+
+@pytest.mark.rule("vm:B10", "vm:F3", "vm:B43")
+def test_a_hand_over_that_was_begun_is_gone_on_with_after_a_restart() -> None:
+    town, move = copied()
+    town.live(town.world.succeed(move.name), but=HandOver)
+
+    town.restart()
+
+    (record,) = only(town.done, HandOver)
+    assert (record.source.uid, record.amount) == ("B", both(3))
+
+
+def copied() -> tuple[Town, Move]:
+    """B is about to run on n2."""
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 6, migratable=True)
+    town.start()
+    town.ask("A", 7)
+    move = town.made_room("A")
+    town.copying(move, 0)
+    return town, move

@@ -278,3 +278,23 @@ def test_a_move_for_its_nodes_sake_outlives_the_claim_on_its_room() -> None:
     assert outcomes(actions) == ["withdrawn"]
     assert not only(actions, CancelMove)
     assert not [action for action in only(actions, Tell) if action.reason == "MoveCancelled"]
+
+
+@pytest.mark.rule("vm:I13", "vm:B13", "vm:D5", "vm:D6")
+def test_a_move_is_not_begun_towards_a_node_that_it_would_bring_over_its_watermark() -> None:
+    """Its plan was made before others came."""
+    town = Town(n1=10)
+    town.tell(town.world.add_node("n2", both(10), both(8)))
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 6, migratable=True)
+    town.plain("P", "n2", 3)
+    town.start()
+    town.ask("A", 7)
+    move = move_of(town, "B", "n2", "c")
+    town.plans(Plan("plan", moves=(move,), claims=(claim_on(move, town.pod("A"), 3),)))
+
+    actions = town.wait(5.0)
+
+    assert not only(actions, StartMove)
+    assert outcomes(actions) == ["failed"]
+    assert town.state.moves == {}

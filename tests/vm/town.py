@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from situate.testing.vm.invariants import Stepped, broken
 from situate.testing.vm.world import COPIED, VirtualMachine, World
-from situate.vm.actions import Action, Tell
+from situate.vm.actions import Action, HandOver, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move
 from situate.vm.events import Asked, Beat, Event, Listed, Written
@@ -65,14 +65,17 @@ class Town:
         self.done = list(decision.actions)
         return self.done
 
-    def live(self, events: Event | Iterable[Event]) -> list[Action]:
-        """Everything that follows is performed, and seen in that order; all that was asked for on the way."""
+    def live(self, events: Event | Iterable[Event], *, but: type[Action] | None = None) -> list[Action]:
+        """Everything that follows is performed, and seen in that order; all that was asked for on the way.
+
+        What is of the kind `but` is not performed.
+        """
         asked: list[Action] = []
         coming = deque([events] if not isinstance(events, Iterable) else events)
         while coming:
             actions = self.tell(coming.popleft())
             asked += actions
-            for action in actions:
+            for action in (each for each in actions if but is None or not isinstance(each, but)):
                 seen = self.world.perform(action, self.now)
                 coming.append(Written(action, "refused" if seen is None else "ok"))
                 coming += seen or ()
@@ -110,7 +113,7 @@ class Town:
     def moved(self, move: Move) -> None:
         """It runs at the target; its source is still there."""
         self.copying(move, 0)
-        self.live(self.world.succeed(move.name))
+        self.live(self.world.succeed(move.name), but=HandOver)
 
     def gone(self, uid: str) -> list[Action]:
         """One step, of which nothing is performed yet."""

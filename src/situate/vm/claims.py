@@ -121,12 +121,16 @@ class Move:
     progress: Progress | None = None
     choices: int = 1
     """So many targets were chosen for it (B14)."""
+    for_node: bool = False
+    """Made for the node that it leaves, and claimed by one who waits there: it goes on for the node's sake alone."""
     foreign: bool = False
     """Made by hand: no claim, but limits hold (B15)."""
     bandwidth: int = 0
     """Bytes a second that it may use."""
     asked_at: float | None = None
-    """When its creation, or its end, was asked for last; None: it was not, or its object shows what was asked for."""
+    """When its creation, or then its end, was asked for first; None: it was not, or the object shows that it exists."""
+    retry_at: float | None = None
+    """When that is asked for once more; None: there is no need."""
     copying_at: float | None = None
     """When copying was first seen."""
 

@@ -10,6 +10,7 @@ from situate.vm.claims import BeneficiaryKind, Claim, ClaimState, Move, Outcome,
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
 from situate.vm.ending import cancel, close, end, fail, fail_claim, is_over, remember_failure
 from situate.vm.events import MigrationGone, MigrationSeen, WrittenClaim
+from situate.vm.handing_over import hand_over
 from situate.vm.model import Pod, Ref, Role
 from situate.vm.state import State
 
@@ -74,8 +75,13 @@ def _as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
         progress=_progress(begun, event),
         copying_at=begun.copying_at or (draft.now if stage is Stage.COPYING else None),
         asked_at=begun.asked_at if over and stage is begun.stage else None,
-        retry_at=begun.retry_at if over and stage is begun.stage and not event.deleting else None,
+        retry_at=begun.retry_at if over and stage is begun.stage and not _heard(event) else None,
     )
+
+
+def _heard(event: MigrationSeen) -> bool:
+    """Whether the object shows that what was asked for last has arrived."""
+    return event.deleting or (event.phase.succeeded and event.handover is not None)
 
 
 def _stage(former: Move | None, event: MigrationSeen) -> Stage:
@@ -162,7 +168,15 @@ def _entered(draft: Draft, former: Move | None, move: Move) -> None:
         fail_claim(draft, move)
     elif move.stage is Stage.ENDING and claim is not None:
         close(draft, claim, Outcome.CANCELLED)
-    if draft.state.started and move.asked_at is None and is_over(draft, move):
+    if draft.state.started:
+        finish(draft, draft.state.moves[move.key])
+
+
+def finish(draft: Draft, move: Move) -> None:
+    """What is to be done about one that is done or has failed, and has not been done yet."""
+    if not is_over(draft, move):
+        hand_over(draft, move)
+    elif move.asked_at is None:
         end(draft, move)
 
 
@@ -248,5 +262,8 @@ def ask_again(draft: Draft, move: Move) -> None:
         draft.do(CancelMove(move.name, move.machine, move.uid, "nobody needs the room any more"))
     elif move.alive:
         draft.do(StartMove(move, draft.state.claims.get(move.claim)))
-    else:
+    elif is_over(draft, move):
         end(draft, move)
+    else:
+        draft.put_move(replace(move, retry_at=None))
+        hand_over(draft, move)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from situate.vm import as_reference, waiting
 from situate.vm.claims import Outcome, Stage
 from situate.vm.drafting import Draft
-from situate.vm.ending import close, end, is_over
+from situate.vm.ending import close
 from situate.vm.model import Role
-from situate.vm.moving import check_adopted, follow_target, named
+from situate.vm.moving import check_adopted, finish, follow_target, named
 
 
 def listed(draft: Draft) -> None:
@@ -40,5 +40,5 @@ def listed(draft: Draft) -> None:
         else:
             check_adopted(draft, claim)
     for move in list(draft.state.moves.values()):
-        if move.stage in (Stage.DONE, Stage.FAILED) and move.asked_at is None and is_over(draft, move):
-            end(draft, move)
+        if move.stage in (Stage.DONE, Stage.FAILED):
+            finish(draft, move)

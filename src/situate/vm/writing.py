@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from situate.vm import waiting
-from situate.vm.actions import Approve, CancelMove, EndMove, ResizePod, StartMove
+from situate.vm.actions import Approve, CancelMove, EndMove, HandOver, ResizePod, StartMove
 from situate.vm.claims import Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft, approval, frozen
 from situate.vm.ending import fail_claim, remember_failure
@@ -22,6 +22,14 @@ def written(draft: Draft, event: Written) -> None:
             _started(draft, move.key, event)
         case CancelMove() | EndMove():
             _ended(draft, event.action, event)
+        case HandOver(name=name, machine=machine) if event.outcome != "ok":
+            _not_handed_over(draft, f"{machine.namespace}/{name}")
+
+
+def _not_handed_over(draft: Draft, key: str) -> None:
+    move = draft.state.moves.get(key)
+    if move is not None and move.retry_at is not None:
+        draft.put_move(replace(move, retry_at=draft.now + draft.rules.retry_s))
 
 
 def _approved(draft: Draft, action: Approve | ResizePod, outcome: str) -> None:

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from situate.vm.actions import Action, Approve, CancelMove, EndMove, Evict, NoteMoved, ResizePod, ShrinkClaim, StartMove
+from situate.vm.actions import (
+    Action,
+    Approve,
+    CancelMove,
+    EndMove,
+    Evict,
+    HandOver,
+    NoteMoved,
+    ResizePod,
+    ShrinkClaim,
+    StartMove,
+)
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Claim, Progress
 from situate.vm.events import (
@@ -243,6 +254,11 @@ class World:
                     return None
                 found.claim = claim
                 return [self.migration_seen(name)]
+            case HandOver(name=name, uid=uid, source=source):
+                found = self.migrations.get(name)
+                if found is None or found.uid != uid or found.phase != "Succeeded":
+                    return None
+                return self.delete_pod(source.uid, now)
             case Evict(pod=pod):
                 return self.delete_pod(pod.uid, now)
         return []

@@ -1,0 +1,22 @@
+"""The machine runs at its target: what its source leaves is promised in writing before that is deleted (B10).
+
+Repeating it is harmless, so that whoever begins anew goes on with it; that the source is gone, and not this record, is
+what grows the beneficiary (B9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.vm.actions import HandOver
+from situate.vm.claims import Move, Stage
+from situate.vm.drafting import SHOWN_AFTER_S, Draft
+
+
+def hand_over(draft: Draft, move: Move) -> None:
+    """Of a move that is not done, that is for nobody, or whose source is gone, there is nothing to hand over."""
+    claim, source = draft.state.claims.get(move.claim), draft.state.pod(move.source.uid)
+    if move.stage is not Stage.DONE or claim is None or source is None:
+        return
+    draft.put_move(replace(move, retry_at=draft.now + SHOWN_AFTER_S))
+    draft.do(HandOver(move.name, move.machine, move.uid, source.ref, claim.beneficiary.ref, claim.amount))
