@@ -45,7 +45,7 @@ def test_sets_up_to_three_are_exact_whatever_fits_together(seed: int, count: int
 
 @pytest.mark.rule("vm:B18")
 def test_many_candidates_are_chosen_from_near_the_optimum() -> None:
-    ratios = [ratio(cover_case(Random(seed), 13 + seed % 3)) for seed in range(200)]
+    ratios = [ratio(cover_case(Random(seed), 13 + seed % 2)) for seed in range(200)]
     assert mean(ratios) <= 1.05
     assert max(ratios) <= 1.5
     assert min(ratios) >= 1.0

@@ -53,7 +53,7 @@ class Targets:
         kept = _kept(state)
         for index, name in enumerate(names):
             if name in kept:
-                avail[:, index] = state.avail(name, NOBODY).values
+                avail[:, index] = column([state.avail(name, NOBODY)], state.resources)[:, 0]
         above = np.maximum(totals - column([node.watermark for node in nodes], state.resources), 0)
         takes = np.array([node.schedulable and not node.draining for node in nodes], dtype=np.bool_)
         moves = [move for move in state.moves.values() if under_way(move)]
