@@ -143,7 +143,7 @@ def story(town: Town) -> Mapping[str, Any]:
 
 
 @pytest.mark.rule("vm:I6", "vm:F1", "vm:F3", "vm:F4", "vm:F6", "vm:F7", "vm:F8", "vm:F12", "vm:C34")
-@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 def test_whatever_happens_the_machine_runs_in_one_pod_in_the_end(played: list[tuple[str, int]]) -> None:
     history = History()
