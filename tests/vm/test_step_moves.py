@@ -143,6 +143,19 @@ def test_a_move_that_failed_is_not_tried_again_at_once() -> None:
     assert only(town.wait(6.0), StartMove)
 
 
+@pytest.mark.rule("vm:B25", "vm:D4")
+def test_a_machine_that_could_not_be_copied_is_not_sent_elsewhere_at_once_and_one_without_a_target_is() -> None:
+    town, move = making_room()
+    town.tell(town.world.add_node("n3", both(10)))
+    town.live(town.world.fail(move.name, town.now))
+    assert not only(town.wait(6.0), StartMove)
+
+    town, move = making_room()
+    town.tell(town.world.add_node("n3", both(10)))
+    town.tell(town.world.add_node("n2", both(10)))
+    assert [start.move.target_node for start in only([*town.wait(30.0), *town.wait(5.0)], StartMove)] == ["n3"]
+
+
 @pytest.mark.rule("vm:B25", "vm:B27")
 def test_when_a_machine_was_moved_is_kept_on_it_once() -> None:
     town, move = making_room()

@@ -8,7 +8,7 @@ from typing import Final
 from situate.vm.actions import CancelMove, EndMove
 from situate.vm.claims import Claim, Move, Outcome, Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
-from situate.vm.planning.calm import after_failure
+from situate.vm.planning.calm import ANYWHERE, after_failure
 from situate.vm.planning.relieving import leaving
 from situate.vm.state import State
 
@@ -90,11 +90,16 @@ def fail(draft: Draft, move: Move, reason: str) -> None:
 
 
 def remember_failure(draft: Draft, move: Move) -> None:
+    """Not there again for a while (B25); and, if it was the copying that failed, not anywhere.
+
+    A target that does not take a machine says nothing of the machine.
+    """
     pod = draft.state.pod(move.source.uid)
     machine = move.machine if pod is None or pod.machine is None else pod.machine.ref
-    key = (machine.uid, move.target_node)
-    failures = {uid: kept for uid, kept in draft.state.failures.items() if _still_counts(draft, kept.until)}
-    failures[key] = after_failure(failures.get(key), draft.now, draft.rules.calm)
+    copied = move.copying_at is not None or move.stage is Stage.FAILED
+    failures = {key: kept for key, kept in draft.state.failures.items() if _still_counts(draft, kept.until)}
+    for target in {move.target_node, ANYWHERE} if copied else {move.target_node}:
+        failures[machine.uid, target] = after_failure(failures.get((machine.uid, target)), draft.now, draft.rules.calm)
     draft.state = replace(draft.state, failures=failures)
 
 

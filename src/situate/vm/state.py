@@ -102,7 +102,7 @@ class State:
     looks: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
     """By name of a node over its watermark, or one that is being drained: when it is next looked at (B24, B46)."""
     failures: Mapping[tuple[str, str], Failures] = field(default_factory=lambda: _NOTHING)
-    """By uid of the machine and name of the target node (B25)."""
+    """By uid of the machine and name of the target node, empty where it could not be copied at all (B25)."""
     started: bool = False
     """Everything was listed and taken in: nothing is granted before (C30)."""
     resources: int = len(RESOURCES)

@@ -9,6 +9,8 @@ from situate.vm.rules import Calm
 from situate.vm.state import Failures, State
 
 DAY_S: Final = 24 * 3600.0
+ANYWHERE: Final = ""
+"""In the place of a target: the machine itself could not be copied, whereto does not matter."""
 
 
 def moves_in_a_day(machine: Machine, now: float) -> int:

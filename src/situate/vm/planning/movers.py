@@ -7,7 +7,7 @@ from typing import Final
 
 from situate.vm.amounts import Amounts
 from situate.vm.model import Machine, Phase, Pod, Role
-from situate.vm.planning.calm import cools_down, cools_until
+from situate.vm.planning.calm import ANYWHERE, avoided_until, cools_down, cools_until
 from situate.vm.planning.costs import converges
 from situate.vm.planning.limits import under_way
 from situate.vm.rules import Rules
@@ -85,6 +85,8 @@ def stays(state: State, pod: Pod, now: float, rules: Rules, asker: Asker | None)
     higher = asker is not None and asker.priority > pod.priority
     if cools_down(machine, now, rules.calm) and not higher:
         return f"was moved, and cools down for another {cools_until(machine, rules.calm) - now:.0f} s"
+    if now < (until := avoided_until(state, machine, ANYWHERE)):
+        return f"could not be copied, and is left alone for another {until - now:.0f} s"
     if not converges(machine, rules) and not rules.weights.post_copy:
         return "writes memory about as fast as it could be copied"
     return ""
