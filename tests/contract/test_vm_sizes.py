@@ -1,11 +1,15 @@
-"""How an agent writes a machine's size, on both servers: for this machine in this phase alone (C39, D13)."""
+"""How an agent writes sizes, on both servers (C39, D13): what its patch means, and a process that does it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
+from aiohttp import web
 
 from situate.objects.unstructured import with_content
 from situate.vm.agent.core import Change
@@ -14,9 +18,12 @@ from situate.vm.agent.revisions import Revision, RevisionAt
 from situate.vm.agent.scaling import SHIPPED
 from situate.vm.machines.crds import MACHINES, virtual_machine
 from situate.vm.model import Ref
+from tests.cli.processes import process
 from tests.contract.api import Api
+from tests.contract.servers import Server
 from tests.contract.things import group
 from tests.contract.waiting import eventually, gone
+from tests.kube.servers import serving
 from tests.vm.agent.builders import units, vm_content
 
 DEFINITIONS = "apiextensions.k8s.io/v1", "", "customresourcedefinitions"
@@ -30,7 +37,7 @@ async def path(api: Api, namespace: str) -> AsyncIterator[str]:
     machines = group("vm.neon.tech/v1", namespace, MACHINES)
     await eventually(lambda: api.get(machines), lambda answer: answer.status == 200)
     content = vm_content(use=1)
-    content["metadata"] = {"name": "a"}
+    content["metadata"] = {"name": "a", "labels": content["metadata"]["labels"]}
     (await api.post(machines, content)).ok(201)
     (await api.patch(f"{machines}/a/status", {"status": content["status"]})).ok()
     yield f"{machines}/a"
@@ -64,3 +71,32 @@ async def test_a_size_is_written_to_this_machine_in_this_phase_alone(api: Api, p
     assert (after.guest.use, after.newest_revision, after.phase) == (units(3), 5, "Running")
     assert after.guest.grown == units(1), "a size is no status"
     assert written["metadata"]["generation"] == after.guest.generation > machine.guest.generation
+
+
+@pytest.mark.rule("vm:C35", "vm:C36", "vm:C39")
+async def test_a_process_grows_a_machine_by_the_load_of_a_file_and_ends_when_asked(
+    server: Server, api: Api, namespace: str, path: str, tmp_path: Path
+) -> None:
+    async def grant(request: web.Request) -> web.Response:
+        return web.json_response({"permit": (await request.json())["resources"]})
+
+    loads = tmp_path / "loads.yaml"
+    loads.write_text(f"{namespace}/a: {{load1: 0.6}}\n")
+    async with serving(grant) as port:
+        settings = {
+            "monitor": {"kind": "standIn"},
+            "metrics": {"source": "file", "file": str(loads), "system": {"secondsBetweenRequests": 0.1}},
+            "scheduler": {"url": f"http://127.0.0.1:{port}/", "tokenFile": None},
+        }
+        (tmp_path / "agent.yaml").write_text(yaml.safe_dump(settings))
+        here = ("-f", str(tmp_path / "agent.yaml"), "--kubeconfig", str(server.kubeconfig(tmp_path)))
+        agent = process(tmp_path, "agent", "vm", "agent", "--all-nodes", *here, "--health-address", "")
+        agent.start()
+        try:
+            machine = await eventually(lambda: now(api, path), lambda machine: machine.guest.use == units(3))
+        finally:
+            await asyncio.to_thread(agent.stop)
+    assert machine.newest_revision > 4
+    log = (tmp_path / "agent.log").read_text()
+    assert '"message": "stopping"' in log
+    assert "Traceback" not in log
