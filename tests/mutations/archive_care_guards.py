@@ -109,7 +109,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-server-token",
         "who is not known to the API server is told nothing of what is archived",
-        "sharding/server/access.py",
+        "runtime/serving/access.py",
         "        if not status.authenticated or not status.user.username:",
         "        if False:",
         (_SERVER,),
@@ -117,7 +117,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-server-allowed",
         "who may not read the resource reads nothing of it in the archive either",
-        "sharding/server/access.py",
+        "runtime/serving/access.py",
         "        if not status.allowed:",
         "        if False:",
         (_SERVER,),

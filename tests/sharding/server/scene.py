@@ -16,7 +16,7 @@ from situate.cluster.effects import Identity
 from situate.cluster.names import Names
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
-from situate.sharding.server.access import Access
+from situate.runtime.serving.access import Access
 from situate.sharding.server.answering import Answering
 from situate.sharding.server.served import Served, discovered
 from situate.testing.sharding.shipped.reports import CRDS, GROUP, definition, report

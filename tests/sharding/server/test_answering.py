@@ -14,7 +14,7 @@ from situate.archive.query import Page, Query
 from situate.archive.record import ByName, ByUid, Record
 from situate.kube.errors import Unreachable
 from situate.objects.messages import Request, Response
-from situate.sharding.server.access import TTL_S
+from situate.runtime.serving.access import TTL_S
 from situate.testing.sharding.shipped.reports import GROUP
 from tests.sharding.server.scene import EVERYWHERE, REPORTS, Scene, archived, scene_of
 

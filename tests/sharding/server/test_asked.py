@@ -9,7 +9,7 @@ from situate.objects.authorization import NonResourceAttributes, ResourceAttribu
 from situate.objects.field_selectors import parse_field_selector
 from situate.objects.messages import Request
 from situate.objects.resources import unstructured
-from situate.sharding.server.answers import Declined
+from situate.runtime.serving.answers import Declined
 from situate.sharding.server.asked import Asked, Document, Form, Get, Include, List, Shape, asked
 from situate.sharding.server.served import Served, document
 

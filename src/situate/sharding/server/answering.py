@@ -26,8 +26,8 @@ from situate.archive.record import GroupKind
 from situate.kube.client import Client
 from situate.kube.errors import ApiError, Forbidden, KubeError, Unauthorized
 from situate.objects.messages import Request, Response
-from situate.sharding.server.access import Access
-from situate.sharding.server.answers import (
+from situate.runtime.serving.access import Access
+from situate.runtime.serving.answers import (
     JSON,
     Declined,
     answered,

@@ -15,7 +15,7 @@ from situate.objects.authorization import NonResourceAttributes, ResourceAttribu
 from situate.objects.field_selectors import parse_field_selector
 from situate.objects.label_selectors import BadSelector, parse_selector
 from situate.objects.messages import Request
-from situate.sharding.server.answers import Declined, bad_request, method_not_allowed, no_such_path
+from situate.runtime.serving.answers import Declined, bad_request, method_not_allowed, no_such_path
 from situate.sharding.server.served import Served
 
 NO_WATCH: Final = (

@@ -27,10 +27,10 @@ from situate.kube.connection import Connection
 from situate.kube.errors import KubeError
 from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.serving.access import Access
+from situate.runtime.serving.listener import CannotServe, Certificate, Listener
 from situate.runtime.startup import run_process
-from situate.sharding.server.access import Access
 from situate.sharding.server.answering import Answering
-from situate.sharding.server.listener import CannotServe, Certificate, Listener
 from situate.sharding.server.served import NotServed, discovered
 
 _RESOURCE: Final = re.compile(r"([a-z0-9.-]+\.[a-z0-9.-]+)/(v[a-z0-9]+)/([a-z0-9-]+)")
@@ -158,4 +158,4 @@ class _Server:
         served = [await discovered(self._client, *each) for each in self._resources]
         access = Access(self._client, asyncio.get_running_loop().time, self._audiences)
         answering = Answering(self._client, self._archiver, served, access, lambda: datetime.now(UTC))
-        await Listener(self._address, self._certificate, answering.answer).run()
+        await Listener(self.name, self._address, self._certificate, lambda request, _: answering.answer(request)).run()

@@ -5,6 +5,7 @@ So whoever is given a right has it at once, and whoever loses one has lost it `T
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
@@ -13,7 +14,7 @@ from situate.kube.client import Client
 from situate.kube.reviews import review_access, review_token
 from situate.objects.authentication import UserInfo
 from situate.objects.authorization import NonResourceAttributes, ResourceAttributes
-from situate.sharding.server.answers import Declined, unauthorized
+from situate.runtime.serving.answers import Declined, unauthorized
 
 TTL_S: Final = 10.0
 _MOST: Final = 4096
@@ -30,6 +31,8 @@ class Access:
         self._client = client
         self._audiences = tuple(audiences)
         self._bearers: _Remembered[UserInfo] = _Remembered(clock)
+        self._reviews: dict[str, asyncio.Future[UserInfo]] = {}
+        """Under way: of many that come at once with one token only the first asks."""
         self._allowed: _Remembered[bool] = _Remembered(clock)
 
     async def bearer(self, authorization: str) -> UserInfo:
@@ -42,6 +45,18 @@ class Access:
         known = self._bearers.get(key)
         if known is not None:
             return known
+        under_way = self._reviews.get(key)
+        if under_way is None:
+            under_way = self._reviews[key] = asyncio.ensure_future(self._reviewed(token, key))
+            under_way.add_done_callback(lambda ended: self._ended(key, ended))
+        return await asyncio.shield(under_way)  # others may wait for the same one
+
+    def _ended(self, key: str, review: asyncio.Future[UserInfo]) -> None:
+        del self._reviews[key]
+        if not review.cancelled():
+            review.exception()  # told to all who wait, of whom there may be none by now
+
+    async def _reviewed(self, token: str, key: str) -> UserInfo:
         status = await review_token(self._client, token, self._audiences)
         if not status.authenticated or not status.user.username:
             raise unauthorized()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -10,9 +11,9 @@ from situate.kube.client import Client
 from situate.objects.authentication import UserInfo
 from situate.objects.authorization import ResourceAttributes
 from situate.objects.messages import Request, Response
-from situate.sharding.server import access
-from situate.sharding.server.access import TTL_S, Access
-from situate.sharding.server.answers import Declined
+from situate.runtime.serving import access
+from situate.runtime.serving.access import TTL_S, Access
+from situate.runtime.serving.answers import Declined
 from tests.sharding.server.scene import Api
 
 pytestmark = pytest.mark.rule("sharding:K11")
@@ -89,3 +90,23 @@ async def test_few_answers_are_remembered() -> None:
     assert gate._bearers.get("10") is not None
     now[0] = TTL_S
     assert gate._bearers.get("10") is None
+
+
+async def test_many_who_come_at_once_with_one_token_are_one_question() -> None:
+    api = Api()
+    asked = reviewed(api, authenticated=True, user={"username": "alice"})
+    gate = Access(Client(api), lambda: 0.0)
+    users = await asyncio.gather(*(gate.bearer("Bearer abc") for _ in range(20)))
+    assert {user.username for user in users} == {"alice"}
+    assert len(asked) == 1
+
+
+async def test_a_no_is_told_to_all_who_wait_and_is_not_remembered() -> None:
+    api = Api()
+    asked = reviewed(api, authenticated=False)
+    gate = Access(Client(api), lambda: 0.0)
+    told = await asyncio.gather(*(gate.bearer("Bearer abc") for _ in range(3)), return_exceptions=True)
+    assert [type(each) for each in told] == [Declined] * 3
+    with pytest.raises(Declined):
+        await gate.bearer("Bearer abc")
+    assert len(asked) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import http.client
 import os
@@ -10,12 +11,13 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from situate.objects.messages import Request, Response
-from situate.sharding.server.listener import CannotServe, Certificate, Listener
+from situate.runtime.serving.listener import Answers, CannotServe, Certificate, Limits, Listener
 from tests.controlplane.certificates import Authority
 
 pytestmark = pytest.mark.rule("sharding:K11")
@@ -34,14 +36,14 @@ def write(folder: Path, signer: Authority, age_s: float) -> Certificate:
     return files
 
 
-async def echo(request: Request) -> Response:
+async def echo(request: Request, _: str) -> Response:
     told = f"{request.method} {request.path} {request.query} {request.headers.get('x-who')}"
     return Response(404, told.encode(), {"content-type": "text/plain"})
 
 
 @asynccontextmanager
-async def listening(certificate: Certificate | None) -> AsyncIterator[Listener]:
-    listener = Listener("127.0.0.1:0", certificate, echo)
+async def listening(certificate: Certificate | None, answer: Answers = echo, **more: Any) -> AsyncIterator[Listener]:
+    listener = Listener("echo", "127.0.0.1:0", certificate, answer, **more)
     running = asyncio.create_task(listener.run())
     try:
         await asyncio.wait_for(listener.listening(), 60)
@@ -59,11 +61,10 @@ async def ask(port: int, trusted: Authority | None, method: str, path: str) -> t
         else:
             tls = ssl.create_default_context(cadata=trusted.certificate.decode())
             connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=tls)
-        connection.request(method, path, headers={"X-Who": "me"})
-        answer = connection.getresponse()
-        told = answer.status, answer.read().decode(), answer.headers["content-length"]
-        connection.close()
-        return told
+        with contextlib.closing(connection):
+            connection.request(method, path, headers={"X-Who": "me"})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(), answer.headers["content-length"]
 
     return await asyncio.to_thread(call)
 
@@ -107,7 +108,84 @@ async def test_without_a_certificate_it_speaks_plain_http() -> None:
 
 async def test_what_it_cannot_listen_with_is_named(tmp_path: Path) -> None:
     with pytest.raises(CannotServe, match=r"tls\.crt with the key .* cannot be used: No such file"):
-        Listener("127.0.0.1:0", Certificate(tmp_path / "tls.crt", tmp_path / "tls.key"), echo)
+        Listener("echo", "127.0.0.1:0", Certificate(tmp_path / "tls.crt", tmp_path / "tls.key"), echo)
     async with listening(None) as listener:
         with pytest.raises(CannotServe, match="choose another --address"):
-            await Listener(f"127.0.0.1:{listener.port}", None, echo).run()
+            await Listener("echo", f"127.0.0.1:{listener.port}", None, echo).run()
+
+
+@asynccontextmanager
+async def raw(port: int, sent: str = "") -> AsyncIterator[asyncio.StreamReader]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(sent.replace("\n", "\r\n").encode())
+        yield reader
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def ended(reader: asyncio.StreamReader) -> bytes:
+    """What came until the other side closed."""
+    with contextlib.suppress(ConnectionError):
+        return await asyncio.wait_for(reader.read(), 60)
+    return b""
+
+
+async def test_who_sends_nothing_or_half_a_request_is_cut_off_and_others_are_answered() -> None:
+    async with (
+        listening(None, limits=Limits(silence_s=0.2, idle_s=0.2), most_body=lambda _: 100) as listener,
+        raw(listener.port) as silent,
+        raw(listener.port, "GET / HTTP/1.1\nhost: a\n") as half,
+        raw(listener.port, "POST / HTTP/1.1\nhost: a\ncontent-length: 10\n\nabc") as slow,
+    ):
+        assert (await ask(listener.port, None, "GET", "/"))[0] == 404
+        assert await ended(silent) == await ended(half) == b""
+        assert b" 408 " in (await ended(slow)).splitlines()[0]
+
+
+async def test_of_more_than_there_is_room_for_the_last_ones_are_refused() -> None:
+    go_on = asyncio.Event()
+
+    async def slow(_: Request, __: str) -> Response:
+        await go_on.wait()
+        return Response(200, b"done")
+
+    async with listening(None, slow, limits=Limits(requests=2)) as listener:
+        asking = [asyncio.create_task(ask(listener.port, None, "GET", "/")) for _ in range(3)]
+        done, waiting = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+        assert [each.result()[0] for each in done] == [503]
+        go_on.set()
+        assert [(await each)[:2] for each in waiting] == [(200, "done")] * 2
+
+
+async def test_connections_beyond_the_last_place_are_closed_at_once() -> None:
+    go_on, began = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Request, __: str) -> Response:
+        began.set()
+        await go_on.wait()
+        return Response(200, b"done")
+
+    async with (
+        listening(None, slow, limits=Limits(connections=1)) as listener,
+        raw(listener.port, "GET / HTTP/1.0\nhost: a\n\n") as first,
+    ):
+        await began.wait()
+        async with raw(listener.port, "GET / HTTP/1.1\nhost: a\n\n") as second:
+            assert await ended(second) == b""
+        go_on.set()
+        assert (await ended(first)).endswith(b"done")
+
+
+async def test_no_more_of_a_body_is_read_than_the_path_allows() -> None:
+    async def length(request: Request, _: str) -> Response:
+        return Response(200, str(len(request.body)).encode())
+
+    async with listening(None, length, most_body=lambda path: 4 if path == "/short" else 0) as listener:
+        for path, read in (("/short", b"4"), ("/none", b"0")):
+            async with raw(listener.port, f"POST {path} HTTP/1.1\nhost: a\ncontent-length: 9\n\n123456789") as reader:
+                answer = await ended(reader)
+                assert answer.endswith(b"\r\n\r\n" + read)
+                assert b"connection: close" in answer.lower()

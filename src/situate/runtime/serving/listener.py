@@ -1,0 +1,248 @@
+"""HTTP(S) for many clients: every path to one answerer, limits that hold whoever calls, certificates that change.
+
+Who sends nothing, or sends slowly, is cut off; of more connections or requests than there is room for, the last ones
+are refused at once, so that those before them are answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import structlog
+
+from situate.objects.messages import Request, Response
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+Answers: TypeAlias = Callable[[Request, str], Awaitable[Response]]
+"""Takes a request and the address that it comes from; never raises but when cancelled."""
+
+_LOOK_S: Final = 10.0
+"""Between two looks at the certificate's files; the kubelet changes them together."""
+_END_S: Final = 5.0
+"""For answers under way when the process is asked to end."""
+_LINGER_S: Final = 1.0
+"""For what is left of a body that nobody reads: an end without reading it could overtake the answer."""
+_BACKLOG: Final = 1024
+_OTHER_FILES: Final = 256
+"""Descriptors that are left to the rest of the process."""
+_FULL: Final = Response(
+    503, b"too many requests are under way; try again in a second", {"content-type": "text/plain", "retry-after": "1"}
+)
+_SLOW: Final = Response(408, b"the request did not arrive in time", {"content-type": "text/plain"})
+
+
+class CannotServe(Exception):
+    """The address or the certificate is not to be had; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Files in PEM, such as those of a mounted Secret of type `kubernetes.io/tls`."""
+
+    chain: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Raises `CannotServe`."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["http/1.1"])
+        self.load(context)
+        return context
+
+    def load(self, context: ssl.SSLContext) -> None:
+        try:
+            context.load_cert_chain(self.chain, self.key)
+        except (OSError, ssl.SSLError) as problem:
+            raise CannotServe(
+                f"the certificate {self.chain} with the key {self.key} cannot be used: "
+                f"{problem.strerror or type(problem).__name__}; name a chain and its key in PEM"
+            ) from None
+
+    def stamp(self) -> tuple[float, ...]:
+        """Changes when the files do; empty while they are not there."""
+        try:
+            return tuple(each.stat().st_mtime for each in (self.chain, self.key))
+        except OSError:
+            return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one port bears."""
+
+    connections: int = 8192
+    """Fewer where the process may not open so many files."""
+    requests: int = 4096
+    """Under way at a time."""
+    silence_s: float = 10.0
+    """A connection that has sent no whole request by then is cut off; so is one whose request's body does not come."""
+    idle_s: float = 75.0
+    """Between two requests."""
+
+
+class Listener:
+    """A service for the manager: `run` until it is cancelled."""
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        certificate: Certificate | None,
+        answer: Answers,
+        *,
+        setting: str = "--address",
+        most_body: Callable[[str], int] = lambda _: 0,
+        limits: Limits = Limits(),
+    ) -> None:
+        """`address`: `host:port`, without host for every address, and what it is called in the settings. No
+        certificate: plain HTTP. `most_body`: so many bytes of a body are read, by the path. Raises `CannotServe`."""
+        self.name = name
+        self._address = address
+        self._setting = setting
+        self._certificate = certificate
+        self._stamp = () if certificate is None else certificate.stamp()
+        self._context = None if certificate is None else certificate.context()
+        self._answer = answer
+        self._most_body = most_body
+        self._limits = limits
+        self._listening = asyncio.Event()
+        self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
+        self._under_way = 0
+        self.port = 0
+        """The port that is listened on, also if the address asked for any (`:0`); 0 before that."""
+        self._log = structlog.get_logger().bind(server=name)
+
+    async def run(self) -> None:
+        """Raises `CannotServe`."""
+        from aiohttp import web  # 0.2 s of processor time that who serves nobody is spared
+
+        handled = web.Server(
+            self._handle, access_log=None, keepalive_timeout=self._limits.idle_s, lingering_time=_LINGER_S
+        )
+        runner = web.ServerRunner(handled, shutdown_timeout=_END_S)
+        await runner.setup()
+        most = _connections(self._limits.connections)
+        loop = asyncio.get_running_loop()
+
+        def connected() -> asyncio.BaseProtocol:
+            if len(handled.connections) >= most:
+                return _Full()
+            protocol = handled()
+            self._silent[protocol] = loop.call_later(self._limits.silence_s, self._cut_off, protocol)
+            return protocol
+
+        host, _, port = self._address.rpartition(":")
+        server: asyncio.Server | None = None
+        try:
+            try:
+                server = await loop.create_server(
+                    connected,
+                    host.strip("[]") or None,
+                    int(port),
+                    ssl=self._context,
+                    ssl_handshake_timeout=None if self._context is None else self._limits.silence_s,
+                    backlog=_BACKLOG,
+                )
+            except OSError as problem:
+                raise CannotServe(
+                    f"cannot listen on {self._address}: {problem.strerror}; choose another {self._setting}"
+                ) from problem
+            self.port = server.sockets[0].getsockname()[1]
+            self._listening.set()
+            self._log.info("a server listens", address=self._address, port=self.port)
+            while True:
+                await asyncio.sleep(_LOOK_S)
+                self.renew()
+        finally:
+            self._listening.clear()
+            if server is not None:
+                server.close()
+            for timer in self._silent.values():
+                timer.cancel()
+            self._silent.clear()
+            await runner.cleanup()
+
+    async def listening(self) -> None:
+        """Until requests are answered."""
+        await self._listening.wait()
+
+    def renew(self) -> None:
+        """New connections get the certificate that is in its files by now; one that is spoilt changes nothing."""
+        if self._certificate is None or self._context is None:
+            return
+        now = self._certificate.stamp()
+        if now in ((), self._stamp):
+            return
+        self._stamp = now
+        try:
+            self._certificate.load(self._context)
+        except CannotServe as problem:
+            self._log.error("the new certificate is not used", error=str(problem))
+        else:
+            self._log.info("the certificate has changed")
+
+    def _cut_off(self, protocol: web.RequestHandler) -> None:
+        del self._silent[protocol]
+        if protocol.transport is not None:
+            protocol.transport.abort()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        from aiohttp import web
+
+        silent = self._silent.pop(request.protocol, None)
+        if silent is not None:
+            silent.cancel()
+        if self._under_way >= self._limits.requests:
+            answer, whole = _FULL, False
+        else:
+            self._under_way += 1
+            try:
+                answer, whole = await self._answered(request)
+            finally:
+                self._under_way -= 1
+        response = web.Response(status=answer.status, body=answer.body, headers=dict(answer.headers))
+        if not whole:
+            response.force_close()  # what is left of its body is read by nobody
+        return response
+
+    async def _answered(self, request: web.BaseRequest) -> tuple[Response, bool]:
+        """And whether all of the request was read."""
+        most = self._most_body(request.path)
+        body = b""
+        if most and request.body_exists:
+            try:
+                async with asyncio.timeout(self._limits.silence_s):
+                    while len(body) < most and (piece := await request.content.read(most - len(body))):
+                        body += piece
+            except TimeoutError:
+                return _SLOW, False
+        headers = {name.lower(): ", ".join(request.headers.getall(name)) for name in request.headers}
+        asked = Request(request.method, request.path, tuple(request.query.items()), headers, body)
+        answer = await self._answer(asked, request.remote or "")
+        return answer, not request.body_exists or request.content.at_eof()
+
+
+class _Full(asyncio.Protocol):
+    """Whoever comes when all places are taken."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()
+
+
+def _connections(wanted: int) -> int:
+    """As many as the process may have files, once it has been allowed as many as it may allow itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - _OTHER_FILES))
