@@ -121,7 +121,7 @@ def test_what_moves_under_way_will_leave_is_not_made_twice() -> None:
     assert plan(freed, "A", NOW, RULES).way is None, "it is granted, not planned for"
 
 
-@pytest.mark.rule("vm:B17")
+@pytest.mark.rule("vm:B17", "vm:D6")
 @pytest.mark.parametrize(
     "stays",
     [
@@ -197,7 +197,7 @@ def test_no_target_is_chosen_in_room_that_is_held_or_reserved() -> None:
     assert plan(saved, "A", NOW, RULES).way is None
 
 
-@pytest.mark.rule("vm:B12")
+@pytest.mark.rule("vm:B12", "vm:D3")
 def test_a_node_that_the_filters_refuse_is_no_target() -> None:
     seen = state(node("n1", 10, A, vm("B", 6)), node("n2", 10), node("n3", 10))
     asked = []
@@ -211,7 +211,7 @@ def test_a_node_that_the_filters_refuse_is_no_target() -> None:
     assert plan(seen, "A", NOW, RULES, lambda _uid, _name: False).way is None
 
 
-@pytest.mark.rule("vm:B25")
+@pytest.mark.rule("vm:B25", "vm:D4")
 def test_a_target_where_it_failed_lately_is_avoided() -> None:
     seen = state(node("n1", 10, A, vm("B", 6)), node("n2", 10, vm("x", 1)), node("n3", 10))
     assert whither(plan(seen, "A", NOW, RULES)) == [("B", "n2")]
@@ -220,7 +220,7 @@ def test_a_target_where_it_failed_lately_is_avoided() -> None:
     assert whither(plan(failed, "A", NOW + 1, RULES)) == [("B", "n2")]
 
 
-@pytest.mark.rule("vm:B18")
+@pytest.mark.rule("vm:B18", "vm:D4")
 def test_ties_go_to_the_older_machine_and_then_to_the_lower_uid() -> None:
     young, old = vm("a", 3, created=2.0), vm("z", 3, created=1.0)
     assert whither(plan(state(node("n1", 10, A, young, old), node("n2", 10)), "A", NOW, RULES)) == [("z", "n2")]
