@@ -133,12 +133,11 @@ def test_somebody_freezes_a_machine_by_hand() -> None:
     assert world.vm()["status"]["phase"] == "Running"
 
 
-def test_a_pod_without_the_label_is_nobodys() -> None:
+@pytest.mark.rule("vm:C1")
+def test_a_pod_that_loses_its_labels_gets_them_back() -> None:
     world = World(Settings())
-    vm = world.start()
-    name = vm["status"]["podName"]
-    world.patch(f"{PODS}/{name}", {"metadata": {"labels": {"vm.neon.tech/name": None}}})
+    name = world.start()["status"]["podName"]
+    world.patch(f"{PODS}/{name}", {"metadata": {"labels": {"vm.neon.tech/name": None, "tenant": "b"}}})
     world.run(2.0)
-    world.patch(f"{MACHINES}/db", {"metadata": {"labels": {"new": "1"}}})
-    world.run(2.0)
-    assert world.pod(name)["metadata"]["labels"] == {"tenant": "a", "new": "1", "vm.neon.tech/name": "db"}
+    assert world.pod(name)["metadata"]["labels"] == {"tenant": "a", "vm.neon.tech/name": "db"}
+    assert len(world.pods()) == 1

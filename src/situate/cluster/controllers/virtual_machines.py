@@ -52,8 +52,12 @@ class VirtualMachineController:
                 names.pop(change.key[1], None)
             else:
                 names[change.key[1]] = None
-        for key in machines.concerned(self, kind, change.object):
-            yield f"{key.kind.value}/{key.namespace}", key.name
+        told = [change.object]
+        if change.pod_before is not None and change.pod_before.labels != change.last.labels and change.old is not None:
+            told.append(change.old.object())
+        for each in told:
+            for key in machines.concerned(self, kind, each):
+                yield f"{key.kind.value}/{key.namespace}", key.name
 
     def reconcile(self, key: Key, now: float) -> Outcome:
         plural, _, namespace = key[0].partition("/")

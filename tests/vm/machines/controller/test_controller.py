@@ -12,7 +12,7 @@ from situate.objects.messages import Request, Response
 from situate.testing.network import Weather
 from situate.vm.machines.controller.controller import NotLeading
 from tests.vm.machines.controller.shipped import Shipped
-from tests.vm.machines.world import MACHINES, MIGRATIONS, machine, migration
+from tests.vm.machines.world import MACHINES, MIGRATIONS, PODS, machine, migration
 
 QUICK = {"bandwidth": "4Gi"}
 
@@ -149,6 +149,18 @@ def test_definitions_that_are_missing_are_waited_for_and_said_once(capsys: pytes
         assert [each.controller.not_ready() for each in world.members] == [None, None]
     finally:
         world.close()
+
+
+@pytest.mark.rule("vm:C1")
+def test_a_pod_that_loses_its_label_is_not_taken_for_gone(world: Shipped) -> None:
+    world.call("POST", MACHINES, machine())
+    assert until(world, lambda: phase(world) == "Running")
+    (pod,) = world.pods()
+    path = f"{PODS}/{pod['metadata']['name']}"
+    world.call("PATCH", path, {"metadata": {"labels": {"vm.neon.tech/name": None}}}, patch=True)
+    assert until(world, lambda: "vm.neon.tech/name" in world.pods()[0]["metadata"]["labels"])
+    assert [each["metadata"]["uid"] for each in world.pods()] == [pod["metadata"]["uid"]]
+    assert world.vm()["status"]["restartCount"] == 0
 
 
 def test_an_orderly_end_gives_the_lease_back(world: Shipped) -> None:

@@ -32,10 +32,8 @@ class Watched:
         self.reflectors: dict[Kind, Reflector[Unstructured]] = {}
         for kind, resource in RESOURCES.items():
             store: Store[Unstructured] = Store(resource.group_resource)
-            labels = NAME_LABEL if kind is Kind.POD else ""
-            self.reflectors[kind] = Reflector(
-                client, resource, store, rng=rng, namespace=namespace, label_selector=labels
-            )
+            # all pods: one that lost its label would seem to be gone, and another one would be made beside it
+            self.reflectors[kind] = Reflector(client, resource, store, rng=rng, namespace=namespace)
         self.reflectors[Kind.MIGRATION].store.add_index(_OF_MACHINE, _moved_machine)
         self.reflectors[Kind.POD].store.add_index(_OF_MACHINE, _machine_of_pod)
 
@@ -85,10 +83,10 @@ class Watched:
         self, kind: Kind, tell: Callable[[Key], None]
     ) -> Callable[[Unstructured | None, Unstructured | None], None]:
         def changed(old: Unstructured | None, new: Unstructured | None) -> None:
-            newest = new if new is not None else old
-            assert newest is not None, "a store tells of no change without an object"
-            for key in concerned(self, kind, newest.content):
-                tell(key)
+            for each in (new, old):
+                if each is not None and (each is new or new is None or each.metadata.labels != new.metadata.labels):
+                    for key in concerned(self, kind, each.content):
+                        tell(key)
 
         return changed
 
