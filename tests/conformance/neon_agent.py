@@ -285,6 +285,9 @@ class _Player:
     def monitor_active(self, step: Mapping[str, Any]) -> None:
         self.state = monitor_active(self.state) if step["active"] else monitor_lost(self.state)
 
+    def monitor_reset(self, _: Mapping[str, Any]) -> None:
+        self.state = monitor_lost(self.state)
+
     def monitor_wants(self, step: Mapping[str, Any]) -> None:
         cpu, memory = _more(step)
         self.state = monitor_wants(self.state, self.now_ms, cpu=cpu, memory=memory)
@@ -346,6 +349,7 @@ _OPERATIONS: Final[Mapping[str, Callable[[_Player, Mapping[str, Any]], str | Non
     "neonvm.request_failed": _Player.vm_failed,
     "updated_vm": _Player.vm_seen,
     "monitor.active": _Player.monitor_active,
+    "monitor.reset": _Player.monitor_reset,
     "monitor.upscale_requested": _Player.monitor_wants,
     "monitor.starting_upscale_request": _Player.monitor_started_up,
     "monitor.upscale_request_successful": _Player.monitor_agreed,
