@@ -168,8 +168,8 @@ VM_LEDGER_GUARDS = (
         "vm-no-purpose",
         "a move that nobody needs any more is cancelled (I5, B21)",
         "vm/ending.py",
-        "    if move is not None and outcome is not Outcome.FAILED:\n        orphaned(draft, move)",
-        "    if False:\n        orphaned(draft, move)",
+        "        if move.alive and is_orphan(draft.state, move):",
+        "        if False:",
         (_CLAIMS, _MOVES),
     ),
     Mutation(

@@ -35,17 +35,26 @@ def test_removing_the_source_and_growing_the_beneficiary_are_one_decision() -> N
 
 @pytest.mark.rule("vm:B9", "vm:B43")
 def test_a_claim_that_was_used_is_not_used_again_after_a_restart() -> None:
-    town, move = about_to_be_handed_over()
+    """A has its room and wants more by now; what is free besides is for D, who comes first."""
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 4, migratable=True)
+    town.vm("D", "n1", 2, priority=1)
+    town.start()
+    town.ask("A", 7)
+    move = town.made_room("A")
+    town.moved(move)
     for action in town.gone("B"):
         if isinstance(action, Approve):
             town.world.perform(action, town.now)
-    town.world.machines["A"].requested = both(10)
+    town.world.machines["A"].requested = both(8)
+    town.world.machines["D"].requested = both(3)
 
     town.restart()
 
     assert move.name in town.world.migrations, "we died before it was deleted"
     assert town.state.claims == {}
-    assert town.booked("A") == 10, "of what is free"
+    assert (town.booked("A"), town.booked("D")) == (7, 3)
 
 
 @pytest.mark.rule("vm:B9", "vm:I2", "vm:F1")

@@ -77,7 +77,12 @@ def test_while_copying_it_depends(remaining: int, watermark: int, cancel_copying
 
 @pytest.mark.rule("vm:N9", "vm:B21", "vm:I12")
 def test_a_target_on_the_node_that_is_to_be_left_ends_the_move() -> None:
-    town, move = making_room()
+    """However much room there is, and whoever bound it."""
+    town = Town(n1=20, n2=10)
+    town.vm("B", "n1", 3, migratable=True)
+    town.start()
+    move = move_of(town, "B", "n2")
+    town.live(town.world.perform(StartMove(move, None), town.now) or ())
     town.live(town.world.freeze(move.name))
 
     actions = town.tell(town.world.bind(town.world.migrations[move.name].target, "n1")[0])

@@ -22,7 +22,7 @@ def move_for(state: State, claim: str) -> Move | None:
 
 
 def close(draft: Draft, claim: Claim, outcome: Outcome) -> None:
-    """Every claim ends here (B7). A move that it leaves without a purpose is cancelled, as far as that makes sense."""
+    """Every claim ends here (B7). A move that it leaves without a purpose is found when its node is run (`review`)."""
     draft.drop_claim(claim.id)
     draft.stir(claim.node)
     draft.tell(
@@ -36,9 +36,6 @@ def close(draft: Draft, claim: Claim, outcome: Outcome) -> None:
     waiter = draft.state.waiters.get(claim.beneficiary.ref.uid)
     if waiter is not None and outcome in _IN_VAIN:
         draft.put_waiter(replace(waiter, look_at=min(waiter.look_at, draft.now)))
-    move = move_for(draft.state, claim.id)
-    if move is not None and outcome is not Outcome.FAILED:
-        orphaned(draft, move)
 
 
 def is_orphan(state: State, move: Move) -> bool:
