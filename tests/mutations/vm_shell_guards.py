@@ -113,4 +113,12 @@ VM_SHELL_GUARDS = (
         "if not node",
         (_PERFORMING,),
     ),
+    Mutation(
+        "vm-target-filters",
+        "a target is chosen by all filters that the pod will meet there (B12)",
+        "vm/controller/controller.py",
+        "        self.ledger.planner = planner_with(Fitting(engine, self.ledger))\n",
+        "",
+        (_CONTROLLER,),
+    ),
 )

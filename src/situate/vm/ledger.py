@@ -15,9 +15,10 @@ from situate.vm.actions import Action
 from situate.vm.amounts import Amounts
 from situate.vm.events import Beat, Event, NodeGone, NodeSeen
 from situate.vm.placing import largest
+from situate.vm.planner import Planner
 from situate.vm.rules import Rules
 from situate.vm.state import State
-from situate.vm.step import step
+from situate.vm.step import PLANNER, step
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ class Ledger:
         """`may_write`: whether this process leads at this very moment (B44)."""
         self.rules = rules
         self.state = State(resources=len(rules.resources))
+        self.planner: Planner = PLANNER
+        """Who says who moves whither."""
         self.counts = Counts()
         self.largest = Amounts.zero(len(rules.resources))
         """The largest Total of any node, a resource each: what scores compare with (C20, D17)."""
@@ -68,7 +71,7 @@ class Ledger:
 
     def apply(self, event: Event) -> None:
         """What happened is true from now on; what it asks for waits in `taken`."""
-        decision = step(self.state, event, self.clock(), self.rules)
+        decision = step(self.state, event, self.clock(), self.rules, self.planner)
         self.state = decision.state
         self._actions += decision.actions
         self.wake_at = decision.wake_at
@@ -89,7 +92,7 @@ class Ledger:
     def apart(self) -> Ledger:
         """One that knows the same; what becomes of it is nothing to this one, and nothing of it is performed."""
         twin = Ledger(self.rules, self.clock, self.may_write)
-        twin.state, twin.largest = self.state, self.largest
+        twin.state, twin.largest, twin.planner = self.state, self.largest, self.planner
         return twin
 
     def _measure(self) -> None:

@@ -179,6 +179,21 @@ def test_a_neighbour_makes_room_and_what_it_leaves_goes_to_the_one_who_asked() -
         assert ours.world.runs("a", "b")
 
 
+@pytest.mark.rule("vm:B12")
+def test_a_target_is_chosen_by_all_filters_of_the_profile() -> None:
+    """Without them `b` would go to n2: of two equal nodes the first by name."""
+    with stage(n1="8", n2="8", n3="8") as ours:
+        ours.world.call("PATCH", "/api/v1/nodes/n3", {"spec": {"unschedulable": True}}, patch=True)
+        crowd(ours)
+        taint = {"key": "example.com/gpu", "value": "yes", "effect": "NoSchedule"}
+        ours.world.call("PATCH", "/api/v1/nodes/n2", {"spec": {"taints": [taint]}}, patch=True)
+        ours.world.call("PATCH", "/api/v1/nodes/n3", {"spec": {"unschedulable": False}}, patch=True)
+        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+        (made,) = ours.writes("POST", MIGRATIONS)
+        assert made["metadata"]["annotations"][TARGET_NODE] == "n3"
+
+
 @pytest.mark.rule("vm:B43", "vm:I8", "vm:N13")
 def test_another_process_goes_on_with_a_move_and_starts_none_twice() -> None:
     with stage(processes=2) as ours:

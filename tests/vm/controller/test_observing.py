@@ -55,6 +55,10 @@ class Watch:
     def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: tuple[Unreadable, ...]) -> None:
         self.wrong[f"{resource.plural} {each.metadata.name}"] = wrong
 
+    def begin(self) -> None:
+        self.observing.take_in()
+        self.observing.listed()
+
     def put(self, *objects: pods.Pod | nodes.Node | Unstructured) -> None:
         for each in objects:
             match each:
@@ -79,7 +83,7 @@ def _nowhere() -> Any:
 def watch() -> Watch:
     made = Watch(Rules(ignored_namespaces=frozenset(("filler",))))
     made.put(node("n1"), node("n2"))
-    made.observing.begin()
+    made.begin()
     return made
 
 
@@ -104,7 +108,7 @@ def test_pods_count_from_their_binding_to_their_end(watch: Watch) -> None:
 def test_a_finished_pod_counts_until_its_containers_have_ended_and_in_compat_until_it_is_gone(compat: bool) -> None:
     watch = Watch(Rules(compat=compat))
     watch.put(node("n1"))
-    watch.observing.begin()
+    watch.begin()
     running = {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
     over = {"name": "main", "state": {"terminated": {"exitCode": 1}}}
     watch.put(pod("web", nodeName="n1", status={"phase": "Failed", "containerStatuses": [running]}))
@@ -185,6 +189,6 @@ def test_between_terms_nothing_is_told_and_a_new_one_begins_with_everything(watc
     watch.put(pod("web", nodeName="n1"))
     assert watch.booked("web") is None
     watch.ledger.begin()
-    watch.observing.begin()
+    watch.begin()
     assert watch.booked("web") is not None
     assert watch.ledger.state.started

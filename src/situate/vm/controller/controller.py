@@ -35,6 +35,7 @@ from situate.vm.controller.performing import Performing
 from situate.vm.controller.setup import VmSetup, scheduler_setup
 from situate.vm.controller.telling import Telling
 from situate.vm.controller.watched import VmWatched
+from situate.vm.fitting import Fitting, planner_with
 from situate.vm.ledger import Ledger
 from situate.vm.model import Role
 from situate.vm.plugin import NAME, VirtualMachines
@@ -136,12 +137,16 @@ class VmController:
         return self.scheduler.elector
 
     def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
-        """A term begins: the ledger is made of what fresh listings say, and nothing was granted before (C30, B43)."""
+        """A term begins: the ledger is made of what fresh listings say, and nothing was granted before (C30, B43).
+
+        Nothing is granted yet either: plans ask the engine's plugins, and the engine has still to be told.
+        """
         self._engine, self._stir_scheduler = engine, stir
         self._clock.begin()
         began = self._stopwatch()
         self.ledger.begin()
-        self.observing.begin()
+        self.ledger.planner = planner_with(Fitting(engine, self.ledger))
+        self.observing.take_in()
         seconds = self._stopwatch() - began
         if seconds > self.setup.startup_s and self.setup.rules.compat:
             raise TooSlow(
@@ -154,6 +159,7 @@ class VmController:
 
     async def serve(self, client: Client, actuator: Actuator) -> None:
         """Until cancelled: what is decided is carried out, and time passes."""
+        self.observing.listed()
         performing = self._performing = Performing(
             client,
             actuator,

@@ -61,13 +61,11 @@ class Observing:
         watched.all.pods.store.on_change(self._pod)
         watched.migrations.store.on_change(self._migration)
 
-    def begin(self) -> None:
-        """Tells all that is known, and that this was all: from now on room is granted (C30)."""
-        self.take_in()
-        self._ledger.apply(Listed())
-
     def take_in(self) -> None:
-        """Nodes, then pods, then migrations with their claims; nothing follows from it yet."""
+        """Tells all that is known, and from now on what changes: nodes, then pods, then migrations with their claims.
+
+        Nothing follows from it before `listed`.
+        """
         self._listening = True
         for node in self._watched.all.nodes.store.list():
             self._node(None, node)
@@ -75,6 +73,10 @@ class Observing:
             self._pod(None, pod)
         for migration in self._watched.migrations.store.list():
             self._migration(None, migration)
+
+    def listed(self) -> None:
+        """That was all: from now on room is granted (C30)."""
+        self._ledger.apply(Listed())
 
     def end(self) -> None:
         """The ledger learns nothing more."""

@@ -1,0 +1,113 @@
+"""Where a machine's pod might move to, by all Filter plugins of the profile: what its target will meet there (B12).
+
+The pod of the future is the pod that runs now, without its node and under another name (C34). What the ledger's own
+plugin would say of amounts, plans know better: they try what is not so yet. For the same reason NodeResourcesFit is not
+asked about nodes that are full by the ledger: a plan that makes room there first would never be found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from operator import is_
+from typing import Final, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.cycle import find_feasible
+from situate.framework.engine import Engine
+from situate.framework.plugin import Plugin
+from situate.framework.pods import BadPod, PodInfo
+from situate.framework.profile import Profile
+from situate.framework.snapshot import Snapshot
+from situate.vm.amounts import Amounts
+from situate.vm.ledger import Ledger
+from situate.vm.planner import Planner
+from situate.vm.planning import draining, making, relieving
+from situate.vm.planning.targets import Fits
+from situate.vm.plugin import NAME
+
+_AMOUNTS: Final = "NodeResourcesFit"
+P = TypeVar("P", bound=Plugin)
+
+
+class Fitting:
+    """Mutable, of one engine: remembers what was found out for as long as cluster and ledger stay as they are."""
+
+    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+        self._engine = engine
+        self._ledger = ledger
+        (self._profile,) = (_without(each, NAME) for each in engine.profiles.values())
+        self._but_amounts = _without(self._profile, _AMOUNTS)
+        self._as_of: tuple[object, ...] = ()
+        """What the answers hold for: parts of the snapshot, and the ledger's state."""
+        self._position = 0
+        self._free: list[Amounts | None] = []
+        """By row of the snapshot's nodes; None of one that the ledger does not have."""
+        self._known: dict[str, NDArray[np.bool_]] = {}
+
+    def __call__(self, uid: str, node: str) -> bool:
+        """Whether the node would take another pod like the one with this uid."""
+        snapshot = self._engine.cache.snapshot()
+        self._bring_up_to_date(snapshot)
+        index = snapshot.nodes.index.get(node)
+        if index is None:
+            return False
+        passes = self._known.get(uid)
+        if passes is None:
+            passes = self._known[uid] = self._passes(uid, snapshot)
+        return bool(passes[index])
+
+    def _bring_up_to_date(self, snapshot: Snapshot) -> None:
+        state = self._ledger.state
+        as_of = snapshot.nodes, snapshot.lineage, snapshot.catalog, state
+        same = len(self._as_of) == len(as_of) and all(map(is_, as_of, self._as_of))
+        if not same or snapshot.log_position != self._position:
+            self._as_of, self._position = as_of, snapshot.log_position
+            self._known = {}
+            self._free = [state.avail(name, "") if name in state.nodes else None for name in snapshot.nodes.names]
+
+    def _passes(self, uid: str, snapshot: Snapshot) -> NDArray[np.bool_]:
+        """(nodes,)"""
+        pod, known = self._ledger.state.pod(uid), self._engine.cache.pod(uid)
+        moved = None if known is None else self._moved(known.info)
+        if pod is None or moved is None:
+            return np.zeros(snapshot.count, dtype=np.bool_)
+        amount = pod.counted(pod.reserved)
+        has_room = np.array([free is not None and amount.within(free) for free in self._free], dtype=np.bool_)
+        by_all = find_feasible(self._profile, moved, snapshot).passes
+        if (by_all | has_room).all():
+            return by_all
+        but_amounts = find_feasible(self._but_amounts, moved, snapshot).passes
+        return np.where(has_room, by_all, but_amounts)
+
+    def _moved(self, info: PodInfo) -> PodInfo | None:
+        """None where its fields cannot be acted on."""
+        meta, spec = info.pod.metadata, info.pod.spec
+        pod = msgspec.structs.replace(
+            info.pod,
+            metadata=msgspec.structs.replace(meta, name=f"{meta.name}-moved", uid=f"{meta.uid} moved"),
+            spec=msgspec.structs.replace(spec, node_name=""),
+        )
+        try:
+            return self._engine.cache.reader.read(pod)
+        except BadPod:
+            return None
+
+
+def planner_with(fits: Fits) -> Planner:
+    """Plans whose targets pass these filters."""
+    return Planner(
+        plan=partial(making.plan, fits=fits),
+        relief=partial(relieving.relief, fits=fits),
+        drain=partial(draining.drain, fits=fits),
+    )
+
+
+def _without(profile: Profile, name: str) -> Profile:
+    def others(plugins: tuple[P, ...]) -> tuple[P, ...]:
+        return tuple(plugin for plugin in plugins if plugin.name != name)
+
+    return replace(profile, pre_filter=others(profile.pre_filter), filter=others(profile.filter))

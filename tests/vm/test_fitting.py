@@ -1,0 +1,66 @@
+"""Where machines may move, by the scheduler's own filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from situate.objects import nodes
+from situate.vm.fitting import Fitting
+from situate.vm.names import RESOURCES
+from situate.vm.rules import Rules
+from tests.vm.ledgers import Bench
+from tests.vm.objects import GUEST, VM_OWNER, container, node, pod, runner
+
+TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+
+
+def host(name: str, cpu: str = "10", **more: Any) -> nodes.Node:
+    return node(name, cpu=cpu, further={"pods": "110"}, **more)
+
+
+def fitting(*objects: Any) -> tuple[Bench, Fitting]:
+    bench = Bench(Rules())
+    bench.add(*objects)
+    bench.listed()
+    return bench, Fitting(bench.engine, bench.ledger)
+
+
+@pytest.mark.rule("vm:B12")
+def test_a_target_is_asked_for_by_all_filters() -> None:
+    labelled = host("n3", metadata={"labels": {"disk": "fast"}})
+    bench, fits = fitting(
+        host("n1"),
+        host("n2", spec={"taints": [TAINT]}),
+        labelled,
+        runner("plain", nodeName="n1"),
+        runner("tolerant", nodeName="n1", tolerations=[{"key": "gpu", "operator": "Exists"}]),
+        runner("picky", nodeName="n1", nodeSelector={"disk": "fast"}),
+    )
+    found = {
+        name: [each for each in ("n1", "n2", "n3") if fits(f"uid-{name}", each)]
+        for name in ("plain", "tolerant", "picky")
+    }
+    assert found == {"plain": ["n1", "n3"], "tolerant": ["n1", "n2", "n3"], "picky": ["n3"]}
+    assert not fits("uid-plain", "n9")
+    assert not fits("uid-of-nobody", "n1")
+    bench.add(host("n2"))
+    assert fits("uid-plain", "n2"), "the taint is gone"
+
+
+@pytest.mark.rule("vm:B12", "vm:B19")
+def test_requests_count_where_the_ledger_has_room_and_not_where_a_plan_would_have_to_make_some() -> None:
+    """A runner pod may request more than its machine holds; then the target would never be bound."""
+    _, fits = fitting(
+        host("n1"),
+        host("n2", cpu="4"),
+        host("n3", cpu="4"),
+        runner("greedy", nodeName="n1"),
+        pod("large", container(cpu="3500m"), nodeName="n3"),
+    )
+    assert fits("uid-greedy", "n2")
+    assert fits("uid-greedy", "n3"), "it is full by the ledger too: a plan may make room there first"
+    bench, fits = fitting(host("n1"), host("n2", cpu="4"))
+    bench.add(pod("a-c", container(cpu="5"), nodeName="n1", owners=(VM_OWNER,), annotations={RESOURCES: GUEST}))
+    assert not fits("uid-a-c", "n2"), "the ledger has room for the machine, and no node for its pod"
