@@ -176,6 +176,20 @@ def test_a_scheduler_may_say_when_to_ask_again(retry_after_ms: int, again_ms: in
     assert again.target == units(3)  # its place in the queue is not given up
 
 
+@pytest.mark.rule("vm:D16")
+def test_room_that_was_found_meanwhile_is_asked_for_at_once_and_once() -> None:
+    state = plugin_started(with_system(settled(), needs(3)), NOW, units(3))
+    denied = plugin_answered(state, state.number, NOW + 500, units(1), RevisionAt()).state
+    assert actions(vm_seen(denied, guest(1, approved=units(1))).state, NOW + 600).plugin is None
+    found = vm_seen(denied, guest(1, approved=units(3))).state
+    again = actions(found, NOW + 600).plugin
+    assert again is not None
+    assert again.target == units(3)
+    asked = plugin_started(found, NOW + 600, units(3))
+    denied = plugin_answered(asked, asked.number, NOW + 700, units(1), RevisionAt()).state
+    assert actions(denied, NOW + 800).plugin is None  # it says so still, and that is no news
+
+
 @pytest.mark.rule("vm:C39")
 def test_after_a_failure_it_is_asked_again_in_three_seconds() -> None:
     state = plugin_started(with_system(monitor_active(agent_state()), needs(1)), NOW, units(1))

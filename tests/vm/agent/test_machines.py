@@ -67,6 +67,13 @@ def test_bounds_replace_the_limits_inside_of_the_hard_ones() -> None:
     assert (guest.minimum, guest.maximum) == (units(2), units(3))
 
 
+@pytest.mark.rule("vm:D16")
+@pytest.mark.parametrize(("text", "want"), [('{"vCPUs":"750m","mem":"3Gi"}', units(3)), ("much", None)])
+def test_what_the_scheduler_approved_is_read(text: str, want: Amounts | None) -> None:
+    annotations = {"internal.autoscaling.neon.tech/resources-approved": text}
+    assert machine(annotations=annotations).guest.approved == want
+
+
 @pytest.mark.rule("vm:C5")
 @pytest.mark.parametrize(
     ("annotation", "text"),

@@ -138,6 +138,10 @@ def _denied_for(state: State, now_ms: int) -> int:
         return 0
     if plugin.last.resources.within(plugin.permit):
         return 0
+    approved = state.guest.approved
+    is_news = approved is not None and approved != plugin.knew_approved and approved.exceeds(plugin.permit)
+    if is_news and not state.config.compat:
+        return 0  # room has been found for us meanwhile (D16)
     if plugin.again_at_ms is not None:
         return plugin.again_at_ms - now_ms
     return plugin.last.at_ms + state.config.plugin_denied_retry_ms - now_ms

@@ -17,10 +17,10 @@ from situate.vm.agent.scaling import Scaling, overridden
 from situate.vm.agent.state import Guest
 from situate.vm.amounts import Amounts
 from situate.vm.model import Ref
-from situate.vm.names import ENABLED_LABEL, LOAD, SCALING_CONFIG
+from situate.vm.names import APPROVED, ENABLED_LABEL, LOAD, SCALING_CONFIG
 from situate.vm.reading_machines import read_notes
 from situate.vm.rules import Rules
-from situate.vm.text import guest_of
+from situate.vm.text import guest_of, read_amounts
 from situate.vm.unreadable import Misread, Part, Place, Read, Unreadable
 
 SCALED: Final = frozenset({"Running", "Scaling"})
@@ -76,6 +76,7 @@ def read(vm: Unstructured, defaults: Scaling) -> Read[MachineNow]:
         grown=grown,
         frozen=phase == FREEZING,
         generation=metadata.generation,
+        approved=_approved(vm, about),
     )
     newest = max(each.revision.value if each else 0 for each in (current, target))
     enabled = metadata.labels.get(ENABLED_LABEL) == "true" and metadata.deletion_timestamp is None
@@ -114,6 +115,13 @@ def size_patch(machine: MachineNow, change: Change) -> list[dict[str, Any]]:
             },
         },
     ]
+
+
+def _approved(vm: Unstructured, about: str) -> Amounts | None:
+    """The scheduler reads it too, and says what is wrong with it."""
+    text = vm.metadata.annotations.get(APPROVED)
+    found = None if text is None else read_amounts(text, Place.annotation(about, APPROVED))
+    return found if isinstance(found, Amounts) else None
 
 
 def _cpu(amounts: Amounts) -> int | str:

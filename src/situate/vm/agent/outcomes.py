@@ -44,7 +44,12 @@ def plugin_started(state: State, now_ms: int, resources: Amounts) -> State:
     if permit is not None and not state.config.compat:
         permit = permit.least(resources)
     started = replace(
-        plugin, ongoing=Ongoing(number, resources), last=Asked(now_ms, resources), permit=permit, again_at_ms=None
+        plugin,
+        ongoing=Ongoing(number, resources),
+        last=Asked(now_ms, resources),
+        permit=permit,
+        knew_approved=state.guest.approved,
+        again_at_ms=None,
     )
     return replace(state, number=number, plugin=started)
 

@@ -56,6 +56,8 @@ class Guest:
     """It is about to be moved: nothing about it may change (D13)."""
     generation: int = 0
     """Of its spec; 0: not known."""
+    approved: Amounts | None = None
+    """What the scheduler has written that it may have; None: nothing, or nothing that can be read."""
 
     @property
     def slots(self) -> int:
@@ -88,6 +90,8 @@ class PluginState:
     failed_at_ms: int | None = None
     permit: Amounts | None = None
     """None: no scheduler has answered yet."""
+    knew_approved: Amounts | None = None
+    """What was written as approved when it was asked last: something else is a reason to ask at once (D16)."""
     again_at_ms: int | None = None
     """After a denial: when the scheduler wants to be asked again; None: it did not say (B28)."""
     still_until_ms: int | None = None
