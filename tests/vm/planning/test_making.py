@@ -211,6 +211,27 @@ def test_a_node_that_the_filters_refuse_is_no_target() -> None:
     assert plan(seen, "A", NOW, RULES, lambda _uid, _name: False).way is None
 
 
+@pytest.mark.rule("vm:B12", "vm:B18")
+@given(st.integers(0, 2**32), st.integers(2, 9), st.integers(2, 9))
+def test_filters_that_refuse_nothing_change_nothing(seed: int, nodes: int, on_first: int) -> None:
+    seen = cluster(Random(seed), nodes, on_first)
+    assert plan(seen, "short", NOW, RULES, lambda _uid, _name: True) == plan(seen, "short", NOW, RULES)
+
+
+@pytest.mark.rule("vm:B12", "vm:B19")
+def test_filters_are_asked_about_few_nodes_of_many() -> None:
+    machines = [vm(f"b{number}", 1, created=number) for number in range(6)]
+    seen = state(node("n1", 10, A, *machines), *(node(f"t{number:02}", 10) for number in range(80)))
+    asked = []
+
+    def fits(uid: str, name: str) -> bool:
+        asked.append((uid, name))
+        return int(name[1:]) % 2 == 0
+
+    assert len(plan(seen, "A", NOW, RULES, fits).moves) == 3
+    assert len(asked) <= 6 * 2 * 7 + 3 * 2 * 3, "not 6 machines times 80 nodes"
+
+
 @pytest.mark.rule("vm:B25", "vm:D4")
 def test_a_target_where_it_failed_lately_is_avoided() -> None:
     seen = state(node("n1", 10, A, vm("B", 6)), node("n2", 10, vm("x", 1)), node("n3", 10))

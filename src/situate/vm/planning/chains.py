@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from math import fsum
 from typing import Final
@@ -132,7 +132,7 @@ class _Pools:
 def _link(view: View, mover: Mover, target: int) -> Link | None:
     """With the cheapest of those that make the target ready; None if it does not take it, or none can."""
     name = view.targets.names[target]
-    if not view.willing(mover, np.arange(len(view.targets.names)) == target):
+    if target not in view.willing(mover, [target]):
         return None
     missing = Amounts(tuple(_missing(view, mover)[:, target].tolist()))
     makers = view.cover(view.candidates(name, missing), missing)
@@ -140,23 +140,16 @@ def _link(view: View, mover: Mover, target: int) -> Link | None:
 
 
 def _completed(view: View, short: Short, link: Link, aimed: Sequence[Mover]) -> tuple[Chain, tuple[str, ...]] | None:
-    """With those others that are needed beside it, and targets of all but the one that is made ready."""
-    after = view.with_room(
-        link.target, total((each.amount for each in link.makers), len(short.wanted)) - link.mover.amount
-    )
+    """With those others that are needed beside it, and targets for all; nobody else goes where one is made ready."""
+    after = view.without_target(view.targets.names[link.target])
     rest = (short.wanted - link.mover.amount).positive()
     others: tuple[Mover, ...] = ()
     if rest:
-        direct = (_elsewhere(each, link.target) for each in aimed if each.pod is not link.mover.pod)
-        others = after.cover([each for each in direct if each.targets], rest)
+        others = after.cover(after.aimed([each for each in aimed if each.pod is not link.mover.pod]), rest)
         if not others:
             return None
     placed = after.placed((*link.makers, *others))
     return None if placed is None else (Chain(link, others), placed)
-
-
-def _elsewhere(mover: Mover, target: int) -> Mover:
-    return replace(mover, targets=tuple(each for each in mover.targets if each != target))
 
 
 def _option(view: View, short: Short, chain: Chain, placed: tuple[str, ...]) -> Option:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -77,13 +77,6 @@ class Targets:
         wanted = column([amount], len(amount))
         fits: NDArray[np.bool_] = self.open & ((self.room >= wanted) & (wanted < MOST)).all(axis=0)
         return fits
-
-    def changed(self, index: int, amount: Amounts) -> Targets:
-        """With so much more room on one of them; less where that is negative."""
-        avail, spare = self.avail.copy(), self.spare.copy()
-        avail[:, index] += amount.values
-        spare[:, index] += amount.values
-        return replace(self, avail=avail, spare=spare)
 
     def best_first(self, indices: Sequence[int], amount: Amounts, rules: Rules) -> list[int]:
         """By the score that the plugin would give with the amount there (C20), ties by name."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Move
@@ -21,6 +22,9 @@ from situate.vm.planning.packing import fit_together, packed
 from situate.vm.planning.targets import Fits, Targets, anywhere
 from situate.vm.rules import Rules
 from situate.vm.state import State
+
+MOST_ASKED: Final = 24
+"""Nodes that filters are asked about for one machine, before a plan of as many moves may miss a way."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,28 +78,33 @@ class View:
         price = cost(pod, machine, surplus, self.now, self.rules)
         return Mover(pod, machine, node, held if amount is None else amount, price)
 
-    def aimed(self, movers: Iterable[Mover]) -> tuple[Mover, ...]:
-        """With their targets; without those that have none."""
-        found = (
-            replace(each, targets=tuple(self.willing(each, self.targets.room_for(each.amount)))) for each in movers
-        )
+    def aimed(self, movers: Sequence[Mover]) -> tuple[Mover, ...]:
+        """With their targets; without those that have none.
+
+        One more than there are machines is enough: whatever the others take, one is left. What filters say of a node
+        takes its time, so of very many machines fewer are looked for.
+        """
+        enough = 1 + (len(movers) if self.fits is anywhere else min(len(movers), MOST_ASKED))
+        found = [replace(each, targets=tuple(islice(self.willing(each, self._roomy(each)), enough))) for each in movers]
         return tuple(each for each in found if each.targets)
 
-    def willing(self, mover: Mover, among: NDArray[np.bool_]) -> list[int]:
+    def willing(self, mover: Mover, indices: Iterable[int]) -> Iterator[int]:
         """Of these nodes those that it may go to, whatever room they have: never its own (I12)."""
-        names, known = self.targets.names, self.state.failures
-        indices = [index for index in np.flatnonzero(among).tolist() if names[index] != mover.node]
-        if known:
-            indices = [at for at in indices if avoided_until(self.state, mover.machine, names[at]) <= self.now]
-        return indices if self.fits is anywhere else [at for at in indices if self.fits(mover.pod.uid, names[at])]
+        names, failed = self.targets.names, bool(self.state.failures)
+        for index in indices:
+            if names[index] == mover.node:
+                continue
+            if failed and avoided_until(self.state, mover.machine, names[index]) > self.now:
+                continue
+            if self.fits is anywhere or self.fits(mover.pod.uid, names[index]):
+                yield index
+
+    def _roomy(self, mover: Mover) -> list[int]:
+        return np.flatnonzero(self.targets.room_for(mover.amount)).tolist()
 
     def cover(self, movers: Sequence[Mover], need: Amounts) -> tuple[Mover, ...]:
         """The cheapest of them whose leaving covers the need, and whose targets fit together; none: none do."""
         return cheapest(movers, need, self.fit)
-
-    def with_room(self, target: int, amount: Amounts) -> View:
-        """In which so much more room is on a target; less where that is negative."""
-        return replace(self, targets=self.targets.changed(target, amount))
 
     def fit(self, movers: Sequence[Mover]) -> bool:
         """Whether their targets fit together."""
@@ -106,7 +115,10 @@ class View:
 
     def placed(self, movers: Sequence[Mover]) -> tuple[str, ...] | None:
         """The best target for each, as far as the others find one as well (B13); None: they do not fit together."""
-        wishes = [self.targets.best_first(each.targets, each.amount, self.rules) for each in movers]
+        orders = [self.targets.best_first(self._roomy(each), each.amount, self.rules) for each in movers]
+        wishes = [
+            list(islice(self.willing(each, order), len(movers))) for each, order in zip(movers, orders, strict=True)
+        ]
         found = packed([each.amount.values for each in movers], wishes, self._room(wishes))
         return None if found is None else tuple(self.targets.names[index] for index in found)
 
