@@ -155,7 +155,7 @@ class Story:
 
 @pytest.mark.rule("sharding:S1", "sharding:S2", "sharding:S3", "sharding:S5", "sharding:S11")
 @pytest.mark.parametrize("pauses", [False, True], ids=["running", "paused"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_no_stale_write_and_no_double_run(seed: int, pauses: bool) -> None:
     with logs_off():
         story = Story(seed, pauses=pauses)
