@@ -19,6 +19,7 @@ from situate.vm.model import Node, Pod
 from situate.vm.planning.plan import Plan
 from situate.vm.planning.relieving import leaving
 from situate.vm.state import State, Waiter
+from situate.vm.text import shown_amount
 
 
 def look(draft: Draft) -> None:
@@ -61,7 +62,12 @@ def _say_whether_a_node_is_missing(draft: Draft, pod: Pod, plan: Plan) -> None:
     if needs == waiter.needs_node:
         return
     draft.put_waiter(replace(waiter, needs_node=needs))
-    message = f"a new node with room for {plan.needs_node} would help, and no move does" if needs else ""
+    message = ""
+    if plan.needs_node is not None:
+        pairs = zip(draft.rules.resources, plan.needs_node, strict=True)
+        room = " and ".join(f"{shown_amount(name, amount)} {name}" for name, amount in pairs if amount)
+        message = f"a new node with room for {room} would help, and no move does"
+        draft.tell(pod.ref, "NeedsNode", message, warning=True, room=room)
     draft.do(Condition(pod.ref, "NeedsNode", needs, "NoMoveHelps" if needs else "NotNeeded", message))
 
 
