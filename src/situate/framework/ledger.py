@@ -19,7 +19,7 @@ from situate.framework.labels import Ids
 from situate.framework.live_terms import LiveTerms
 from situate.framework.nodes import Columns, NodeTable
 from situate.framework.placed import PlacedPods
-from situate.framework.pods import ANY_ADDRESS, HostPort, PodInfo
+from situate.framework.pods import ANY_ADDRESS, HostPort, PodInfo, PodTemplate
 from situate.framework.promised import Promised
 from situate.framework.resources import ResourceColumns
 from situate.framework.tallies import Tallies
@@ -35,6 +35,8 @@ SCORED: Final = 2
 """The first so many resources, cpu and memory, have defaults for scores."""
 _PORTS: Final = 256
 """Host ports that are looked for before all are looked for anew."""
+_FEW: Final = 16
+"""So many equal pods are counted sooner one by one than all nodes at once."""
 _LOG: Final = 2**16
 """Changed rows that are remembered for those who rescore only these."""
 
@@ -169,6 +171,18 @@ class Ledger:
             self.placed.add(info, row)
         else:
             self.placed.remove(info.uid)
+        self._move_amounts(template, row, sign)
+        for port in template.host_ports:
+            self._count_port(port, row, sign)
+        if info.volumes:
+            self.volumes.move(info, row, sign)
+        if template.has_terms:
+            self.live_terms.move(template, sign)
+        self.tallies.move(info, row, sign)
+        self.holdings.move(info, row, sign)
+        self.changed.append(row)
+
+    def _move_amounts(self, template: PodTemplate, row: int, sign: int) -> None:
         requested, scored_columns, request = self.requested, self.scored, template.request
         for column, amount in template.columns:
             if column >= len(requested):
@@ -184,15 +198,6 @@ class Ledger:
                 elif column < len(self.requested):
                     values[place, row] = self.requested[column, row]
         self.pod_count[row] = self.pod_count.item(row) + sign
-        for port in template.host_ports:
-            self._count_port(port, row, sign)
-        if info.volumes:
-            self.volumes.move(info, row, sign)
-        if template.has_terms:
-            self.live_terms.move(template, sign)
-        self.tallies.move(info, row, sign)
-        self.holdings.move(info, row, sign)
-        self.changed.append(row)
 
     def _tell_anew(self, before: PodInfo, after: PodInfo, row: int) -> None:
         self.placed.replace(after)
@@ -207,19 +212,25 @@ class Ledger:
                 self._apply_one(info, row, sign)
             return
         self.placed.extend(infos, rows, first.priority)
-        counts = np.bincount(rows, minlength=len(self.pod_count))
-        for column, amount in first.template.columns:
-            if column >= len(self.requested):
-                self._grow()
-            self.requested[column] += counts * amount
-        self.scored[0] += counts * first.template.request.scored_cpu
-        self.scored[1] += counts * first.template.request.scored_memory
-        self.pod_count += counts
-        self.floats.clear()
+        if len(infos) <= _FEW:
+            few: list[int] = rows.tolist()
+            for row in few:
+                self._move_amounts(first.template, row, 1)
+            self.changed += sorted(set(few))
+        else:
+            counts = np.bincount(rows, minlength=len(self.pod_count))
+            for column, amount in first.template.columns:
+                if column >= len(self.requested):
+                    self._grow()
+                self.requested[column] += counts * amount
+            self.scored[0] += counts * first.template.request.scored_cpu
+            self.scored[1] += counts * first.template.request.scored_memory
+            self.pod_count += counts
+            self.floats.clear()
+            self.changed += np.flatnonzero(counts).tolist()
         self.live_terms.move(first.template, len(infos))
         self.tallies.move_equal(first, rows, 1)
         self.holdings.move_each(infos, rows)
-        self.changed += np.flatnonzero(counts).tolist()
 
     def _count_port(self, port: HostPort, row: int, sign: int) -> None:
         address, protocol, number = port
