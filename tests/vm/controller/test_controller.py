@@ -139,7 +139,9 @@ def test_a_request_is_granted_by_a_patch_that_tests_what_was_decided_on() -> Non
         ]
 
 
-@pytest.mark.rule("vm:N1", "vm:N4", "vm:N5", "vm:N7", "vm:B2", "vm:B9", "vm:B11", "vm:B12", "vm:B14", "vm:C6", "vm:I12")
+@pytest.mark.rule(
+    "vm:N1", "vm:N4", "vm:N5", "vm:N7", "vm:B2", "vm:B9", "vm:B10", "vm:B11", "vm:B12", "vm:B14", "vm:C6", "vm:I12"
+)
 def test_a_neighbour_makes_room_and_what_it_leaves_goes_to_the_one_who_asked() -> None:
     with stage() as ours:
         crowd(ours)
@@ -172,6 +174,10 @@ def test_a_neighbour_makes_room_and_what_it_leaves_goes_to_the_one_who_asked() -
         assert gone
         assert ours.world.now - gone[0] <= 0.1
         assert ours.world.node_of("b") == "n2"
+        noted = [number for number, each in enumerate(ours.requests) if "handover" in str(each[2])]
+        ended = [number for number, each in enumerate(ours.requests) if each[:2] == ("DELETE", f"{PODS}/{source}")]
+        assert noted
+        assert noted[0] < ended[0], "whoever finds the note goes on where it was stopped (B10)"
         assert claim["id"] in ours.world.machine("a")["metadata"]["annotations"][CLAIM_CLOSED]
         ours.wait(lambda: not ours.world.items(MIGRATIONS))
         ours.world.let_pass(30.0)
