@@ -100,6 +100,8 @@ def _book(draft: Draft, pod: Pod, node: str) -> None:
     follow_target(draft, pod, node)
     if node in draft.state.nodes:
         waiting.note(draft, pod)
+    else:
+        draft.drop_waiter(pod.uid)
     if former is not None and former != node:
         draft.stir(former)
     draft.stir(node)

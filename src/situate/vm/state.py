@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from situate.vm.amounts import RESOURCES, Amounts, total
 from situate.vm.claims import Claim, ClaimState, Move, Stage
-from situate.vm.model import Node, Pod, Ref
+from situate.vm.model import NO_OVERCOMMIT, Node, Pod, Ref
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 _RELEASED: Final = (Stage.FAILED, Stage.ENDING)
@@ -135,11 +135,12 @@ class State:
         return entry.total - entry.reserved - self.held(node, uid) - self.incoming(node, uid)
 
     def need(self, uid: str) -> Amounts:
-        """What a pod is short of its request, as counted on its node; zero of one that is on none."""
+        """What a pod is short of its request, as counted on its node, rounded up; zero of one that is on none."""
         pod = self.pod(uid)
         if pod is None:
             return Amounts.zero(self.resources)
-        return pod.counted(pod.requested.most(pod.reserved)) - pod.counted(pod.reserved)
+        short = zip(pod.requested.most(pod.reserved) - pod.reserved, pod.overcommit, strict=True)
+        return Amounts(tuple(-(-amount * NO_OVERCOMMIT // overcommit) for amount, overcommit in short))
 
     def move_of(self, machine: Ref) -> Move | None:
         """The move of a machine that is not over, by the name of the machine."""

@@ -8,13 +8,13 @@ starts from what the objects say. After every step everything is checked; in the
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from situate.testing.vm.invariants import Stepped, broken, too_little_booked
+from situate.testing.vm.invariants import Stepped, broken, changed_by_a_restart, too_little_booked
 from situate.testing.vm.world import COPIED, Migration, VirtualMachine, World
-from situate.vm.actions import Action, Approve, StartMove
+from situate.vm.actions import Action, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.answering import answer, settled
 from situate.vm.drafting import frozen
@@ -42,6 +42,8 @@ UNIT = Amounts.of(1, 1)
 RULES = Rules()
 SETTLING_S = (10.0,) * 6 + (60.0,) * 6 + (700.0,) * 12
 """Beats are so far apart; cool-downs and back-offs of a history of this length are over by then."""
+MOST_BEATS = 100
+"""At one moment: each looks at one pod and one node."""
 QUIET_S = (30.0, 30.0, 700.0, 700.0)
 
 
@@ -54,6 +56,7 @@ class Agent:
     machine: str
     lowers: bool
     permit: Amounts
+    unit: Amounts
     sequence: int = 0
     waits_for: Asked | None = None
     """The request that it waits for an answer of."""
@@ -67,9 +70,8 @@ class Interleaving:
     state: State = field(default_factory=State)
     world: World = field(default_factory=World)
     story: list[str] = field(default_factory=list)
-    moved: int = 0
-    """Moves that were begun."""
-    granted: int = 0
+    happened: Counter[str] = field(default_factory=Counter)
+    """Moves begun, claims by how they ended, and so on: a history that nothing happens in shows nothing."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -84,6 +86,7 @@ class Interleaving:
         """Pods that a cycle of ours has reserved and not bound."""
         self.started: set[str] = set()
         self.troubled = True
+        self.wake_at: float | None = None
 
     # one history
 
@@ -105,10 +108,10 @@ class Interleaving:
                 continue
             free[node] -= size
             held, name = _both(size), f"v{number}"
-            self.world.add_machine(
-                VirtualMachine(name, held, held, held, UNIT, rng.random() < 0.75, number, rng.choice((0, 0, 1))), node
-            )
-            self.agents[name] = Agent(name, rng.random() < 0.5, held)
+            machine = VirtualMachine(name, held, held, held, UNIT, rng.random() < 0.75, number, rng.choice((0, 0, 1)))
+            machine.overcommit = rng.choice((1000, 1000, 1500))
+            self.agents[name] = Agent(name, rng.random() < 0.5, held, _both(rng.choice((1, 1, 2))))
+            self.world.add_machine(machine, node)
         self._start()
 
     def _may_happen(self) -> list[Callable[[], None]]:
@@ -140,13 +143,15 @@ class Interleaving:
         if self.rng.random() < 0.02:
             assert step(self.state, event, self.now, self.rules) == decision, f"seed {self.seed}: I10"
         stepped = Stepped(self.state, event, decision, self.now, self.rules)
-        self.state = decision.state
+        self.state, self.wake_at = decision.state, decision.wake_at
         self.story += [f"    {action}" for action in decision.actions]
         self._check(broken(stepped))
         self._check(too_little_booked(self.state, self._uses()))
         self.writes.extend(decision.actions)
-        self.moved += sum(isinstance(action, StartMove) for action in decision.actions)
-        self.granted += sum(isinstance(action, Approve) for action in decision.actions)
+        for action in decision.actions:
+            self.happened[type(action).__name__] += 1
+            if isinstance(action, Tell):
+                self.happened[str(action.fields.get("outcome", action.reason))] += 1
 
     def _check(self, problems: Iterable[str]) -> None:
         found = list(problems)
@@ -165,6 +170,9 @@ class Interleaving:
         self.writes.clear()
         for event in self.world.listing():
             self._step(event)
+        self._check(
+            changed_by_a_restart(self.state, (vm.runs_in for vm in self.world.machines.values()), self.world.pod)
+        )
 
     def _restart(self) -> None:
         """Requests under way are never answered; writes under way may still be carried out."""
@@ -210,7 +218,15 @@ class Interleaving:
 
     def _pass_time(self) -> None:
         self.now += self.rng.choice((0.1, 1.0, 5.0, 5.0, 20.0))
-        self._step(Beat())
+        self._beat()
+
+    def _beat(self) -> None:
+        """As long as another one is due at once."""
+        for _ in range(MOST_BEATS):
+            self._step(Beat())
+            if self.wake_at is None or self.wake_at > self.now:
+                return
+        self._check((f"B42: another beat is due at {self.wake_at}, and it is {self.now}",))
 
     # agents
 
@@ -235,7 +251,7 @@ class Interleaving:
         if agent.lowers:
             agent.permit = agent.permit.least(wanted)
             agent.sequence += 1
-        self._request(agent, Asked(vm.runs_in, UNIT, wanted, last, agent.lowers, agent.sequence or None))
+        self._request(agent, Asked(vm.runs_in, agent.unit, wanted, last, agent.lowers, agent.sequence or None))
 
     def _request(self, agent: Agent, asked: Asked) -> None:
         self._seen(self.world.request(agent.machine, asked.unit, asked.requested))
@@ -408,7 +424,7 @@ class Interleaving:
         self.late.clear()
         for seconds in SETTLING_S:
             self._let_time_pass(seconds)
-        begun = self.moved
+        begun = self.happened["StartMove"]
         for seconds in QUIET_S:
             self._let_time_pass(seconds)
         self._check(self._unsettled(begun))
@@ -416,7 +432,7 @@ class Interleaving:
     def _let_time_pass(self, seconds: float) -> None:
         self._drain()
         self.now += seconds
-        self._step(Beat())
+        self._beat()
         self._drain()
 
     def _drain(self) -> None:
@@ -440,8 +456,8 @@ class Interleaving:
         return pod_within(pod, room, joint=True).reserved.exceeds(pod.reserved)
 
     def _unsettled(self, begun: int) -> Iterable[str]:
-        if self.moved != begun:
-            yield f"I7: {self.moved - begun} moves began although nothing changes"
+        if more := self.happened["StartMove"] - begun:
+            yield f"I7: {more} moves began although nothing changes"
         for claim in self.state.claims.values():
             yield f"B7: claim {claim.id} is open, and nothing moves"
         for key, move in self.state.moves.items():

@@ -6,7 +6,7 @@ bound, excuse that a node is over its Total by so much, and nothing else (I1, B8
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from situate.vm.actions import Approve, StartMove, Tell
@@ -178,6 +178,15 @@ def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
 
 def _leaves(pod: Pod) -> bool:
     return frozen(pod) and pod.machine is not None and pod.machine.role is not Role.TARGET
+
+
+def changed_by_a_restart(state: State, uids: Iterable[str], shown: Callable[[str], Pod]) -> Iterator[str]:
+    """I8: nothing that was granted is less, or lost; what is more was granted since."""
+    for uid in uids:
+        pod = state.pod(uid)
+        if pod is not None and shown(uid).reserved.most(shown(uid).used).exceeds(pod.reserved):
+            granted = shown(uid).reserved.values
+            yield f"I8: {uid} was granted {granted}, and is booked {pod.reserved.values} after a restart"
 
 
 def too_little_booked(state: State, uses: Mapping[str, Amounts]) -> Iterator[str]:
