@@ -108,12 +108,17 @@ def _carry_out(draft: Draft, plan: Plan) -> None:
 
 
 def _for_the_first_in_line(draft: Draft, move: Move) -> Move:
-    """What a move for nobody frees is claimed by whoever waits longest on its node and is not promised enough (B1)."""
+    """What a move for nobody frees is claimed by whoever waits longest on its node and is not promised enough (B1).
+
+    Nobody claims what it leaves itself: where it goes all that it wants is reserved for it.
+    """
     source, node = draft.state.pod(move.source.uid), draft.state.nodes.get(move.source_node)
     if move.claim or source is None or node is None:
         return move
     room = claiming.room_to_come(draft.state, node.name) + source.counted(source.reserved)
     for uid in waiting.in_order(draft.state, node.name):
+        if uid == move.source.uid:
+            continue
         promised = total((claim.amount for claim in claiming.of_beneficiary(draft.state, uid)), draft.state.resources)
         amount = (draft.state.need(uid) - promised).positive().least(source.counted(source.reserved))
         amount = amount.least(room.positive())
