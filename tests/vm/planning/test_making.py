@@ -369,6 +369,8 @@ def test_no_plan_is_made_while_no_move_may_leave() -> None:
 def test_nothing_is_planned_for_a_frozen_machine_or_one_that_wants_nothing() -> None:
     frozen = vm("A", 4, 7, phase=Phase.FROZEN)
     assert plan(state(node("n1", 10, frozen, vm("B", 6)), node("n2", 10)), "A", NOW, RULES).way is None
+    leaving = state(node("n1", 10, vm("A", 4, 7), vm("B", 6)), node("n2", 10), moves=(move("A", "n1", "n3", 7),))
+    assert plan(leaving, "A", NOW, replace(RULES, calm=Calm(link=2**40))).way is None
     assert plan(SIMPLE, "B", NOW, RULES).way is None
     assert plan(SIMPLE, "unknown", NOW, RULES).reasons == ("no pod of uid unknown is on a node that is known",)
 

@@ -9,6 +9,7 @@ from situate.vm.model import Phase, Pod, Role
 from situate.vm.planning.building import built, plan_id
 from situate.vm.planning.chains import chain
 from situate.vm.planning.demand import need, whole_units
+from situate.vm.planning.limits import under_way
 from situate.vm.planning.movers import Asker
 from situate.vm.planning.options import Option, Short, eviction, grown, itself, neighbours, part, waiting
 from situate.vm.planning.plan import Alternative, Plan
@@ -28,7 +29,7 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
     pod = state.pod(uid)
     if pod is None:
         return Plan(ident, reasons=(f"no pod of uid {uid} is on a node that is known",))
-    if frozen(pod):
+    if frozen(pod) or any(move.source.uid == uid and under_way(move) for move in state.moves.values()):
         return Plan(ident, reasons=(f"{pod.ref} is being moved, and does not change meanwhile",))
     node, units = state.where[uid], whole_units(pod)
     short = Short(pod, node, units, need(state, node, pod, units))

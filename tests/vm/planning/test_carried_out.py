@@ -1,0 +1,34 @@
+"""Plans as the step carries them out, where planning itself does not show what becomes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from situate.vm.actions import StartMove
+from situate.vm.events import Beat
+from situate.vm.state import State, Waiter
+from situate.vm.step import step
+from tests.vm.planning.shapes import NOW, RULES, node, plain, state, units, vm
+
+
+def waiting(seen: State, *uids: str) -> State:
+    return replace(seen, waiters={uid: Waiter(uid, NOW - 60.0, look_at=NOW - 1.0) for uid in uids})
+
+
+@pytest.mark.rule("vm:B19", "vm:B1")
+def test_who_moves_itself_claims_nothing_of_what_it_leaves() -> None:
+    seen = waiting(state(node("n1", 10, vm("A", 4, 7), plain("p", 6)), node("n2", 10)), "A")
+    made = step(seen, Beat(), NOW, RULES)
+    (begun,) = (each for each in made.actions if isinstance(each, StartMove))
+    assert (begun.move.machine.name, begun.move.target_node, begun.move.amount) == ("A", "n2", units(7))
+    assert made.state.claims == {}
+
+
+@pytest.mark.rule("vm:B1", "vm:B31")
+def test_what_it_leaves_is_claimed_by_whoever_else_waits_there() -> None:
+    other = vm("X", 3, 5, migratable=False)
+    seen = waiting(state(node("n1", 10, vm("A", 4, 7, priority=1), other, plain("p", 3)), node("n2", 10)), "A", "X")
+    made = step(seen, Beat(), NOW, RULES)
+    assert [claim.beneficiary.ref.uid for claim in made.state.claims.values()] == ["X"]
