@@ -103,6 +103,7 @@ def planner_with(fits: Fits) -> Planner:
         plan=partial(making.plan, fits=fits),
         relief=partial(relieving.relief, fits=fits),
         drain=partial(draining.drain, fits=fits),
+        fits=fits,
     )
 
 

@@ -55,8 +55,8 @@ class Ledger:
         """Lent by the engine in which the plugin is at work; None before there is one."""
         self.paused: dict[str, str] = {}
         """By uid the targets that Permit holds, and the key of the move of each (N24)."""
-        self.stir: Callable[[], None] = lambda: None
-        """Called after each event."""
+        self.listeners: list[Callable[[], None]] = []
+        """Called after each event; none of them may block."""
         self.clock = clock
         self.may_write = may_write
         self._actions: list[Action] = []
@@ -77,7 +77,8 @@ class Ledger:
         self.wake_at = decision.wake_at
         if isinstance(event, NodeSeen | NodeGone):
             self._measure()
-        self.stir()
+        for listener in self.listeners:
+            listener()
 
     def beat(self) -> None:
         """Time has passed: `wake_at` is no more."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from situate.vm.claims import Move
 from situate.vm.planning import draining, limits, making, relieving
 from situate.vm.planning.plan import Plan
+from situate.vm.planning.targets import Fits, anywhere
 from situate.vm.rules import Rules
 from situate.vm.state import State
 
@@ -28,3 +29,5 @@ class Planner:
     """For a node that is to become empty (B46)."""
     ready: Callable[[State, Rules], Iterable[Move]] = limits.ready
     """Of the moves that wait, those that may start now (B26)."""
+    fits: Fits = anywhere
+    """Which nodes would take another pod like that of a machine: the filters that they are bound to."""

@@ -82,7 +82,7 @@ class VmController:
         self.watched = VmWatched.of(client, rng, self._backend)
         self.ledger = Ledger(rules, self._clock.now, self._may_write)
         self._stirred = asyncio.Event()
-        self.ledger.stir = self._stirred.set
+        self.ledger.listeners.append(self._stirred.set)
         self._telling = Telling(self.watched, record)
         self.observing = Observing(self.watched, self._backend, self.ledger, self._telling)
         plugin = VirtualMachines(self.ledger, self.observing.read, rng.getrandbits(32))

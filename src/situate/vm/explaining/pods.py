@@ -1,0 +1,84 @@
+"""Why a pod does not have what it wants, what is done about it, and what would help, in the form of B39."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from situate.vm.explaining.words import held, moment, moved, quantities
+from situate.vm.model import Pod
+from situate.vm.planning.explaining import Explanation, explanation
+from situate.vm.planning.helping import told
+from situate.vm.planning.targets import Fits, anywhere
+from situate.vm.rules import Rules
+from situate.vm.state import State
+
+NOTHING: Final = "nothing"
+"""What would help where nothing does."""
+
+
+def explain_pod(
+    state: State, namespace: str, name: str, now: float, rules: Rules, fits: Fits = anywhere
+) -> dict[str, Any] | None:
+    """None: no pod of this name is on a node that is known.
+
+    Amounts are the pod's own but for `room`, which counts as its node does, after overcommit.
+    """
+    uid = uid_of(state, namespace, name)
+    found = None if uid is None else explanation(state, uid, now, rules, fits)
+    return None if found is None else as_data(found, state, now, rules)
+
+
+def uid_of(state: State, namespace: str, name: str) -> str | None:
+    """Of the pod on a node that is known; of a VirtualMachine's name its runner, that which moves before its target."""
+    runner: Pod | None = None
+    for node in state.nodes.values():
+        for pod in node.pods.values():
+            if pod.ref.namespace != namespace:
+                continue
+            if pod.ref.name == name:
+                return pod.uid
+            machine = pod.machine
+            if machine is not None and machine.ref.name == name and (runner is None or pod.migrating):
+                runner = pod
+    return None if runner is None else runner.uid
+
+
+def as_data(found: Explanation, state: State, now: float, rules: Rules) -> dict[str, Any]:
+    pod, node, position = found.pod, found.node, found.position
+    return {
+        "pod": str(pod.ref),
+        "node": node.name,
+        "reserved": quantities(pod.reserved, rules),
+        "requested": quantities(pod.requested, rules),
+        "shortBy": quantities(found.short_by, rules),
+        "reason": found.reason.value,
+        "queue": {
+            "position": position,
+            "aheadOf": [] if position is None else [str(each) for each in found.queue[position:]],
+        },
+        "room": {
+            "total": quantities(node.total, rules),
+            "reserved": quantities(node.reserved, rules),
+            "held": [held(claim, rules) for claim in found.held],
+            "incoming": quantities(found.incoming, rules),
+        },
+        "plan": {
+            "moves": [moved(each.move, state, now, rules) for each in found.moves],
+            "alternatives": [
+                {
+                    "kind": each.kind.value,
+                    "cost": None if each.cost is None else round(each.cost, 3),
+                    "whyNot": each.why_not,
+                }
+                for each in found.plan.alternatives
+            ],
+        },
+        "wouldHelp": _would_help(found, rules),
+        "eta": None if found.eta is None else moment(found.eta),
+    }
+
+
+def _would_help(found: Explanation, rules: Rules) -> list[str]:
+    if found.would_help or not found.short_by:
+        return [told(change, rules.resources) for change in found.would_help]
+    return [NOTHING]

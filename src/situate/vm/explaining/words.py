@@ -1,0 +1,42 @@
+"""The parts of explanations that pods and nodes share, as plain data."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from situate.objects.timestamps import rfc3339
+from situate.vm.amounts import Amounts
+from situate.vm.claims import Claim, Move
+from situate.vm.planning.costs import cost
+from situate.vm.rules import Rules
+from situate.vm.state import State
+from situate.vm.text import shown_amount
+
+
+def quantities(amounts: Amounts, rules: Rules) -> dict[str, str]:
+    """`{"cpu": "250m", "memory": "1Gi"}`; not below zero."""
+    return {name: shown_amount(name, amount) for name, amount in zip(rules.resources, amounts.positive(), strict=True)}
+
+
+def held(claim: Claim, rules: Rules) -> dict[str, Any]:
+    return {"claim": claim.id, "for": str(claim.beneficiary.ref), "amount": quantities(claim.holds, rules)}
+
+
+def moved(move: Move, state: State, now: float, rules: Rules) -> dict[str, Any]:
+    """`cost` in seconds-equivalents (B17); `progress` from 0 to 1."""
+    pod = state.pod(move.source.uid)
+    progress = move.progress
+    return {
+        "vm": str(move.machine),
+        "target": move.target_node,
+        "cost": None if pod is None or pod.machine is None else round(cost(pod, pod.machine, 0.0, now, rules), 3),
+        "state": move.stage.value,
+        "progress": None
+        if progress is None or not progress.total
+        else round(1 - progress.remaining / progress.total, 3),
+    }
+
+
+def moment(at: float) -> str:
+    return rfc3339(datetime.fromtimestamp(at, UTC))
