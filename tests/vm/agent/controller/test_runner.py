@@ -256,6 +256,20 @@ async def test_a_part_is_used_and_the_rest_is_asked_for_when_the_scheduler_says(
         assert world.size == units(4)
 
 
+@pytest.mark.rule("vm:D16")
+async def test_a_machine_that_was_denied_grows_as_soon_as_room_is_written_on_it() -> None:
+    async with running(World()) as world:
+        world.scheduler.answer = lambda asked: Permit(asked.least(units(1)), retry_after_ms=60_000)
+        world.load.metrics = needs(3)
+        await asyncio.sleep(6)
+        world.scheduler.answer = Permit
+        annotations = {"internal.autoscaling.neon.tech/resources-approved": '{"vCPUs":"750m","mem":"3Gi"}'}
+        world.api.content["metadata"]["annotations"] = annotations
+        world.runner.update(world.api.machine())
+        await asyncio.sleep(2.5 * SLOW_S)
+        assert world.size == units(3)
+
+
 @pytest.mark.rule("vm:D23", "vm:F1")
 async def test_a_write_that_may_have_happened_is_looked_at() -> None:
     async with running(World()) as world:
