@@ -64,6 +64,9 @@ def must_wait(draft: Draft, pod: Pod, until: float) -> None:
 
 def serve(draft: Draft, node: str) -> None:
     """All room that is free goes to those who wait for it; first to those for whom some of it was freed (B9)."""
+    entry = draft.state.nodes[node]
+    if not (entry.total - entry.reserved).positive():
+        return
     freed_for = {
         claim.beneficiary.ref.uid
         for claim in draft.state.claims.values()

@@ -1,0 +1,99 @@
+"""Room is made on a target first, by another move, each link with its own claim (B1, B19); many at once (F16, F14)."""
+
+from __future__ import annotations
+
+import pytest
+
+from situate.vm.actions import Approve, StartMove
+from situate.vm.claims import BeneficiaryKind, Move
+from situate.vm.events import Asked, Beat
+from situate.vm.step import step
+from tests.vm.town import Town, both, only, outcomes
+
+
+def two_links() -> tuple[Town, Move]:
+    """A needs 3 of B's 6; B fits on n2 once F has left that for n3."""
+    town = Town(n1=10, n2=10, n3=10)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 6, migratable=True)
+    town.vm("F", "n2", 3, migratable=True)
+    town.plain("G", "n2", 3)
+    town.plain("H", "n3", 7)
+    town.start()
+    town.ask("A", 7)
+    (first,) = only(town.wait(5.0), StartMove)
+    assert first.claim is not None
+    assert first.claim.beneficiary.kind is BeneficiaryKind.TARGET
+    return town, first.move
+
+
+@pytest.mark.rule("vm:B1", "vm:B19", "vm:I4")
+def test_the_second_link_begins_when_the_first_has_made_its_room_and_nobody_gets_in_between() -> None:
+    town, first = two_links()
+    assert (first.machine.name, first.target_node) == ("F", "n3")
+    assert town.state.avail("n2", "Q") == both(0), "what is free there already is kept as well"
+    town.moved(first)
+
+    actions = town.gone("F")
+
+    (second,) = only(actions, StartMove)
+    assert (second.move.machine.name, second.move.target_node) == ("B", "n2")
+    assert second.claim is not None
+    assert second.claim.beneficiary.ref.name == "A"
+    assert town.state.avail("n2", "Q") == both(1)
+
+
+@pytest.mark.rule("vm:B19", "vm:D6", "vm:B7")
+def test_a_chain_whose_first_link_breaks_is_given_up() -> None:
+    town, first = two_links()
+
+    actions = town.live(town.world.fail(first.name, town.now))
+
+    assert outcomes(actions) == ["failed", "failed"]
+    assert town.state.moves == {}
+    assert town.state.avail("n2", "Q") == both(4)
+    assert not only(town.wait(6.0), StartMove), "F is left alone for a while"
+
+
+@pytest.mark.rule("vm:B43", "vm:B19")
+def test_after_a_restart_in_the_midst_of_a_chain_it_is_planned_again_and_ends_well() -> None:
+    town, first = two_links()
+    town.copying(first)
+
+    town.restart()
+    town.moved(first)
+    town.live(town.world.delete_pod("F", town.now))
+    (second,) = only([*town.wait(5.0), *town.wait(5.0)], StartMove)
+    town.moved(second.move)
+    town.gone("B")
+
+    assert town.booked("A") == 7
+
+
+@pytest.mark.rule("vm:F16", "vm:I1")
+def test_five_hundred_that_ask_within_a_second_get_what_there_is() -> None:
+    town = Town(None, **{f"n{number}": 110 for number in range(10)})
+    for number in range(500):
+        town.vm(f"v{number}", f"n{number % 10}", 2)
+    town.start()
+    state, granted = town.state, 0
+
+    for number in range(500):
+        decision = step(state, Asked(f"v{number}", both(1), both(3), both(2)), town.now, town.rules)
+        state = decision.state
+        granted += sum(approve.amount == both(3) for approve in only(decision.actions, Approve))
+
+    assert granted == 100
+    assert {node.reserved for node in state.nodes.values()} == {both(110)}
+    assert len(state.waiters) == 400
+
+
+@pytest.mark.rule("vm:F14")
+def test_a_clock_that_jumps_ends_what_is_late_by_it_and_no_more() -> None:
+    town, first = two_links()
+    town.now -= 10_000
+
+    assert town.tell(Beat()) == []
+    town.now += 10_001
+    assert town.tell(Beat()) == []
+    assert first.key in town.state.moves
