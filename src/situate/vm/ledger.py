@@ -55,6 +55,8 @@ class Ledger:
         """Lent by the engine in which the plugin is at work; None before there is one."""
         self.paused: dict[str, str] = {}
         """By uid the targets that Permit holds, and the key of the move of each (N24)."""
+        self.broken: Exception | None = None
+        """A defect: an event could not be decided on. The ledger lacks it from then on, and nobody may rely on it."""
         self.listeners: list[Callable[[], None]] = []
         """Called after each event; none of them may block."""
         self.clock = clock
@@ -67,18 +69,23 @@ class Ledger:
         self.largest = Amounts.zero(len(self.rules.resources))
         self.wake_at = None
         self.paused = {}
+        self.broken = None
         self._actions = []
 
     def apply(self, event: Event) -> None:
         """What happened is true from now on; what it asks for waits in `taken`."""
-        decision = step(self.state, event, self.clock(), self.rules, self.planner)
+        try:
+            decision = step(self.state, event, self.clock(), self.rules, self.planner)
+        except Exception as problem:
+            self.broken = problem
+            self._tell()
+            raise
         self.state = decision.state
         self._actions += decision.actions
         self.wake_at = decision.wake_at
         if isinstance(event, NodeSeen | NodeGone):
             self._measure()
-        for listener in self.listeners:
-            listener()
+        self._tell()
 
     def beat(self) -> None:
         """Time has passed: `wake_at` is no more."""
@@ -95,6 +102,10 @@ class Ledger:
         twin = Ledger(self.rules, self.clock, self.may_write)
         twin.state, twin.largest, twin.planner = self.state, self.largest, self.planner
         return twin
+
+    def _tell(self) -> None:
+        for listener in self.listeners:
+            listener()
 
     def _measure(self) -> None:
         """With `compat` the largest one never falls, as in the reference."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from prometheus_client import generate_latest
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
+from situate.runtime.outcomes import BrokenInvariant
 from situate.testing.network import Answering
 from situate.testing.objects import pod as pod_object
 from situate.testing.processes import ProcessState
@@ -23,6 +25,7 @@ from situate.vm.controller.controller import VmController
 from situate.vm.controller.setup import VmSetup
 from situate.vm.events import Event
 from situate.vm.names import APPROVED, CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
+from situate.vm.planner import Planner
 from situate.vm.rules import Rules
 from situate.vm.text import GIB
 
@@ -307,6 +310,25 @@ def test_without_the_definitions_plain_pods_are_placed_and_it_is_said_once_what_
         "virtualmachines.vm.neon.tech",
     ]
     assert all("situate crds vm | kubectl apply" in each["next_step"] for each in said)
+
+
+@pytest.mark.parametrize("point", ["plan", "ready"])
+def test_a_defect_of_the_ledger_ends_the_process_with_its_story(point: str) -> None:
+    """In a beat, or in the handler of a watch, whose exceptions stop nobody: a ledger that lacks an event is void."""
+
+    def broken(*_: object) -> Any:
+        raise ZeroDivisionError("no such plan")
+
+    with stage() as ours:
+        ours.run("a", cpus=2, slots=8)
+        ours.controller.ledger.planner = replace(Planner(), **{point: broken})
+        ours.world.ask("a", Amounts.of(12000, 48 * GIB))
+        process = ours.world.members[0].process
+        ours.wait(lambda: process.state is ProcessState.ENDED)
+        failure = process.failure()
+        while isinstance(failure, ExceptionGroup):
+            (failure,) = failure.exceptions
+        assert isinstance(failure, ZeroDivisionError if point == "plan" else BrokenInvariant), failure
 
 
 @pytest.mark.rule("vm:C31")

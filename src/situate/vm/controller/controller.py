@@ -23,6 +23,7 @@ from situate.kube.client import Client
 from situate.kube.election import Candidacy, ElectionNews, Elector
 from situate.kube.reflector import Reflector
 from situate.runtime.actuator import Actuator
+from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.acting import Extending
 from situate.scheduler.controller import SchedulerController
 from situate.scheduler.metrics import SchedulerMetrics
@@ -192,6 +193,9 @@ class VmController:
             now = self.ledger.clock()
             if self.ledger.wake_at is not None and self.ledger.wake_at <= now:
                 self.ledger.beat()
+            if self.ledger.broken is not None:
+                self._metrics.panicked()
+                raise BrokenInvariant("the ledger of machines could not take in what happened") from self.ledger.broken
             performing.submit(self.ledger.taken())
             if self.ledger.state.moves is not moves:
                 moves = self.ledger.state.moves
