@@ -72,18 +72,23 @@ def _say_whether_a_node_is_missing(draft: Draft, pod: Pod, plan: Plan) -> None:
 
 
 def note_node(draft: Draft, node: Node) -> None:
-    """Keep it among those to be looked at exactly while somebody has to leave it."""
-    staying = node.reserved - leaving(draft.state, node.name)
-    if staying.exceeds(node.watermark) or (node.draining and node.pods):
+    """Keep it among those to be looked at exactly while somebody has to leave it, or might (B46)."""
+    if _over(draft, node) or (node.pods and (node.draining or draft.rules.consolidate)):
         if node.name not in draft.state.looks:
             draft.put_look(node.name, draft.now)
     else:
         draft.drop_look(node.name)
 
 
+def _over(draft: Draft, node: Node) -> bool:
+    """Whether it stays over its watermark when all have left who are leaving."""
+    return (node.reserved - leaving(draft.state, node.name)).exceeds(node.watermark)
+
+
 def _look_at_node(draft: Draft, name: str) -> None:
     draft.put_look(name, draft.now + draft.rules.retry_s)
-    planning = draft.planner.drain if draft.state.nodes[name].draining else draft.planner.relief
+    node = draft.state.nodes[name]
+    planning = draft.planner.relief if _over(draft, node) and not node.draining else draft.planner.drain
     _carry_out(draft, planning(draft.state, name, draft.now, draft.rules))
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from situate.vm.actions import StartMove
-from situate.vm.events import Beat
+from situate.vm.decision import Decision
+from situate.vm.events import Beat, NodeSeen
 from situate.vm.state import State, Waiter
 from situate.vm.step import step
 from tests.vm.planning.shapes import NOW, RULES, node, plain, state, units, vm
@@ -24,6 +25,21 @@ def test_who_moves_itself_claims_nothing_of_what_it_leaves() -> None:
     (begun,) = (each for each in made.actions if isinstance(each, StartMove))
     assert (begun.move.machine.name, begun.move.target_node, begun.move.amount) == ("A", "n2", units(7))
     assert made.state.claims == {}
+
+
+@pytest.mark.rule("vm:B46")
+def test_thin_nodes_are_looked_at_where_they_may_be_emptied() -> None:
+    seen = state(node("n1", 10, vm("a", 1)), node("n2", 10, vm("b", 5)))
+    changed = NodeSeen(replace(seen.nodes["n1"], labels={"zone": "z"}))
+    assert not _begun(step(step(seen, changed, NOW, RULES).state, Beat(), NOW, RULES))
+    thin = replace(RULES, consolidate=True)
+    first = step(seen, changed, NOW, thin)
+    second = step(first.state, Beat(), NOW, thin)
+    assert [*_begun(first), *_begun(second)] == ["a"]
+
+
+def _begun(made: Decision) -> list[str]:
+    return [each.move.machine.name for each in made.actions if isinstance(each, StartMove)]
 
 
 @pytest.mark.rule("vm:B1", "vm:B31")
