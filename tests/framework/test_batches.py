@@ -94,3 +94,13 @@ def test_a_run_ends_where_a_node_may_have_room_for_more_than_was_looked_at(count
     nodes = [a_node("best", "nvme", "64"), *(a_node(f"other-{number}", "none", "64") for number in range(9))]
     spec = a_spec("1m", wish(100, "nvme"))
     assert places(RUNS, [NodeAffinityPlugin(), Room()], nodes, spec, count) == ["best"] * count
+
+
+@pytest.mark.parametrize("count", [3, 16, 17, 29, 30, 90])
+def test_few_pods_and_many_go_where_each_would_have_gone_by_itself(count: int) -> None:
+    """Of thirty nodes, some equally good and some too small: the best are found in one of three ways."""
+    nodes = [a_node(f"n{number}", "none", f"{1 + number * 7 % 5}") for number in range(30)]
+    spec = a_spec("1100m")
+    assert places(RUNS, [NodeResourcesFit()], nodes, spec, count) == places(
+        ONE_BY_ONE, [NodeResourcesFit()], nodes, spec, count
+    )

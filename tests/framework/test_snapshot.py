@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,9 +75,10 @@ def test_branches_do_not_see_each_other() -> None:
     assert [left.pod_count.tolist(), right.pod_count.tolist(), root.pod_count.tolist()] == [[1, 0], [0, 1], [0, 0]]
 
 
-def test_equal_pods_at_once_count_as_one_after_the_other() -> None:
-    infos = [READER.read(Pod(ObjectMeta(name=f"e{n}", uid=f"e{n}"), pod(0).pod.spec)) for n in range(4)]
-    nodes = [0, 2, 0, 1]
+@pytest.mark.parametrize("count", [4, 16, 17], ids=["few", "the most of few", "many"])
+def test_equal_pods_at_once_count_as_one_after_the_other(count: int) -> None:
+    infos = [READER.read(Pod(ObjectMeta(name=f"e{n}", uid=f"e{n}"), pod(0).pod.spec)) for n in range(count)]
+    nodes = ([0, 2, 0, 1] * count)[:count]
     one_by_one = table(0, 1, 2)
     for info, index in zip(infos, nodes, strict=True):
         one_by_one = one_by_one.assume(info, index)
