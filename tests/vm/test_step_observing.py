@@ -169,9 +169,14 @@ def test_it_is_said_once_that_only_another_node_helps_and_once_that_it_is_needed
 
     said = [only(town.wait(5.0), Condition) for _ in range(3)]
 
+    town.plans(Plan("3", needs_node=both(7)))
+    town.wait(5.0)
+    said.append(only(town.tell(PodGone("P")), Condition))
+
     assert [[(each.type, each.holds) for each in told] for told in said] == [
         [("NeedsNode", True)],
         [],
+        [("NeedsNode", False)],
         [("NeedsNode", False)],
     ]
 

@@ -28,11 +28,10 @@ def asked(draft: Draft, event: Asked) -> None:
     lapsed = permit is not None and permit.expires <= draft.now and kept.exceeds(pod.used)
     changed = replace(pod, requested=event.requested, factor=event.unit)
     draft.book(changed, node)
-    told_before = pod.machine is None or (
-        pod.approved and (changed.requested, changed.factor) == (pod.requested, pod.factor)
-    )
-    if kept != pod.reserved or not told_before:
+    if kept != pod.reserved or (pod.machine is not None and not pod.approved):
         draft.approve(pod.uid, kept)
+    elif (changed.requested, changed.factor) != (pod.requested, pod.factor):
+        draft.expect(changed)
     told = kept.least(pod.used if lapsed else kept).least(event.requested)
     draft.put_permit(pod.uid, Permit(told, draft.now + draft.rules.permit_s, event.sequence))
     waiting.note(draft, changed)

@@ -144,6 +144,17 @@ class Draft:
         base = pod.reserved if write is None else write.amount
         self._approvals[pod.uid] = self._approvals.get(pod.uid, base) + increase
 
+    def expect(self, pod: Pod) -> None:
+        """Whoever asked has written the request to the machine: until the pod shows it, what it shows is older."""
+        write = self.state.writes.get(pod.uid)
+        if write is not None and not write.landed:
+            self.approve(pod.uid, write.amount)
+        elif pod.machine is not None:
+            retry_at = self.now + SHOWN_AFTER_S
+            closed = "" if write is None else write.closed_claim
+            write = Unseen(pod.reserved, pod.requested, pod.factor, closed, landed=True, retry_at=retry_at, at=self.now)
+            self.put_write(pod.uid, write)
+
     def used_claim(self, uid: str, claim: str) -> None:
         """Have it written together with the pod's approved amount that this claim is used (B9)."""
         self._used_claims.setdefault(uid, []).append(claim)

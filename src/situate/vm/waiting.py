@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
+from situate.vm.actions import Condition
 from situate.vm.claims import ClaimState
 from situate.vm.drafting import Draft
 from situate.vm.granting import pod_within
@@ -50,6 +51,8 @@ def note(draft: Draft, pod: Pod) -> None:
     if pod.requested.within(pod.reserved):
         if waiter is not None:
             draft.drop_waiter(pod.uid)
+            if waiter.needs_node:
+                draft.do(Condition(pod.ref, "NeedsNode", False, "NotNeeded", ""))
     elif waiter is None:
         draft.put_waiter(Waiter(pod.uid, draft.now, look_at=draft.now + draft.rules.demand_after_s))
     elif waiter.saving is not None:
