@@ -82,6 +82,10 @@ class Draft:
         self.state = replace(state, nodes=nodes, where=_without(state.where, uid), apart=_without(state.apart, uid))
         return pod
 
+    def known(self, uid: str) -> Pod | None:
+        """Also one that is kept aside because its node is not there."""
+        return self.state.pod(uid) or self.state.apart.get(uid)
+
     def put_move(self, move: Move) -> None:
         self.state = replace(self.state, moves=_with(self.state.moves, move.key, move))
 

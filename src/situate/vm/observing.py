@@ -55,7 +55,7 @@ def node_gone(draft: Draft, event: NodeGone) -> None:
 
 
 def pod_seen(draft: Draft, event: PodSeen) -> None:
-    former = draft.state.pod(event.pod.uid) or draft.state.apart.get(event.pod.uid)
+    former = draft.known(event.pod.uid)
     if former is not None and _role(former) is Role.TARGET and _role(event.pod) is not Role.TARGET:
         arrived(draft, former)
     pod = _counted(draft, former, event.pod)

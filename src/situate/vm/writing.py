@@ -35,7 +35,7 @@ def _not_handed_over(draft: Draft, key: str) -> None:
 def _approved(draft: Draft, action: Approve | ResizePod, outcome: str) -> None:
     """A decrease is booked as soon as it has landed, and not before: a restart would find the larger amount (D24)."""
     uid = action.pod.uid
-    write, pod = draft.state.writes.get(uid), draft.state.pod(uid)
+    write, pod = draft.state.writes.get(uid), draft.known(uid)
     if write is None or pod is None or approval(pod, write) != action:
         return
     if draft.rules.compat:
@@ -45,7 +45,11 @@ def _approved(draft: Draft, action: Approve | ResizePod, outcome: str) -> None:
     if outcome != "ok":
         write = replace(write, retry_at=draft.now + draft.rules.patch_retry_s, refused=outcome != "unknown")
         draft.put_write(uid, write)
-        if write.refused and write.shown not in (None, (write.requested, write.unit)):
+        if (
+            draft.state.pod(uid) is not None
+            and write.refused
+            and write.shown not in (None, (write.requested, write.unit))
+        ):
             _decide_anew(draft, pod, write)
         return
     draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWN_AFTER_S))
@@ -68,7 +72,7 @@ def _decide_anew(draft: Draft, pod: Pod, write: Unseen) -> None:
 
 
 def write_again(draft: Draft, uid: str) -> None:
-    write, pod = draft.state.writes[uid], draft.state.pod(uid)
+    write, pod = draft.state.writes[uid], draft.known(uid)
     if pod is None:
         draft.drop_write(uid)
         return

@@ -167,12 +167,15 @@ def bad_moves(stepped: Stepped) -> Iterator[str]:
 
 
 def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
-    """I14: unless it is seen to use more than was known."""
+    """I14: unless it is seen to use, or to hold, more than was known."""
     for uid in stepped.after.where:
         before, after = stepped.before.pod(uid), stepped.after.pod(uid)
         if before is None or after is None or not _leaves(before) or not _leaves(after):
             continue
-        if after.reserved != before.reserved and after.reserved != before.reserved.most(after.used):
+        shown = after.used
+        if isinstance(stepped.event, PodSeen) and stepped.event.pod.uid == uid:
+            shown = shown.most(stepped.event.pod.reserved)
+        if after.reserved != before.reserved and after.reserved != before.reserved.most(shown):
             yield f"I14: {uid} is frozen, and went from {before.reserved.values} to {after.reserved.values}"
 
 
