@@ -9,7 +9,7 @@ alone (B4).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from situate.framework.nodes import NodeTable
 from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
+from situate.framework.verdict import Mask
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Move
 from situate.vm.model import Node, Pod, Ref
@@ -27,6 +28,18 @@ Column: TypeAlias = NDArray[np.int64]
 """(resources, nodes): milli-CPU, bytes and what else is accounted for."""
 MOST: Final = 2**56
 """No node has as much of anything, and sums of some of them still fit into 64 bits."""
+_UNCOUNTED: Final = object()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Of the nodes of a snapshot, in their order."""
+
+    booked: Column
+    """Reserved, over the snapshot's pods."""
+    total: Column
+    known: Mask
+    """(nodes,): whether the ledger has the node; of one that it lacks both are zero."""
 
 
 class Columns:
@@ -38,41 +51,54 @@ class Columns:
         self._nodes: NodeTable | None = None
         self._lineage: object = None
         self._position = 0
-        self._entries: list[Node | None] = []
-        """By row of the table: the ledger's entry as it was when the row was counted; None if it has to be counted."""
-        self._booked = np.zeros((0, 0), dtype=np.int64)
-        """(resources, rows)"""
+        self._entries: list[object] = []
+        """By row of the table: the ledger's entry as it was when the row was counted."""
+        self._sums = _no_sums(0, 0)
+        """Of all rows."""
 
-    def booked(self, snapshot: Snapshot, state: State) -> Column:
-        """Reserved of each node, over the snapshot's pods."""
+    def sums(self, snapshot: Snapshot, state: State) -> Sums:
         if not self._follows(snapshot, state):
-            sums = [self._sum(snapshot, state, index) for index in range(snapshot.count)]
-            return column(sums, state.resources)
+            found = _no_sums(state.resources, snapshot.count)
+            for index in range(snapshot.count):
+                self._count(found, index, snapshot, state, index)
+            return found
+        nodes, names, entries = state.nodes, snapshot.nodes.names, self._entries
         rows = range(len(snapshot.nodes)) if snapshot.chosen is None else snapshot.chosen.tolist()
         for index, row in enumerate(rows):
-            entry = entry_of(state, snapshot.nodes.names[row])
-            if self._entries[row] is not entry:
-                self._entries[row] = entry
-                self._booked[:, row] = self._sum(snapshot, state, index).values
-        return self._booked.copy() if snapshot.chosen is None else self._booked.take(snapshot.chosen, axis=1)
+            entry = nodes.get(names[row])
+            if entries[row] is not entry:
+                entries[row] = entry
+                self._count(self._sums, row, snapshot, state, index)
+        kept = self._sums
+        if snapshot.chosen is None:
+            return Sums(kept.booked.copy(), kept.total.copy(), kept.known.copy())
+        chosen = snapshot.chosen
+        return Sums(kept.booked.take(chosen, axis=1), kept.total.take(chosen, axis=1), kept.known.take(chosen))
+
+    def _count(self, sums: Sums, row: int, snapshot: Snapshot, state: State, index: int) -> None:
+        entry = state.nodes.get(snapshot.name(index))
+        sums.known[row] = entry is not None
+        nothing = Amounts.zero(state.resources)
+        pair = (nothing, nothing) if entry is None else (self._sum(snapshot, state, index, entry), entry.total)
+        amounts = column(pair, state.resources)
+        sums.booked[:, row], sums.total[:, row] = amounts[:, 0], amounts[:, 1]
 
     def _follows(self, snapshot: Snapshot, state: State) -> bool:
         """Whether sums may be remembered: not those of a node that is cut off from the others for a dry run."""
         if snapshot.nodes is self._nodes and snapshot.lineage is self._lineage:
             changed = snapshot.changed_since(self._position)
             for row in range(len(self._entries)) if changed is None else changed:
-                self._entries[row] = None
+                self._entries[row] = _UNCOUNTED
         elif snapshot.chosen is None:
             self._nodes, self._lineage = snapshot.nodes, snapshot.lineage
-            self._entries = [None] * snapshot.count
-            self._booked = np.zeros((state.resources, snapshot.count), dtype=np.int64)
+            self._entries = [_UNCOUNTED] * snapshot.count
+            self._sums = _no_sums(state.resources, snapshot.count)
         else:
             return False
         self._position = snapshot.log_position
         return True
 
-    def _sum(self, snapshot: Snapshot, state: State, index: int) -> Amounts:
-        entry = entry_of(state, snapshot.name(index))
+    def _sum(self, snapshot: Snapshot, state: State, index: int, entry: Node) -> Amounts:
         proposed = {info.uid: info for info in snapshot.pods_on(index)}
         booked = entry.reserved
         for uid, pod in entry.pods.items():
@@ -85,10 +111,10 @@ class Columns:
         return booked
 
 
-def totals(snapshot: Snapshot, state: State) -> Column:
-    """Total of each node."""
-    nodes = (entry_of(state, snapshot.name(index)) for index in range(snapshot.count))
-    return column([node.total for node in nodes], state.resources)
+def _no_sums(resources: int, nodes: int) -> Sums:
+    """To be filled in by whoever made it."""
+    booked, total = (np.zeros((resources, nodes), dtype=np.int64) for _ in range(2))
+    return Sums(booked, total, np.zeros(nodes, dtype=np.bool_))
 
 
 def held(snapshot: Snapshot, state: State, pod: Ref, own: Move | None) -> Column:
@@ -120,12 +146,3 @@ def column(amounts: Sequence[Amounts], resources: int) -> Column:
         values = np.array([[min(value, MOST) for value in row] for row in rows], dtype=np.int64)
     capped: Column = np.minimum(values, MOST).reshape(len(amounts), resources).T
     return capped
-
-
-def entry_of(state: State, name: str) -> Node:
-    """The ledger's entry of a node; one without any room if it has none."""
-    entry = state.nodes.get(name)
-    if entry is None:
-        nothing = Amounts.zero(state.resources)
-        return Node(name, nothing, nothing, nothing, nothing, nothing)
-    return entry

@@ -28,7 +28,7 @@ from situate.framework.verdict import Mask, Refusals, Verdict, refusals
 from situate.objects.pods import Pod as WirePod
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Move, Stage
-from situate.vm.columns import Columns, column, entry_of, held, totals
+from situate.vm.columns import Columns, Sums, column, held
 from situate.vm.events import PodReserved, PodUnreserved
 from situate.vm.ledger import Ledger
 from situate.vm.model import Pod, Role
@@ -138,12 +138,12 @@ class VirtualMachines:
         """C19 and B4: with the pod no resource may be over Total, and none of what is held for others may go."""
         self._count("Filter", pod)
         ledger = self._ledger.state
-        unknown = self._unknown(snapshot)
-        total, booked = totals(snapshot, ledger), self._columns.booked(snapshot, ledger)
+        sums = self._columns.sums(snapshot, ledger)
+        unknown = self._unknown(sums, snapshot)
         kept = held(snapshot, ledger, state.pod.ref, state.move)
-        booking = self._booking(state)
-        over = booked + booking > total
-        taken = booked + kept + booking > total
+        booking, total = self._booking(state), sums.total
+        over = sums.booked + booking > total
+        taken = sums.booked + kept + booking > total
         passes = ~((over | taken).any(axis=0) | unknown)
         return Verdict(passes, lambda: self._refusals(unknown, over & ~unknown, taken & ~unknown, booking > total))
 
@@ -158,13 +158,12 @@ class VirtualMachines:
         told = refusals(len(short), *rules)
         return Refusals(np.where(never.any(axis=0), np.uint8(Code.UNRESOLVABLE), told.code), told.reasons)
 
-    def _unknown(self, snapshot: Snapshot) -> Mask:
+    def _unknown(self, sums: Sums, snapshot: Snapshot) -> Mask:
         """(nodes,): nodes that cannot be booked on, since their objects do not say how large they are.
 
         With `compat` such a node is an error that ends the cycle (C19); else it stops nobody but itself.
         """
-        nodes = self._ledger.state.nodes
-        unknown = np.array([snapshot.name(index) not in nodes for index in range(snapshot.count)], dtype=np.bool_)
+        unknown: Mask = ~sums.known
         if self._ledger.rules.compat and unknown.any():
             name = snapshot.name(int(np.flatnonzero(unknown)[0]))
             raise UnknownNode(f"node {name} is not in the ledger: status.allocatable says no cpu or no memory")
@@ -197,8 +196,9 @@ class VirtualMachines:
         self._count("Score", pod)
         ledger = self._ledger.state
         kept = held(snapshot, ledger, state.pod.ref, state.move)
-        used = self._columns.booked(snapshot, ledger) + kept + self._booking(state)
-        return scores(used, totals(snapshot, ledger), self._ledger.largest, self._ledger.rules.scoring)
+        sums = self._columns.sums(snapshot, ledger)
+        used = sums.booked + kept + self._booking(state)
+        return scores(used, sums.total, self._ledger.largest, self._ledger.rules.scoring)
 
     def normalize(self, state: object, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
         """C21: drawn anew for each pod, and the same for the same pod and seed (I10)."""
@@ -221,7 +221,8 @@ class VirtualMachines:
             self._count_failure("Reserve", pod)
             return Reserved(unresolvable(str(read.wrong[0])))
         self._ledger.apply(PodReserved(replace(read.value, tentative=True), node))
-        self._ledger.counts.should_deny += entry_of(self._ledger.state, node).over_budget
+        booked_on = self._ledger.state.nodes.get(node)
+        self._ledger.counts.should_deny += booked_on is not None and booked_on.over_budget
         return RESERVED
 
     def unreserve(self, pod: PodInfo, node: str) -> None:  # noqa: ARG002
