@@ -176,6 +176,20 @@ def test_a_scheduler_may_say_when_to_ask_again(retry_after_ms: int, again_ms: in
     assert again.target == units(3)  # its place in the queue is not given up
 
 
+@pytest.mark.rule("vm:B7", "vm:I5")
+@pytest.mark.parametrize("wish", [1, 2], ids=["less than is permitted", "just what is permitted"])
+def test_a_wish_that_was_denied_and_is_no_more_is_withdrawn_at_once_and_once(wish: int) -> None:
+    state = plugin_started(with_system(settled(), needs(4)), NOW, units(4))
+    state = plugin_answered(state, state.number, NOW, units(2), RevisionAt(), retry_after_ms=60_000).state
+    assert actions(state, NOW + 100).plugin is None
+    told = actions(with_system(state, needs(wish)), NOW + 200).plugin
+    assert told is not None
+    assert told.target == units(wish)
+    state = plugin_started(with_system(state, needs(wish)), NOW + 200, units(wish))
+    state = plugin_answered(state, state.number, NOW + 300, units(wish), RevisionAt()).state
+    assert actions(state, NOW + 400).plugin is None
+
+
 @pytest.mark.rule("vm:D16")
 def test_room_that_was_found_meanwhile_is_asked_for_at_once_and_once() -> None:
     state = plugin_started(with_system(settled(), needs(3)), NOW, units(3))

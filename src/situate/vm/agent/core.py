@@ -108,10 +108,9 @@ def _plugin(state: State, wish: Amounts, now_ms: int, warnings: list[str]) -> tu
     denied_ms = _denied_for(state, now_ms)
     first = plugin.permit is None and plugin.last is not None and not config.compat  # nobody has answered yet
     differs = plugin.permit is not None and wanted != plugin.permit
-    anew = differs and denied_ms <= 0
-    renews = (
-        plugin.permit is not None and denied_ms <= 0 and not config.compat
-    )  # what is not used yet would lapse (B28)
+    anew = (differs and denied_ms <= 0) or _withdraws(state, wanted)
+    # what is permitted and not used yet would lapse otherwise (B28)
+    renews = plugin.permit is not None and denied_ms <= 0 and not config.compat
     target = wanted if anew or renews else in_use
     if plugin.ongoing is not None:
         if plugin.ongoing.resources != target:
@@ -129,6 +128,14 @@ def _plugin(state: State, wish: Amounts, now_ms: int, warnings: list[str]) -> tu
     if differs and denied_ms > 0:
         warnings.append(f"{_PLUGIN}previous request for more resources was denied too recently")
     return None, min(tick_ms, denied_ms) if denied_ms > 0 else tick_ms
+
+
+def _withdraws(state: State, wanted: Amounts) -> bool:
+    """Whether more was asked for than was permitted and is wanted now: nobody has to make room for that any more."""
+    plugin = state.plugin
+    if state.config.compat or plugin.ongoing is not None or plugin.last is None or plugin.permit is None:
+        return False
+    return plugin.last.resources.exceeds(plugin.permit) and wanted.within(plugin.permit)
 
 
 def _denied_for(state: State, now_ms: int) -> int:
