@@ -69,7 +69,7 @@ class Interleaving:
     now: float = 0.0
     state: State = field(default_factory=State)
     world: World = field(default_factory=World)
-    story: list[str] = field(default_factory=list)
+    story: list[tuple[float, Event] | Action | str] = field(default_factory=list)
     happened: Counter[str] = field(default_factory=Counter)
     """Moves begun, claims by how they ended, and so on: a history that nothing happens in shows nothing."""
 
@@ -138,13 +138,13 @@ class Interleaving:
     # the scheduler
 
     def _step(self, event: Event) -> None:
-        self.story.append(f"{self.now:g} {event}")
+        self.story.append((self.now, event))
         decision = step(self.state, event, self.now, self.rules)
         if self.rng.random() < 0.02:
             assert step(self.state, event, self.now, self.rules) == decision, f"seed {self.seed}: I10"
         stepped = Stepped(self.state, event, decision, self.now, self.rules)
         self.state, self.wake_at = decision.state, decision.wake_at
-        self.story += [f"    {action}" for action in decision.actions]
+        self.story += decision.actions
         self._check(broken(stepped))
         self._check(too_little_booked(self.state, self._uses()))
         self.writes.extend(decision.actions)
@@ -156,7 +156,11 @@ class Interleaving:
     def _check(self, problems: Iterable[str]) -> None:
         found = list(problems)
         if found:
-            raise Violation("\n".join((f"seed {self.seed}:", *found, *self.story[-40:])))
+            raise Violation("\n".join((f"seed {self.seed}:", *found, *self.told_story()[-40:])))
+
+    def told_story(self) -> list[str]:
+        """A line for each event with its time, and one for each action that it led to."""
+        return [f"{each[0]:g} {each[1]}" if isinstance(each, tuple) else f"    {each}" for each in self.story]
 
     def _uses(self) -> dict[str, Amounts]:
         return {
@@ -203,7 +207,7 @@ class Interleaving:
             self.late.append(action)
             return
         events = self.world.perform(action, self.now)
-        self.story.append(f"    wrote {type(action).__name__}: {'no' if events is None else 'yes'}")
+        self.story.append(f"{type(action).__name__} was {'refused' if events is None else 'carried out'}")
         self._seen(events or ())
         outcome = "refused" if events is None else "unknown" if self.troubled and luck < 0.1 else "ok"
         self.outcomes.append(Written(action, outcome))

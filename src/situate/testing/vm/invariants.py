@@ -77,9 +77,9 @@ def _told(stepped: Stepped, node: str) -> Amounts:
 def grown_into_held_room(stepped: Stepped) -> Iterator[str]:
     """I4: who grows by our decision does so beside all that is held for others or arrives."""
     seen = stepped.event.pod.uid if isinstance(stepped.event, PodSeen | PodReserved) else ""
-    for uid, name in stepped.after.where.items():
-        before, after = stepped.before.pod(uid), stepped.after.pod(uid)
-        if uid == seen or before is None or after is None or after.reserved.within(before.reserved):
+    for before, after, name in _changed(stepped):
+        uid = after.uid
+        if uid == seen or after.reserved.within(before.reserved):
             continue
         node = stepped.after.nodes[name]
         kept = stepped.after.held(name, uid) + stepped.after.incoming(name, uid)
@@ -87,6 +87,17 @@ def grown_into_held_room(stepped: Stepped) -> Iterator[str]:
         for resource in grown:
             if node.reserved[resource] + kept[resource] > node.total[resource]:
                 yield f"I4: {uid} grew on node {name} into room that is not its own: {node.reserved} and {kept} kept"
+
+
+def _changed(stepped: Stepped) -> Iterator[tuple[Pod, Pod, str]]:
+    """Pods that were known before and are different now, with their nodes."""
+    for name, node in stepped.after.nodes.items():
+        if node is stepped.before.nodes.get(name):
+            continue
+        for uid, pod in node.pods.items():
+            before = stepped.before.pod(uid)
+            if before is not None and before is not pod:
+                yield before, pod, name
 
 
 def _where_grown(before: Pod, after: Pod) -> list[int]:
@@ -168,9 +179,9 @@ def bad_moves(stepped: Stepped) -> Iterator[str]:
 
 def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
     """I14: unless it is seen to use, or to hold, more than was known."""
-    for uid in stepped.after.where:
-        before, after = stepped.before.pod(uid), stepped.after.pod(uid)
-        if before is None or after is None or not _leaves(before) or not _leaves(after):
+    for before, after, _ in _changed(stepped):
+        uid = after.uid
+        if not _leaves(before) or not _leaves(after):
             continue
         shown = after.used
         if isinstance(stepped.event, PodSeen) and stepped.event.pod.uid == uid:
