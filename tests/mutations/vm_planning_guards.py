@@ -142,8 +142,8 @@ VM_PLANNING_GUARDS = (
         "vm-cover-together",
         "the targets of a set fit together (B18)",
         "vm/planning/covering.py",
-        "        if (len(chosen) <= SMALL or large <= MOST_LARGE) and together(chosen):",
-        "        if True:",
+        "            if together(chosen):\n",
+        "            if True:\n",
         (_MAKING, "tests/vm/planning/test_covering.py"),
     ),
     Mutation(

@@ -18,10 +18,12 @@ from situate.vm.planning.building import beneficiary, claiming, migration
 from situate.vm.planning.movers import Mover
 from situate.vm.planning.options import Option, Short
 from situate.vm.planning.plan import Way
-from situate.vm.planning.view import View
+from situate.vm.planning.view import View, cheapest
 
 MOST_LINKS: Final = 200
 """So many are looked at, the promising ones first, so that a plan takes bounded time."""
+MOST_COMPLETED: Final = 10
+"""For so many of them others are looked for who have to leave as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,13 @@ def chain(view: View, short: Short) -> Option:
     leavers = away.free_to_go(short.node, short.wanted, but=short.pod.uid)
     aimed = away.aimed(leavers)
     best: tuple[Chain, tuple[str, ...]] | None = None
+    completed = 0
     for least, mover, target in islice(_promising(away, short, leavers, aimed), MOST_LINKS):
         if best is not None and least >= best[0].price:
             break
         link = _link(away, mover, target)
-        found = link and _completed(away, short, link, aimed)
+        completed += link is not None
+        found = _completed(away, short, link, aimed) if link is not None and completed <= MOST_COMPLETED else None
         if found and (best is None or found[0].price < best[0].price):
             best = found
     if best is None:
@@ -85,7 +89,8 @@ def _promising(
     costs, whose, targets = [], [], []
     for number, mover in enumerate(leavers):
         rest = (short.wanted - mover.amount).positive()
-        others = view.cover([each for each in aimed if each.pod is not mover.pod], rest) if rest else ()
+        beside = [each for each in aimed if each.pod is not mover.pod]
+        others = cheapest(beside, rest, lambda _chosen: True) if rest else ()  # at least these
         if rest and not others:
             continue
         missing = _missing(view, mover)

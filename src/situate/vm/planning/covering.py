@@ -18,7 +18,7 @@ EXACT: Final = 12
 """So many candidates are tried in every combination."""
 SMALL: Final = 3
 """Sets up to this size are all tried for their targets; of larger ones the cheapest `MOST_LARGE`."""
-MOST_LARGE: Final = 200
+MOST_LARGE: Final = 30
 
 Together: TypeAlias = Callable[[tuple[int, ...]], bool]
 """Whether the targets of these, ascending, fit together."""
@@ -50,11 +50,16 @@ def _exact(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[in
     covering = np.flatnonzero((members @ freed >= need).all(axis=1))
     order = covering[np.argsort((members @ costs)[covering], kind="stable")]
     large = 0
+    apart: list[set[int]] = []  # sets whose targets do not fit together: no larger one's do
     for index in order.tolist():
         chosen = sets[index]
+        if any(each.issubset(chosen) for each in apart):
+            continue
         large += len(chosen) > SMALL
-        if (len(chosen) <= SMALL or large <= MOST_LARGE) and together(chosen):
-            return chosen
+        if len(chosen) <= SMALL or large <= MOST_LARGE:
+            if together(chosen):
+                return chosen
+            apart.append(set(chosen))
     return ()
 
 
@@ -93,12 +98,13 @@ def _greedy(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[i
     while (left > 0).any():
         shares = (np.clip(left, 0, freed[waiting])[:, short] / need[short]).sum(axis=1)
         order = np.argsort(costs[waiting] / np.maximum(shares, 1e-12), kind="stable")
-        fitting = (waiting[at] for at in order.tolist() if shares[at] > 0)
-        taken = next((number for number in fitting if together(tuple(sorted((*chosen, number))))), None)
+        promising = [waiting[at] for at in order.tolist() if shares[at] > 0]
+        taken = next((number for number in promising if together(tuple(sorted((*chosen, number))))), None)
         if taken is None:
             return ()
+        useless = promising[: promising.index(taken) + 1]  # who does not fit beside these fits beside no more of them
         chosen.append(taken)
-        waiting.remove(taken)
+        waiting = [number for number in waiting if number not in useless]
         left = left - freed[taken]
     spare = freed[chosen].sum(axis=0) - need
     for number in sorted(chosen, key=lambda each: (-costs[each], -each)):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-MOST_STEPS: Final = 20_000
-"""Then it counts as not found, so that a plan takes bounded time; three machines never need so many."""
+MOST_LOOKS: Final = 5_000
+"""At whether one fits on one node; beyond that they count as not fitting, so that a plan takes bounded time. Four
+machines that have as many nodes to go to never need so many."""
 
 Room: TypeAlias = Mapping[int, Sequence[int]]
 """By node: what it has room for, a resource each."""
@@ -20,9 +21,11 @@ def packed(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], ro
     left = {node: list(free) for node, free in room.items()}
     picky = [number for number, wished in enumerate(wishes) if len(wished) < len(wishes)]
     chosen: list[int] = []
-    steps = 0
+    looks = 0
 
     def fits(number: int, node: int) -> bool:
+        nonlocal looks
+        looks += 1
         return all(wanted <= free for wanted, free in zip(amounts[number], left[node], strict=True))
 
     def take(number: int, node: int, sign: int) -> None:
@@ -30,12 +33,10 @@ def packed(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], ro
             left[node][resource] -= sign * wanted
 
     def place(number: int) -> bool:
-        nonlocal steps
         if number == len(amounts):
             return True
         for node in wishes[number]:
-            steps += 1
-            if steps > MOST_STEPS:
+            if looks > MOST_LOOKS:
                 return False
             if not fits(number, node):
                 continue
