@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -19,6 +21,7 @@ from tests.vm.planning import twin
 from tests.vm.planning.playing import granted, played
 from tests.vm.planning.shapes import NOW, RULES, claim, cluster, move, node, plain, state, units, vm
 
+T = TypeVar("T")
 A = vm("A", 4, 7, migratable=False)
 SIMPLE = state(node("n1", 10, A, vm("B", 6)), node("n2", 10))
 
@@ -60,6 +63,24 @@ def test_a_plan_of_two_moves_has_two_claims_for_one_beneficiary() -> None:
 def test_ids_follow_from_the_beneficiary_and_the_time() -> None:
     assert plan(SIMPLE, "A", NOW, RULES) == plan(SIMPLE, "A", NOW, RULES)
     assert plan(SIMPLE, "A", NOW, RULES).id != plan(SIMPLE, "A", NOW + 0.001, RULES).id
+
+
+@pytest.mark.rule("vm:I10", "vm:B18")
+@given(st.integers(0, 2**32), st.integers(2, 6), st.integers(2, 14))
+def test_the_order_in_which_things_became_known_does_not_matter(seed: int, nodes: int, on_first: int) -> None:
+    seen = cluster(Random(seed), nodes, on_first)
+    backwards = replace(
+        seen,
+        nodes={name: replace(each, pods=_reversed(each.pods)) for name, each in _reversed(seen.nodes).items()},
+        where=_reversed(seen.where),
+    )
+    rules = replace(RULES, evict=True)
+    one, other = plan(seen, "short", NOW, rules), plan(backwards, "short", NOW, rules)
+    assert one == other
+
+
+def _reversed(entries: Mapping[str, T]) -> dict[str, T]:
+    return dict(reversed([*entries.items()]))
 
 
 @pytest.mark.rule("vm:B18", "vm:B17", "vm:B13")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum
 
@@ -103,21 +103,26 @@ def grown(view: View, short: Short) -> Mover:
 
 def waiting(view: View, short: Short) -> Option:
     """Until moves that are under way have left room that nobody claims (B6). Costs the time that it takes."""
-    state, left, cost = view.state, short.wanted, 0.0
-    for move in state.moves.values():
-        source = state.nodes[short.node].pods.get(move.source.uid)
-        if move.source_node != short.node or not under_way(move) or source is None or source.machine is None:
-            continue
-        claim = state.claims.get(move.claim)
-        surplus = source.counted(source.reserved)
-        surplus = surplus if claim is None else (surplus - claim.amount).positive()
+    left, cost = short.wanted, 0.0
+    for seconds, _, surplus in sorted(_surpluses(view, short.node), key=lambda each: each[:2]):
         if surplus.least(left):
-            left = (left - surplus).positive()
-            share = 1.0 if move.progress is None else move.progress.remaining / max(1, move.progress.total)
-            cost = max(cost, share * copying_s(source, source.machine, view.rules))
+            left, cost = (left - surplus).positive(), seconds
     if left:
         return Option(Way.WAITING, why_not="moves under way leave no room for it that is not claimed")
     return Option(Way.WAITING, cost)
+
+
+def _surpluses(view: View, node: str) -> Iterator[tuple[float, str, Amounts]]:
+    """Of each move that leaves the node: seconds that copying still takes, its key, and what it frees beyond claims."""
+    state = view.state
+    for key, move in state.moves.items():
+        pod = state.nodes[node].pods.get(move.source.uid)
+        if move.source_node == node and under_way(move) and pod is not None and pod.machine is not None:
+            claim = state.claims.get(move.claim)
+            frees = pod.counted(pod.reserved)
+            share = 1.0 if move.progress is None else move.progress.remaining / max(1, move.progress.total)
+            seconds = share * copying_s(pod, pod.machine, view.rules)
+            yield seconds, key, frees if claim is None else (frees - claim.amount).positive()
 
 
 def eviction(view: View, short: Short) -> Option:
