@@ -316,3 +316,28 @@ def test_a_move_is_not_begun_towards_a_node_that_it_would_bring_over_its_waterma
     assert not only(actions, StartMove)
     assert outcomes(actions) == ["failed"]
     assert town.state.moves == {}
+
+
+@pytest.mark.rule("vm:B19", "vm:B20", "vm:N10")
+@pytest.mark.parametrize("begun", [False, True])
+def test_one_who_was_to_move_for_its_own_growth_stays_when_room_appears_where_it_is(begun: bool) -> None:
+    town = Town(n1=10, n2=20)
+    town.vm("A", "n1", 4, migratable=True)
+    town.plain("P", "n1", 6)
+    town.start()
+    town.ask("A", 7)
+    (start,) = only(town.wait(5.0), StartMove)
+    assert (start.move.machine.name, start.move.amount, start.claim) == ("A", both(7), None)
+    if begun:
+        town.live(town.world.freeze(start.move.name))
+
+    actions = town.live(town.world.delete_pod("P", town.now))
+
+    if begun:
+        assert not only(actions, CancelMove), "it is frozen: it grows where it goes"
+        town.moved(start.move)
+        town.wait(0.0)
+        assert town.booked(town.world.machines["A"].runs_in) == 7
+    else:
+        assert town.booked("A") == 7
+        assert [cancelled.name for cancelled in only(actions, CancelMove)] == [start.move.name]

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from situate.vm.actions import Condition
-from situate.vm.claims import ClaimState
-from situate.vm.drafting import Draft
+from situate.vm.claims import ClaimState, Move
+from situate.vm.drafting import Draft, frozen
+from situate.vm.ending import cancel
 from situate.vm.granting import pod_within
 from situate.vm.model import Pod
 from situate.vm.state import Permit, State, Waiter
@@ -78,8 +79,25 @@ def serve(draft: Draft, node: str) -> None:
     queue = in_order(draft.state, node)
     for uid in sorted(queue, key=lambda each: each not in freed_for):
         pod, since = draft.state.nodes[node].pods[uid], draft.state.waiters[uid].since
-        if not draft.moves(pod) and _grow(draft, node, pod) and uid not in freed_for:
+        own = _for_its_own_growth(draft, pod)
+        if (draft.moves(pod) and own is None) or not _grow(draft, node, pod):
+            continue
+        if uid not in freed_for:
             _passed_over(draft, node, pod, since)
+        if own is not None and uid not in draft.state.waiters:
+            cancel(draft, own, "there is room where it is")
+
+
+def _for_its_own_growth(draft: Draft, pod: Pod) -> Move | None:
+    """A move of the pod's to where it may grow, while it is not frozen: it may grow here meanwhile, up to what it
+    will hold there, and need not go once it has all that it wants (B19, B20, N10).
+    """
+    if pod.machine is None or frozen(pod):
+        return None
+    move = draft.state.move_of(pod.machine.ref)
+    if move is None or move.foreign or not move.target_node:
+        return None
+    return move if pod.counted(pod.requested).within(move.amount) else None
 
 
 def _grow(draft: Draft, node: str, pod: Pod) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from situate.vm import waiting
 from situate.vm.actions import Approve, CancelMove, EndMove, HandOver, ResizePod, StartMove
@@ -12,6 +13,9 @@ from situate.vm.ending import fail_claim, remember_failure
 from situate.vm.events import Written
 from situate.vm.model import Pod
 from situate.vm.state import Unseen
+
+LONGEST_PAUSE_S: Final = 60.0
+"""Before a write that failed is repeated: as long as it has been failing, up to this."""
 
 
 def written(draft: Draft, event: Written) -> None:
@@ -43,7 +47,8 @@ def _approved(draft: Draft, action: Approve | ResizePod, outcome: str) -> None:
             waiting.must_wait(draft, pod, draft.now + draft.rules.patch_retry_s)
         return
     if outcome != "ok":
-        write = replace(write, retry_at=draft.now + draft.rules.patch_retry_s, refused=outcome != "unknown")
+        pause = min(max(draft.rules.patch_retry_s, draft.now - write.at), LONGEST_PAUSE_S)
+        write = replace(write, retry_at=draft.now + pause, refused=outcome != "unknown")
         draft.put_write(uid, write)
         if (
             draft.state.pod(uid) is not None
