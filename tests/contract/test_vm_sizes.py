@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 from aiohttp import web
+from typer.testing import CliRunner
 
+from situate.cli.main import app
 from situate.objects.unstructured import with_content
 from situate.vm.agent.core import Change
 from situate.vm.agent.machines import MachineNow, read, size_patch
@@ -20,7 +22,7 @@ from situate.vm.machines.crds import MACHINES, virtual_machine
 from situate.vm.model import Ref
 from tests.cli.processes import process
 from tests.contract.api import Api
-from tests.contract.servers import Server
+from tests.contract.servers import RealServer, Server
 from tests.contract.things import group
 from tests.contract.waiting import eventually, gone
 from tests.kube.servers import serving
@@ -73,6 +75,18 @@ async def test_a_size_is_written_to_this_machine_in_this_phase_alone(api: Api, p
     assert written["metadata"]["generation"] == after.guest.generation > machine.guest.generation
 
 
+async def with_its_rights(server: Server, api: Api, namespace: str, folder: Path) -> Path:
+    """A kubeconfig of an account that may do what `situate manifests vm-agent` lets it; embedded knows no rights."""
+    if not isinstance(server, RealServer):
+        return server.kubeconfig(folder)
+    printed = CliRunner().invoke(app, ["manifests", "vm-agent", "-n", namespace])
+    for each in yaml.safe_load_all(printed.stdout):
+        if each["kind"] not in ("Namespace", "DaemonSet"):
+            path = group(each["apiVersion"], each["metadata"].get("namespace", ""), f"{each['kind'].lower()}s")
+            (await api.post(path.replace("/apis/v1", "/api/v1"), each)).ok(201)
+    return server.plane.service_account_kubeconfig(namespace, "situate-vm-agent")
+
+
 @pytest.mark.rule("vm:C35", "vm:C36", "vm:C39")
 async def test_a_process_grows_a_machine_by_the_load_of_a_file_and_ends_when_asked(
     server: Server, api: Api, namespace: str, path: str, tmp_path: Path
@@ -89,7 +103,8 @@ async def test_a_process_grows_a_machine_by_the_load_of_a_file_and_ends_when_ask
             "scheduler": {"url": f"http://127.0.0.1:{port}/", "tokenFile": None},
         }
         (tmp_path / "agent.yaml").write_text(yaml.safe_dump(settings))
-        here = ("-f", str(tmp_path / "agent.yaml"), "--kubeconfig", str(server.kubeconfig(tmp_path)))
+        kubeconfig = await with_its_rights(server, api, namespace, tmp_path)
+        here = ("-f", str(tmp_path / "agent.yaml"), "--kubeconfig", str(kubeconfig))
         agent = process(tmp_path, "agent", "vm", "agent", "--all-nodes", *here, "--health-address", "")
         agent.start()
         try:

@@ -39,6 +39,9 @@ from situate.cli.manifests_shard import (
     with_archive_url,
 )
 from situate.cli.manifests_spot import admission_objects, deployment_with_webhook
+from situate.cli.manifests_vm_agent import FILE as AGENT_FILE
+from situate.cli.manifests_vm_agent import NAME as VM_AGENT
+from situate.cli.manifests_vm_agent import agent_arguments, agent_daemon_set, agent_rights
 from situate.cli.options import OptionalFileOption
 from situate.cli.output import DataFormat, DataOutputOption, print_objects
 from situate.cli.rights import files_beside, needed_rights
@@ -62,6 +65,7 @@ class Product(StrEnum):
     SPOT = "spot"
     ARCHIVE = "archive"
     SHARD = "shard"
+    VM_AGENT = "vm-agent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ def manifests(
     situate manifests spot | kubectl apply --server-side -f -
     situate manifests archive --resource batch.example.com/v1/reports
     situate manifests shard --resource batch.example.com/v1/reports
+    situate manifests vm-agent -f agent.yaml
     """
     with mendable_failures():
         where = Installation(namespace, image, replicas)
@@ -113,6 +118,8 @@ def manifests(
             objects = [*_archive(where, resource or ())]
         elif product is Product.SHARD:
             objects = [*_shard(where, file, resource or (), executor_image)]
+        elif product is Product.VM_AGENT:
+            objects = [*_vm_agent(where, file)]
         elif product is not None:
             objects = _alone(product, file, where)
         elif file is not None:
@@ -175,6 +182,19 @@ def _shard(where: Installation, file: Path | None, resources: Sequence[str], ima
         yield _object("v1", "ServiceAccount", executors, namespace)
         yield from access(executors, executor_rights(entry, where.namespace))
         yield executor_deployment(_deployment(executors, mounted=False), entry)
+
+
+def _vm_agent(where: Installation, file: Path | None) -> Iterator[Object]:
+    """The agents of virtual machines, one on each node. `file` is theirs."""
+    where = replace(where, name=VM_AGENT, arguments=agent_arguments(file, _PORT))
+    rights = agent_rights(file)
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
+    yield _object("v1", "ServiceAccount", where, where.namespace)
+    yield from access(where, rights)
+    if file is not None:
+        text = file.read_text(encoding="utf-8")
+        yield _object("v1", "ConfigMap", where, where.namespace, data={AGENT_FILE: text})
+    yield agent_daemon_set(_deployment(where, mounted=file is not None))
 
 
 def installation(

@@ -7,15 +7,16 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import aiohttp
 import structlog
 import typer
 
+from situate.cli.agent_file import NODE_VARIABLE, agent_settings
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, SetOption
 from situate.cli.reaching import Reaching
@@ -25,10 +26,6 @@ from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
 from situate.kube.errors import KubeError
 from situate.kube.events import EventRecorder
-from situate.objects.settings import parse_section
-from situate.objects.settings_overrides import with_overrides, with_sources
-from situate.objects.yaml_text import load_yaml
-from situate.runtime.configuration import BadConfiguration, flag_overrides
 from situate.runtime.health import CannotListen, Health, HealthServer
 from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
@@ -48,8 +45,6 @@ from situate.vm.agent.settings import AgentSettings
 
 _QPS, _BURST = 50.0, 100
 _EVENTS_QPS = 5.0
-NODE_VARIABLE: Final = "SITUATE_NODE"
-"""The node that the process runs on, where a pod's fields set it."""
 
 
 def agent(
@@ -77,26 +72,6 @@ def agent(
         connection = find_connection(kubeconfig, context)
         configure_logging()
         raise typer.Exit(run_process(_run(settings, node or None, health_address, connection)))
-
-
-def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettings:
-    """Raises `BadConfiguration` with every mistake, and `WrongInput` without the file."""
-    text = ""
-    if file is not None:
-        try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, ValueError) as problem:
-            raise WrongInput(f"{file}: cannot be read ({problem}); -f names the agent's configuration") from None
-    source = "the command line" if file is None else str(file)
-    data, mistakes = load_yaml(text)
-    if mistakes:
-        raise BadConfiguration(source, mistakes)
-    overrides, wrong = flag_overrides(assignments)
-    data, unfit = with_overrides({} if data is None else data, overrides)
-    settings, mistakes = parse_section(data, AgentSettings)
-    if settings is None or wrong or unfit:
-        raise BadConfiguration(source, (*wrong, *unfit, *with_sources(mistakes, overrides)))
-    return settings
 
 
 async def _run(settings: AgentSettings, node: str | None, health_address: str, connection: Connection) -> ExitCode:

@@ -1,0 +1,37 @@
+"""The configuration file of `situate vm agent`, for the process and for what installs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from situate.cli.failures import WrongInput
+from situate.objects.settings import parse_section
+from situate.objects.settings_overrides import with_overrides, with_sources
+from situate.objects.yaml_text import load_yaml
+from situate.runtime.configuration import BadConfiguration, flag_overrides
+from situate.vm.agent.settings import AgentSettings
+
+NODE_VARIABLE: Final = "SITUATE_NODE"
+"""The node that the process runs on, where a pod's fields set it."""
+
+
+def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettings:
+    """Raises `BadConfiguration` with every mistake, and `WrongInput` without the file."""
+    text = ""
+    if file is not None:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as problem:
+            raise WrongInput(f"{file}: cannot be read ({problem}); -f names the agent's configuration") from None
+    source = "the command line" if file is None else str(file)
+    data, mistakes = load_yaml(text)
+    if mistakes:
+        raise BadConfiguration(source, mistakes)
+    overrides, wrong = flag_overrides(assignments)
+    data, unfit = with_overrides({} if data is None else data, overrides)
+    settings, mistakes = parse_section(data, AgentSettings)
+    if settings is None or wrong or unfit:
+        raise BadConfiguration(source, (*wrong, *unfit, *with_sources(mistakes, overrides)))
+    return settings

@@ -1,0 +1,18 @@
+"""What an agent needs to be allowed: the one list behind the printed RBAC and the tests."""
+
+from __future__ import annotations
+
+from situate.objects.authorization import READ, Permission
+from situate.vm.agent.settings import AgentSettings
+from situate.vm.names import GROUP
+
+
+def permissions(settings: AgentSettings) -> tuple[Permission, ...]:
+    """It writes the size of machines, and nothing else about them."""
+    scheduler = settings.scheduler
+    find = Permission("", "pods", READ, "finding the scheduler that grants permits", namespace=scheduler.namespace)
+    return (
+        Permission(GROUP, "virtualmachines", (*READ, "patch"), "knowing machines, and resizing them"),
+        Permission("", "events", ("create", "patch"), "saying on a machine what it says wrongly"),
+        *(() if scheduler.url is not None else (find,)),
+    )
