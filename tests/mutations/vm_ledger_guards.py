@@ -77,6 +77,14 @@ VM_LEDGER_GUARDS = (
         (_GRANTS,),
     ),
     Mutation(
+        "vm-wanted-again",
+        "a decrease that is wanted no more does not come true after its agent was told otherwise (I2)",
+        "vm/asking.py",
+        "    if other or kept != pod.reserved or",
+        "    if kept != pod.reserved or",
+        (_GRANTS,),
+    ),
+    Mutation(
         "vm-late-request",
         "a request that a newer one overtook changes nothing (F5)",
         "vm/asking.py",

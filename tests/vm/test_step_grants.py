@@ -189,6 +189,26 @@ def test_a_decrease_frees_nothing_before_it_is_written() -> None:
     assert town.booked("A") == 3, "what the pod shows is older than what was written"
 
 
+@pytest.mark.rule("vm:I2", "vm:F1")
+def test_a_decrease_that_is_wanted_no_more_does_not_come_true_later() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 6)
+    town.world.machines["A"].use = both(2)
+    town.start()
+    town.live(town.world.seen("A"))
+    (lower,) = only(town.tell(Asked("A", both(1), both(3), both(6), lowers_at_once=True)), Approve)
+
+    actions = town.tell(Asked("A", both(1), both(5), both(3), lowers_at_once=True))
+
+    told = answer(town.state, asked(town, "A", 5, 3), town.rules)
+    assert told is not None
+    town.tell(Written(lower, "ok"))
+    assert told.permit.within(town.pod("A").reserved)
+    for approve in only(actions, Approve):
+        town.tell(Written(approve, "ok"))
+    assert told.permit.within(town.pod("A").reserved)
+
+
 @pytest.mark.rule("vm:D8", "vm:F5")
 def test_a_last_permit_that_was_never_given_is_not_believed() -> None:
     town = Town(n1=10)

@@ -28,7 +28,10 @@ def asked(draft: Draft, event: Asked) -> None:
     lapsed = permit is not None and permit.expires <= draft.now and kept.exceeds(pod.used)
     changed = replace(pod, requested=event.requested, factor=event.unit)
     draft.book(changed, node)
-    if kept != pod.reserved or (pod.machine is not None and not pod.approved):
+    write = draft.state.writes.get(pod.uid)
+    # a decrease that is being written and is wanted no more must not come true: the agent is told what is booked
+    other = write is not None and not write.landed and write.amount != kept
+    if other or kept != pod.reserved or (pod.machine is not None and not pod.approved):
         draft.approve(pod.uid, kept)
     elif (changed.requested, changed.factor) != (pod.requested, pod.factor):
         draft.expect(changed)

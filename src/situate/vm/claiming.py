@@ -77,7 +77,8 @@ def _reduce(draft: Draft, claim: Claim, amount: Amounts) -> None:
         draft.put_claim(smaller)
         _write(draft, smaller)
     else:
-        used = claim.state is ClaimState.FREED and draft.used(claim.beneficiary.ref.uid, claim.id)
+        beneficiary = claim.beneficiary.ref.uid
+        used = claim.state is ClaimState.FREED and (draft.used(beneficiary, claim.id) or _booked(draft.state, claim))
         close(draft, claim, Outcome.GRANTED if used else Outcome.WITHDRAWN)
 
 
@@ -109,7 +110,7 @@ def end_spent(draft: Draft, node: str) -> None:
 def mark_broken(draft: Draft, node: str) -> None:
     """Somebody whom we could not refuse took of promised room, or the node shrank: claims that suffer say so (B8)."""
     state = draft.state
-    claims = [each for each in on_node(state, node) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
+    claims = _to_be_granted(state, node)
     if not claims:
         return
     room = room_to_come(state, node) + total((claim.amount for claim in claims), state.resources)
@@ -126,8 +127,20 @@ def room_to_come(state: State, node: str) -> Amounts:
     claims = [each for each in on_node(state, node) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
     leaving = (entry.pods[each.source_uid] for each in claims if each.source_uid in entry.pods)
     leave = total((pod.counted(pod.reserved) for pod in leaving), state.resources)
-    claimed = total((claim.amount for claim in claims), state.resources)
+    claimed = total((claim.amount for claim in _to_be_granted(state, node)), state.resources)
     return entry.total - entry.reserved - state.incoming(node, "") + leave - claimed
+
+
+def _to_be_granted(state: State, node: str) -> list[Claim]:
+    """Claims on room that nobody has booked yet."""
+    claims = [each for each in on_node(state, node) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
+    return [each for each in claims if not _booked(state, each)]
+
+
+def _booked(state: State, claim: Claim) -> bool:
+    """Whether what is claimed counts as its beneficiary's already: of a resize that the kubelet has put off (B35)."""
+    pod = state.pod(claim.beneficiary.ref.uid)
+    return pod is not None and pod.deferred
 
 
 def _break(draft: Draft, claim: Claim, there: Amounts) -> None:

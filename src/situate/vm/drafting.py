@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from situate.vm import accounts
 from situate.vm.actions import Action, Approve, ResizePod, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.booking import with_pod, without_pod
@@ -16,7 +17,7 @@ from situate.vm.claims import Claim, Move
 from situate.vm.model import Machine, Node, Phase, Pod, Ref
 from situate.vm.planner import Planner
 from situate.vm.rules import Rules
-from situate.vm.state import Permit, State, Unseen, Waiter
+from situate.vm.state import Account, Denied, Permit, State, Unseen, Waiter
 
 SHOWN_AFTER_S: Final = 30.0
 """What was asked for and does not show after this long is asked for once more: it was lost, or somebody else wrote."""
@@ -117,6 +118,18 @@ class Draft:
     def drop_write(self, uid: str) -> None:
         self.state = replace(self.state, writes=_without(self.state.writes, uid))
 
+    def put_denied(self, uid: str, denied: Denied) -> None:
+        self.state = replace(self.state, denied=_with(self.state.denied, uid, denied))
+
+    def drop_denied(self, uid: str) -> None:
+        self.state = replace(self.state, denied=_without(self.state.denied, uid))
+
+    def put_account(self, uid: str, account: Account) -> None:
+        self.state = replace(self.state, accounts=_with(self.state.accounts, uid, account))
+
+    def drop_account(self, uid: str) -> None:
+        self.state = replace(self.state, accounts=_without(self.state.accounts, uid))
+
     def put_look(self, node: str, at: float) -> None:
         self.state = replace(self.state, looks=_with(self.state.looks, node, at))
 
@@ -131,6 +144,8 @@ class Draft:
             waiters=_without(state.waiters, uid),
             permits=_without(state.permits, uid),
             writes=_without(state.writes, uid),
+            denied=_without(state.denied, uid),
+            accounts=_without(state.accounts, uid),
         )
         self._approvals.pop(uid, None)
 
@@ -180,7 +195,17 @@ class Draft:
         shown = None if former is None else former.shown
         write = Unseen(amount, pod.requested, pod.factor, closed, at=self.now, shown=shown)
         self.put_write(pod.uid, write)
+        self._grow_account(pod, amount)
         self.do(approval(pod, write))
+
+    def _grow_account(self, pod: Pod, amount: Amounts) -> None:
+        """The pod before its machine (B47). What was to be lowered after an earlier write is booked by this one."""
+        known = self.state.accounts.get(pod.uid)
+        if known is not None and known.lowers_to is not None:
+            self.put_account(pod.uid, replace(known, lowers_to=None))
+        resize = accounts.grown(pod, amount)
+        if resize is not None and (known is None or known.target != resize.amount):
+            self.do(resize)
 
     def _closed_claims(self, pod: Pod, machine: Machine) -> str:
         """Ids of all that were used and whose migrations a restart would find: none of them is used again (B9)."""
@@ -198,6 +223,8 @@ def frozen(pod: Pod) -> bool:
 
 def approval(pod: Pod, write: Unseen) -> Approve | ResizePod:
     """What writes it, the first time and again."""
+    if pod.machine is None and pod.resize is not None:
+        return ResizePod(pod.ref, write.amount, pod.resize.container, pod.resize.own_of(write.amount))
     if pod.machine is None:
         return ResizePod(pod.ref, write.amount)
     return Approve(pod.machine.ref, pod.ref, write.amount, write.unit, write.requested, write.closed_claim)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from situate.vm import claiming, waiting
+from situate.vm import claiming, waiting, wishing
 from situate.vm.booking import with_seen
 from situate.vm.drafting import Draft, frozen
 from situate.vm.events import NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved
@@ -20,6 +20,7 @@ def node_seen(draft: Draft, event: NodeSeen) -> None:
     former = draft.state.nodes.get(event.node.name)
     if former is not None:
         draft.put_node(with_seen(former, event.node))
+        wishing.node_changed(draft, draft.state.nodes[event.node.name])
     else:
         _returned(draft, event.node)
     draft.stir(event.node.name)
@@ -59,6 +60,8 @@ def pod_seen(draft: Draft, event: PodSeen) -> None:
     if former is not None and _role(former) is Role.TARGET and _role(event.pod) is not Role.TARGET:
         arrived(draft, former)
     pod = _counted(draft, former, event.pod)
+    if pod.machine is None:
+        pod = wishing.judged(draft, former, event.pod, pod, event.node)
     _book(draft, pod, event.node)
 
 
@@ -132,8 +135,10 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
             draft.approve(seen.uid, write.amount)
         else:
             draft.put_write(seen.uid, replace(write, shown=(seen.requested, seen.factor)))
-            seen = replace(seen, requested=former.requested, factor=former.factor)
-    if frozen(former) and frozen(seen):
+            if seen.machine is not None or seen.resize is None:  # a wish stands on the pod itself: it is never older
+                seen = replace(seen, requested=former.requested, factor=former.factor)
+    lowering = draft.state.accounts.get(seen.uid)
+    if (frozen(former) and frozen(seen)) or (lowering is not None and lowering.lowers_to is not None):
         booked = booked.most(former.reserved)
     return replace(seen, reserved=booked.most(seen.used), tentative=False)
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from situate.vm import wishing
 from situate.vm.claims import Claim, ClaimState, Move, Outcome, Stage
 from situate.vm.drafting import Draft
 from situate.vm.ending import close, fail, move_for
 from situate.vm.moving import ask_again
 from situate.vm.rules import GIB, Rules
 from situate.vm.state import State
-from situate.vm.writing import write_again
+from situate.vm.writing import account_again, write_again
 
 
 def look(draft: Draft) -> None:
@@ -29,6 +30,10 @@ def look(draft: Draft) -> None:
     for uid, write in list(draft.state.writes.items()):
         if write.retry_at is not None and write.retry_at <= draft.now:
             write_again(draft, uid)
+    for uid, account in list(draft.state.accounts.items()):
+        if account.retry_at is not None and account.retry_at <= draft.now:
+            account_again(draft, uid, account)
+    wishing.due(draft)
 
 
 def _expire(draft: Draft, claim: Claim) -> None:
@@ -83,6 +88,12 @@ def _times(state: State, rules: Rules) -> Iterator[float]:
     for write in state.writes.values():
         if write.retry_at is not None:
             yield write.retry_at
+    for account in state.accounts.values():
+        if account.retry_at is not None:
+            yield account.retry_at
+    for denied in state.denied.values():
+        if denied.until is not None:
+            yield denied.until
     for move in state.moves.values():
         if move.retry_at is not None:
             yield move.retry_at

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from situate.vm.amounts import RESOURCES, Amounts, total
 from situate.vm.claims import Claim, ClaimState, Move, Stage
-from situate.vm.model import NO_OVERCOMMIT, Node, Pod, Ref
+from situate.vm.model import NO_OVERCOMMIT, Node, Pod, Ref, Refusal
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 _RELEASED: Final = (Stage.FAILED, Stage.ENDING)
@@ -81,6 +81,30 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True)
+class Denied:
+    """A wish of a plain pod that the API server does not carry out (B36)."""
+
+    text: str
+    """The wish; another one is decided on anew."""
+    refusal: Refusal
+    until: float | None
+    """Not asked for again before; None: not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A resize of a runner pod that is under way, or was not carried out (B47)."""
+
+    target: Amounts
+    """What the pod is to request."""
+    lowers_to: Amounts | None = None
+    """What is booked once it is answered, whatever the answer; None: nothing changes then."""
+    told: bool = False
+    """Whether the pod says that it was not resized."""
+    retry_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The ledger."""
 
@@ -101,6 +125,10 @@ class State:
     """By uid of the pod."""
     looks: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
     """By name of a node over its watermark, or one that is being drained: when it is next looked at (B24, B46)."""
+    denied: Mapping[str, Denied] = field(default_factory=lambda: _NOTHING)
+    """By uid of the pod."""
+    accounts: Mapping[str, Account] = field(default_factory=lambda: _NOTHING)
+    """By uid of the runner pod."""
     failures: Mapping[tuple[str, str], Failures] = field(default_factory=lambda: _NOTHING)
     """By uid of the machine and name of the target node, empty where it could not be copied at all (B25)."""
     started: bool = False
@@ -139,6 +167,12 @@ class State:
         pod = self.pod(uid)
         if pod is None:
             return Amounts.zero(self.resources)
+        if pod.deferred:  # what it wants is booked already, for everybody but itself (B35)
+            return (
+                (Amounts.zero(self.resources) - self.margin(self.where[uid], uid))
+                .positive()
+                .least((pod.counted(pod.reserved) - pod.counted(pod.used)).positive())
+            )
         short = zip(pod.requested.most(pod.reserved) - pod.reserved, pod.overcommit, strict=True)
         return Amounts(tuple(-(-amount * NO_OVERCOMMIT // overcommit) for amount, overcommit in short))
 

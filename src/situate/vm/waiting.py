@@ -47,9 +47,9 @@ def in_order(state: State, node: str) -> list[str]:
 
 
 def note(draft: Draft, pod: Pod) -> None:
-    """Keep it among those who wait exactly while it is short of its request."""
+    """Keep it among those who wait exactly while it is short of its request, or the kubelet has put that off (B35)."""
     waiter = draft.state.waiters.get(pod.uid)
-    if pod.requested.within(pod.reserved):
+    if pod.requested.within(pod.reserved) and not pod.deferred:
         if waiter is not None:
             draft.drop_waiter(pod.uid)
             if waiter.needs_node:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from situate.vm import waiting
+from situate.vm import accounts, waiting, wishing
 from situate.vm.actions import Approve, CancelMove, EndMove, HandOver, ResizePod, StartMove
+from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft, approval, frozen
 from situate.vm.ending import fail_claim, remember_failure
 from situate.vm.events import Written
 from situate.vm.model import Pod
-from situate.vm.state import Unseen
+from situate.vm.state import Account, Unseen
 
 LONGEST_PAUSE_S: Final = 60.0
 """Before a write that failed is repeated: as long as it has been failing, up to this."""
@@ -21,7 +22,7 @@ LONGEST_PAUSE_S: Final = 60.0
 def written(draft: Draft, event: Written) -> None:
     match event.action:
         case Approve() | ResizePod():
-            _approved(draft, event.action, event.outcome)
+            _approved(draft, event.action, event)
         case StartMove(move=move):
             _started(draft, move.key, event)
         case CancelMove() | EndMove():
@@ -36,32 +37,86 @@ def _not_handed_over(draft: Draft, key: str) -> None:
         draft.put_move(replace(move, retry_at=draft.now + draft.rules.retry_s))
 
 
-def _approved(draft: Draft, action: Approve | ResizePod, outcome: str) -> None:
+def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None:
     """A decrease is booked as soon as it has landed, and not before: a restart would find the larger amount (D24)."""
-    uid = action.pod.uid
-    write, pod = draft.state.writes.get(uid), draft.known(uid)
-    if write is None or pod is None or approval(pod, write) != action:
+    uid, outcome = action.pod.uid, event.outcome
+    write, pod = draft.state.writes.get(uid), draft.state.pod(uid)
+    if isinstance(action, ResizePod) and pod is not None and pod.machine is not None:
+        _accounted(draft, pod, action, event)
+        return
+    if write is None or pod is None or not _is_that(action, approval(pod, write)):
         return
     if draft.rules.compat:
         if outcome != "ok":
             waiting.must_wait(draft, pod, draft.now + draft.rules.patch_retry_s)
         return
     if outcome != "ok":
-        pause = min(max(draft.rules.patch_retry_s, draft.now - write.at), LONGEST_PAUSE_S)
-        write = replace(write, retry_at=draft.now + pause, refused=outcome != "unknown")
+        if wishing.answered(draft, pod, event):
+            return
+        write = replace(write, retry_at=draft.now + draft.rules.patch_retry_s, refused=outcome != "unknown")
         draft.put_write(uid, write)
-        if (
-            draft.state.pod(uid) is not None
-            and write.refused
-            and write.shown not in (None, (write.requested, write.unit))
-        ):
+        if write.refused and write.shown not in (None, (write.requested, write.unit)):
             _decide_anew(draft, pod, write)
         return
     draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWN_AFTER_S))
     booked = write.amount.most(pod.used)
     if booked != pod.reserved and not frozen(pod):
-        draft.book(replace(pod, reserved=booked), draft.state.where[uid])
-        draft.stir(draft.state.where[uid])
+        _lower(draft, pod, booked)
+
+
+def _is_that(action: Approve | ResizePod, decided: Approve | ResizePod) -> bool:
+    """Of resizes the amount alone: the wish that says for which container may be another one by now."""
+    if isinstance(action, ResizePod) and isinstance(decided, ResizePod):
+        return action.amount == decided.amount
+    return action == decided
+
+
+def _lower(draft: Draft, pod: Pod, booked: Amounts) -> None:
+    """The pod first, where it requests more than that (B47)."""
+    resize = accounts.shrunk(pod, booked)
+    if resize is not None:
+        known = draft.state.accounts.get(pod.uid)
+        told = known is not None and known.told
+        draft.put_account(pod.uid, Account(resize.amount, lowers_to=booked, told=told))
+        draft.do(resize)
+        return
+    _book(draft, pod, booked)
+
+
+def _book(draft: Draft, pod: Pod, booked: Amounts) -> None:
+    draft.book(replace(pod, reserved=booked), draft.state.where[pod.uid])
+    draft.stir(draft.state.where[pod.uid])
+
+
+def _accounted(draft: Draft, pod: Pod, action: ResizePod, event: Written) -> None:
+    """Whatever the answer is, the grant stands; and what was given back is free (B47)."""
+    known = draft.state.accounts.get(pod.uid)
+    said = accounts.condition(pod, known, event.outcome, event.reason)
+    if said is not None:
+        draft.do(said)
+    left = accounts.after(known, action, event.outcome, draft.now + draft.rules.denied_retry_s)
+    if left is None:
+        draft.drop_account(pod.uid)
+    else:
+        draft.put_account(pod.uid, left)
+    if known is not None and known.lowers_to is not None and known.target == action.amount and not frozen(pod):
+        _book(draft, pod, known.lowers_to.most(pod.used))
+
+
+def account_again(draft: Draft, uid: str, account: Account) -> None:
+    """What was denied, or of which nobody knows, as it would be decided now."""
+    pod = draft.state.pod(uid)
+    if pod is None or pod.account is None or pod.account == account.target:
+        draft.drop_account(uid)
+        return
+    write = draft.state.writes.get(uid)
+    amount = pod.reserved if write is None else pod.reserved.most(write.amount)
+    resize = accounts.grown(pod, amount) or accounts.shrunk(pod, amount)
+    if resize is None:
+        draft.drop_account(uid)
+        return
+    draft.put_account(uid, replace(account, target=resize.amount, retry_at=None))
+    draft.do(resize)
 
 
 def _decide_anew(draft: Draft, pod: Pod, write: Unseen) -> None:

@@ -143,6 +143,8 @@ def bad_approvals(stepped: Stepped) -> Iterator[str]:
 
 
 def _lopsided(action: Approve, before: Pod) -> Iterator[str]:
+    if before.reserved.exceeds(action.amount):
+        return  # a decrease is under way, and whatever grows beside it comes later
     units = []
     for new, old, wanted, unit in zip(action.amount, before.reserved, action.requested, action.unit, strict=True):
         if wanted > old and new < wanted:
