@@ -50,6 +50,7 @@ from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
 from situate.runtime.reload import ConfigurationFile, follow
+from situate.runtime.serving.listener import CannotServe
 from situate.runtime.startup import collector_paused, run_process
 from situate.scheduler.configuration import ClientRate
 from situate.scheduler.controller import SchedulerController
@@ -73,6 +74,8 @@ _NODES, _ZONES = 3, ("a", "b", "c")
 """Of the cluster that `--embedded` brings."""
 _ELECTION_QPS = 20.0
 """Of each client for Leases and Events: work never uses up what leadership depends on."""
+_REVIEWS_QPS = 50.0
+"""Of questions whose a token is: each is remembered, and wrong ones hold up nothing but one another."""
 _WRITERS, _WRITERS_OF_MANY = 4, 12
 """Events that are written at a time, without and with a scheduler: fewer than its calls, so that pods get their nodes
 first where the API server is what both wait for. kube-scheduler's Events lag farther behind (bench.e2e shows both)."""
@@ -138,10 +141,12 @@ async def _run(
     except ServiceFailed as failed:
         if failed.name == Reaching.name and isinstance(failed.__cause__, KubeError):
             raise failed.__cause__ from None
-        if not isinstance(failed.__cause__, CannotListen):
+        if not isinstance(failed.__cause__, CannotListen | CannotServe):
             structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=failed.__cause__)
         complain(str(failed))
         return ExitCode.NO
+    except CannotServe as wrong:
+        raise WrongInput(str(wrong)) from None
     finally:
         for each in to_close:
             await each.close()
@@ -316,6 +321,7 @@ class _Composition:
         from situate.vm.controller.controller import VmController
         from situate.vm.controller.metrics import VmMetrics
         from situate.vm.controller.setup import vm_setup
+        from situate.vm.server.service import PermitServer
 
         setup = vm_setup(settings)
         work = self._client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + setup.workers + _OTHER_CALLS)
@@ -339,6 +345,17 @@ class _Composition:
         for reflector in controller.reflectors():
             self._metrics.add_reflector(reflector)
         self._manager.add(controller)
+        self._manager.add(
+            PermitServer(
+                controller,
+                settings.permits,
+                work,
+                self._client(_REVIEWS_QPS),
+                self._metrics.registry,
+                folder=_NO_FILE.parent if self._source is None else self._source.folder,
+                call_timeout_s=setup.call_timeout_s,
+            )
+        )
         return controller
 
     def _scheduler_metrics(self) -> SchedulerMetrics:

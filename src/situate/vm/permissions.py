@@ -26,11 +26,16 @@ def permissions(lease: LeaseName, rules: Rules) -> tuple[Permission, ...]:
             "moving machines, and keeping their claims",
         ),
         *_of_pods(rules),
+        Permission("authentication.k8s.io", "tokenreviews", ("create",), "knowing who asks for room"),
+        Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "knowing what who asks may do"),
     )
 
 
 def _of_pods(rules: Rules) -> tuple[Permission, ...]:
     """Deleting the source of a move that is done is among the scheduler's rights."""
-    resize = Permission("", "pods/resize", ("patch",), "letting pods ask for what they are granted")
+    resize = (
+        Permission("", "pods/resize", ("patch",), "letting pods ask for what they are granted"),
+        Permission("", "pods", ("patch",), "noting on pods what is asked for them over HTTP"),
+    )
     evict = Permission("", "pods/eviction", ("create",), "making room where no move helps")
-    return (*(() if rules.compat else (resize,)), *((evict,) if rules.evict else ()))
+    return (*(() if rules.compat else resize), *((evict,) if rules.evict else ()))

@@ -96,7 +96,7 @@ def read_request(method: str, body: bytes) -> PermitRequest | Answer:
     if method != "POST":
         return Answer(400, text=f"method {method[:20]!r} is not supported: POST the request")
     try:
-        part = Part(Place("request", ""), _first_value(body[:MOST_BODY]))
+        part = Part(Place("request", ""), first_value(body[:MOST_BODY]))
         part.mapping()
         read = _request(part)
         version = part["protoVersion"].integer() if part["protoVersion"].there else 0
@@ -104,7 +104,7 @@ def read_request(method: str, body: bytes) -> PermitRequest | Answer:
             known = VERSIONS.get(version, f"version {version}")
             return Answer(400, text=f"protocol {known} is not supported: send protoVersion {VERSION}, v5.0")
         unit_of(part["computeUnit"])
-    except _NoJson as problem:
+    except NoJson as problem:
         return Answer(400, text=f"the body is no JSON of at most {MOST_BODY} bytes: {problem}")
     except Misread as problem:
         return Answer(400, text=str(problem.unreadable))
@@ -193,16 +193,16 @@ def _load(part: Part) -> float | None:
     return float(value)
 
 
-class _NoJson(Exception):
+class NoJson(Exception):
     """The body does not begin with a JSON value."""
 
 
-def _first_value(body: bytes) -> object:
+def first_value(body: bytes) -> object:
     try:
         text = body.decode("utf-8", "replace").lstrip(" \t\r\n")
         value: object = _DECODER.raw_decode(text)[0]
     except (ValueError, RecursionError) as problem:
-        raise _NoJson(str(problem)) from problem
+        raise NoJson(str(problem)) from problem
     return value
 
 

@@ -44,8 +44,13 @@ class BadAnswer:
     why: str
 
 
-def request_body(machine: Ref, unit: Amounts, action: PluginAction, *, lowers_at_once: bool) -> bytes:
-    """JSON of at most 1 KiB for names as Kubernetes has them. `machine` is the runner pod."""
+def request_body(
+    machine: Ref, unit: Amounts, action: PluginAction, *, lowers_at_once: bool, sequence: int | None = None
+) -> bytes:
+    """JSON of at most 1 KiB for names as Kubernetes has them. `machine` is the runner pod.
+
+    `sequence` rises with each request, so that one which is overtaken on its way changes nothing; None: it is not told.
+    """
     body: dict[str, Any] = {
         "protoVersion": VERSION,
         "pod": {"namespace": machine.namespace, "name": machine.name},
@@ -56,6 +61,8 @@ def request_body(machine: Ref, unit: Amounts, action: PluginAction, *, lowers_at
     }
     if lowers_at_once:
         body["lowersAtOnce"] = True  # D24
+    if sequence is not None:
+        body["sequence"] = sequence
     return msgspec.json.encode(body)
 
 

@@ -90,6 +90,8 @@ class VmController:
         self._engine: Engine | None = None
         self._stir_scheduler: Callable[[], None] = lambda: None
         self._performing: Performing | None = None
+        self.actuator: Actuator | None = None
+        """What writes of this term go through; None while this process does not lead."""
         self.scheduler = SchedulerController(
             scheduler_setup(setup, plugin),
             client,
@@ -160,6 +162,7 @@ class VmController:
 
     async def serve(self, client: Client, actuator: Actuator) -> None:
         """Until cancelled: what is decided is carried out, and time passes."""
+        self.actuator = actuator
         self.observing.listed()
         performing = self._performing = Performing(
             client,
@@ -180,7 +183,7 @@ class VmController:
 
     def end(self) -> None:
         self.observing.end()
-        self._engine = self._performing = None
+        self._engine = self._performing = self.actuator = None
 
     def _may_write(self) -> bool:
         return self.scheduler.may_write()

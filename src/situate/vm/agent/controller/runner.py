@@ -152,7 +152,8 @@ class Runner:
         tools = self._tools
         pod = Ref(self.machine.ref.namespace, self.machine.pod)
         compat = tools.settings.compat
-        body = request_body(pod, self.state.config.unit, action, lowers_at_once=not compat)
+        sequence = None if compat else tools.now_ms()
+        body = request_body(pod, self.state.config.unit, action, lowers_at_once=not compat, sequence=sequence)
         answer = await tools.permits.ask(body)
         if isinstance(answer, BadAnswer):
             self._failed("scheduler", answer.why)

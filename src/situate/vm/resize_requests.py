@@ -1,0 +1,90 @@
+"""What a pod's owner asks for by `POST /resize`, without its wire: reading it, refusing it, noting it, telling (B34).
+
+    {"pod": {"namespace": "default", "name": "web"}, "container": "app", "cpu": "2", "memory": "4Gi"}
+
+The request becomes the pod's annotation, so that it is the same wish however it was uttered, and outlives us.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from situate.framework.resources import amounts
+from situate.objects import pods as objects
+from situate.vm.amounts import RESOURCES, Amounts
+from situate.vm.model import Node, Ref
+from situate.vm.protocol import MOST_BODY, Answer, NoJson, first_value
+from situate.vm.reading_pods import ended, machine_ref
+from situate.vm.text import ResizeWish, cpu_value, json_text, memory_value, resize_of, shown_amount
+from situate.vm.unreadable import Misread, Part, Place
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeRequest:
+    pod: Ref
+    wish: ResizeWish
+
+
+def read_request(body: bytes) -> ResizeRequest | Answer:
+    """The request, or why it is none. Of the body the first KiB is read."""
+    try:
+        part = Part(Place("request", ""), first_value(body[:MOST_BODY]))
+        part.mapping()
+        pod = part["pod"]
+        return ResizeRequest(Ref(pod["namespace"].text(), pod["name"].text()), resize_of(part))
+    except NoJson as problem:
+        return Answer(400, text=f"the body is no JSON of at most {MOST_BODY} bytes: {problem}")
+    except Misread as problem:
+        return Answer(400, text=str(problem.unreadable))
+
+
+def container_of(request: ResizeRequest, pod: objects.Pod) -> objects.Container | None:
+    """The one that is named, or the only one."""
+    named = [each for each in pod.spec.containers if each.name == (request.wish.container or each.name)]
+    return named[0] if len(named) == 1 else None
+
+
+def refused(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) -> Answer | None:
+    """None: it goes on. `node`: the pod's, if it is known."""
+    if pod is None:
+        return Answer(404, text=f"pod {request.pod} is not known here, or was deleted")
+    if not pod.spec.node_name or node is None:
+        return Answer(404, text=f"pod {request.pod} is not bound to a node that is known yet: ask again when it is")
+    if machine_ref(pod) is not None:
+        return Answer(400, text=f"pod {request.pod} runs a VirtualMachine: its agent asks for permits instead")
+    if pod.metadata.deletion_timestamp is not None or ended(pod):
+        return Answer(400, text=f"pod {request.pod} ends: it is not resized any more")
+    if container_of(request, pod) is None:
+        names = ", ".join(each.name for each in pod.spec.containers)
+        return Answer(400, text=f"container: found {request.wish.container!r}, allowed: one of {names}")
+    for place, wanted in enumerate((request.wish.cpu, request.wish.memory)):
+        if wanted is not None and wanted > node.total[place]:
+            name = RESOURCES[place]
+            has = shown_amount(name, node.total[place])
+            return Answer(
+                400, text=f"{name}: found {shown_amount(name, wanted)}, allowed: at most {has}, all of its node"
+            )
+    return None
+
+
+def note(wish: ResizeWish) -> str:
+    """As the annotation has it."""
+    said: dict[str, Any] = {"container": wish.container} if wish.container else {}
+    if wish.cpu is not None:
+        said["cpu"] = cpu_value(wish.cpu)
+    if wish.memory is not None:
+        said["memory"] = memory_value(wish.memory)
+    return json_text(said)
+
+
+def of_container(request: ResizeRequest, pod: objects.Pod, requested: Amounts, permit: Amounts) -> Amounts:
+    """What of a permit for the whole pod is the container's; `requested`: what the whole pod asks for."""
+    container = container_of(request, pod)
+    assert container is not None, "others were refused"
+    has = amounts(container.resources.requests)
+    wanted = [
+        has.get(name, 0) if asked is None else asked
+        for name, asked in zip(RESOURCES, (request.wish.cpu, request.wish.memory), strict=True)
+    ]
+    return Amounts(tuple(max(0, own - (requested[place] - permit[place])) for place, own in enumerate(wanted)))

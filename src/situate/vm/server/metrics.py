@@ -1,0 +1,50 @@
+"""What the permit port counts; with `compat` under the reference's names too (C32). Labels come from closed sets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from situate.vm.controller.metrics import OWN, REFERENCE
+
+SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+NO_NODE: Final = ""
+
+
+class PermitMetrics:
+    def __init__(self, registry: CollectorRegistry, *, compat: bool) -> None:
+        prefixes = (OWN, REFERENCE) if compat else (OWN,)
+        self._requests = [
+            Counter(f"{prefix}resource_requests", "Requests for permits, by status.", ("code",), registry=registry)
+            for prefix in prefixes
+        ]
+        self._results = [
+            Counter(
+                f"{prefix}resource_requests_results",
+                "Requests for permits, by status and node.",
+                ("code", "node"),
+                registry=registry,
+            )
+            for prefix in prefixes
+        ]
+        self._reasons = Counter(f"{OWN}permits", "Answers to agents, by reason.", ("reason",), registry=registry)
+        self._seconds = Histogram(
+            f"{OWN}answer_seconds",
+            "From a whole request until its answer, by what was asked.",
+            ("path",),
+            registry=registry,
+            buckets=SECONDS,
+        )
+
+    def permitted(self, code: int, node: str, reason: str) -> None:
+        """`node`: of the pod; `reason`: as B28 has it, empty where none is told."""
+        for each in self._requests:
+            each.labels(str(code)).inc()
+        for each in self._results:
+            each.labels(str(code), node).inc()
+        if reason:
+            self._reasons.labels(reason).inc()
+
+    def answered(self, path: str, seconds: float) -> None:
+        self._seconds.labels(path).observe(seconds)

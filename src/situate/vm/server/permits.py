@@ -1,0 +1,128 @@
+"""Permits for machines: the request is noted on the machine, told to the ledger, and answered when that says so (2.5).
+
+With `compat` the note is all that is done, and the pod's annotations are the answer (C15, C16).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+from weakref import WeakValueDictionary
+
+from situate.objects.pods import Pod
+from situate.vm.backends import MACHINES
+from situate.vm.drafting import frozen
+from situate.vm.model import Ref
+from situate.vm.permit_answers import answered, answered_by_ledger, asked
+from situate.vm.protocol import Answer, PermitRequest, Shown, notes, patch, patch_failed, refused, unknown_pod
+from situate.vm.reading_pods import machine_ref
+from situate.vm.server.desk import Desk, NotLeading, NotWritten
+from situate.vm.server.rounds import Rounds
+
+NOT_LEADING: Final = Answer(503, text="notLeader: another replica decides; ask the pod that bears the label name")
+
+
+class Permits:
+    """Of one process."""
+
+    def __init__(self, desk: Desk, rounds: Rounds, wait_s: float) -> None:
+        """`wait_s`: how long an answer waits for what it asks for."""
+        self._desk = desk
+        self._rounds = rounds
+        self._wait_s = wait_s
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def answer(self, request: PermitRequest) -> Answer:
+        """Never raises what the world does."""
+        if not self._desk.leads():
+            return NOT_LEADING
+        pod = self._pod(request.pod)
+        refusal = refused(request, None if pod is None else _shown(pod))
+        if refusal is not None or pod is None:
+            return refusal or unknown_pod(request)
+        try:
+            if self._desk.ledger.rules.compat:
+                return await self._by_annotations(request, pod)
+            return await self._by_ledger(request, pod)
+        except NotLeading:
+            return NOT_LEADING
+        except NotWritten as problem:
+            return patch_failed(request, str(problem))
+
+    async def _by_annotations(self, request: PermitRequest, pod: Pod) -> Answer:
+        rules = self._desk.ledger.rules
+        await self._note(request, pod, _shown(pod))
+
+        def look(elapsed_s: float) -> Answer | None:
+            now = self._pod(request.pod)
+            shown = None if now is None or now.metadata.uid != pod.metadata.uid else _shown(now)
+            return answered(request, shown, elapsed_s, rules, self._wait_s)
+
+        found = await self._rounds.wait(look, lambda: (self._pod(request.pod),), self._wait_s)
+        assert found is not None, "the end of the wait is an answer"
+        return found
+
+    async def _by_ledger(self, request: PermitRequest, pod: Pod) -> Answer:
+        """One request of a pod after the other, as they come: the booking follows the last one."""
+        uid, ledger = pod.metadata.uid, self._desk.ledger
+        async with self._turns.setdefault(uid, asyncio.Lock()):
+            known = ledger.state.pod(uid)
+            if known is None:
+                return unknown_pod(request)
+            if not ledger.state.started or frozen(known) or self._is_late(request, uid):
+                return self._now(request, uid, self._wait_s)
+            await self._note(request, pod, self._noted(pod))
+            if not self._desk.leads():
+                raise NotLeading
+            ledger.apply(asked(request, uid))
+
+        def look(elapsed_s: float) -> Answer | None:
+            return answered_by_ledger(request, uid, ledger.state, elapsed_s, ledger.rules, self._wait_s)
+
+        def seen() -> tuple[object, ...]:
+            state = ledger.state
+            return state.pod(uid), state.permits.get(uid), state.writes.get(uid)
+
+        found = await self._rounds.wait(look, seen, self._wait_s)
+        assert found is not None, "the end of the wait is an answer"
+        return found if self._desk.leads() else NOT_LEADING
+
+    def _now(self, request: PermitRequest, uid: str, elapsed_s: float) -> Answer:
+        ledger = self._desk.ledger
+        found = answered_by_ledger(request, uid, ledger.state, elapsed_s, ledger.rules, self._wait_s)
+        assert found is not None, "the end of the wait is an answer"
+        return found
+
+    def _is_late(self, request: PermitRequest, uid: str) -> bool:
+        """Whether a newer one was answered already: this one changes nothing (F5)."""
+        permit = self._desk.ledger.state.permits.get(uid)
+        known = None if permit is None else permit.sequence
+        return request.sequence is not None and known is not None and request.sequence < known
+
+    def _pod(self, ref: Ref) -> Pod | None:
+        return self._desk.watched.all.pods.store.get(ref.name, ref.namespace)
+
+    def _noted(self, pod: Pod) -> Shown:
+        """What its machine says: the pod says it a little later."""
+        shown = _shown(pod)
+        assert shown.machine is not None, "others were refused"
+        machine = self._desk.watched.machines.store.get(shown.machine.name, shown.machine.namespace)
+        return shown if machine is None else replace(shown, annotations=machine.metadata.annotations)
+
+    async def _note(self, request: PermitRequest, pod: Pod, shown: Shown) -> None:
+        """Raises `NotWritten` and `NotLeading`."""
+        rules, ref = self._desk.ledger.rules, shown.machine
+        assert ref is not None, "others were refused"
+        said = notes(request, shown, rules)
+        if said is None:
+            return
+        reflector = self._desk.watched.machines
+        machine = reflector.store.get(ref.name, ref.namespace)
+        if machine is None or machine.metadata.uid != ref.uid:
+            raise NotWritten(f"VirtualMachine {ref} of pod {pod.metadata.name} is gone")
+        await self._desk.patch(reflector, MACHINES, machine, patch(said, machine.metadata, rules))
+
+
+def _shown(pod: Pod) -> Shown:
+    return Shown(pod.spec.node_name, machine_ref(pod), pod.metadata.annotations)

@@ -1,0 +1,71 @@
+"""Room for plain pods: the wish is noted on the pod, which tells the ledger, and answered as that says (B34)."""
+
+from __future__ import annotations
+
+from situate.objects.pods import Pod
+from situate.objects.resources import PODS
+from situate.vm.answering import Reason, answer, settled
+from situate.vm.events import Asked
+from situate.vm.names import RESIZE_REQUESTED
+from situate.vm.protocol import Answer
+from situate.vm.resize_requests import ResizeRequest, note, of_container, refused
+from situate.vm.server.desk import Desk, NotLeading, NotWritten
+from situate.vm.server.permits import NOT_LEADING
+from situate.vm.server.rounds import Rounds
+from situate.vm.writes import annotate
+
+
+class Resizing:
+    """Of one process."""
+
+    def __init__(self, desk: Desk, rounds: Rounds, wait_s: float) -> None:
+        self._desk = desk
+        self._rounds = rounds
+        self._wait_s = wait_s
+
+    async def answer(self, request: ResizeRequest) -> Answer:
+        """Never raises what the world does."""
+        if not self._desk.leads():
+            return NOT_LEADING
+        if self._desk.ledger.rules.compat:
+            return Answer(
+                400, text="with compat: true the reference's requests alone are answered, and it has no /resize"
+            )
+        pods, ref = self._desk.watched.all.pods, request.pod
+        pod = pods.store.get(ref.name, ref.namespace)
+        node = None if pod is None else self._desk.ledger.state.nodes.get(pod.spec.node_name)
+        refusal = refused(request, pod, node)
+        if refusal is not None or pod is None:
+            return refusal or Answer(404)
+        before = self._desk.ledger.state.pod(pod.metadata.uid)
+        said = {RESIZE_REQUESTED: note(request.wish)}
+        try:
+            if pod.metadata.annotations.get(RESIZE_REQUESTED) != said[RESIZE_REQUESTED]:
+                await self._desk.patch(pods, PODS, pod, annotate(pod.metadata, said))
+        except NotLeading:
+            return NOT_LEADING
+        except NotWritten as problem:
+            return Answer(500, text=f"failed to note the wish on pod {ref}: {problem}")
+        return await self._answered(request, pod, None if before is None else before.reserved)
+
+    async def _answered(self, request: ResizeRequest, pod: Pod, before: object) -> Answer:
+        uid, ledger = pod.metadata.uid, self._desk.ledger
+
+        def look(elapsed_s: float) -> Answer | None:
+            state, over = ledger.state, elapsed_s >= self._wait_s
+            known = state.pod(uid)
+            if known is None:
+                return Answer(404, text=f"pod {request.pod} is not known here, or was deleted")
+            told = answer(state, Asked(uid, known.factor, known.requested, None), ledger.rules)
+            assert told is not None, "it is on a node that is known"
+            done = told.reason is Reason.GRANTED or known.reserved != before
+            if not over and not (done and settled(state, uid)):
+                return None
+            return Answer(200, of_container(request, pod, known.requested, told.permit), told=told)
+
+        def seen() -> tuple[object, ...]:
+            return ledger.state.pod(uid), ledger.state.writes.get(uid)
+
+        found = await self._rounds.wait(look, seen, self._wait_s)
+        assert found is not None, "the end of the wait is an answer"
+        return found

@@ -1,0 +1,77 @@
+"""Who waits for an answer looks again after changes, all of them together: many wait, and changes come in flocks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from operator import is_
+from typing import Final, Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+_ROUND_S: Final = 0.005
+"""Between two rounds, at least."""
+
+
+class Rounds:
+    """Of one process: `run` is a task of it, until cancelled."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[_Looking, None] = {}
+        self._changed = asyncio.Event()
+
+    def changed(self) -> None:
+        """Something has happened that may be an answer."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            for each in list(self._waiting):
+                each.look()
+            await asyncio.sleep(_ROUND_S)
+
+    async def wait(
+        self, look: Callable[[float], T | None], seen: Callable[[], tuple[object, ...]], within_s: float
+    ) -> T | None:
+        """What `look` answers, which is given the seconds that were waited: the first that is not None.
+
+        It is asked at once, whenever one of the objects that `seen` gives is another one, and at the end.
+        """
+        began = asyncio.get_running_loop().time()
+        found = look(0.0)
+        if found is not None:
+            return found
+        waiter = _Waiter(look, seen, began)
+        self._waiting[waiter] = None
+        try:
+            async with asyncio.timeout(within_s):
+                return await waiter.answer
+        except TimeoutError:
+            return look(within_s)
+        finally:
+            del self._waiting[waiter]
+
+
+class _Looking(Protocol):
+    def look(self) -> None: ...
+
+
+class _Waiter(Generic[T]):
+    def __init__(self, look: Callable[[float], T | None], seen: Callable[[], tuple[object, ...]], began: float) -> None:
+        self._look, self._seen, self._began = look, seen, began
+        self._last = seen()
+        self.answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def look(self) -> None:
+        now = self._seen()
+        if self.answer.done() or all(map(is_, now, self._last)):
+            return
+        self._last = now
+        try:
+            found = self._look(asyncio.get_running_loop().time() - self._began)
+        except Exception as defect:  # whoever waits for it says so; the others go on
+            self.answer.set_exception(defect)
+            return
+        if found is not None:
+            self.answer.set_result(found)

@@ -1,0 +1,99 @@
+"""The permit port as a service of the vm process: every replica listens, and only the one that leads answers (B44)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from situate.kube.client import Client
+from situate.runtime.serving.access import Access
+from situate.runtime.serving.listener import Certificate, Listener
+from situate.vm.configuration import PermitSettings
+from situate.vm.server.answering import Answering, most_body
+from situate.vm.server.callers import Callers, How
+from situate.vm.server.desk import Desk, Leading
+from situate.vm.server.metrics import PermitMetrics
+from situate.vm.server.permits import Permits
+from situate.vm.server.resizing import Resizing
+from situate.vm.server.rounds import Rounds
+
+NAME: Final = "permit server"
+
+
+class PermitServer:
+    """A service for the manager: `run` until it is cancelled."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        leading: Leading,
+        settings: PermitSettings,
+        writing: Client,
+        reviewing: Client,
+        registry: CollectorRegistry,
+        *,
+        folder: Path,
+        call_timeout_s: float,
+        stopwatch: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`folder`: what names of files are relative to. `reviewing`: another client than that of our writes, so that
+        who asks with wrong tokens holds up nobody.
+
+        Without a certificate nobody is answered, unless the rules are the reference's. Raises `CannotServe`.
+        """
+        compat = leading.ledger.rules.compat
+        self._settings = settings
+        self._rounds = Rounds()
+        self._leading = leading
+        desk = Desk(leading, writing, call_timeout_s)
+        how: How = settings.callers or ("node" if compat else "token")
+        access = Access(reviewing, lambda: asyncio.get_running_loop().time())
+        self.answering = Answering(
+            desk,
+            Callers(access, how),
+            Permits(desk, self._rounds, settings.wait),
+            Resizing(desk, self._rounds, settings.wait),
+            PermitMetrics(registry, compat=compat),
+            stopwatch,
+        )
+        certificate = None
+        if settings.certificate is not None and settings.key is not None:
+            certificate = Certificate(folder / settings.certificate, folder / settings.key)
+        self._listener: Listener | None = None
+        if certificate is not None or compat:
+            self._listener = Listener(
+                NAME,
+                settings.address,
+                certificate,
+                self.answering.answer,
+                setting="vm.permits.address",
+                most_body=most_body,
+            )
+        leading.ledger.listeners.append(self._rounds.changed)
+        leading.watched.all.pods.store.on_change(lambda _, __: self._rounds.changed())
+
+    async def run(self) -> None:
+        """Raises `CannotServe`."""
+        if self._listener is None:
+            structlog.get_logger().warning(
+                "nobody is granted anything over HTTP: there is no certificate",
+                next_step="set vm.permits.certificate and vm.permits.key, files in PEM",
+            )
+            await asyncio.get_running_loop().create_future()  # until cancelled: a service runs as long as the process
+            return
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._rounds.run())
+            group.create_task(self._listener.run())
+
+    async def listening(self) -> int:
+        """Until requests are answered; the port."""
+        assert self._listener is not None, "without a certificate nobody is answered"
+        await self._listener.listening()
+        return self._listener.port

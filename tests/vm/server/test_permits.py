@@ -1,0 +1,224 @@
+"""The permit protocol from request to answer, with everything that is written between."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from situate.objects.messages import Request, Response
+from situate.testing.vm.shipped import NAMESPACE
+from situate.vm.amounts import Amounts
+from situate.vm.configuration import PermitSettings
+from situate.vm.rules import Rules
+from situate.vm.text import GIB
+from tests.vm.server.scene import AGENT, Stage, asking, cores, shown, stage
+
+COMPAT = Rules(compat=True)
+ANY = PermitSettings(callers="any")
+
+
+@pytest.mark.rule("vm:C12", "vm:C13", "vm:B28")
+def test_an_increase_is_granted_written_and_told() -> None:
+    with stage() as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        answer = ours.permit(pod, cores(3), cores(2))
+        assert answer["permit"] == shown(cores(3))
+        assert answer["reason"] == "granted"
+        assert answer["expires"].endswith("Z")
+        assert ours.approved("a") == shown(cores(3))
+        assert ours.node().reserved == cores(3)
+
+
+@pytest.mark.rule("vm:C13", "vm:B28", "vm:B30")
+def test_what_the_node_has_not_is_not_granted() -> None:
+    with stage() as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        answer = ours.permit(pod, cores(100), cores(2))
+        assert answer["permit"] == shown(cores(8))
+        assert answer["reason"] == "partial"
+        again = ours.permit(pod, cores(100), cores(8))
+        assert (again["permit"], again["reason"]) == (shown(cores(8)), "noRoom")
+        assert again["retryAfterMs"] == 5000
+        assert not ours.node().over_budget
+
+
+@pytest.mark.rule("vm:C13", "vm:C16", "vm:D24")
+def test_a_decrease_is_answered_at_once_and_booked_when_it_is_certain() -> None:
+    with stage() as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        ours.permit(pod, cores(4), cores(2))
+        before = ours.world.now
+        answer = ours.permit(pod, cores(2), cores(4))
+        assert answer["permit"] == shown(cores(2))
+        assert ours.world.now - before < 0.5
+        assert ours.node().reserved == cores(4), "its agent may hold on to what it was told"
+        ours.permit(pod, cores(2), cores(2))
+        ours.wait(lambda: ours.node().reserved == cores(2), 5.0)
+
+
+@pytest.mark.rule("vm:B29")
+def test_an_increase_that_is_not_used_is_lowered_in_the_answer() -> None:
+    with stage() as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        ours.permit(pod, cores(4), cores(2))
+        ours.world.let_pass(61.0)
+        answer = ours.permit(pod, cores(4), cores(4))
+        assert answer["permit"] == shown(cores(2))
+        assert ours.node().reserved == cores(4), "the booking follows what its agent confirms, and not before"
+
+
+BROKEN: dict[str, tuple[Any, int, str]] = {
+    "no JSON": (b"{", 400, "JSON"),
+    "nothing": (b"", 400, "JSON"),
+    "a list": ([], 400, "mapping"),
+    "version 0": ({"protoVersion": 0}, 400, "version"),
+    "an earlier version": ({"protoVersion": 6}, 400, "v4.0"),
+    "a later version": ({"protoVersion": 8}, 400, "version 8"),
+    "zero unit": ({"computeUnit": {"vCPUs": 0, "mem": "1Gi"}}, 400, "computeUnit.vCPUs"),
+    "negative": ({"resources": {"vCPUs": -1, "mem": "1Gi"}}, 400, "resources.vCPUs"),
+    "huge": ({"resources": {"vCPUs": "1e30", "mem": "1Gi"}}, 400, "resources.vCPUs"),
+    "too long": ({"pod": {"namespace": "x" * 2000, "name": "a"}}, 400, "1024"),
+    "unknown": ({"pod": {"namespace": NAMESPACE, "name": "nobody"}}, 404, "nobody"),
+    "other namespace": ({"pod": {"namespace": "default", "name": "POD"}}, 404, "default/"),
+}
+
+
+@pytest.mark.rule("vm:C14", "vm:C15", "vm:F5")
+def test_what_agents_send_wrongly_is_answered_by_status_and_reason_and_changes_nothing() -> None:
+    with stage() as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        plain = ours.world.call(
+            "POST",
+            f"/api/v1/namespaces/{NAMESPACE}/pods",
+            {"metadata": {"name": "web"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}},
+        )
+        assert plain["kind"] == "Pod"
+        ours.world.let_pass(1.0)
+        before = ours.node()
+        writes = len(ours.writes)
+        for what, (change, status, words) in BROKEN.items():
+            body = change
+            if isinstance(change, dict):
+                body = json.loads(json.dumps(asking(pod, cores(3), cores(2)) | change).replace("POD", pod))
+            answer = ours.send("POST", "/", body)
+            assert (answer.status, answer.headers["content-type"]) == (status, "text/plain; charset=utf-8"), what
+            assert words in answer.body.decode(), what
+        runner = ours.send("POST", "/", asking("web", cores(3), cores(2)))
+        assert (runner.status, b"no runner" in runner.body) == (400, True)
+        assert ours.send("GET", "/anything").status == 400
+        assert ours.node() == before
+        assert len(ours.writes) == writes
+
+
+@pytest.mark.rule("vm:D8", "vm:F5", "vm:I1")
+def test_a_lying_agent_gets_no_more_than_there_is() -> None:
+    with stage() as ours:
+        liar, honest = ours.run("a", cpus=2, slots=8), ours.run("b", cpus=4, slots=16)
+        huge = Amounts.of(500_000, 2000 * GIB)
+        answer = ours.permit(liar, huge, huge)
+        assert answer["permit"] == shown(cores(4))
+        assert not ours.node().over_budget
+        assert ours.permit(honest, cores(5), cores(4))["permit"] == shown(cores(4))
+
+
+@pytest.mark.rule("vm:F5")
+def test_a_request_that_is_overtaken_on_its_way_changes_nothing() -> None:
+    with stage() as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        ours.permit(pod, cores(4), cores(2), sequence=2)
+        late = ours.permit(pod, cores(3), cores(2), sequence=1)
+        assert late["permit"] == shown(cores(3)), "never above the request"
+        assert ours.node().pods[next(iter(ours.node().pods))].requested == cores(4)
+        again = ours.permit(pod, cores(4), cores(4), sequence=2)
+        assert again["permit"] == shown(cores(4)), "a repetition is answered as the first was"
+
+
+@pytest.mark.rule("vm:F16", "vm:I1")
+def test_many_who_ask_at_once_are_answered_within_a_second_and_share_what_there_is() -> None:
+    with stage(n1="100") as ours:
+        names = [f"m{number}" for number in range(60)]
+        for name in names:
+            ours.world.create_machine(name)
+        ours.wait(lambda: ours.world.runs(*names), 120.0)
+        runners = [ours.world.runner(name)["metadata"]["name"] for name in names]
+        ours.world.let_pass(1.0)
+        began = ours.world.now
+        coming = [ours.begin(_request(asking(runner, cores(3), cores(1), lowersAtOnce=True))) for runner in runners]
+        ours.wait(lambda: all(each.done() for each in coming), 10.0)
+        assert ours.world.now - began <= 1.5
+        answers = [json.loads(each.result().body) for each in coming]
+        total = sum(_milli(each["permit"]["vCPUs"]) for each in answers)
+        assert total == 100_000
+        assert not ours.node().over_budget
+
+
+def _request(body: dict[str, Any]) -> Any:
+    return Request("POST", "/", (), {"authorization": f"Bearer {AGENT}"}, json.dumps(body).encode())
+
+
+def _milli(value: int | str) -> int:
+    return int(value.removesuffix("m")) if isinstance(value, str) else 1000 * value
+
+
+@pytest.mark.rule("vm:C14", "vm:F1")
+@pytest.mark.parametrize("compat", [False, True])
+def test_a_patch_that_fails_is_an_error_and_grants_nothing(compat: bool) -> None:
+    with stage(Rules(compat=compat), ANY if compat else PermitSettings()) as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        ours.world.call("DELETE", f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachines/a")
+        _refuse_patches(ours)
+        answer = ours.send("POST", "/", asking(pod, cores(3), cores(2)))
+        assert answer.status == 500
+        assert b"failed to patch VM" in answer.body
+        assert ours.node().reserved == cores(2)
+
+
+def _refuse_patches(ours: Stage) -> None:
+    behind = ours.world.network.server
+
+    class Refusing:
+        def answer(self, request: Any, now: float, identity: Any) -> Any:
+            if request.method == "PATCH" and "virtualmachines" in request.path:
+                return Response(503, b'{"kind":"Status","code":503,"message":"no"}')
+            return behind.answer(request, now, identity)
+
+    ours.world.network.server = Refusing()
+
+
+@pytest.mark.rule("vm:C15", "vm:C16")
+def test_with_compat_the_request_is_written_once_and_the_pods_annotations_are_the_answer() -> None:
+    with stage(COMPAT, ANY) as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        answer = ours.permit(pod, cores(3), cores(2))
+        assert answer == {"permit": shown(cores(3))}, "what is beyond v5.0 is left out"
+        writes = len(ours.writes)
+        before = ours.world.now
+        assert ours.permit(pod, cores(3), cores(3)) == {"permit": shown(cores(3))}
+        assert len(ours.writes) == writes, "the pod shows all of it already"
+        assert ours.world.now - before < 0.5
+        denied_at = ours.world.now
+        assert ours.permit(pod, cores(9), cores(8))["permit"] == shown(cores(8))
+        assert ours.world.now - denied_at >= 1.0
+
+
+@pytest.mark.rule("vm:D13", "vm:F5")
+def test_a_machine_that_is_being_moved_keeps_what_it_has_and_nothing_is_written() -> None:
+    with stage(n1="8", n2="8") as ours:
+        ours.world.call("PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": True}}, patch=True)
+        pod = ours.run("a", cpus=2, slots=8)
+        body = {
+            "apiVersion": "vm.neon.tech/v1",
+            "kind": "VirtualMachineMigration",
+            "metadata": {"name": "by-hand"},
+            "spec": {"vmName": "a"},
+        }
+        path = f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachinemigrations"
+        assert ours.world.call("POST", path, body)["kind"] == "VirtualMachineMigration"
+        ours.wait(lambda: ours.world.machine("a")["status"]["phase"] in ("PreMigrating", "Migrating"))
+        ours.world.let_pass(1.0)
+        writes = [each for each in ours.writes if each.endswith("virtualmachines/a")]
+        answer = ours.permit(pod, cores(4), cores(2))
+        assert (answer["permit"], answer["migrate"], answer["reason"]) == (shown(cores(2)), {}, "frozen")
+        assert [each for each in ours.writes if each.endswith("virtualmachines/a")] == writes
