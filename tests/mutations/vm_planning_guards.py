@@ -222,8 +222,8 @@ VM_PLANNING_GUARDS = (
         "vm-limit-plans",
         "no plan is made while no move may leave (B26)",
         "vm/planning/making.py",
-        "    if waits := view.waits_for_a_place(node):",
-        '    if waits := "":',
+        "    waits = view.waits_for_a_place(node)\n",
+        '    waits = ""\n',
         (_MAKING,),
     ),
     Mutation(

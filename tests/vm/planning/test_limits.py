@@ -6,7 +6,8 @@ import pytest
 
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, ClaimState, Move, Stage
 from situate.vm.model import Ref
-from situate.vm.planning.limits import no_place, ready
+from situate.vm.planning.costs import bandwidth
+from situate.vm.planning.limits import no_place, ready, unlimited
 from situate.vm.rules import GIB, Calm
 from situate.vm.state import State
 from tests.vm.planning.shapes import NOW, RULES, claim, move, node, state, units, vm
@@ -107,3 +108,11 @@ def test_a_move_waits_for_the_room_that_is_made_for_it() -> None:
     elsewhere = replace(room, beneficiary=Beneficiary(BeneficiaryKind.TARGET, Ref("other", second.name)))
     assert names(with_moves(second, claims=(elsewhere,))) == ["b"]
     assert names(with_moves(second)) == ["b"]
+
+
+@pytest.mark.rule("vm:B26")
+def test_without_limits_there_is_a_place_for_all_and_moves_are_no_faster() -> None:
+    there = [move(f"m{number}", "n1", "n2") for number in range(99)]
+    slow = replace(RULES, calm=Calm(link=GIB))
+    assert no_place(there, "n1", "n2", unlimited(slow)) == ""
+    assert bandwidth(unlimited(slow)) == bandwidth(slow) == GIB // 2

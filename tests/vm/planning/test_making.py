@@ -138,8 +138,8 @@ def test_what_moves_under_way_will_leave_is_not_made_twice() -> None:
     one = claim("1", "n1", "A", "B", units(3))
     seen = replace(SIMPLE, moves={"shop/schedplugin-B": move("B", "n1", "n2", 6, claim="1")}, claims={"1": one})
     assert plan(seen, "A", NOW, RULES).way is None
-    freed = replace(seen, claims={"1": replace(one, state=ClaimState.FREED)})
-    assert plan(freed, "A", NOW, RULES).way is None, "it is granted, not planned for"
+    gone = state(node("n1", 10, A), node("n2", 10, vm("B", 6)), claims=(replace(one, state=ClaimState.FREED),))
+    assert plan(gone, "A", NOW, RULES).way is None, "it is granted, not planned for"
 
 
 @pytest.mark.rule("vm:B17", "vm:D6")
@@ -384,6 +384,18 @@ def test_no_plan_is_made_while_no_move_may_leave() -> None:
     assert made.reasons == ("2 moves leave node n1, and no more than 2 may",)
     done = replace(seen, moves={each.key: replace(each, stage=Stage.DONE) for each in moves})
     assert whither(plan(done, "A", NOW, wide)) == [("B", "n2")]
+
+
+@pytest.mark.rule("vm:B26", "vm:B50")
+def test_who_waits_for_a_place_needs_no_node_and_who_would_need_one_needs_it_all_the_same() -> None:
+    arriving = (move("x", "n8", "n2", stage=Stage.STARTING), move("y", "n9", "n2", stage=Stage.STARTING))
+    wide = replace(RULES, calm=Calm(link=2**40))
+    made = plan(replace(SIMPLE, moves={each.key: each for each in arriving}), "A", NOW, wide)
+    assert (made.way, made.needs_node) == (None, None)
+    assert made.reasons == ("the targets that there are have as many moves coming as they may",)
+    many = {each.key: each for each in (move(f"m{number}", "n8", "n9") for number in range(5))}
+    full = state(node("n1", 10, A, vm("B", 6)), node("n2", 5))
+    assert plan(replace(full, moves=many), "A", NOW, wide).needs_node == units(6)
 
 
 @pytest.mark.rule("vm:I14", "vm:D13")

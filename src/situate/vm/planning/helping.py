@@ -17,6 +17,7 @@ from situate.vm.booking import with_pod, without_pod
 from situate.vm.model import Node, Pod, Ref
 from situate.vm.planning.calm import cools_down, cools_until
 from situate.vm.planning.demand import missing, need, whole_units
+from situate.vm.planning.limits import unlimited
 from situate.vm.planning.making import frozen, plan
 from situate.vm.planning.plan import Way
 from situate.vm.planning.targets import Fits, anywhere
@@ -99,9 +100,7 @@ class FewerMoves:
     """The limits of moves lifted, or those moves ended that take the places (B26)."""
 
     def applied(self, state: State, rules: Rules, now: float) -> Applied:
-        many = len(state.moves) + 1
-        calm = replace(rules.calm, moves_in_cluster=many, moves_out_of_node=many, moves_into_node=many, link=2**62)
-        return state, replace(rules, calm=calm), now
+        return state, unlimited(rules), now
 
 
 @dataclass(frozen=True, slots=True)

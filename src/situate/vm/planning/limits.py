@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
 
 from situate.vm.claims import BeneficiaryKind, ClaimState, Move, Stage
 from situate.vm.planning.costs import bandwidth
 from situate.vm.rules import Rules
 from situate.vm.state import State
+
+_ANY: Final = 2**31
 
 
 def under_way(move: Move) -> bool:
@@ -37,6 +41,14 @@ def no_place(moves: Iterable[Move], source: str, target: str, rules: Rules) -> s
         if used + bandwidth(rules) > max(int(calm.link * calm.link_share), bandwidth(rules)):
             return f"moves from and to node {node} use all of its link that moves may use"
     return ""
+
+
+def unlimited(rules: Rules) -> Rules:
+    """With places for all moves; each still as fast as it is."""
+    calm = replace(
+        rules.calm, moves_in_cluster=_ANY, moves_out_of_node=_ANY, moves_into_node=_ANY, link=2**62, link_share=1.0
+    )
+    return replace(rules, max_bandwidth=bandwidth(rules), calm=calm)
 
 
 def ready(state: State, rules: Rules) -> tuple[Move, ...]:

@@ -9,7 +9,7 @@ from situate.vm.model import Phase, Pod, Role
 from situate.vm.planning.building import built, plan_id
 from situate.vm.planning.chains import chain
 from situate.vm.planning.demand import need, whole_units
-from situate.vm.planning.limits import under_way
+from situate.vm.planning.limits import under_way, unlimited
 from situate.vm.planning.movers import Asker
 from situate.vm.planning.options import Option, Short, eviction, grown, itself, neighbours, part, waiting
 from situate.vm.planning.plan import Alternative, Plan
@@ -23,7 +23,8 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
     """What makes room for the pod on its node, or brings it to a node that has room.
 
     Whether it has been short for long enough is the caller's to say (B16). Plans of several waiters are made one after
-    the other, each with the moves of the former ones in the state, by priority and then age (B26).
+    the other, each with the moves of the former ones in the state, by priority and then age. Where only moves under way
+    keep one from beginning, it waits for a place (B26): that is no reason to ask for a node.
     """
     ident = plan_id(uid, now)
     pod = state.pod(uid)
@@ -35,10 +36,17 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
     short = Short(pod, node, units, need(state, node, pod, units))
     if not short.wanted:
         return Plan(ident, reasons=(f"{pod.ref} is short of nothing that is neither free nor on its way",))
-    view = View.of(state, now, rules, fits, Asker(uid, pod.priority))
-    if waits := view.waits_for_a_place(node):
-        return Plan(ident, reasons=(waits,))
-    return _planned(ident, view, short)
+    asker = Asker(uid, pod.priority)
+    view = View.of(state, now, rules, fits, asker)
+    waits = view.waits_for_a_place(node)
+    found = None if waits else _planned(ident, view, short)
+    if found is None or (found.way is None and view.moves):
+        in_time = _planned(ident, View.of(state, now, unlimited(rules), fits, asker), short)
+        if in_time:
+            why = waits or "the targets that there are have as many moves coming as they may"
+            return Plan(ident, alternatives=in_time.alternatives, reasons=(why,))
+        return in_time
+    return found
 
 
 def frozen(pod: Pod) -> bool:
