@@ -261,15 +261,16 @@ def test_a_pod_under_resize(each: Json, reserved: int, used: int, deferred: bool
 @pytest.mark.rule("vm:B34")
 def test_a_plain_pod_s_wish_is_requested_as_a_whole() -> None:
     name = "vm.situate.dev/resize-requested"
-    each = pod("web", container("a"), container("b"), annotations={name: '{"container":"b","cpu":3,"memory":"512Mi"}'})
+    wish = {name: '{"container":"b","cpu":3,"memory":"512Mi"}'}
+    each = pod("web", container("a"), container("b"), annotations=wish, nodeName="n1")
     read = read_pod(each, OURS).value
     assert read is not None
     assert read.reserved == amounts(2)
     assert read.requested == Amounts.of(4000, GIB + GIB // 2)
     assert read.factor == Amounts.of(2000, 0)
     for text, said in (('{"cpu":3}', "one of a, b"), ('{"container":"c","cpu":3}', "one of a, b"), ("{", "JSON")):
-        refused = read_pod(pod("web", container("a"), container("b"), annotations={name: text}), OURS)
-        assert refused.value == replace(read, requested=read.reserved, factor=Amounts.zero())
+        refused = read_pod(pod("web", container("a"), container("b"), annotations={name: text}, nodeName="n1"), OURS)
+        assert refused.value == replace(read, requested=read.reserved, factor=Amounts.zero(), resize=None)
         assert said in str(refused.wrong[0])
 
 

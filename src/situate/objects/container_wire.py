@@ -15,6 +15,7 @@ from situate.objects.interning import LIMIT, LONGEST, NOTHING, PartError
 from situate.objects.pods import (
     Container,
     ContainerPort,
+    ContainerResizePolicy,
     ContainerRestartRule,
     ContainerState,
     ContainerStatus,
@@ -37,6 +38,7 @@ class ContainerWire(msgspec.Struct, gc=False, rename="camel"):
     ports: msgspec.Raw = NOTHING
     restart_policy: str = ""
     restart_policy_rules: msgspec.Raw = NOTHING
+    resize_policy: msgspec.Raw = NOTHING
 
 
 class ContainerStatusWire(msgspec.Struct, gc=False, rename="camel"):
@@ -61,6 +63,7 @@ class ContainerReader:
         self._resources = _Amounts(_RESOURCES, ResourceRequirements(), "resources")
         self._ports = _Amounts(_PORTS, (), "ports")
         self._rules = _Amounts(_RULES, (), "restartPolicyRules")
+        self._policies = _Amounts(_POLICIES, (), "resizePolicy")
         self._allocated = _Amounts(_QUANTITIES, NO_QUANTITIES, "allocatedResources")
         self._in_use = _Amounts(_RESOURCES, None, "resources")
 
@@ -80,6 +83,7 @@ class ContainerReader:
                 self._ports.read(wire.ports, path, n),
                 wire.restart_policy,
                 self._rules.read(wire.restart_policy_rules, path, n),
+                self._policies.read(wire.resize_policy, path, n),
             )
             for n, wire in enumerate(wires)
         )
@@ -131,7 +135,7 @@ class ContainerReader:
 
 
 def _container_key(wire: ContainerWire) -> tuple[object, ...]:
-    rules = wire.restart_policy_rules
+    rules, policies = wire.restart_policy_rules, wire.resize_policy
     return (
         wire.name,
         wire.image,
@@ -139,6 +143,7 @@ def _container_key(wire: ContainerWire) -> tuple[object, ...]:
         bytes(wire.resources),
         bytes(wire.ports),
         b"" if rules is NOTHING else bytes(rules),
+        b"" if policies is NOTHING else bytes(policies),
     )
 
 
@@ -193,4 +198,5 @@ def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 _RESOURCES: Final = decoder(ResourceRequirements)
 _PORTS: Final = decoder(tuple[ContainerPort, ...])
 _RULES: Final = decoder(tuple[ContainerRestartRule, ...])
+_POLICIES: Final = decoder(tuple[ContainerResizePolicy, ...])
 _QUANTITIES: Final = decoder(Mapping[str, Quantity])

@@ -37,6 +37,14 @@ class ContainerRestartRule(Model, frozen=True):
     """`Restart` or `RestartAllContainers`."""
 
 
+class ContainerResizePolicy(Model, frozen=True):
+    """What becomes of a container when the amount that it has of a resource changes."""
+
+    resource_name: str = ""
+    restart_policy: str = ""
+    """`NotRequired` or `RestartContainer`."""
+
+
 class Container(Model, frozen=True):
     """A container's claims; commands, probes and mounts are not read."""
 
@@ -47,6 +55,7 @@ class Container(Model, frozen=True):
     restart_policy: str = ""
     """`Always` on an init container makes it a sidecar."""
     restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
+    resize_policy: tuple[ContainerResizePolicy, ...] = ()
 
 
 class Toleration(Model, frozen=True):

@@ -35,8 +35,11 @@ class ResizePod:
 
     pod: Ref
     amount: Amounts
+    """What the pod asks for then, in whole."""
     container: str = ""
     """Empty: the pod's only one that counts."""
+    own: Amounts | None = None
+    """What that container requests then; None: what of the amount the others leave."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,42 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a pod is not resized in place (B36)."""
+
+    reason: str
+    """CamelCase, as conditions have it."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """What the owner of a plain pod wishes for one of its containers (B34)."""
+
+    container: str
+    own: Amounts
+    """What the container is to request; what nobody wishes otherwise stays as it is."""
+    wanted: Amounts
+    """What the pod counts for then, in whole."""
+    counts: Amounts
+    """And as it is."""
+    step: Amounts
+    """It is granted in whole ones; where the wish names none, it is all that is missing."""
+    done: bool
+    """Whether its spec says so already."""
+    text: str
+    """The wish as it is written: another one is decided on anew."""
+    guaranteed: bool = False
+    """Of the quality of service to which static managers give whole cores and banks of memory."""
+    refusal: Refusal | None = None
+    """Why it is not attempted; None: it is."""
+
+    def own_of(self, amount: Amounts) -> Amounts:
+        """What the container is to request where the pod gets this much in whole."""
+        return self.own - (self.wanted - amount).positive()
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """What is only known of a runner pod: its VirtualMachine."""
 
@@ -114,6 +150,10 @@ class Pod:
     """Placed by a cycle whose binding the cluster does not show yet."""
     deferred: bool = False
     """The kubelet has put a resize of it off: what it wants beyond `used` is its demand (B35)."""
+    resize: Resize | None = None
+    """Of a plain pod; None: nobody wishes another size for it."""
+    account: Amounts | None = None
+    """Of a runner pod, what it requests and may request more of in place (B47); None: that is not ours to change."""
 
     @property
     def uid(self) -> str:
@@ -160,6 +200,8 @@ class Node:
     """Asked to be emptied (B46)."""
     schedulable: bool = True
     """Not cordoned, and ready."""
+    static: bool = False
+    """Its kubelet gives whole cores or banks of memory to guaranteed pods, and resizes none of them (B36)."""
 
     @property
     def over_budget(self) -> bool:

@@ -20,7 +20,8 @@ def node_seen(draft: Draft, event: NodeSeen) -> None:
     former = draft.state.nodes.get(event.node.name)
     if former is not None:
         draft.put_node(with_seen(former, event.node))
-        wishing.node_changed(draft, draft.state.nodes[event.node.name])
+        if (former.total, former.static) != (event.node.total, event.node.static):
+            wishing.node_changed(draft, draft.state.nodes[event.node.name])
     else:
         _returned(draft, event.node)
     draft.stir(event.node.name)

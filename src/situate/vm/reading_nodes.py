@@ -8,7 +8,7 @@ from situate.framework.resources import amount
 from situate.objects import nodes as objects
 from situate.vm.amounts import RESOURCES, Amounts
 from situate.vm.model import Node
-from situate.vm.names import DRAIN
+from situate.vm.names import DRAIN, STATIC
 from situate.vm.rules import Rules
 from situate.vm.unreadable import Read, Unreadable
 
@@ -35,6 +35,7 @@ def read_node(node: objects.Node, rules: Rules) -> Read[Node]:
             migrating=nothing,
             labels=metadata.labels,
             draining=DRAIN in metadata.annotations or any(taint.key == DRAIN for taint in node.spec.taints),
+            static=metadata.labels.get(STATIC) == "true",
             schedulable=not node.spec.unschedulable and (ready is None or ready.status == "True"),
         )
     )

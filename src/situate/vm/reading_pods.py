@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from situate.framework.resources import CPU, MEMORY, amounts, pod_request
+from situate.framework.resources import amounts, pod_request
 from situate.objects import pods as objects
 from situate.objects.meta import Condition
 from situate.vm.amounts import RESOURCES, Amounts, total
-from situate.vm.model import NO_OVERCOMMIT, Machine, Phase, Pod, Ref, Role
+from situate.vm.model import NO_OVERCOMMIT, Machine, Phase, Pod, Ref, Resize, Role
 from situate.vm.names import (
     ALWAYS_MIGRATE_LABEL,
     API_VERSION,
@@ -33,12 +33,12 @@ from situate.vm.names import (
 )
 from situate.vm.names import RESOURCES as GUEST
 from situate.vm.reading_machines import MachineSeen, read_notes
+from situate.vm.resizing import PENDING, account, resize
 from situate.vm.rules import Rules
 from situate.vm.text import read_amounts, read_guest, read_overcommit, read_resize, read_unit, read_usage
 from situate.vm.unreadable import Misread, Place, Read, Unreadable
 
 T = TypeVar("T")
-_PENDING: Final = "PodResizePending"
 
 
 def read_pod(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = None) -> Read[Pod]:
@@ -145,6 +145,7 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
             overcommit=overcommit,
             machine=machine,
             approved=autoscaled and APPROVED in annotations,
+            account=account(pod, rules),
         ),
         wrong,
     )
@@ -173,41 +174,33 @@ def _plain(pod: objects.Pod, rules: Rules) -> Read[Pod]:
             (_amounts_of(amounts(each.resources.requests), rules) for each in pod.spec.containers), len(rules.resources)
         )
         return Read(_pod(pod, rules, asked, asked, asked))
-    pending = pod.condition(_PENDING)
+    pending = pod.condition(PENDING)
     deferred = pending is not None and _current(pod, pending) and pending.reason == "Deferred"
     asked = _asked(pod, rules)
     admitted = _asked(_with_reason(pod, "Infeasible"), rules) if deferred else asked
     made = replace(_pod(pod, rules, asked, asked, admitted), deferred=deferred)
-    wish = _wish(pod, made)
+    wish = _wish(pod, asked, rules)
+    if wish is None:
+        return Read(made)
     if isinstance(wish, Unreadable):
         return Read(made, (wish,))
-    return Read(made if wish is None else replace(made, requested=wish, factor=(wish - made.reserved).positive()))
+    if wish.refusal is not None:
+        return Read(replace(made, resize=wish))
+    return Read(replace(made, requested=wish.wanted, factor=wish.step, resize=wish))
 
 
-def _wish(pod: objects.Pod, made: Pod) -> Amounts | Unreadable | None:
-    """All that the pod wants, if it asks for another size of a container (B34); None if it asks for nothing."""
+def _wish(pod: objects.Pod, asked: Amounts, rules: Rules) -> Resize | Unreadable | None:
+    """None if it asks for nothing."""
     text = pod.metadata.annotations.get(RESIZE_REQUESTED)
     if text is None:
         return None
-    place = Place.annotation(_about(pod), RESIZE_REQUESTED)
-    wish = read_resize(text, place)
-    if isinstance(wish, Unreadable):
-        return wish
-    names = [container.name for container in pod.spec.containers]
-    named = [each for each in pod.spec.containers if each.name == (wish.container or each.name)]
-    if len(named) != 1:
-        return place.at("container").unreadable(wish.container, "one of " + ", ".join(names))
-    has = amounts(named[0].resources.requests)
-    wanted = list(made.reserved)
-    for resource, (name, amount) in enumerate(((CPU, wish.cpu), (MEMORY, wish.memory))):
-        if amount is not None:
-            wanted[resource] += amount - has.get(name, 0)
-    return Amounts(tuple(wanted)).positive()
+    wish = read_resize(text, Place.annotation(_about(pod), RESIZE_REQUESTED))
+    return wish if isinstance(wish, Unreadable) else resize(pod, asked, wish, rules)
 
 
 def _asked(pod: objects.Pod, rules: Rules) -> Amounts:
     """Its effective request. A condition of an earlier size of it does not count (B35)."""
-    pending = pod.condition(_PENDING)
+    pending = pod.condition(PENDING)
     if pending is not None and not _current(pod, pending):
         pod = _with_reason(pod, "")
     return _amounts_of(pod_request(pod).amounts, rules)
@@ -222,8 +215,7 @@ def _current(pod: objects.Pod, condition: Condition) -> bool:
 def _with_reason(pod: objects.Pod, reason: str) -> objects.Pod:
     """The pod as if its pending resize were pending for that reason."""
     conditions = tuple(
-        msgspec.structs.replace(each, reason=reason) if each.type == _PENDING else each
-        for each in pod.status.conditions
+        msgspec.structs.replace(each, reason=reason) if each.type == PENDING else each for each in pod.status.conditions
     )
     return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=conditions))
 

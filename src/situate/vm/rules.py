@@ -98,6 +98,12 @@ class Rules:
     """Section 2 of the reference to the letter: no claims, no joint grants, oldest first."""
     grow_pod: bool = True
     """A grant resizes the runner pod too, where the server can and its QoS class stays (B47)."""
+    server_resizes: bool = True
+    """Whether the API server has `pods/resize`, as it does from 1.33 on (B36)."""
+    resize_with_restart: bool = False
+    """Whether containers may be resized whose `resizePolicy` restarts them then (B36)."""
+    denied_retry_s: float = 60.0
+    """A resize that a quota or a LimitRange forbids is asked for again after this (B36)."""
     watermark: float = 0.9
     watermarks: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """By name of a node (B24)."""

@@ -22,6 +22,8 @@ from situate.vm.unreadable import NOWHERE, Misread, Part, Place, Unreadable
 
 T = TypeVar("T")
 GIB: Final = 2**30
+_FURTHER: Final = ("ephemeral-storage", "hugepages-")
+"""Beside names with a domain, those of resources that are no CPU or memory."""
 LEAST_CPU: Final = 50
 MOST_CPU: Final = 512_000
 """Of bounds, in milli-CPU (C5)."""
@@ -55,6 +57,11 @@ class ResizeWish:
     cpu: int | None
     """Milli-CPU; None leaves it."""
     memory: int | None
+    cpu_step: int = 0
+    """It may be granted in multiples of this, in milli-CPU; 0: all of it or nothing."""
+    memory_step: int = 0
+    others: tuple[str, ...] = ()
+    """Names of further resources that are wished, which nobody resizes in place (B36)."""
 
 
 def amounts_value(amounts: Amounts, resources: Sequence[str] = RESOURCES) -> dict[str, int | str]:
@@ -184,15 +191,24 @@ def shown_amount(name: str, amount: int) -> str:
 
 
 def resize_of(part: Part, resources: Sequence[str] = RESOURCES) -> ResizeWish:  # noqa: ARG001  # as all that are read
-    """`{"container":..,"cpu":..,"memory":..}`; one of the two amounts at least. Raises `Misread`."""
-    part.mapping()
-    cpu, memory = part["cpu"], part["memory"]
-    if not cpu.there and not memory.there:
+    """`{"container":..,"cpu":..,"memory":..}`, with `"step":{"cpu":..,"memory":..}` where a part of it is of use.
+
+    One of the two amounts is there at least, or that of a resource that cannot be resized. Raises `Misread`.
+    """
+    members, cpu, memory = part.mapping(), part["cpu"], part["memory"]
+    others = tuple(sorted(name for name in members if "/" in name or name.startswith(_FURTHER)))
+    if not cpu.there and not memory.there and not others:
         raise part.misread("cpu, memory or both", "name the amount that the container is to have")
+    step = part["step"]
+    if step.there:
+        step.mapping()
     return ResizeWish(
         part["container"].text(default=""),
         cpu.milli(least=1) if cpu.there else None,
         memory.units(least=1) if memory.there else None,
+        step["cpu"].milli(least=1) if step["cpu"].there else 0,
+        step["memory"].units(least=1) if step["memory"].there else 0,
+        others,
     )
 
 

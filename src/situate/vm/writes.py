@@ -134,12 +134,14 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
     if container is None:
         return Moot(f"pod {action.pod} has no container {action.container!r} that requests cpu or memory")
     names = rules.resources[: len(RESOURCES)]
-    before = _requested(pod, names)
+    own = _own(action, container, pod, names)
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
     for place, name in enumerate(names):
-        difference = action.amount[place] - before[place]
-        if difference and name in container.resources.requests:
+        if name not in container.resources.requests:
+            continue
+        difference = own[place] - _amount(container.resources.requests[name], name)
+        if difference:
             requests[name] = _plus(container.resources.requests[name], name, difference)
             if name in container.resources.limits:
                 limits[name] = _plus(container.resources.limits[name], name, difference)
@@ -148,32 +150,34 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
     resources: dict[str, Any] = {"requests": requests}
     if limits:
         resources["limits"] = limits
+    kind = "containers" if container in pod.spec.containers else "initContainers"
     body = {
         "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
-        "spec": {"containers": [{"name": container.name, "resources": resources}]},
+        "spec": {kind: [{"name": container.name, "resources": resources}]},
     }
     meta = pod.metadata
     return Change(resource, meta.namespace, meta.name, StrategicMergePatch(body), "resize")
 
 
 def _container(action: ResizePod, pod: Pod) -> Container | None:
-    for container in pod.spec.containers:
+    """Of init containers only one that is named, which is a sidecar then."""
+    sidecars = (each for each in pod.spec.init_containers if each.name == action.container)
+    for container in (*pod.spec.containers, *sidecars):
         named = container.name == action.container if action.container else True
         if named and any(name in container.resources.requests for name in RESOURCES):
             return container
     return None
 
 
-def _requested(pod: Pod, names: tuple[str, ...]) -> Amounts:
-    """Of all containers, as the spec has it."""
+def _own(action: ResizePod, container: Container, pod: Pod, names: tuple[str, ...]) -> Amounts:
+    """What the container is to request."""
+    if action.own is not None:
+        return action.own
+    others = [each.resources.requests for each in pod.spec.containers if each is not container]
     return Amounts(
         tuple(
-            sum(
-                _amount(container.resources.requests[name], name)
-                for container in pod.spec.containers
-                if name in container.resources.requests
-            )
-            for name in names
+            action.amount[place] - sum(_amount(requests[name], name) for requests in others if name in requests)
+            for place, name in enumerate(names)
         )
     )
 

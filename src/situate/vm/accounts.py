@@ -1,0 +1,54 @@
+"""The account grows with the machine: its runner pod requests what the machine counts for on its node (B47, N7, N8).
+
+Up, the ledger comes first, then the pod, then the machine; down, the machine, the pod, the ledger: at every moment the
+pod's requests, which stock schedulers and quotas see, are no less than what the machine may use. What the server or the
+kubelet refuses leaves the pod as it is, and the grant as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from situate.vm.actions import Condition, ResizePod
+from situate.vm.amounts import RESOURCES, Amounts
+from situate.vm.model import Pod
+from situate.vm.state import Account
+
+NOT_RESIZED: Final = "PodNotResized"
+CPU_AND_MEMORY: Final = len(RESOURCES)
+
+
+def grown(pod: Pod, amount: Amounts) -> ResizePod | None:
+    """What has to be written to the pod before its machine may use so much; None: it requests that already."""
+    return _resize(pod, pod.counted(amount).most(pod.account)) if pod.account is not None else None
+
+
+def shrunk(pod: Pod, amount: Amounts) -> ResizePod | None:
+    """What is written to the pod once its machine uses no more than that, before the ledger counts it as free."""
+    return _resize(pod, pod.counted(amount).least(pod.account)) if pod.account is not None else None
+
+
+def _resize(pod: Pod, requests: Amounts) -> ResizePod | None:
+    """Of CPU and memory, what it requests of; nothing else can be resized in place."""
+    assert pod.account is not None
+    rows = enumerate(zip(requests, pod.account, strict=True))
+    own = Amounts(tuple(to if place < CPU_AND_MEMORY and has else has for place, (to, has) in rows))
+    return None if own == pod.account or not all(own.values[:CPU_AND_MEMORY]) else ResizePod(pod.ref, own, own=own)
+
+
+def condition(pod: Pod, before: Account | None, outcome: str, reason: str) -> Condition | None:
+    """Said once when the pod stays as it is, and once when it does not any more."""
+    stands = before is not None and before.told
+    if outcome == "ok":
+        return Condition(pod.ref, NOT_RESIZED, False, "Resized", "") if stands else None
+    return Condition(pod.ref, NOT_RESIZED, True, outcome.capitalize(), reason)
+
+
+def after(before: Account | None, action: ResizePod, outcome: str, retry_at: float) -> Account | None:
+    """What is left to remember of a resize that was answered; None: nothing."""
+    if outcome == "ok":
+        return None
+    again = None if outcome == "refused" else retry_at
+    kept = before or Account(action.amount)
+    return replace(kept, target=action.amount, lowers_to=None, told=True, retry_at=again)

@@ -1,0 +1,138 @@
+"""Wishes of plain pods: which are attempted, which are not and why, and what became of their resizes (B34 to B36).
+
+A wish that is attempted is one more request of the ledger: room for it is granted and made as for machines. One that
+is not is told on its pod, and is decided on anew when it changes, or what stood against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from situate.vm import waiting
+from situate.vm.actions import Condition, ResizePod
+from situate.vm.drafting import Draft
+from situate.vm.events import Written
+from situate.vm.model import Node, Pod, Refusal, Resize
+from situate.vm.state import Denied, State, Unseen
+
+NOT_ATTEMPTED: Final = "ResizeRefused"
+"""Condition of a pod whose wish is not attempted, and reason of the Event that says so."""
+_BY_NODE: Final = ("LargerThanNode", "StaticManager")
+_BY_SERVER: Final = ("Refused", "Denied", "NotYet")
+
+
+def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> Pod:
+    """The pod with its wish, or without one that is not attempted; `seen` is what the cluster shows of it."""
+    wish, write = pod.resize, draft.state.writes.get(pod.uid)
+    if wish is None:
+        if former is not None and former.resize is not None:
+            draft.drop_denied(pod.uid)
+            _tell(draft, former, pod, None)
+            pod = _let_go(draft, seen, pod, write)
+        return pod
+    denied = draft.state.denied.get(pod.uid)
+    if denied is not None and denied.text != wish.text:
+        draft.drop_denied(pod.uid)
+        denied = None
+    refusal = wish.refusal or (denied.refusal if denied is not None else None) or _by_node(draft.state, node, wish)
+    _tell(draft, former, pod, refusal)
+    if refusal is not None:
+        pod = replace(
+            pod, requested=seen.reserved, factor=pod.factor - pod.factor, resize=replace(wish, refusal=refusal)
+        )
+        pod = _let_go(draft, seen, pod, write)
+        return replace(pod, requested=pod.reserved)
+    base = wish.counts if write is None else write.amount
+    target = base.least(wish.wanted)
+    if target != base or (write is None and not wish.done and wish.wanted.within(wish.counts)):
+        draft.approve(pod.uid, target)
+    return pod
+
+
+def _let_go(draft: Draft, seen: Pod, pod: Pod, write: Unseen | None) -> Pod:
+    """What was booked for a wish that is none any more is free, unless the write of it is on its way still."""
+    if write is not None and not write.landed and write.retry_at is None:
+        return pod
+    draft.drop_write(pod.uid)
+    return replace(pod, reserved=seen.reserved.most(seen.used))
+
+
+def _by_node(state: State, name: str, wish: Resize) -> Refusal | None:
+    node = state.nodes.get(name)
+    if node is None:
+        return None
+    if node.static and wish.guaranteed:
+        return Refusal("StaticManager", f"the kubelet of node {name} gives whole cores or memory banks to such pods")
+    larger = zip(wish.wanted, wish.counts, node.total, strict=True)
+    if any(wanted > max(counts, total) for wanted, counts, total in larger):
+        return Refusal(
+            "LargerThanNode", f"node {name} has {node.total} in all, less than the {wish.wanted} it would be"
+        )
+    return None
+
+
+def node_changed(draft: Draft, node: Node) -> None:
+    """Whether it stands against wishes is decided on anew."""
+    _again(draft, (pod for pod in node.pods.values() if _refused(pod, _BY_NODE) or _wishes(pod)))
+
+
+def due(draft: Draft) -> None:
+    """What was denied for a while is asked for again."""
+    for uid, denied in list(draft.state.denied.items()):
+        if denied.until is not None and denied.until <= draft.now:
+            draft.drop_denied(uid)
+            pod = draft.state.pod(uid)
+            _again(draft, (each for each in (pod,) if each is not None and _refused(each, _BY_SERVER)))
+
+
+def _again(draft: Draft, pods: Iterable[Pod]) -> None:
+    for pod in list(pods):
+        assert pod.resize is not None
+        own = None if _refused(pod, (*_BY_NODE, *_BY_SERVER)) else pod.resize.refusal
+        wish = replace(pod.resize, refusal=own)
+        node = draft.state.where[pod.uid]
+        asking = replace(pod, requested=wish.wanted, factor=wish.step, resize=wish)
+        anew = judged(draft, pod, replace(asking, reserved=wish.counts), asking, node)
+        draft.book(anew, node)
+        waiting.note(draft, anew)
+        draft.stir(node)
+
+
+def _wishes(pod: Pod) -> bool:
+    return pod.resize is not None and pod.resize.refusal is None
+
+
+def _refused(pod: Pod, reasons: tuple[str, ...]) -> bool:
+    return pod.resize is not None and pod.resize.refusal is not None and pod.resize.refusal.reason in reasons
+
+
+def answered(draft: Draft, pod: Pod, event: Written) -> bool:
+    """Whether the server will not do it, or not now: then nothing is kept for it any more (B36)."""
+    wish = pod.resize
+    if not isinstance(event.action, ResizePod) or wish is None or event.outcome not in _SAYS:
+        return False
+    reason, wait = _SAYS[event.outcome]
+    seconds = {"denied": draft.rules.denied_retry_s, "later": draft.rules.retry_s}.get(wait)
+    until = None if seconds is None else draft.now + seconds
+    draft.put_denied(pod.uid, Denied(wish.text, Refusal(reason, event.reason), until))
+    draft.drop_write(pod.uid)
+    _again(draft, (pod,))
+    return True
+
+
+_SAYS: Final = {"refused": ("Refused", ""), "denied": ("Denied", "denied"), "later": ("NotYet", "later")}
+"""By outcome: how it is told, and how long it is not asked for again; nothing: for as long as the wish stays."""
+
+
+def _tell(draft: Draft, former: Pod | None, pod: Pod, refusal: Refusal | None) -> None:
+    """Once for each refusal; a pod that was not known before may have a condition of an earlier term."""
+    told = former.resize.refusal if former is not None and former.resize is not None else None
+    if refusal == told:
+        return
+    if refusal is None:
+        draft.do(Condition(pod.ref, NOT_ATTEMPTED, False, "NotRefused", ""))
+        return
+    draft.do(Condition(pod.ref, NOT_ATTEMPTED, True, refusal.reason, refusal.message))
+    draft.tell(pod.ref, NOT_ATTEMPTED, f"{refusal.reason}: {refusal.message}", warning=True, cause=refusal.reason)
