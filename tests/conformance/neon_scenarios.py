@@ -26,8 +26,8 @@ from situate.vm.state import State
 from situate.vm.step import step
 from tests.conformance.outcome import Case, CaseRunner, Outcome, UnknownOperationError, UnknownPhraseError, compared
 
-RULES: Final = Rules(calm=Calm(link=2**60))
-"""Units of the scenarios are no bytes: no link limits their moves."""
+RULES: Final = Rules(calm=Calm(link=2**60, moves_in_cluster=99, moves_out_of_node=99, moves_into_node=99))
+"""Units of the scenarios are no bytes, and they ask who moves, not how many at a time (B26)."""
 PLANNER: Final = Planner()
 BEAT_S: Final = 5.0
 QUIET_AFTER: Final = 4

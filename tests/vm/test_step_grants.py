@@ -198,9 +198,9 @@ def test_a_decrease_that_is_wanted_no_more_does_not_come_true_later() -> None:
     town.live(town.world.seen("A"))
     (lower,) = only(town.tell(Asked("A", both(1), both(3), both(6), lowers_at_once=True)), Approve)
 
-    actions = town.tell(Asked("A", both(1), both(5), both(3), lowers_at_once=True))
+    actions = town.tell(Asked("A", both(1), both(6), both(3), lowers_at_once=True))
 
-    told = answer(town.state, asked(town, "A", 5, 3), town.rules)
+    told = answer(town.state, asked(town, "A", 6, 3), town.rules)
     assert told is not None
     town.tell(Written(lower, "ok"))
     assert told.permit.within(town.pod("A").reserved)
