@@ -135,13 +135,16 @@ def access(folder: Path, url: str) -> Iterator[Path]:
 
 
 def status(file: Path, *options: str) -> str:
-    arguments = ["vm", "status", "--kubeconfig", str(file), "--installation", NAMESPACE, *options]
-    result = CliRunner().invoke(app, arguments)
+    return said(file, "status", "--installation", NAMESPACE, *options)
+
+
+def said(file: Path, *arguments: str) -> str:
+    result = CliRunner().invoke(app, ["vm", *arguments, "--kubeconfig", str(file)])
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
-@pytest.mark.rule("vm:N1", "vm:N5", "vm:N7", "vm:B2", "vm:B14", "vm:B41")
+@pytest.mark.rule("vm:N1", "vm:N5", "vm:N7", "vm:B2", "vm:B14", "vm:B39", "vm:B41")
 async def test_a_neighbour_makes_room_and_the_command_line_shows_it(tmp_path: Path) -> None:
     async with cluster() as server, vm(server) as client:
         await client.patch(NODES, "n2", MergePatch({"spec": {"unschedulable": True}}))
@@ -162,6 +165,9 @@ async def test_a_neighbour_makes_room_and_the_command_line_shows_it(tmp_path: Pa
         with access(tmp_path, server.url) as file:
             shown = json.loads(await asyncio.to_thread(status, file, "-o", "json"))
             table = await asyncio.to_thread(status, file)
+            why = json.loads(await asyncio.to_thread(said, file, "explain", "a", "-o", "json"))
+            story = await asyncio.to_thread(said, file, "explain", f"{NAMESPACE}/a")
+            dry_run = json.loads(await asyncio.to_thread(said, file, "plan", "-o", "json"))
         assert shown["leader"] == "vm-1"
         assert [(each["machine"], each["from"], each["to"], each["stage"]) for each in shown["moves"]] == [
             ("b", "n1", "n2", "copying")
@@ -175,6 +181,13 @@ async def test_a_neighbour_makes_room_and_the_command_line_shows_it(tmp_path: Pa
         assert n2["reserved"]["cpu"] == "4"
         assert "1 of them short of what they ask for; led by vm-1" in table
         assert "default/b" in table
+        assert (why["node"], why["shortBy"], why["queue"]["position"]) == ("n1", {"cpu": "2", "memory": "8Gi"}, 1)
+        assert [(each["vm"], each["target"], each["state"]) for each in why["plan"]["moves"]] == [
+            ("default/b", "n2", "copying")
+        ]
+        assert "short by 2 cpu, 8Gi memory: noRoom" in story
+        assert "room is expected by" in story
+        assert dry_run["moves"] == [], "the room is on its way"
         await annotate(client, "b", {HYPERVISOR: '{"usedMemory":"64Mi"}'})
         await eventually(lambda: approved(client, "a"), lambda found: found == [wanted, wanted])
         pods = (await client.list(PODS, NAMESPACE)).items

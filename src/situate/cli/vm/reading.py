@@ -11,7 +11,7 @@ import asyncio
 import random
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -95,6 +95,11 @@ async def _observe(settings: VmSettings, where: Where) -> Observed:
         return Observed(rules, ledger.state, time.time(), lease, tuple(remarks.said))
     finally:
         await client.close()
+
+
+def decided(state: State) -> State:
+    """The state as one that all is known of, so that what is told of it is told as the leader would tell it."""
+    return replace(state, started=True)
 
 
 @dataclass(slots=True)

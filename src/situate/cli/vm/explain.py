@@ -1,0 +1,115 @@
+"""`situate vm explain`: why a machine or a pod does not have what it wants, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
+from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.streams import complain, say
+from situate.cli.vm.reading import Observed, Where, decided, observe
+from situate.cli.vm.status import InstallationOption
+from situate.vm.explaining.pods import explain_pod
+
+_MOVES = (
+    Column("machine"),
+    Column("to"),
+    Column("state"),
+    Column("copied", right=True),
+    Column("cost", right=True),
+)
+_ALTERNATIVES = (Column("way"), Column("cost", right=True), Column("why not"))
+
+
+def explain(
+    pod: Annotated[str, typer.Argument(help="A pod or a VirtualMachine: NAME or NAMESPACE/NAME.")],
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Where it is, unless it says so itself.")
+    ] = "default",
+    file: OptionalFileOption = None,
+    installation: InstallationOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say what a pod is short of and why, who waits beside it, what moves for it, and what would help.
+
+    It is worked out from the cluster's objects; who waits since when is known to the leader alone, which tells it at
+    GET /explain/pod/NAMESPACE/NAME of its permit port.
+    """
+    with mendable_failures():
+        where, _, name = pod.rpartition("/")
+        observed = observe(file, assignments, Where(kubeconfig, context, installation))
+        state = decided(observed.state)
+        told = explain_pod(state, where or namespace, name, observed.now, observed.rules)
+        if told is None:
+            raise WrongInput(_absent(observed, where or namespace, name))
+    if output in (Format.JSON, Format.YAML):
+        print_data(told, output)
+        return
+    for remark in observed.remarks:
+        complain(remark)
+    _print(told, output)
+
+
+def _absent(observed: Observed, namespace: str, name: str) -> str:
+    pods = [pod for node in observed.state.nodes.values() for pod in node.pods.values()]
+    known = sorted(pod.machine.ref.name for pod in pods if pod.machine is not None and pod.ref.namespace == namespace)
+    there = f"; machines there: {', '.join(known[:10])}{', …' if len(known) > 10 else ''}" if known else ""
+    return f"{namespace}/{name}: neither a pod nor a VirtualMachine of this name is on a node that is known{there}"
+
+
+def _print(told: dict[str, Any], form: Format) -> None:
+    for line in _sentences(told):
+        say(line)
+    plan = told["plan"]
+    if plan["moves"]:
+        say()
+        rows = [
+            (
+                each["vm"],
+                each["target"],
+                each["state"],
+                "-" if each["progress"] is None else f"{each['progress']:.0%}",
+                each["cost"],
+            )
+            for each in plan["moves"]
+        ]
+        print_table(_MOVES, rows, form)
+    if plan["alternatives"]:
+        say()
+        ways = [(each["kind"], each["cost"], each["whyNot"]) for each in plan["alternatives"]]
+        print_table(_ALTERNATIVES, ways, form)
+
+
+def _sentences(told: dict[str, Any]) -> Iterator[str]:
+    yield f"{told['pod']} on node {told['node']}"
+    yield f"  holds {_amounts(told['reserved'])} and asks for {_amounts(told['requested'])}"
+    short = {name: amount for name, amount in told["shortBy"].items() if amount != "0"}
+    if not short:
+        yield "  it has what it asks for"
+        return
+    yield f"  short by {_amounts(short)}: {told['reason']}"
+    queue, room = told["queue"], told["room"]
+    if queue["position"] is not None:
+        ahead = f", ahead of {', '.join(queue['aheadOf'])}" if queue["aheadOf"] else ""
+        yield f"  number {queue['position']} of those who wait on the node{ahead}"
+    yield f"  the node has {_amounts(room['total'])}, of which {_amounts(room['reserved'])} are booked"
+    for held in room["held"]:
+        yield f"  {_amounts(held['amount'])} of it are held for {held['for']} (claim {held['claim']})"
+    if any(amount != "0" for amount in room["incoming"].values()):
+        yield f"  {_amounts(room['incoming'])} of it are reserved for machines that come"
+    if told["eta"] is not None:
+        yield f"  room is expected by {told['eta']}, once the moves below are over"
+    for change in told["wouldHelp"]:
+        yield f"  would help: {change}"
+
+
+def _amounts(amounts: dict[str, str]) -> str:
+    """`2 cpu, 8Gi memory`."""
+    return ", ".join(f"{amount} {name}" for name, amount in amounts.items())
