@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from situate.testing.vm.world import VirtualMachine, World
+from situate.sim.vm.world import VirtualMachine, World
 from situate.vm.actions import Approve, CancelMove, HandOver, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move, Stage

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from situate.sim.vm.world import COPIED, VirtualMachine, World
 from situate.testing.vm.invariants import Stepped, broken
-from situate.testing.vm.world import COPIED, VirtualMachine, World
 from situate.vm.actions import Action, HandOver, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move

@@ -12,8 +12,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from situate.sim.vm.world import COPIED, Migration, VirtualMachine, World
 from situate.testing.vm.invariants import Stepped, broken, changed_by_a_restart, too_little_booked
-from situate.testing.vm.world import COPIED, Migration, VirtualMachine, World
 from situate.vm.actions import Action, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.answering import answer, settled

@@ -1,7 +1,8 @@
 """A plain, honest cluster of machines, pods, nodes and migrations, for histories of `situate.vm.step` alone.
 
-Everything happens when it is called, and each call says what a watch would tell of it. Who delays, repeats or loses
-that is `situate.testing.vm.interleaving`'s matter; so are agents, third parties and crashes.
+Everything happens when it is called, and each call says what a watch would tell of it. When it happens is the
+simulation's matter (`situate.sim.vm.simulation`), or that of random histories, which delay, repeat and lose it; so are
+agents, third parties and crashes.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from situate.vm.events import (
     PodSeen,
     WrittenClaim,
 )
-from situate.vm.model import Machine, Node, Phase, Pod, Ref, Role
+from situate.vm.model import Load, Machine, Node, Phase, Pod, Ref, Role
 
 NAMESPACE = "default"
 COPIED = 2**30
-"""Bytes that each migration copies."""
+"""Bytes that a migration copies, where its machine does not say how many."""
 
 
 @dataclass
@@ -61,6 +62,10 @@ class VirtualMachine:
     """Uid of a pod."""
     closed_claim: str = ""
     moved_at: tuple[float, ...] = ()
+    minimum: Amounts | None = None
+    load: Load = Load()  # noqa: RUF009  # frozen
+    shown: bool = True
+    """Whether its annotations of what is asked for and approved are there, as they are once its agent asked."""
 
     @property
     def ref(self) -> Ref:
@@ -103,6 +108,8 @@ class Migration:
     phase: str = ""
     """As NeonVM has them: "", Pending, Running, Succeeded, Failed."""
     remaining: int = COPIED
+    copied: int = COPIED
+    """Bytes in all."""
     changed_at: float = 0.0
 
 
@@ -174,11 +181,13 @@ class World:
                 role=pod.role,
                 migratable=vm.migratable and pod.role is not Role.TARGET,
                 phase=vm.phase,
+                minimum=vm.minimum,
                 maximum=vm.maximum,
+                load=vm.load,
                 closed_claim=vm.closed_claim,
                 moved_at=vm.moved_at,
             ),
-            approved=True,
+            approved=vm.shown,
         )
 
     def migration_seen(self, name: str, *, deleting: bool = False) -> Event:
@@ -208,7 +217,7 @@ class World:
             amount=None,
             plan=move.plan,
             claim=written,
-            progress=Progress(move.remaining, COPIED, move.changed_at) if move.phase == "Running" else None,
+            progress=Progress(move.remaining, move.copied, move.changed_at) if move.phase == "Running" else None,
             deleting=deleting,
             created_at=move.created_at,
         )
@@ -222,7 +231,7 @@ class World:
                 vm = next((each for each in self.machines.values() if each.ref == action.machine), None)
                 if vm is None or (vm.unit, vm.requested) != (unit, requested):
                     return None
-                vm.approved = amount
+                vm.approved, vm.shown = amount, True
                 vm.closed_claim = closed or vm.closed_claim
                 return [self.seen(vm.runs_in)]
             case ResizePod(pod=pod, amount=amount):
@@ -300,6 +309,8 @@ class World:
             now,
             plan,
             claim,
+            remaining=vm.load.memory_used or COPIED,
+            copied=vm.load.memory_used or COPIED,
         )
 
     def _next(self) -> int:
