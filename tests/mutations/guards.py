@@ -19,6 +19,7 @@ from tests.mutations.vm_ledger_guards import VM_LEDGER_GUARDS
 from tests.mutations.vm_machines_guards import VM_MACHINES_GUARDS
 from tests.mutations.vm_planning_guards import VM_PLANNING_GUARDS
 from tests.mutations.vm_reading_guards import VM_READING_GUARDS
+from tests.mutations.vm_server_guards import VM_SERVER_GUARDS
 from tests.mutations.vm_shell_guards import VM_SHELL_GUARDS
 from tests.mutations.volume_guards import VOLUME_GUARDS
 
@@ -377,5 +378,6 @@ GUARDS = (
     *VM_PLANNING_GUARDS,
     *VM_LEDGER_GUARDS,
     *VM_READING_GUARDS,
+    *VM_SERVER_GUARDS,
     *VM_SHELL_GUARDS,
 )

@@ -1,0 +1,125 @@
+"""The safety guards of the permit port: who is answered, when, and what is told."""
+
+from __future__ import annotations
+
+from tests.mutations.patch import Mutation
+
+_CALLERS, _PERMITS = "tests/vm/server/test_callers.py", "tests/vm/server/test_permits.py"
+_EXPLAINING = "tests/vm/server/test_explaining.py"
+
+VM_SERVER_GUARDS = (
+    Mutation(
+        "vm-permit-token",
+        "nobody is answered without a service account's token (B44)",
+        "vm/server/answering.py",
+        "        await self._callers.check(request.headers, peer, () if pod is None else (pod,))\n"
+        "        answer = read",
+        "        answer = read",
+        (_CALLERS,),
+    ),
+    Mutation(
+        "vm-permit-account",
+        "a user's token is no service account's (B44)",
+        "vm/server/callers.py",
+        "        if not user.username.startswith(SERVICE_ACCOUNT):",
+        "        if False:",
+        (_CALLERS,),
+    ),
+    Mutation(
+        "vm-permit-own-node",
+        "without a token only a pod's own node is answered, and only with compat (B44)",
+        "vm/server/callers.py",
+        "any(_same(each.status.host_ip, peer) for each in pods)",
+        "any(each.status.host_ip for each in pods)",
+        (_CALLERS,),
+    ),
+    Mutation(
+        "vm-explain-token",
+        "nothing is explained to strangers (B44)",
+        "vm/server/answering.py",
+        "                pod = self._pods().get(name, namespace)\n                await self._callers.check(request.headers, peer, () if pod is None else (pod,))\n",
+        "",
+        (_CALLERS,),
+    ),
+    Mutation(
+        "vm-resize-namespace",
+        "pods are resized for those alone who may do so in their namespace (B44)",
+        "vm/server/callers.py",
+        "                namespace=namespace, verb=verb,",
+        '                namespace="kube-system", verb=verb,',
+        (_CALLERS,),
+    ),
+    Mutation(
+        "vm-resize-allowed",
+        "what the API server forbids is not done for anybody (B44)",
+        "vm/server/answering.py",
+        '        await self._callers.may(request.headers, "patch", "resize", (read.pod.namespace,))\n',
+        "        await self._callers.account(request.headers)\n",
+        (_CALLERS,),
+    ),
+    Mutation(
+        "vm-permit-leader",
+        "only the one that leads answers (B44)",
+        "vm/server/desk.py",
+        "        return actuator is not None and actuator.allowed()",
+        "        return True",
+        (_CALLERS,),
+    ),
+    Mutation(
+        "vm-permit-above-request",
+        "no permit is above its request (I11)",
+        "vm/permit_answers.py",
+        "told.permit.least(request.resources)",
+        "told.permit",
+        (_PERMITS, "tests/vm/test_permit_answers.py"),
+    ),
+    Mutation(
+        "vm-permit-above-node",
+        "no grant is above the node, whatever an agent says that it holds (D8, I1)",
+        "vm/waiting.py",
+        "state.avail(node, pod.uid), joint=True",
+        "state.nodes[node].total, joint=True",
+        (_PERMITS,),
+    ),
+    Mutation(
+        "vm-permit-late",
+        "a request that was overtaken writes nothing (F5)",
+        "vm/server/permits.py",
+        " or self._is_late(request, uid)",
+        "",
+        (_PERMITS,),
+    ),
+    Mutation(
+        "vm-permit-frozen",
+        "nothing is written about a machine that is being moved (D13)",
+        "vm/server/permits.py",
+        " or frozen(known)",
+        "",
+        (_PERMITS,),
+    ),
+    Mutation(
+        "vm-what-if-writes",
+        "what would be is not done (B41)",
+        "vm/server/answering.py",
+        "            found = what_if(state, read, ledger.clock(), ledger.rules, planner_with(fits), fits)\n",
+        "            found = what_if(state, read, ledger.clock(), ledger.rules, planner_with(fits), fits)\n"
+        "            ledger.beat()\n",
+        (_EXPLAINING,),
+    ),
+    Mutation(
+        "vm-resize-above-node",
+        "no pod is resized above its node (B36)",
+        "vm/resize_requests.py",
+        "        if wanted is not None and wanted > node.total[place]:",
+        "        if False:",
+        (_EXPLAINING,),
+    ),
+    Mutation(
+        "listener-silence",
+        "who sends nothing is cut off, so that there is room for others (F16)",
+        "runtime/serving/listener.py",
+        "            protocol.transport.abort()\n\n    async def _handle",
+        "            pass\n\n    async def _handle",
+        ("tests/runtime/serving/test_listener.py",),
+    ),
+)

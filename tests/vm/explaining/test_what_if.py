@@ -1,0 +1,96 @@
+"""Changes that nobody makes: what would be done, and that nothing is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from situate.vm.explaining.what_if import Changes, read_changes, what_if
+from situate.vm.state import State, Waiter
+from situate.vm.unreadable import Unreadable
+from tests.vm.planning.shapes import NOW, RULES, node, state, vm
+
+A, B = vm("A", 4, 7, migratable=False), vm("B", 6)
+
+
+def town() -> State:
+    seen = state(node("n1", 10, A, B), node("n2", 10))
+    return replace(seen, waiters={"A": Waiter("A", NOW - 9, look_at=NOW + 3600)}, started=True)
+
+
+def asked(**changes: Any) -> dict[str, Any]:
+    read = read_changes(json.dumps(changes).encode(), RULES)
+    assert isinstance(read, Changes), read
+    found = what_if(town(), read, NOW, RULES)
+    assert isinstance(found, dict), found
+    return found
+
+
+@pytest.mark.rule("vm:B41", "vm:C10")
+@pytest.mark.parametrize(
+    ("changes", "action"),
+    [
+        pytest.param(
+            {"pods": [{"namespace": B.ref.namespace, "name": "B", "gone": True}]}, "grant", id="a neighbour goes"
+        ),
+        pytest.param({"nodes": [{"name": "n1", "draining": True}]}, "move", id="a drain"),
+        pytest.param({"nodes": [{"name": "n1", "cpu": "64", "memory": "256Gi"}]}, "grant", id="a bigger node"),
+    ],
+)
+def test_what_would_be_done(changes: dict[str, Any], action: str) -> None:
+    before = town()
+    assert action in {each["action"] for each in asked(**changes)["actions"]}
+    assert town() == before
+
+
+@pytest.mark.rule("vm:B41")
+def test_what_is_gone_or_new_is_told_of() -> None:
+    found = asked(nodes=[{"name": "n2", "gone": True}, {"name": "n3", "cpu": 4, "memory": "4Gi"}])
+    assert found["nodes"][0] == {"node": "n2", "gone": True}
+    assert found["nodes"][1]["total"] == {"cpu": "4", "memory": "4Gi"}
+
+
+@pytest.mark.rule("vm:B41")
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{", "JSON"),
+        (b"[]", "mapping"),
+        (b'{"nodes": {}}', "list"),
+        (b'{"nodes": [{"name": ""}]}', "empty"),
+        (b'{"nodes": [{"name": "n1", "cpu": "much"}]}', "nodes[0].cpu"),
+        (b'{"nodes": [{"name": "n1", "draining": "yes"}]}', "true or false"),
+        (b'{"pods": [%s]}' % b",".join([b'{"name": "A"}'] * 101), "at most 100"),
+        (b'{"nodes": [{"name": "n9", "cpu": "1"}]}', "cpu and memory"),
+        (b'{"pods": [{"name": "nobody"}]}', "nobody"),
+        (b'{"forSeconds": 100000}', "600"),
+    ],
+)
+def test_what_cannot_be_understood_is_named(body: bytes, words: str) -> None:
+    read = read_changes(body, RULES)
+    found = read if isinstance(read, Unreadable) else what_if(town(), read, NOW, RULES)
+    assert isinstance(found, Unreadable)
+    assert words in str(found)
+
+
+JSONS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["nodes", "pods", "name", "cpu", "memory", "gone", "forSeconds"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSONS)
+@pytest.mark.rule("vm:B41", "vm:F5")
+def test_whatever_is_sent_is_answered(value: object) -> None:
+    read = read_changes(json.dumps(value).encode(), RULES)
+    if isinstance(read, Changes):
+        assert isinstance(what_if(town(), read, NOW, RULES), dict | Unreadable)
