@@ -151,7 +151,7 @@ def _claim(move: Move, pod: Pod, amount: Amounts, draft: Draft) -> Claim:
 def start(draft: Draft) -> None:
     """Moves whose turn it is, if what they were planned for still holds (D6)."""
     for move in draft.planner.ready(draft.state, draft.rules):
-        if why_not := _spoilt(draft.state, move):
+        if why_not := spoilt(draft.state, move):
             draft.drop_move(move.key)
             fail_claim(draft, move)
             draft.tell(move.machine, "MoveDropped", f"its move to node {move.target_node} is not begun: {why_not}")
@@ -176,7 +176,8 @@ def _gone(state: State, move: Move) -> bool:
     return not may_move or (bool(move.target_node) and (target is None or not target.schedulable))
 
 
-def _spoilt(state: State, move: Move) -> str:
+def spoilt(state: State, move: Move) -> str:
+    """Why nothing can come of a move that has not begun; empty: it may begin."""
     if _gone(state, move):
         return "its machine may not be moved any more, or its target takes nobody"
     if not move.target_node:

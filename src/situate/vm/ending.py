@@ -69,7 +69,10 @@ def _worth_cancelling(draft: Draft, move: Move) -> bool:
 
 
 def cancel(draft: Draft, move: Move, reason: str) -> None:
-    """Its target is released at once; one whose object was never asked for is simply forgotten."""
+    """Its target is released at once, and its claim ends; one whose object was never asked for is simply forgotten."""
+    claim = draft.state.claims.get(move.claim)
+    if claim is not None:
+        close(draft, claim, Outcome.CANCELLED)
     draft.stir(move.target_node)
     if move.asked_at is None and not move.uid:
         draft.drop_move(move.key)
@@ -82,8 +85,8 @@ def cancel(draft: Draft, move: Move, reason: str) -> None:
 def fail(draft: Draft, move: Move, reason: str) -> None:
     """As `cancel`; whoever waits for its room is told, and the machine stays away from there for a while (B15, B25)."""
     remember_failure(draft, move)
-    cancel(draft, move, reason)
     fail_claim(draft, move)
+    cancel(draft, move, reason)
 
 
 def remember_failure(draft: Draft, move: Move) -> None:

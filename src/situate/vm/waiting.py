@@ -95,9 +95,10 @@ def _for_its_own_growth(draft: Draft, pod: Pod) -> Move | None:
     if pod.machine is None or frozen(pod):
         return None
     move = draft.state.move_of(pod.machine.ref)
-    if move is None or move.foreign or not move.target_node:
+    if move is None or move.foreign or move.claim:
         return None
-    return move if pod.counted(pod.requested).within(move.amount) else None
+    larger = move.amount.exceeds(pod.counted(pod.reserved))
+    return move if larger and pod.counted(pod.requested).within(move.amount) else None
 
 
 def _grow(draft: Draft, node: str, pod: Pod) -> bool:
