@@ -7,6 +7,7 @@ from dataclasses import replace
 from situate.vm.actions import CancelMove, NoteMoved, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import BeneficiaryKind, Claim, ClaimState, Move, Outcome, Progress, Stage
+from situate.vm.demanding import spoilt
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
 from situate.vm.ending import cancel, close, end, fail, fail_claim, is_over, remember_failure
 from situate.vm.events import MigrationGone, MigrationSeen, WrittenClaim
@@ -25,6 +26,11 @@ def migration_seen(draft: Draft, event: MigrationSeen) -> None:
     draft.put_move(move)
     if former is None and event.claim is not None and event.own:
         _adopt_claim(draft, move, event.claim)
+    unexpected = former is None and event.own and draft.state.started and not draft.rules.compat
+    if unexpected and move.stage is Stage.STARTING and (why_not := spoilt(draft.state, move)):
+        # one that we gave up came to be after all: what was reserved for it may be somebody else's by now
+        cancel(draft, move, why_not)
+        return
     _entered(draft, former, move)
     draft.stir(move.source_node)
     draft.stir(move.target_node)

@@ -40,7 +40,7 @@ def _not_handed_over(draft: Draft, key: str) -> None:
 def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None:
     """A decrease is booked as soon as it has landed, and not before: a restart would find the larger amount (D24)."""
     uid, outcome = action.pod.uid, event.outcome
-    write, pod = draft.state.writes.get(uid), draft.state.pod(uid)
+    write, pod = draft.state.writes.get(uid), draft.known(uid)
     if isinstance(action, ResizePod) and pod is not None and pod.machine is not None:
         _accounted(draft, pod, action, event)
         return
@@ -53,9 +53,11 @@ def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None
     if outcome != "ok":
         if wishing.answered(draft, pod, event):
             return
-        write = replace(write, retry_at=draft.now + draft.rules.patch_retry_s, refused=outcome != "unknown")
+        pause = min(max(draft.rules.patch_retry_s, draft.now - write.at), LONGEST_PAUSE_S)
+        write = replace(write, retry_at=draft.now + pause, refused=outcome != "unknown")
         draft.put_write(uid, write)
-        if write.refused and write.shown not in (None, (write.requested, write.unit)):
+        here = draft.state.pod(uid) is not None
+        if here and write.refused and write.shown not in (None, (write.requested, write.unit)):
             _decide_anew(draft, pod, write)
         return
     draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWN_AFTER_S))
