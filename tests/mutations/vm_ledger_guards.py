@@ -141,6 +141,14 @@ VM_LEDGER_GUARDS = (
         (_MOVES,),
     ),
     Mutation(
+        "vm-late-move",
+        "a move that comes to be after it was given up does not take room that others have by then (I1, I4)",
+        "vm/moving.py",
+        "    if unexpected and move.stage is Stage.STARTING and (why_not := spoilt(draft.state, move)):",
+        "    if unexpected and (why_not := ''):",
+        (_MOVES,),
+    ),
+    Mutation(
         "vm-claim-with-move",
         "a move is created together with its claim (I3, B2)",
         "vm/demanding.py",

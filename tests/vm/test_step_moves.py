@@ -341,3 +341,25 @@ def test_one_who_was_to_move_for_its_own_growth_stays_when_room_appears_where_it
     else:
         assert town.booked("A") == 7
         assert [cancelled.name for cancelled in only(actions, CancelMove)] == [start.move.name]
+
+
+@pytest.mark.rule("vm:F1", "vm:I1", "vm:I4")
+def test_a_move_that_comes_to_be_after_it_was_given_up_ends_if_others_have_its_room() -> None:
+    """Its creation was under way when A wanted nothing any more; there was nothing to delete yet."""
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 6, migratable=True)
+    town.start()
+    town.ask("A", 7)
+    town.now += 5
+    (start,) = only(town.tell(Beat()), StartMove)
+    assert only(town.ask("A", 4), CancelMove)
+    assert town.state.moves == {}
+    town.plain("Q", "n2", 8)
+
+    actions = town.live(town.world.perform(start, town.now) or ())
+
+    assert [cancelled.name for cancelled in only(actions, CancelMove)] == [start.move.name]
+    assert town.world.migrations == {}
+    assert town.state.moves == {}
+    assert town.state.claims == {}
