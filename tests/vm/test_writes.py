@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from situate.kube.patches import JsonPatch, StrategicMergePatch
+from situate.kube.patches import JsonPatch
 from situate.objects.resources import PODS
 from situate.vm.actions import Approve, ResizePod
 from situate.vm.amounts import Amounts
@@ -19,7 +19,7 @@ from situate.vm.model import Ref
 from situate.vm.names import APPROVED, CLAIM, CLAIM_CLOSED, REQUESTED, SCALING_UNIT, TARGET_NODE
 from situate.vm.rules import Rules
 from situate.vm.unreadable import Place
-from situate.vm.writes import CONFLICT, OK, REFUSED, Change, Moot, approval, resized
+from situate.vm.writes import CONFLICT, LATER, OK, REFUSED, Change, Moot, approval, invalid, resized
 from tests.vm.objects import container, pod, vm
 
 GIB = 2**30
@@ -90,10 +90,39 @@ def test_a_resize_raises_limits_by_what_requests_rise() -> None:
     )
     assert isinstance(found, Change)
     assert found.subresource == "resize"
-    assert isinstance(found.patch, StrategicMergePatch)
-    assert found.patch.body["metadata"]["uid"] == "uid-web"
-    (patched,) = found.patch.body["spec"]["containers"]
-    assert patched == {"name": "main", "resources": {"requests": {"cpu": "3500m"}, "limits": {"cpu": "4000m"}}}
+    resources = "/spec/containers/0/resources"
+    assert conditions_of(found) == {
+        "/metadata/uid": "uid-web",
+        "/spec/containers/0/name": "main",
+        f"{resources}/requests/cpu": "1",
+        f"{resources}/limits/cpu": "1500m",
+    }
+    assert operations(found)[-2:] == [
+        {"op": "replace", "path": f"{resources}/requests/cpu", "value": "3500m"},
+        {"op": "replace", "path": f"{resources}/limits/cpu", "value": "4000m"},
+    ]
+
+
+@pytest.mark.rule("vm:B34")
+def test_a_resize_is_of_the_container_that_is_named_and_a_sidecar_may_be() -> None:
+    side = {**container("side"), "restartPolicy": "Always"}
+    web = pod("web", container("main"), initContainers=[container("first"), side])
+    action = ResizePod(Ref("default", "web"), Amounts.of(4000, 2 * GIB), "side", own=Amounts.of(3000, GIB))
+    (last,) = [each for each in operations(resized(action, web, PODS, Rules())) if each["op"] == "replace"]
+    assert (last["path"], last["value"]) == ("/spec/initContainers/1/resources/requests/cpu", "3000m")
+
+
+@pytest.mark.rule("vm:B36")
+@pytest.mark.parametrize(
+    ("causes", "outcome"),
+    [
+        pytest.param([], CONFLICT, id="a test of the patch failed"),
+        pytest.param(["Forbidden: Pod QOS Class may not change as a result of resizing"], REFUSED, id="final"),
+        pytest.param(["Forbidden: Pod running on node without support for resize"], LATER, id="no status yet"),
+    ],
+)
+def test_what_a_422_means(causes: list[str], outcome: str) -> None:
+    assert invalid(causes) == outcome
 
 
 @pytest.mark.rule("vm:B36")

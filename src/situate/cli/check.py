@@ -19,12 +19,12 @@ from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
-from situate.cli.reaching import server_version
 from situate.cli.rights import needed_rights
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.discovery import discover
 from situate.kube.errors import Forbidden, KubeError, NotFound
+from situate.kube.version import server_version
 from situate.objects.authorization import Permission, ResourceAttributes
 from situate.objects.messages import Request
 from situate.objects.resources import CONFIGMAPS, STATEFULSETS
@@ -33,7 +33,8 @@ from situate.sharding.controller.fence_check import Fence, check_fence
 from situate.sharding.controller.section import ShardSettings
 from situate.spot.owners import DEFAULT_KINDS
 from situate.spot.prices import parse_prices
-from situate.vm.backends import MACHINES, MIGRATIONS
+from situate.vm.configuration import VmSettings
+from situate.vm.systems import system_of
 from situate.vpod.configuration import StatefulSetSettings
 from situate.vpod.policy.configmap import parse_policy
 
@@ -117,8 +118,9 @@ async def _check_cluster(
         for entry in entries:
             findings += [finding async for finding in _entry(client, entry)]
         findings += [finding async for finding in _further_kinds(client, configuration)]
-        if vm_settings(configuration) is not None:
-            findings += [finding async for finding in _machines(client)]
+        vm = vm_settings(configuration)
+        if vm is not None:
+            findings += [finding async for finding in _machines(client, vm)]
         for shard in sharding_entries(configuration):
             findings += [finding async for finding in _shard(client, shard)]
         wanted = needed_rights(configuration, file, connection.namespace)
@@ -139,12 +141,14 @@ async def _further_kinds(client: Client, configuration: Configuration) -> AsyncI
         yield await _exists(f"resource {kind.plural}.{kind.group} {kind.version}", client.raw(request), step)
 
 
-async def _machines(client: Client) -> AsyncIterator[Finding]:
+async def _machines(client: Client, settings: VmSettings) -> AsyncIterator[Finding]:
     """Without them vm places pods, and there is nothing that grows or moves."""
-    for resource in (MACHINES, MIGRATIONS):
+    system = system_of(settings)
+    for resource in (system.machines, system.backend(settings.rules()).resource):
         request = Request("GET", resource.path(), (("limit", "1"),), {"accept": "application/json"})
-        step = "install NeonVM, or try it without: situate crds vm | kubectl apply --server-side -f -"
-        yield await _exists(f"resource {resource.group_resource} {resource.version}", client.raw(request), step)
+        yield await _exists(
+            f"resource {resource.group_resource} {resource.version}", client.raw(request), system.install
+        )
 
 
 async def _version(client: Client) -> Finding:

@@ -9,34 +9,12 @@ import asyncio
 import random
 from typing import Final
 
-import msgspec
 import structlog
 
 from situate.kube.backoff import Backoff
 from situate.kube.client import Client
-from situate.kube.errors import Forbidden, KubeError, UnreadableAnswer
-from situate.objects.messages import Request
-
-
-class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
-    """What an API server says of itself."""
-
-    git_version: str
-    major: str = ""
-    minor: str = ""
-
-
-async def server_version(client: Client) -> ServerVersion:
-    """Raises what the client raises, and `UnreadableAnswer` where something answers that is no API server."""
-    answer = await client.raw(Request("GET", "/version", (), {"accept": "application/json"}))
-    try:
-        return msgspec.json.decode(answer.body, type=ServerVersion)
-    except (ValueError, RecursionError):
-        raise UnreadableAnswer(
-            "what answers /version is no Kubernetes API server, but a proxy or another program; "
-            "check `server` of the current context in the kubeconfig"
-        ) from None
-
+from situate.kube.errors import Forbidden, KubeError
+from situate.kube.version import server_version
 
 _RETRY: Final = Backoff(initial_s=0.5, cap_s=10.0)
 

@@ -7,12 +7,12 @@ kubelet refuses leaves the pod as it is, and the grant as well.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from situate.vm.actions import Condition, ResizePod
 from situate.vm.amounts import RESOURCES, Amounts
 from situate.vm.model import Pod
+from situate.vm.rules import Rules
 from situate.vm.state import Account
 
 NOT_RESIZED: Final = "PodNotResized"
@@ -38,17 +38,20 @@ def _resize(pod: Pod, requests: Amounts) -> ResizePod | None:
 
 
 def condition(pod: Pod, before: Account | None, outcome: str, reason: str) -> Condition | None:
-    """Said once when the pod stays as it is, and once when it does not any more."""
+    """Said once when the pod stays as it is, and once when it does not any more; nothing of what is tried anew."""
     stands = before is not None and before.told
     if outcome == "ok":
         return Condition(pod.ref, NOT_RESIZED, False, "Resized", "") if stands else None
-    return Condition(pod.ref, NOT_RESIZED, True, outcome.capitalize(), reason)
+    return None if outcome in _ANEW else Condition(pod.ref, NOT_RESIZED, True, outcome.capitalize(), reason)
 
 
-def after(before: Account | None, action: ResizePod, outcome: str, retry_at: float) -> Account | None:
+_ANEW: Final = ("conflict", "unknown")
+
+
+def after(before: Account | None, action: ResizePod, outcome: str, now: float, rules: Rules) -> Account | None:
     """What is left to remember of a resize that was answered; None: nothing."""
     if outcome == "ok":
         return None
-    again = None if outcome == "refused" else retry_at
-    kept = before or Account(action.amount)
-    return replace(kept, target=action.amount, lowers_to=None, told=True, retry_at=again)
+    wait = {"denied": rules.denied_retry_s, "later": rules.retry_s}.get(outcome, rules.patch_retry_s)
+    told = outcome not in _ANEW or (before is not None and before.told)
+    return Account(action.amount, told=told, retry_at=None if outcome == "refused" else now + wait)

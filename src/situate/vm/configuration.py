@@ -185,17 +185,30 @@ class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             yield Mistake(missing, "", "the name of a file", f"it goes with {other}")
 
 
+class KubeVirtSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How KubeVirt moves machines for us (B49), with `system: kubevirt`."""
+
+    pin_target: bool = True
+    """Whether a migration names its node in `addedNodeSelector` too, where KubeVirt has that, by the label
+    kubernetes.io/hostname. The pod that it moves into is offered no other node in any case."""
+
+
 class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """All of it."""
 
     configuration: FileName | None = None
     """The configuration file of neondatabase/autoscaling's scheduler plugin, beside this one, for what it says; null:
     that stands here."""
+    system: Literal["neonvm", "kubevirt"] = "neonvm"
+    """What runs and moves the machines: VirtualMachines of NeonVM, or VirtualMachineInstances of KubeVirt."""
+    kubevirt: KubeVirtSettings = KubeVirtSettings()
     scheduler_name: ObjectName = _RULES.scheduler_name
     compat: bool = _RULES.compat
     """Behaves as the scheduler of neondatabase/autoscaling does, to the letter."""
     grow_pod: Literal["auto", "never"] = "auto"
     """Whether runner pods ask for what their machines are granted (B47); never with `compat`."""
+    resize_with_restart: bool = _RULES.resize_with_restart
+    """Whether containers of plain pods may be resized that restart when they are, by their resizePolicy (B36)."""
     watermark: PositiveShare = _RULES.watermark
     """Of a node's allocatable, above which machines leave it."""
     watermarks: dict[str, PositiveShare] = {}
@@ -246,6 +259,8 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             if name in seen:
                 yield Mistake(f"resources[{number}]", shown(name), "each resource once, beside cpu and memory")
             seen.add(name)
+        if self.compat and self.system != "neonvm":
+            yield Mistake("system", shown(self.system), "neonvm", "compat: true is for NeonVM alone")
         if self.permits.callers not in (None, "token") and not self.compat:
             yield Mistake("permits.callers", shown(self.permits.callers), "token", "the others need compat: true")
 
@@ -262,6 +277,7 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             scheduler_name=self.scheduler_name,
             compat=self.compat,
             grow_pod=self.grow_pod == "auto" and not self.compat,
+            resize_with_restart=self.resize_with_restart,
             watermark=self.watermark,
             watermarks=MappingProxyType(self.watermarks),
             class_watermarks=MappingProxyType(self.class_watermarks),

@@ -136,7 +136,7 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
             draft.approve(seen.uid, write.amount)
         else:
             draft.put_write(seen.uid, replace(write, shown=(seen.requested, seen.factor)))
-            if seen.machine is not None or seen.resize is None:  # a wish stands on the pod itself: it is never older
+            if seen.resize is None and former.resize is None:  # a wish stands on the pod itself: it is never older
                 seen = replace(seen, requested=former.requested, factor=former.factor)
     lowering = draft.state.accounts.get(seen.uid)
     if (frozen(former) and frozen(seen)) or (lowering is not None and lowering.lowers_to is not None):

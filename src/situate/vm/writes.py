@@ -6,11 +6,11 @@ and none undoes what somebody else has written meanwhile. Sending them is the sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from situate.kube.patches import JsonPatch, Patch, StrategicMergePatch
+from situate.kube.patches import JsonPatch, Patch
 from situate.objects.meta import ObjectMeta
 from situate.objects.pods import Container, Pod
 from situate.objects.quantity import Quantity
@@ -61,6 +61,20 @@ CONFLICT: Final = "conflict"
 """The object has changed: it has to be decided anew."""
 UNKNOWN: Final = "unknown"
 """It may have been carried out, or may still be."""
+DENIED: Final = "denied"
+"""A quota or a LimitRange forbids it, as long as it says so."""
+LATER: Final = "later"
+"""The same request may be accepted in a while."""
+
+_NO_SUPPORT: Final = "Pod running on node without support for resize"
+"""What the API server says as well of a pod whose kubelet has not reported yet what its containers run with."""
+
+
+def invalid(causes: Sequence[str]) -> str:
+    """What a 422 means, by the messages of its causes: a test of the patch that failed names no cause (B36)."""
+    if not causes:
+        return CONFLICT
+    return LATER if any(_NO_SUPPORT in each for each in causes) else REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,35 +142,35 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
     """B34, B47: requests of one container so that the pod asks for the amount, and limits by the same difference.
 
     Only where the container has that request, and a limit only where it has one: nothing is added that would change
-    the pod's QoS class.
+    the pod's QoS class. It tests that the container still has the amounts that it is computed from.
     """
     container = _container(action, pod)
     if container is None:
         return Moot(f"pod {action.pod} has no container {action.container!r} that requests cpu or memory")
     names = rules.resources[: len(RESOURCES)]
     own = _own(action, container, pod, names)
-    requests: dict[str, str] = {}
-    limits: dict[str, str] = {}
-    for place, name in enumerate(names):
+    kind = "containers" if container in pod.spec.containers else "initContainers"
+    place = f"/spec/{kind}/{getattr(pod.spec, _FIELDS[kind]).index(container)}"
+    tests: list[dict[str, Any]] = [
+        {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
+        {"op": "test", "path": f"{place}/name", "value": container.name},
+    ]
+    changes: list[dict[str, Any]] = []
+    for number, name in enumerate(names):
         if name not in container.resources.requests:
             continue
-        difference = own[place] - _amount(container.resources.requests[name], name)
-        if difference:
-            requests[name] = _plus(container.resources.requests[name], name, difference)
-            if name in container.resources.limits:
-                limits[name] = _plus(container.resources.limits[name], name, difference)
-    if not requests:
+        difference = own[number] - _amount(container.resources.requests[name], name)
+        for part, amounts in (("requests", container.resources.requests), ("limits", container.resources.limits)):
+            if difference and name in amounts:
+                path = f"{place}/resources/{part}/{name}"
+                tests.append({"op": "test", "path": path, "value": str(amounts[name])})
+                changes.append({"op": "replace", "path": path, "value": _plus(amounts[name], name, difference)})
+    if not changes:
         return Moot(f"pod {action.pod} asks for that already", OK)
-    resources: dict[str, Any] = {"requests": requests}
-    if limits:
-        resources["limits"] = limits
-    kind = "containers" if container in pod.spec.containers else "initContainers"
-    body = {
-        "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
-        "spec": {kind: [{"name": container.name, "resources": resources}]},
-    }
-    meta = pod.metadata
-    return Change(resource, meta.namespace, meta.name, StrategicMergePatch(body), "resize")
+    return Change(resource, pod.metadata.namespace, pod.metadata.name, JsonPatch([*tests, *changes]), "resize")
+
+
+_FIELDS: Final = {"containers": "containers", "initContainers": "init_containers"}
 
 
 def _container(action: ResizePod, pod: Pod) -> Container | None:

@@ -96,7 +96,7 @@ def _accounted(draft: Draft, pod: Pod, action: ResizePod, event: Written) -> Non
     said = accounts.condition(pod, known, event.outcome, event.reason)
     if said is not None:
         draft.do(said)
-    left = accounts.after(known, action, event.outcome, draft.now + draft.rules.denied_retry_s)
+    left = accounts.after(known, action, event.outcome, draft.now, draft.rules)
     if left is None:
         draft.drop_account(pod.uid)
     else:

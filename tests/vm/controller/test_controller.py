@@ -358,6 +358,7 @@ def test_metrics_bear_our_names_and_in_compat_the_references(compat: bool) -> No
         ours.run("a", cpus=2, slots=8)
         ours.world.ask("a", Amounts.of(3000, 12 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"})
+        ours.world.let_pass(1.0)
         text = generate_latest(ours.world.registry).decode()
         node = ours.world.node_of("a")
         for prefix in ("situate_vm_", *(("autoscaling_plugin_",) if compat else ())):

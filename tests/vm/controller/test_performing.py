@@ -12,6 +12,7 @@ from situate.testing.vm.shipped import MACHINES, MIGRATIONS, PODS, UNIT
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
 from situate.vm.events import Asked
+from situate.vm.rules import Rules
 from situate.vm.text import GIB
 from tests.vm.controller.test_controller import crowd, stage
 
@@ -126,7 +127,7 @@ def test_a_target_whose_migration_somebody_deletes_is_not_placed() -> None:
 
 @pytest.mark.rule("vm:D16")
 def test_pods_that_fit_into_what_a_machine_gives_back_are_tried_at_once_and_no_others() -> None:
-    with stage(n1="8") as ours:
+    with stage(Rules(grow_pod=False), n1="8") as ours:
         ours.run("a", cpus=2, slots=8)
         ours.world.ask("a", Amounts.of(7000, 28 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 7, "mem": "28Gi"})

@@ -16,11 +16,11 @@ import typer
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.progress import progress
-from situate.cli.reaching import server_version
 from situate.cli.scheduler.durations import seconds_of
 from situate.cli.streams import complain, say
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden
+from situate.kube.version import server_version
 from situate.objects.quantity import BadQuantity, parse_quantity
 from situate.runtime.startup import run_process
 from situate.scheduler.recorder import Recorder

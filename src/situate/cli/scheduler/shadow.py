@@ -16,7 +16,6 @@ import typer
 from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
-from situate.cli.reaching import server_version
 from situate.cli.scheduler.durations import seconds_of
 from situate.cli.scheduler.options import ProfileOption
 from situate.cli.scheduler.profiles import Profiles, read_profiles
@@ -29,6 +28,7 @@ from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store
+from situate.kube.version import server_version
 from situate.objects.unstructured import Unstructured
 from situate.runtime.logs import configure_logging
 from situate.runtime.startup import run_process

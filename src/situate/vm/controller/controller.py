@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,7 +22,9 @@ from situate.framework.pods import PodInfo
 from situate.framework.queue.waiting import Place
 from situate.kube.client import Client
 from situate.kube.election import Candidacy, ElectionNews, Elector
+from situate.kube.errors import KubeError
 from situate.kube.reflector import Reflector
+from situate.kube.version import server_version
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.acting import Extending
@@ -162,6 +165,7 @@ class VmController:
 
     async def serve(self, client: Client, actuator: Actuator) -> None:
         """Until cancelled: what is decided is carried out, and time passes."""
+        await self._know_the_server(client)
         self.actuator = actuator
         self.observing.listed()
         performing = self._performing = Performing(
@@ -180,6 +184,20 @@ class VmController:
         async with asyncio.TaskGroup() as group:
             group.create_task(performing.run(self.setup.workers))
             group.create_task(self._keep(performing))
+
+    async def _know_the_server(self, client: Client) -> None:
+        """Before anything is granted: whether it resizes pods at all (B36). One that does not say is believed to."""
+        try:
+            async with asyncio.timeout(self.setup.call_timeout_s):
+                version = await server_version(client)
+        except (KubeError, TimeoutError) as problem:
+            self._log.warning("the API server does not say which version it is", error=str(problem))
+            return
+        resizes = version.since(1, 33)
+        if resizes != self.ledger.rules.server_resizes:
+            self._log.info("pods are resized in place, or not", resizes=resizes, server=version.git_version)
+            self.ledger.rules = replace(self.ledger.rules, server_resizes=resizes)
+            self.observing.take_in()
 
     def end(self) -> None:
         self.observing.end()

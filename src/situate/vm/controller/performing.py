@@ -19,6 +19,7 @@ from situate.kube.client import Client
 from situate.kube.errors import (
     AlreadyExists,
     Conflict,
+    Forbidden,
     InternalError,
     Invalid,
     KubeError,
@@ -64,6 +65,8 @@ from situate.vm.model import Ref
 from situate.vm.names import CLAIM, HANDOVER, MOVED
 from situate.vm.writes import (
     CONFLICT,
+    DENIED,
+    LATER,
     OK,
     REFUSED,
     UNKNOWN,
@@ -74,6 +77,7 @@ from situate.vm.writes import (
     Write,
     annotate,
     approval,
+    invalid,
     resized,
 )
 
@@ -171,8 +175,10 @@ class Performing:
         except TimeoutError:
             outcome, why = UNKNOWN, f"no answer within {self._call_timeout_s:g} s"
         except KubeError as problem:  # it has certainly not been carried out, and may be later
-            self._again(key, slot, action, problem)
-            return
+            if not (isinstance(action, ResizePod) and waiting):
+                self._again(key, slot, action, problem)
+                return
+            outcome, why = LATER, str(problem)  # a machine's grant does not wait for its pod's requests (B47)
         finally:
             self._metrics.ended(_now() - began)
         self._backoffs.pop(key, None)
@@ -348,8 +354,9 @@ async def _answered(call: Awaitable[object], *, gone_is_done: bool = False) -> t
     except Conflict as problem:
         return (OK, "") if gone_is_done else (CONFLICT, str(problem))
     except Invalid as problem:
-        # a test of the patch that failed names no field
-        return (REFUSED if problem.details.causes else CONFLICT), str(problem)
+        return invalid([each.message for each in problem.details.causes]), str(problem)
+    except Forbidden as problem:
+        return DENIED, str(problem)
     except UnreadableAnswer:
         return OK, ""
     except KubeError as problem:

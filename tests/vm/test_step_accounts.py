@@ -1,0 +1,123 @@
+"""The account grows with its machine: in which order, and what a refusal leaves (B47)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from situate.objects import pods
+from situate.vm.actions import Action, Approve, Condition, ResizePod
+from situate.vm.amounts import Amounts
+from situate.vm.events import Asked, Beat
+from situate.vm.names import APPROVED, ENABLED_LABEL, REQUESTED, SCALING_UNIT
+from situate.vm.text import amounts_text
+from tests.vm.objects import container, node, runner
+from tests.vm.yard import Yard
+
+GIB = 2**30
+UNIT = Amounts.of(250, GIB)
+
+
+def cores(number: int) -> Amounts:
+    return Amounts.of(1000 * number, 4 * GIB * number)
+
+
+def machine(held: int, account: int, *, overcommit: int = 1) -> pods.Pod:
+    annotations = {
+        SCALING_UNIT: amounts_text(UNIT),
+        REQUESTED: amounts_text(cores(held)),
+        APPROVED: amounts_text(cores(held)),
+        "vm.neon.tech/resources": '{"cpus":{"min":1,"use":1,"max":8},'
+        '"memorySlots":{"min":4,"use":4,"max":32},"memorySlotSize":"1Gi"}',
+        "vm.neon.tech/overcommit": f'{{"cpu":{overcommit},"memory":{overcommit}}}',
+    }
+    return runner(
+        "vm-a",
+        annotations,
+        labels={ENABLED_LABEL: "true"},
+        nodeName="n1",
+        containers=[container("neonvm-runner", str(account), f"{4 * account}Gi")],
+    )
+
+
+def yard(held: int = 1, account: int = 1, **more: Any) -> Yard:
+    return Yard(node("n1", "8", "32Gi"), machine(held, account, **more))
+
+
+def ask(of: Yard, number: int, last: int) -> list[Action]:
+    return of.tell(Asked("uid-vm-a", UNIT, cores(number), cores(last), lowers_at_once=True))
+
+
+@pytest.mark.rule("vm:B47", "vm:N7", "vm:N8", "vm:C2")
+def test_up_the_ledger_comes_first_then_the_pod_then_the_machine() -> None:
+    ours = yard()
+    done = [each for each in ask(ours, 2, 1) if isinstance(each, ResizePod | Approve)]
+    assert [type(each) for each in done] == [ResizePod, Approve]
+    resize = done[0]
+    assert isinstance(resize, ResizePod)
+    assert resize.own == cores(2)
+    assert ours.pod("vm-a").reserved == cores(2)
+
+
+@pytest.mark.rule("vm:B47", "vm:C7")
+def test_a_pod_requests_what_its_machine_counts_for() -> None:
+    ours = yard(held=2, account=1, overcommit=2)
+    ask(ours, 6, 2)
+    assert [each.own for each in ours.only(ResizePod)] == [cores(3)]
+
+
+@pytest.mark.rule("vm:B47", "vm:D24", "vm:C2")
+def test_down_the_machine_comes_first_then_the_pod_then_the_ledger() -> None:
+    ours = yard(held=4, account=4)
+    ask(ours, 2, 4)
+    (approve,) = ours.only(Approve)
+    assert ours.only(ResizePod) == []
+    ours.answer(approve)
+    (resize,) = ours.only(ResizePod)
+    assert (resize.own, ours.pod("vm-a").reserved) == (cores(2), cores(4))
+    ours.see(machine(2, 4))
+    assert ours.pod("vm-a").reserved == cores(4), "stock schedulers still count its pod so"
+    ours.answer(resize)
+    assert ours.pod("vm-a").reserved == cores(2)
+
+
+@pytest.mark.rule("vm:B47", "vm:I5")
+@pytest.mark.parametrize("outcome", ["refused", "denied", "later", "conflict", "unknown"])
+def test_whatever_the_pod_s_resize_comes_to_what_the_machine_gave_back_is_free(outcome: str) -> None:
+    ours = yard(held=4, account=4)
+    ask(ours, 2, 4)
+    ours.answer(ours.only(Approve)[0])
+    ours.answer(ours.only(ResizePod)[0], outcome, "no")
+    assert ours.pod("vm-a").reserved == cores(2)
+
+
+@pytest.mark.rule("vm:B47", "vm:F1")
+@pytest.mark.parametrize(("outcome", "told"), [("refused", True), ("denied", True), ("conflict", False)])
+def test_a_refusal_is_told_on_the_pod_and_the_grant_stands(outcome: str, told: bool) -> None:
+    ours = yard()
+    ask(ours, 2, 1)
+    (resize,), (approve,) = ours.only(ResizePod), ours.only(Approve)
+    ours.answer(resize, outcome, "quota")
+    assert [(each.type, each.holds) for each in ours.only(Condition)] == ([("PodNotResized", True)] if told else [])
+    ours.answer(approve)
+    assert ours.pod("vm-a").reserved == cores(2)
+    ours.see(machine(2, 1))
+    ours.now += 61
+    ours.tell(Beat())
+    assert (ours.only(ResizePod) == [resize]) is (outcome != "refused")
+    if outcome == "denied":
+        ours.answer(resize)
+        assert [(each.type, each.holds) for each in ours.only(Condition)] == [("PodNotResized", False)]
+
+
+@pytest.mark.rule("vm:B47")
+def test_a_machine_that_grows_again_while_its_pod_shrinks_keeps_what_it_got() -> None:
+    ours = yard(held=4, account=4)
+    ask(ours, 2, 4)
+    ours.answer(ours.only(Approve)[0])
+    (down,) = ours.only(ResizePod)
+    ask(ours, 6, 2)
+    assert ours.pod("vm-a").reserved == cores(6)
+    ours.answer(down)
+    assert ours.pod("vm-a").reserved == cores(6)

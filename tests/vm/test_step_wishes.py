@@ -1,0 +1,213 @@
+"""Wishes of plain pods in the ledger: what is patched, refused, put off and made room for (B34 to B38)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from situate.objects import pods
+from situate.vm.actions import Condition, Evict, ResizePod, StartMove, Tell
+from situate.vm.amounts import Amounts
+from situate.vm.events import Beat, PodGone
+from situate.vm.names import RESIZE_REQUESTED
+from tests.vm.objects import container, node, pod, runner
+from tests.vm.yard import Yard, running
+
+GIB = 2**30
+NODE = node("n1", "4", "16Gi")
+
+
+def web(wish: Any = None, cpu: str = "1", *, allocated: str = "", **more: Any) -> pods.Pod:
+    """With a wish for its only container; it runs with what it asks for unless said."""
+    annotations = {} if wish is None else {RESIZE_REQUESTED: json.dumps(wish)}
+    metadata = {"generation": 1, **more.pop("metadata", {})}
+    status = running({"cpu": allocated or cpu, "memory": "1Gi"}, *more.pop("conditions", ()))
+    return pod(
+        "web", container(cpu=cpu), annotations=annotations, nodeName="n1", status=status, metadata=metadata, **more
+    )
+
+
+def other(cpu: str) -> pods.Pod:
+    return pod("other", container(cpu=cpu), nodeName="n1")
+
+
+def pending(reason: str, observed: int = 1) -> dict[str, Any]:
+    return {
+        "type": "PodResizePending",
+        "status": "True",
+        "reason": reason,
+        "message": "said so",
+        "observedGeneration": observed,
+    }
+
+
+@pytest.mark.rule("vm:B34", "vm:B38")
+def test_only_a_grant_is_patched() -> None:
+    yard = Yard(NODE, web(), other("2"))
+    yard.see(web({"cpu": 3}))
+    assert yard.only(ResizePod) == [], "two CPUs are not free"
+    assert yard.pod("web").reserved.cpu == 1000
+    yard.tell(PodGone("uid-other"))
+    (made,) = yard.only(ResizePod)
+    assert (made.amount, made.container, made.own) == (Amounts.of(3000, GIB), "main", Amounts.of(3000, GIB))
+    assert yard.pod("web").reserved.cpu == 3000, "booked before it is written"
+    yard.answer(made)
+    yard.see(web({"cpu": 3}, "3"))
+    assert not yard.state.writes
+    assert not yard.state.waiters
+
+
+@pytest.mark.rule("vm:B34", "vm:B30")
+def test_a_part_is_granted_in_whole_steps_where_one_is_stated() -> None:
+    yard = Yard(NODE, web(), other("2"))
+    yard.see(web({"cpu": 3, "step": {"cpu": "500m"}}))
+    (made,) = yard.only(ResizePod)
+    assert made.own == Amounts.of(2000, GIB)
+    yard.answer(made)
+    yard.see(web({"cpu": 3, "step": {"cpu": "500m"}}, "2"))
+    assert "uid-web" in yard.state.waiters
+    yard.tell(PodGone("uid-other"))
+    assert [each.own for each in yard.only(ResizePod)] == [Amounts.of(3000, GIB)]
+
+
+@pytest.mark.rule("vm:B34", "vm:C2")
+def test_less_is_patched_at_once_and_free_when_the_kubelet_has_taken_it_back() -> None:
+    yard = Yard(NODE, web(cpu="3"))
+    yard.see(web({"cpu": 1}, "3"))
+    (made,) = yard.only(ResizePod)
+    assert made.own == Amounts.of(1000, GIB)
+    yard.answer(made)
+    yard.see(web({"cpu": 1}, "1", allocated="3"))
+    assert yard.pod("web").reserved.cpu == 3000
+    assert yard.only(ResizePod) == []
+    yard.see(web({"cpu": 1}, "1"))
+    assert yard.pod("web").reserved.cpu == 1000
+    assert not yard.state.writes
+
+
+@pytest.mark.rule("vm:B36", "vm:I5")
+def test_a_wish_that_is_not_attempted_is_told_once_and_decided_anew_when_it_changes() -> None:
+    yard = Yard(NODE, web())
+    yard.see(web({"cpu": 5}))
+    (said,), (told,) = yard.only(Condition), yard.only(Tell)
+    assert (said.type, said.holds, said.reason) == ("ResizeRefused", True, "LargerThanNode")
+    assert (told.reason, told.warning) == ("ResizeRefused", True)
+    assert "uid-web" not in yard.state.waiters
+    yard.see(web({"cpu": 5}, metadata={"labels": {"a": "b"}}))
+    assert yard.done == []
+    yard.see(node("n1", "8", "16Gi"))
+    assert [each.own for each in yard.only(ResizePod)] == [Amounts.of(5000, GIB)], "the node has grown"
+    assert [each.holds for each in yard.only(Condition)] == [False]
+
+
+@pytest.mark.rule("vm:B36")
+def test_a_static_manager_keeps_guaranteed_pods_as_they_are() -> None:
+    static = node("n1", "8", "16Gi", metadata={"labels": {"vm.situate.dev/static-managers": "true"}})
+    yard = Yard(static, web())
+    guaranteed = web({"cpu": 2})
+    yard.see(pods.Pod(guaranteed.metadata, guaranteed.spec, pods.PodStatus(qos_class="Guaranteed")))
+    assert [each.reason for each in yard.only(Condition)] == ["StaticManager"]
+    assert Yard(static, web({"cpu": 2})).only(ResizePod), "a burstable pod shares its cores"
+
+
+@pytest.mark.rule("vm:B36")
+def test_a_refusal_of_the_server_is_final_until_the_wish_changes() -> None:
+    yard = Yard(NODE, web(), web({"cpu": 2}))
+    (made,) = yard.only(ResizePod)
+    yard.answer(made, "refused", "may not change")
+    assert [(each.reason, each.message) for each in yard.only(Condition)] == [("Refused", "may not change")]
+    assert yard.pod("web").reserved.cpu == 1000, "nothing is kept for it"
+    yard.now += 3600
+    yard.tell(Beat())
+    yard.see(web({"cpu": 2}, metadata={"labels": {"a": "b"}}))
+    assert yard.only(ResizePod) == []
+    yard.see(web({"cpu": 3}))
+    assert [each.own for each in yard.only(ResizePod)] == [Amounts.of(3000, GIB)]
+
+
+@pytest.mark.rule("vm:B36")
+@pytest.mark.parametrize(("outcome", "after"), [("denied", 60.0), ("later", 5.0)])
+def test_what_may_be_allowed_later_is_asked_for_again(outcome: str, after: float) -> None:
+    yard = Yard(NODE, web({"cpu": 2}))
+    (made,) = yard.only(ResizePod)
+    yard.answer(made, outcome, "exceeded quota")
+    assert yard.wake_at == yard.now + after
+    assert yard.pod("web").reserved.cpu == 1000
+    yard.now += after
+    yard.tell(Beat())
+    assert yard.only(ResizePod) == [made]
+    assert [each.holds for each in yard.only(Condition)] == [False]
+
+
+@pytest.mark.rule("vm:B36", "vm:F1")
+@pytest.mark.parametrize("outcome", ["conflict", "unknown"])
+def test_what_is_not_known_stays_booked_and_is_written_again(outcome: str) -> None:
+    yard = Yard(NODE, web({"cpu": 2}))
+    (made,) = yard.only(ResizePod)
+    yard.answer(made, outcome, "")
+    assert yard.pod("web").reserved.cpu == 2000
+    yard.now += 1
+    yard.tell(Beat())
+    assert yard.only(ResizePod) == [made]
+
+
+@pytest.mark.rule("vm:B35", "vm:B33")
+def test_what_the_kubelet_calls_infeasible_is_free_again() -> None:
+    yard = Yard(NODE, web({"cpu": 3}))
+    (made,) = yard.only(ResizePod)
+    yard.answer(made)
+    refused = web({"cpu": 3}, "3", allocated="1", conditions=[pending("Infeasible", 2)], metadata={"generation": 2})
+    yard.see(refused)
+    assert yard.pod("web").reserved.cpu == 1000
+    assert [(each.reason, each.message) for each in yard.only(Condition)] == [("Infeasible", "said so")]
+    assert not yard.state.writes
+
+
+@pytest.mark.rule("vm:B35", "vm:B34")
+def test_a_withdrawn_wish_leaves_nothing_booked() -> None:
+    yard = Yard(NODE, web({"cpu": 2}))
+    (made,) = yard.only(ResizePod)
+    yard.answer(made, "unknown", "")
+    yard.see(web())
+    assert yard.pod("web").reserved.cpu == 1000
+    assert not yard.state.writes
+
+
+@pytest.mark.rule("vm:B37", "vm:B35", "vm:B38", "vm:F13", "vm:B3")
+def test_a_machine_leaves_for_a_pod_that_the_kubelet_has_put_off_and_the_claim_ends_with_its_room() -> None:
+    """Its desire is booked for everybody else all along, so that nobody takes the room, and no claim holds it twice."""
+    mover = runner("vm-a", labels={"autoscaling.neon.tech/auto-migration-enabled": "true"}, nodeName="n1")
+    put_off = web(cpu="3", allocated="1", conditions=[pending("Deferred")])
+    yard = Yard(NODE, node("n2", "8", "16Gi"), mover, put_off, other("1"))
+    assert yard.state.nodes["n1"].reserved.cpu == 5000
+    yard.now += 6
+    yard.tell(Beat())
+    (move,) = yard.only(StartMove)
+    assert yard.only(Evict) == []
+    assert move.claim is not None
+    assert (move.claim.beneficiary.ref.name, move.claim.amount) == ("web", Amounts.of(1000, 0))
+    yard.tell(PodGone("uid-vm-a"))
+    assert yard.state.claims == {}
+    assert "granted" in next(each.message for each in yard.only(Tell) if each.reason == "ClaimClosed")
+    assert yard.state.avail("n1", "somebody").cpu == 0
+    yard.see(web(cpu="3"))
+    assert not yard.state.waiters
+
+
+@pytest.mark.rule("vm:B37", "vm:F13")
+def test_those_whom_the_kubelet_has_put_off_before_are_covered_first() -> None:
+    """The kubelet admits whom it likes first: a claim for another one counts what they are booked with already."""
+    mover = runner("vm-a", labels={"autoscaling.neon.tech/auto-migration-enabled": "true"}, nodeName="n1")
+    ahead = pod(
+        "ahead",
+        container(cpu="2"),
+        nodeName="n1",
+        metadata={"generation": 1},
+        status=running({"cpu": "1500m", "memory": "1Gi"}, pending("Deferred")),
+    )
+    yard = Yard(NODE, node("n2", "8", "16Gi"), mover, ahead, web({"cpu": "1500m"}))
+    assert yard.only(ResizePod) == [], "the room is the other one's, whom the kubelet may serve first"
+    yard.tell(PodGone("uid-vm-a"))
+    assert [each.own for each in yard.only(ResizePod)] == [Amounts.of(1500, GIB)]
