@@ -17,6 +17,7 @@ from situate.vm.plugin import VirtualMachines
 from situate.vm.reading_nodes import read_node
 from situate.vm.reading_pods import by_requests, read_pod
 from situate.vm.rules import Rules
+from situate.vm.systems import NEONVM
 
 
 class Bench:
@@ -27,7 +28,7 @@ class Bench:
         self.now = 1000.0
         self.rules = rules
         self.ledger = Ledger(rules, lambda: self.now, lambda: self.leads)
-        self.plugin = VirtualMachines(self.ledger, lambda each: read_pod(each, rules), seed)
+        self.plugin = VirtualMachines(self.ledger, NEONVM, lambda each: read_pod(each, rules), seed)
         self.engine = Engine(scheduler_setup(VmSetup(rules), self.plugin).profiles)
 
     def add(self, *objects: nodes.Node | pods.Pod) -> None:

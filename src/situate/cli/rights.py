@@ -14,6 +14,7 @@ from situate.sharding.permissions import supervisor_permissions
 from situate.spot.configuration import SpotSettings
 from situate.spot.permissions import permissions as spot_permissions
 from situate.vm.permissions import permissions as vm_permissions
+from situate.vm.systems import system_of
 from situate.vpod.permissions import permissions as vpod_permissions
 
 
@@ -39,7 +40,7 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
         found.update(dict.fromkeys(_of_spot(spot, namespace, leases)))
     vm = vm_settings(configuration)
     if vm is not None:
-        found.update(dict.fromkeys(vm_permissions(LeaseName(leases, vm.lease_name), vm.rules())))
+        found.update(dict.fromkeys(vm_permissions(LeaseName(leases, vm.lease_name), vm.rules(), system_of(vm))))
     for entry in sharding_entries(configuration):
         found.update(dict.fromkeys(rights_of_supervisor(entry, leases)))
     return tuple(found)

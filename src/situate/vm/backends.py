@@ -1,7 +1,7 @@
 """Systems that move machines, behind four verbs: create, observe, cancel, delete (N13).
 
 A verb is a value, a write that the shell performs or an object that is read, so that a backend needs no client and the
-ledger does not know which one there is. NeonVM's is the first.
+ledger does not know which one there is. NeonVM's is the first; KubeVirt's is `situate.vm.kubevirt.migrations`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,25 @@ class Backend(Protocol):
         ...
 
 
+def created_for(
+    resource: ResourceType[Unstructured], move: Move, claim: Claim | None, spec: Mapping[str, Any], rules: Rules
+) -> Create:
+    """A migration with this spec, under our label, with its claim and its target (B2, C6)."""
+    annotations: dict[str, str] = {}
+    if claim is not None:
+        annotations[CLAIM] = claim_text(claim, rules.resources)
+    if move.target_node:
+        annotations[TARGET_NODE] = move.target_node
+    metadata: dict[str, Any] = {
+        "name": move.name,
+        "namespace": move.machine.namespace,
+        "labels": {CREATED_BY_SCHEDULER_LABEL: "true"},
+    }
+    if annotations:
+        metadata["annotations"] = annotations
+    return Create(resource, move.machine.namespace, {"metadata": metadata, "spec": spec})
+
+
 class NeonVM:
     """VirtualMachineMigration of `vm.neon.tech/v1` (C6, C34): deleting one that is under way cancels it."""
 
@@ -66,19 +85,7 @@ class NeonVM:
         self._rules = rules
 
     def create(self, move: Move, claim: Claim | None) -> Create:
-        annotations: dict[str, str] = {}
-        if claim is not None:
-            annotations[CLAIM] = claim_text(claim, self._rules.resources)
-        if move.target_node:
-            annotations[TARGET_NODE] = move.target_node
-        metadata: dict[str, Any] = {
-            "name": move.name,
-            "namespace": move.machine.namespace,
-            "labels": {CREATED_BY_SCHEDULER_LABEL: "true"},
-        }
-        if annotations:
-            metadata["annotations"] = annotations
-        return Create(self.resource, move.machine.namespace, {"metadata": metadata, "spec": self._spec(move)})
+        return created_for(self.resource, move, claim, self._spec(move), self._rules)
 
     def _spec(self, move: Move) -> Mapping[str, Any]:
         """With the defaults written out: nobody else's defaults decide about our moves."""

@@ -119,6 +119,8 @@ class Move:
     target_booked: bool = False
     """Whether that pod is booked on the target node, so that the reservation counts no more."""
     progress: Progress | None = None
+    tells_progress: bool = True
+    """False: its system does not say how copying comes on, and gives up by itself one that does not."""
     choices: int = 1
     """So many targets were chosen for it (B14)."""
     for_node: bool = False

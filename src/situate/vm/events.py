@@ -75,6 +75,8 @@ class MigrationSeen:
     handover: WrittenHandOver | None = None
     """Begun, and to be gone on with (B10)."""
     progress: Progress | None = None
+    tells_progress: bool = True
+    """Whether its system says how copying comes on; one that does not looks after that itself."""
     deleting: bool = False
     created_at: float = 0.0
 

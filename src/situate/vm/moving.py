@@ -79,6 +79,7 @@ def _as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
         amount=begun.amount or amount,
         target_node=begun.target_node or event.target_node,
         progress=_progress(begun, event),
+        tells_progress=event.tells_progress,
         copying_at=begun.copying_at or (draft.now if stage is Stage.COPYING else None),
         asked_at=begun.asked_at if over and stage is begun.stage else None,
         retry_at=begun.retry_at if over and stage is begun.stage and not _heard(event) else None,

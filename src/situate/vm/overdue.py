@@ -56,8 +56,9 @@ def limits(state: State, move: Move, rules: Rules) -> Iterator[tuple[float, str]
         yield begun + deadlines.not_running_s, f"its target does not run after {deadlines.not_running_s:g} s"
         return
     copying_at = move.copying_at or begun
-    changed_at = copying_at if move.progress is None else move.progress.changed_at
-    yield changed_at + deadlines.no_progress_s, f"copying has not come on for {deadlines.no_progress_s:g} s"
+    if move.tells_progress:
+        changed_at = copying_at if move.progress is None else move.progress.changed_at
+        yield changed_at + deadlines.no_progress_s, f"copying has not come on for {deadlines.no_progress_s:g} s"
     allowed = max(deadlines.total_least_s, deadlines.total_s_per_gib * _memory(state, move) / GIB)
     yield copying_at + allowed, f"copying takes longer than {allowed:g} s"
 

@@ -5,23 +5,28 @@ It is a scheduler, so what schedulers need comes first; no right here lets it wr
 
 from __future__ import annotations
 
+from typing import Any
+
 from situate.kube.lease_record import LeaseName
 from situate.objects.authorization import READ, Permission
 from situate.scheduler.permissions import permissions as scheduler_permissions
-from situate.vm.names import GROUP
 from situate.vm.rules import Rules
+from situate.vm.systems import System
 
 
-def permissions(lease: LeaseName, rules: Rules) -> tuple[Permission, ...]:
+def permissions(lease: LeaseName, rules: Rules, system: System[Any]) -> tuple[Permission, ...]:
     """`lease`: whose holder decides."""
+    machines, migrations = system.machines, system.backend(rules).resource
     return (
         *scheduler_permissions(lease, shadow=False),
-        Permission(GROUP, "virtualmachines", READ, "knowing how large machines are"),
-        Permission(GROUP, "virtualmachines", ("patch",), "writing what machines may use, and when they were moved"),
-        Permission(GROUP, "virtualmachinemigrations", READ, "knowing what moves, and for whom"),
+        Permission(machines.group, machines.plural, READ, "knowing how large machines are"),
         Permission(
-            GROUP,
-            "virtualmachinemigrations",
+            machines.group, machines.plural, ("patch",), "writing what machines may use, and when they were moved"
+        ),
+        Permission(migrations.group, migrations.plural, READ, "knowing what moves, and for whom"),
+        Permission(
+            migrations.group,
+            migrations.plural,
             ("create", "patch", "delete"),
             "moving machines, and keeping their claims",
         ),

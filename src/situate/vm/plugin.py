@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,8 @@ from situate.vm.columns import Columns, Sums, column, held
 from situate.vm.events import PodReserved, PodUnreserved
 from situate.vm.ledger import Ledger
 from situate.vm.model import Pod, Role
-from situate.vm.names import MIGRATION_KIND
-from situate.vm.reading_pods import by_requests, role_of
 from situate.vm.scores import scores
+from situate.vm.systems import System
 from situate.vm.unreadable import Read
 
 NAME: Final = "VirtualMachines"
@@ -81,9 +80,10 @@ class VirtualMachines:
     reads = Reads.CLUSTER
     """The ledger changes by itself: no answer outlives its cycle."""
 
-    def __init__(self, ledger: Ledger, read: ReadPod, seed: int) -> None:
-        """`read`: what a pod books by its object; `seed`: of the scores that are randomised (C21)."""
+    def __init__(self, ledger: Ledger, system: System[Any], read: ReadPod, seed: int) -> None:
+        """`system`: of machines; `read`: what a pod books by its object; `seed`: of scores that are random (C21)."""
         self._ledger = ledger
+        self._system = system
         self._read = read
         self._seed = seed
         self._columns = Columns(self._as_booked)
@@ -94,7 +94,7 @@ class VirtualMachines:
 
     def apart(self) -> VirtualMachines:
         """The same over a copy of the ledger."""
-        return VirtualMachines(self._ledger.apart(), self._read, self._seed)
+        return VirtualMachines(self._ledger.apart(), self._system, self._read, self._seed)
 
     def events(self) -> Sequence[EventHint]:
         """What the ledger makes room by is not among them: the shell activates pods then (`Wake`)."""
@@ -234,7 +234,7 @@ class VirtualMachines:
     def permit(self, pod: PodInfo, node: str, now: float) -> tuple[Status, float]:  # noqa: ARG002
         """N24: a target is let go only while its migration wants it; the shell says how a cancellation went."""
         self._count("Permit", pod)
-        if role_of(pod.pod) is not Role.TARGET:
+        if self._system.migration_of(pod.pod) is None:
             return SUCCESS, 0.0
         move = self._move_of(pod)
         if move is None or move.stage is Stage.FAILED:
@@ -265,14 +265,12 @@ class VirtualMachines:
 
         What cannot be read of a machine counts as what its pod requests: it takes of its node in any case.
         """
-        return self._read(info.pod).value or by_requests(info.pod, self._ledger.rules)
+        return self._read(info.pod).value or self._system.by_requests(info.pod, self._ledger.rules, None)
 
     def _move_of(self, pod: PodInfo) -> Move | None:
-        """The move whose migration controls the pod."""
-        owner = pod.pod.metadata.controller
-        if owner is None or owner.kind != MIGRATION_KIND:
-            return None
-        return self._ledger.state.moves.get(f"{pod.namespace}/{owner.name}")
+        """The move whose migration the pod was made for."""
+        made_for = self._system.migration_of(pod.pod)
+        return None if made_for is None else self._ledger.state.moves.get(str(made_for))
 
     def _ignores(self, pod: PodInfo) -> bool:
         return pod.namespace in self._ledger.rules.ignored_namespaces

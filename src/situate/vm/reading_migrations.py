@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from situate.objects.meta import ObjectMeta
 from situate.objects.unstructured import Unstructured
 from situate.vm.claim_text import read_claim, read_handover
 from situate.vm.claims import Progress
@@ -28,17 +29,8 @@ def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[Migratio
     """
     metadata = vmm.metadata
     about = f"VirtualMachineMigration {metadata.namespace}/{metadata.name}"
-    wrong: list[Unreadable] = []
-    claim: WrittenClaim | None = None
-    handover: WrittenHandOver | None = None
-    if (text := metadata.annotations.get(CLAIM)) is not None:
-        read = read_claim(text, Place.annotation(about, CLAIM), rules.resources)
-        claim = read if isinstance(read, WrittenClaim) else None
-        wrong += [read] if isinstance(read, Unreadable) else []
-    if (text := metadata.annotations.get(HANDOVER)) is not None:
-        begun = read_handover(text, Place.annotation(about, HANDOVER), rules.resources)
-        handover = begun if isinstance(begun, WrittenHandOver) else None
-        wrong += [begun] if isinstance(begun, Unreadable) else []
+    claim, handover, unreadable = read_written(metadata, about, rules)
+    wrong = [*unreadable]
     root = Part(Place(about, ""), vmm.content)
     try:
         name = root["spec"]["vmName"].text()
@@ -76,6 +68,24 @@ def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[Migratio
         created_at=created.timestamp() if created is not None else 0.0,
     )
     return Read(seen, tuple(wrong))
+
+
+def read_written(
+    metadata: ObjectMeta, about: str, rules: Rules
+) -> tuple[WrittenClaim | None, WrittenHandOver | None, tuple[Unreadable, ...]]:
+    """What we have written on a migration, of any backend (B2, B10), without what of it cannot be read."""
+    wrong: list[Unreadable] = []
+    claim: WrittenClaim | None = None
+    handover: WrittenHandOver | None = None
+    if (text := metadata.annotations.get(CLAIM)) is not None:
+        read = read_claim(text, Place.annotation(about, CLAIM), rules.resources)
+        claim = read if isinstance(read, WrittenClaim) else None
+        wrong += [read] if isinstance(read, Unreadable) else []
+    if (text := metadata.annotations.get(HANDOVER)) is not None:
+        begun = read_handover(text, Place.annotation(about, HANDOVER), rules.resources)
+        handover = begun if isinstance(begun, WrittenHandOver) else None
+        wrong += [begun] if isinstance(begun, Unreadable) else []
+    return claim, handover, tuple(wrong)
 
 
 def _phase(status: Part) -> MigrationPhase:

@@ -21,6 +21,7 @@ from situate.vm.ledger import Ledger
 from situate.vm.model import Phase, Pod, Ref
 from situate.vm.names import CLAIM, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
 from situate.vm.rules import Rules
+from situate.vm.systems import NEONVM
 from situate.vm.unreadable import Unreadable
 from tests.vm.objects import VM_OWNER, container, migration, migration_owner, node, pod, runner, vm
 
@@ -47,10 +48,10 @@ class Watch:
 
     def __init__(self, rules: Rules) -> None:
         self.backend = NeonVM(rules)
-        self.watched = VmWatched.of(Client(_nowhere()), Random(1), self.backend)
+        self.watched = VmWatched.of(Client(_nowhere()), Random(1), NEONVM, self.backend)
         self.ledger = Recording(rules)
         self.wrong: dict[str, tuple[Unreadable, ...]] = {}
-        self.observing = Observing(self.watched, self.backend, self.ledger, self)
+        self.observing = Observing(self.watched, NEONVM, self.backend, self.ledger, self)
 
     def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: tuple[Unreadable, ...]) -> None:
         self.wrong[f"{resource.plural} {each.metadata.name}"] = wrong

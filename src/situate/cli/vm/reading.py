@@ -26,13 +26,13 @@ from situate.objects.coordination import Lease
 from situate.objects.meta import KubernetesObject
 from situate.objects.resources import LEASES, ResourceType
 from situate.runtime.logs import configure_logging
-from situate.vm.backends import NeonVM
 from situate.vm.configuration import VmSettings
 from situate.vm.controller.observing import Observing
 from situate.vm.controller.watched import VmWatched
 from situate.vm.ledger import Ledger
 from situate.vm.rules import Rules
 from situate.vm.state import State
+from situate.vm.systems import System, system_of
 from situate.vm.unreadable import Unreadable
 
 _NEEDED: Final = frozenset(("pods", "nodes"))
@@ -82,12 +82,13 @@ async def _observe(settings: VmSettings, where: Where) -> Observed:
     remarks = _Remarks()
     try:
         rules = settings.rules()
-        backend = NeonVM(rules)
-        watched = VmWatched.of(client, random.Random(), backend)
+        system = system_of(settings)
+        backend = system.backend(rules)
+        watched = VmWatched.of(client, random.Random(), system, backend)
         ledger = Ledger(rules, time.time, lambda: False)
-        observing = Observing(watched, backend, ledger, remarks)
+        observing = Observing(watched, system, backend, ledger, remarks)
         for reflector in (watched.all.nodes, watched.all.pods, watched.machines, watched.migrations):
-            await _fill(client, reflector, remarks)
+            await _fill(client, reflector, system, remarks)
         if remarks.fatal:
             raise NotAllowed("\n".join(remarks.fatal))
         observing.take_in()
@@ -113,7 +114,7 @@ class _Remarks:
                 self.said.append(str(problem))
 
 
-async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks) -> None:
+async def _fill(client: Client, reflector: Reflector[Any], system: System[Any], remarks: _Remarks) -> None:
     """The store as a first listing would fill it."""
     scope = reflector.scope
     resource = scope.resource.group_resource
@@ -125,7 +126,7 @@ async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks) ->
         (remarks.fatal if needed else remarks.said).append(said)
         return
     except NotFound:
-        remarks.said.append(f"{resource} are not known to this cluster; `situate crds vm` prints their definition")
+        remarks.said.append(f"{resource} are not known to this cluster: {system.install}")
         return
     for malformed in page.malformed:
         remarks.said.append(f"left out: {malformed}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -31,7 +31,6 @@ from situate.scheduler.acting import Extending
 from situate.scheduler.controller import SchedulerController
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.reporting import Record
-from situate.vm.backends import NeonVM
 from situate.vm.claims import Stage
 from situate.vm.controller.metrics import VmMetrics
 from situate.vm.controller.observing import Observing
@@ -41,11 +40,7 @@ from situate.vm.controller.telling import Telling
 from situate.vm.controller.watched import VmWatched
 from situate.vm.fitting import Fitting, planner_with
 from situate.vm.ledger import Ledger
-from situate.vm.model import Role
 from situate.vm.plugin import NAME, VirtualMachines
-from situate.vm.reading_pods import role_of
-
-ADD_KINDS: Final = "situate crds vm | kubectl apply --server-side -f -"
 
 
 class TooSlow(Exception):
@@ -82,14 +77,15 @@ class VmController:
         self._stopwatch = stopwatch
         self._rng = rng
         self._metrics = vm_metrics
-        self._backend = NeonVM(rules)
-        self.watched = VmWatched.of(client, rng, self._backend)
+        self._system = setup.system
+        self._backend = setup.system.backend(rules)
+        self.watched = VmWatched.of(client, rng, self._system, self._backend)
         self.ledger = Ledger(rules, self._clock.now, self._may_write)
         self._stirred = asyncio.Event()
         self.ledger.listeners.append(self._stirred.set)
         self._telling = Telling(self.watched, record)
-        self.observing = Observing(self.watched, self._backend, self.ledger, self._telling)
-        plugin = VirtualMachines(self.ledger, self.observing.read, rng.getrandbits(32))
+        self.observing = Observing(self.watched, self._system, self._backend, self.ledger, self._telling)
+        plugin = VirtualMachines(self.ledger, self._system, self.observing.read, rng.getrandbits(32))
         self._engine: Engine | None = None
         self._stir_scheduler: Callable[[], None] = lambda: None
         self._performing: Performing | None = None
@@ -251,7 +247,7 @@ class VmController:
         self._activate(
             waiting.info.uid
             for waiting in engine.queue
-            if NAME in waiting.rejectors and role_of(waiting.info.pod) is Role.TARGET
+            if NAME in waiting.rejectors and self._system.migration_of(waiting.info.pod) is not None
         )
         for uid, key in list(self.ledger.paused.items()):
             move = self.ledger.state.moves.get(key)
@@ -276,7 +272,7 @@ class VmController:
         self._log.warning(
             "this cluster knows no such objects; there are none until their definition is installed",
             resource=reflector.scope.resource.group_resource,
-            next_step=ADD_KINDS,
+            next_step=self._system.install,
         )
 
 

@@ -15,14 +15,14 @@ from situate.objects.pods import Pod
 from situate.objects.resources import NODES, PODS, ResourceType
 from situate.objects.unstructured import Unstructured
 from situate.vm import model
-from situate.vm.backends import MACHINES, Backend
+from situate.vm.backends import Backend
 from situate.vm.controller.watched import VmWatched
 from situate.vm.events import Listed, MigrationGone, MigrationSeen, NodeGone, NodeSeen, PodGone, PodSeen
 from situate.vm.ledger import Ledger
 from situate.vm.model import Ref
-from situate.vm.reading_machines import MachineSeen, read_machine
 from situate.vm.reading_nodes import read_node
-from situate.vm.reading_pods import by_requests, ended, machine_ref, read_pod
+from situate.vm.reading_pods import ended
+from situate.vm.systems import System
 from situate.vm.unreadable import Read, Unreadable
 
 
@@ -34,7 +34,7 @@ class Complaints(Protocol):
         ...
 
 
-_NOTHING: Final[Read[MachineSeen]] = Read(None)
+_NOTHING: Final[Read[Any]] = Read(None)
 
 
 class Observing:
@@ -43,18 +43,20 @@ class Observing:
     def __init__(
         self,
         watched: VmWatched,
+        system: System[Any],
         backend: Backend,
         ledger: Ledger,
         complaints: Complaints,
     ) -> None:
         self._watched = watched
+        self._system = system
         self._backend = backend
         self._ledger = ledger
         self._complaints = complaints
         self._listening = False
-        self._machines: dict[tuple[str, str], tuple[Unstructured, Read[MachineSeen]]] = {}
+        self._machines: dict[tuple[str, str], tuple[Unstructured, Read[Any]]] = {}
         """As they were read last: each of them is asked for with every change of its pods."""
-        self._waiting: dict[str, tuple[Pod, MachineSeen | None, Read[model.Pod]]] = {}
+        self._waiting: dict[str, tuple[Pod, Any, Read[model.Pod]]] = {}
         """By uid the pods without a node, as they were read last: they are asked for whenever room appears."""
         watched.all.nodes.store.on_change(self._node)
         watched.machines.store.on_change(self._machine)
@@ -84,27 +86,31 @@ class Observing:
 
     def read(self, pod: Pod) -> Read[model.Pod]:
         """A pod with what its machine says."""
-        ref = machine_ref(pod)
-        seen = None if ref is None else self._machine_seen(ref)
+        seen = self._machine_of(pod)
         if pod.spec.node_name:
-            return read_pod(pod, self._ledger.rules, seen)
+            return self._system.read_pod(pod, self._ledger.rules, seen)
         known = self._waiting.get(pod.metadata.uid)
         if known is None or known[0] is not pod or known[1] is not seen:
-            known = self._waiting[pod.metadata.uid] = pod, seen, read_pod(pod, self._ledger.rules, seen)
+            known = self._waiting[pod.metadata.uid] = pod, seen, self._system.read_pod(pod, self._ledger.rules, seen)
         return known[2]
 
-    def _machine_seen(self, ref: Ref) -> MachineSeen | None:
+    def _machine_of(self, pod: Pod) -> Any:
+        """As the system reads it; None if it runs none that is known and can be read."""
+        ref = self._system.machine_of(pod)
+        return None if ref is None else self._machine_seen(ref)
+
+    def _machine_seen(self, ref: Ref) -> Any:
         """None if it cannot be read, or another one has the name by now."""
         found = self._watched.machines.store.get(ref.name, ref.namespace)
         if found is None or found.metadata.uid != ref.uid:
             return None
         return self._read_machine(found).value
 
-    def _read_machine(self, found: Unstructured) -> Read[MachineSeen]:
+    def _read_machine(self, found: Unstructured) -> Read[Any]:
         key = found.metadata.namespace, found.metadata.name
         known, read = self._machines.get(key, (None, _NOTHING))
         if known is not found:
-            read = read_machine(found, self._ledger.rules)
+            read = self._system.read_machine(found, self._ledger.rules)
             self._machines[key] = found, read
         return read
 
@@ -151,15 +157,14 @@ class Observing:
 
     def _by_requests(self, pod: Pod) -> model.Pod:
         """Of a pod that was never read."""
-        ref = machine_ref(pod)
-        return by_requests(pod, self._ledger.rules, None if ref is None else self._machine_seen(ref))
+        return self._system.by_requests(pod, self._ledger.rules, self._machine_of(pod))
 
     def _see_its_migration(self, pod: Pod) -> None:
         """A migration names its target before the pod is there: only now its uid is known."""
-        owner = pod.metadata.controller
-        if owner is not None and owner.kind == self._backend.resource.kind:
-            found = self._watched.migrations.store.get(owner.name, pod.metadata.namespace)
-            if found is not None and found.metadata.uid == owner.uid:
+        made_for = self._system.migration_of(pod)
+        if made_for is not None:
+            found = self._watched.migrations.store.get(made_for.name, made_for.namespace)
+            if found is not None and found.metadata.uid == made_for.uid:
                 self._migration(found, found)
 
     def _machine(self, old: Unstructured | None, new: Unstructured | None) -> None:
@@ -169,7 +174,7 @@ class Observing:
         if not self._listening:
             return
         if new is not None:
-            self._complaints.unreadable(MACHINES, new, self._read_machine(new).wrong)
+            self._complaints.unreadable(self._system.machines, new, self._read_machine(new).wrong)
         meta = (new or old).metadata  # type: ignore[union-attr]  # one of them is there
         for pod in self._watched.pods_of(meta.namespace, meta.name):
             self._see_pod(pod)
@@ -192,18 +197,20 @@ class Observing:
         machine = self._watched.machines.store.get(seen.machine.name, seen.machine.namespace)
         if machine is not None:
             seen = replace(seen, machine=replace(seen.machine, uid=machine.metadata.uid))
-            runs_in = self._read_machine(machine).value
-            if seen.source is None and runs_in is not None and runs_in.pod and not _over(seen):
-                seen = replace(seen, source=Ref(seen.machine.namespace, runs_in.pod))
+            read = self._read_machine(machine).value
+            if seen.source is None and read is not None and not _over(seen):
+                of_machine = self._watched.pods_of(seen.machine.namespace, seen.machine.name)
+                if runs_in := self._system.runner(read, of_machine):
+                    seen = replace(seen, source=Ref(seen.machine.namespace, runs_in))
         pods = self._watched.all.pods.store
         source = pods.get(seen.source.name, seen.source.namespace) if seen.source is not None else None
         if seen.source is not None and source is not None and seen.source.uid in ("", source.metadata.uid):
             named, node = replace(seen.source, uid=source.metadata.uid), seen.source_node or source.spec.node_name
             seen = replace(seen, source=named, source_node=node)
-        if seen.target is not None and (target := pods.get(seen.target.name, seen.target.namespace)) is not None:
-            owner = target.metadata.controller
-            if owner is not None and owner.uid == seen.uid:
-                seen = replace(seen, target=replace(seen.target, uid=target.metadata.uid))
+        for pod in self._watched.pods_of(seen.machine.namespace, seen.machine.name):
+            made_for = self._system.migration_of(pod)
+            if made_for is not None and made_for.uid == seen.uid:
+                seen = replace(seen, target=Ref(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid))
         return seen
 
 

@@ -53,7 +53,7 @@ from situate.vm.actions import (
     Tell,
     Wake,
 )
-from situate.vm.backends import MACHINES, Backend
+from situate.vm.backends import Backend
 from situate.vm.claim_text import claim_text, handover_text, moved_text
 from situate.vm.controller.metrics import VmMetrics
 from situate.vm.controller.telling import Telling
@@ -113,6 +113,7 @@ class Performing:
         self._client = client
         self._actuator = actuator
         self._watched = watched
+        self._machines = watched.machines.scope.resource
         self._backend = backend
         self._ledger = ledger
         self._telling = telling
@@ -211,7 +212,7 @@ class Performing:
             case Approve(pod=ref) | ResizePod(pod=ref) | Condition(pod=ref) | Evict(pod=ref):
                 return PODS.kind, ref.namespace, ref.name
             case NoteMoved(machine):
-                return MACHINES.kind, machine.namespace, machine.name
+                return self._machines.kind, machine.namespace, machine.name
             case StartMove(move):
                 return self._backend.resource.kind, move.machine.namespace, move.name
             case CancelMove() | EndMove() | ShrinkClaim() | HandOver():
@@ -236,7 +237,7 @@ class Performing:
     async def _read_anew(self, machine: Ref) -> bool:
         """Whether the store shows the machine as it is on the server."""
         try:
-            self._watched.machines.learn(await self._client.get(MACHINES, machine.name, machine.namespace))
+            self._watched.machines.learn(await self._client.get(self._machines, machine.name, machine.namespace))
         except KubeError:
             return False
         return True
@@ -247,8 +248,8 @@ class Performing:
             case Approve():
                 machine = self._watched.machines.store.get(action.machine.name, action.machine.namespace)
                 if machine is None or machine.metadata.uid != action.machine.uid:
-                    return Moot(f"VirtualMachine {action.machine} is gone")
-                return approval(action, machine, MACHINES, rules)
+                    return Moot(f"{self._machines.kind} {action.machine} is gone")
+                return approval(action, machine, self._machines, rules)
             case ResizePod():
                 pod = self._watched.all.pods.store.get(action.pod.name, action.pod.namespace)
                 if pod is None or pod.metadata.uid != action.pod.uid:
@@ -265,9 +266,9 @@ class Performing:
             case NoteMoved(machine, at):
                 found = self._watched.machines.store.get(machine.name, machine.namespace)
                 if found is None or found.metadata.uid != machine.uid:
-                    return Moot(f"VirtualMachine {machine} is gone")
+                    return Moot(f"{self._machines.kind} {machine} is gone")
                 patch = annotate(found.metadata, {MOVED: moved_text(at)})
-                return Change(MACHINES, machine.namespace, machine.name, patch)
+                return Change(self._machines, machine.namespace, machine.name, patch)
             case Condition():
                 return self._condition(action)
             case HandOver() | Evict() | Tell() | Wake():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from situate.framework.profiles import Registry, profiles_of
 from situate.framework.queue.scheduling import QueueSettings
@@ -17,6 +18,7 @@ from situate.vm.names import LEASE
 from situate.vm.plugin import VirtualMachines
 from situate.vm.profile import configuration, with_ledger
 from situate.vm.rules import Rules
+from situate.vm.systems import NEONVM, System, system_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class VmSetup:
     """Of one process."""
 
     rules: Rules = Rules()  # noqa: RUF009  # frozen
+    system: System[Any] = NEONVM
+    """What its machines are."""
     lease_name: str = LEASE
     workers: int = 16
     """Writes that are under way at a time."""
@@ -42,6 +46,7 @@ def vm_setup(settings: VmSettings) -> VmSetup:
     """What the section comes to."""
     return VmSetup(
         settings.rules(),
+        system_of(settings),
         settings.lease_name,
         settings.workers,
         call_timeout_s=settings.call_timeout,

@@ -12,7 +12,6 @@ from situate.objects.events import ObjectReference
 from situate.objects.meta import KubernetesObject
 from situate.objects.resources import PODS, ResourceType
 from situate.vm.actions import Tell
-from situate.vm.backends import MACHINES
 from situate.vm.controller.watched import VmWatched
 from situate.vm.model import Ref
 from situate.vm.unreadable import Unreadable
@@ -71,7 +70,7 @@ class Telling:
         """Machines and pods have different uids; of a name without one the machine is meant first."""
         machine = self._watched.machines.store.get(ref.name, ref.namespace)
         if machine is not None and ref.uid in ("", machine.metadata.uid):
-            return reference(MACHINES, machine)
+            return reference(self._watched.machines.scope.resource, machine)
         pod = self._watched.all.pods.store.get(ref.name, ref.namespace)
         if pod is not None and ref.uid in ("", pod.metadata.uid):
             return reference(PODS, pod)

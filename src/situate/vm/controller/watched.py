@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from situate.kube.client import Client
@@ -12,8 +13,8 @@ from situate.kube.reflector import Reflector
 from situate.objects.pods import Pod
 from situate.objects.unstructured import Unstructured
 from situate.scheduler.watched import Watched
-from situate.vm.backends import MACHINES, Backend
-from situate.vm.reading_pods import machine_ref
+from situate.vm.backends import Backend
+from situate.vm.systems import System
 
 OF_MACHINE: Final = "machine"
 """Index of pods: namespace and name of the machine that they run."""
@@ -28,10 +29,10 @@ class VmWatched:
     migrations: Reflector[Unstructured]
 
     @classmethod
-    def of(cls, client: Client, rng: random.Random, backend: Backend) -> VmWatched:
-        watched = Watched.of(client, rng, pods="", further=(MACHINES, backend.resource))
+    def of(cls, client: Client, rng: random.Random, system: System[Any], backend: Backend) -> VmWatched:
+        watched = Watched.of(client, rng, pods="", further=(system.machines, backend.resource))
         machines, migrations = watched.further
-        watched.pods.store.add_index(OF_MACHINE, _machine)
+        watched.pods.store.add_index(OF_MACHINE, partial(_machine, system))
         return cls(watched, machines, migrations)
 
     def pods_of(self, namespace: str, machine: str) -> Iterable[Pod]:
@@ -42,6 +43,6 @@ class VmWatched:
         return self.all.reflectors()
 
 
-def _machine(pod: Pod) -> Iterable[tuple[str, str]]:
-    ref = machine_ref(pod)
+def _machine(system: System[Any], pod: Pod) -> Iterable[tuple[str, str]]:
+    ref = system.machine_of(pod)
     return () if ref is None else ((ref.namespace, ref.name),)

@@ -1,0 +1,104 @@
+"""VirtualMachineInstanceMigrations behind N13's four verbs (B49).
+
+KubeVirt makes the pod to move into, by itself and under the scheduler of its machine, so that our plugin offers it the
+reserved node alone (B14). Deleting a migration that is under way cancels it: the machine goes on where it is. Bandwidth
+and post-copy are not on the object, but in KubeVirt's own configuration and its migration policies.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from situate.objects.unstructured import Unstructured
+from situate.vm.backends import created_for
+from situate.vm.claims import Claim, Move
+from situate.vm.events import MigrationPhase, MigrationSeen
+from situate.vm.kubevirt.names import HOSTNAME_LABEL, INSTANCE_MIGRATIONS
+from situate.vm.model import Ref
+from situate.vm.names import CREATED_BY_SCHEDULER_LABEL, MIGRATION_PREFIX, TARGET_NODE
+from situate.vm.reading_migrations import read_written
+from situate.vm.rules import Rules
+from situate.vm.unreadable import Misread, Part, Place, Read
+from situate.vm.writes import Create, Remove
+
+_STARTING: Final = MigrationPhase(starting=True)
+_PHASES: Final = {
+    "": _STARTING,
+    "Pending": _STARTING,
+    "Scheduling": _STARTING,
+    "Scheduled": _STARTING,
+    "PreparingTarget": _STARTING,
+    "TargetReady": _STARTING,
+    # of migrations to another cluster, before anything is copied
+    "WaitingForSync": _STARTING,
+    "Synchronizing": _STARTING,
+    "Running": MigrationPhase(copying=True),
+    "Succeeded": MigrationPhase(succeeded=True),
+}
+
+
+class KubeVirtMigrations:
+    """Of one cluster."""
+
+    resource = INSTANCE_MIGRATIONS
+
+    def __init__(self, rules: Rules, *, pin_target: bool) -> None:
+        """`pin_target`: also the object says where it leads. Versions without `addedNodeSelector` drop that field."""
+        self._rules = rules
+        self._pin_target = pin_target
+
+    def create(self, move: Move, claim: Claim | None) -> Create:
+        spec: dict[str, Any] = {"vmiName": move.machine.name}
+        if self._pin_target and move.target_node:
+            spec["addedNodeSelector"] = {HOSTNAME_LABEL: move.target_node}
+        return created_for(self.resource, move, claim, spec, self._rules)
+
+    def observe(self, migration: Unstructured, now: float) -> Read[MigrationSeen]:  # noqa: ARG002  # tells no progress
+        """`value` is None where it names no machine, or says of itself what nobody knows."""
+        metadata = migration.metadata
+        about = f"{self.resource.kind} {metadata.namespace}/{metadata.name}"
+        claim, handover, wrong = read_written(metadata, about, self._rules)
+        root = Part(Place(about, ""), migration.content)
+        try:
+            name = root["spec"]["vmiName"].text()
+            phase, state = _phase(root["status"]), root["status"]["migrationState"]
+            source, target = state["sourcePod"].text(default=""), state["targetPod"].text(default="")
+            source_node, target_node = state["sourceNode"].text(default=""), state["targetNode"].text(default="")
+        except Misread as problem:
+            return Read(None, (problem.unreadable, *wrong))
+        own = metadata.labels.get(CREATED_BY_SCHEDULER_LABEL) == "true"
+        if own and not source and metadata.name.startswith(MIGRATION_PREFIX):
+            source = metadata.name.removeprefix(MIGRATION_PREFIX)
+        created = metadata.creation_timestamp
+        seen = MigrationSeen(
+            machine=Ref(metadata.namespace, name),
+            name=metadata.name,
+            uid=metadata.uid,
+            own=own,
+            phase=phase,
+            source=Ref(metadata.namespace, source, claim.source_uid if claim is not None else "") if source else None,
+            source_node=source_node or (claim.node if claim is not None else ""),
+            target=Ref(metadata.namespace, target) if target else None,
+            target_node=metadata.annotations.get(TARGET_NODE) or target_node,
+            amount=None,
+            plan=claim.plan if claim is not None else "",
+            claim=claim,
+            handover=handover,
+            tells_progress=False,
+            deleting=metadata.deletion_timestamp is not None,
+            created_at=created.timestamp() if created is not None else 0.0,
+        )
+        return Read(seen, wrong)
+
+    def cancel(self, namespace: str, name: str, uid: str) -> Remove:
+        return Remove(self.resource, namespace, name, uid)
+
+    def delete(self, namespace: str, name: str, uid: str) -> Remove:
+        return Remove(self.resource, namespace, name, uid)
+
+
+def _phase(status: Part) -> MigrationPhase:
+    phase = status["phase"].choice(*_PHASES, "Failed") if status["phase"].there else ""
+    if phase != "Failed":
+        return _PHASES[phase]
+    return MigrationPhase(failed=True, reason=status["migrationState"]["failureReason"].text(default=""))

@@ -1,0 +1,53 @@
+"""KubeVirt as one of the systems that `situate.vm.systems` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from situate.objects import pods as objects
+from situate.objects.resources import ResourceType
+from situate.objects.unstructured import Unstructured
+from situate.vm import model
+from situate.vm.backends import Backend
+from situate.vm.kubevirt.instances import InstanceSeen, read_instance
+from situate.vm.kubevirt.migrations import KubeVirtMigrations
+from situate.vm.kubevirt.names import INSTANCES
+from situate.vm.kubevirt.pods import instance_of, made_for, read_launcher, runner
+from situate.vm.model import Ref
+from situate.vm.reading_pods import by_requests, read_pod
+from situate.vm.rules import Rules
+from situate.vm.unreadable import Read
+
+
+@dataclass(frozen=True, slots=True)
+class KubeVirtSystem:
+    """VirtualMachineInstances of `kubevirt.io/v1`. They are moved, and not resized."""
+
+    machines: ClassVar[ResourceType[Unstructured]] = INSTANCES
+    install: ClassVar[str] = "install KubeVirt, or take system: kubevirt out of the vm section"
+
+    pin_target: bool = True
+    """As of `KubeVirtMigrations`."""
+
+    def backend(self, rules: Rules) -> Backend:
+        return KubeVirtMigrations(rules, pin_target=self.pin_target)
+
+    def machine_of(self, pod: objects.Pod) -> Ref | None:
+        return instance_of(pod)
+
+    def migration_of(self, pod: objects.Pod) -> Ref | None:
+        return made_for(pod)
+
+    def read_machine(self, machine: Unstructured, rules: Rules) -> Read[InstanceSeen]:
+        return read_instance(machine, rules)
+
+    def read_pod(self, pod: objects.Pod, rules: Rules, machine: InstanceSeen | None) -> Read[model.Pod]:
+        return read_pod(pod, rules) if instance_of(pod) is None else Read(read_launcher(pod, rules, machine))
+
+    def by_requests(self, pod: objects.Pod, rules: Rules, machine: InstanceSeen | None) -> model.Pod:
+        return by_requests(pod, rules) if instance_of(pod) is None else read_launcher(pod, rules, machine)
+
+    def runner(self, machine: InstanceSeen, pods: Iterable[objects.Pod]) -> str:
+        return runner(machine, pods)

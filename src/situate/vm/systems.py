@@ -1,0 +1,110 @@
+"""Systems whose machines are placed and moved: how they show on their objects, and on the pods that run them.
+
+What moves machines is a system's `Backend`. The ledger, the planner and the shell know neither NeonVM nor KubeVirt:
+whatever differs is behind these two, and the settings say which one there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Protocol, TypeVar
+
+from situate.objects import pods as objects
+from situate.objects.resources import ResourceType
+from situate.objects.unstructured import Unstructured
+from situate.vm import model
+from situate.vm.backends import MACHINES, Backend, NeonVM
+from situate.vm.configuration import VmSettings
+from situate.vm.kubevirt.system import KubeVirtSystem
+from situate.vm.model import Ref, Role
+from situate.vm.names import API_VERSION, MIGRATION_KIND
+from situate.vm.reading_machines import MachineSeen, read_machine
+from situate.vm.reading_pods import by_requests, machine_ref, read_pod, role_of
+from situate.vm.rules import Rules
+from situate.vm.unreadable import Read
+
+S = TypeVar("S")
+"""A machine as it was read from its object."""
+
+
+class System(Protocol[S]):
+    """One of them; without state."""
+
+    @property
+    def machines(self) -> ResourceType[Unstructured]:
+        """The objects that stand for machines."""
+        ...
+
+    @property
+    def install(self) -> str:
+        """What to do where a cluster does not know them."""
+        ...
+
+    def backend(self, rules: Rules) -> Backend:
+        """What moves them."""
+        ...
+
+    def machine_of(self, pod: objects.Pod) -> Ref | None:
+        """The machine that the pod runs, or will run once it has moved; None for every other pod."""
+        ...
+
+    def migration_of(self, pod: objects.Pod) -> Ref | None:
+        """The migration that the pod was made for, to move into; None for every other pod."""
+        ...
+
+    def read_machine(self, machine: Unstructured, rules: Rules) -> Read[S]:
+        """`value` is None where what it says cannot be acted on."""
+        ...
+
+    def read_pod(self, pod: objects.Pod, rules: Rules, machine: S | None) -> Read[model.Pod]:
+        """Any pod, of a machine or not; `machine` as far as it is known."""
+        ...
+
+    def by_requests(self, pod: objects.Pod, rules: Rules, machine: S | None) -> model.Pod:
+        """What a pod on a node counts for while it cannot be read."""
+        ...
+
+    def runner(self, machine: S, pods: Iterable[objects.Pod]) -> str:
+        """The name of the pod that runs the machine now, of all that are its; empty where that is not known."""
+        ...
+
+
+class NeonVMSystem:
+    """VirtualMachines of `vm.neon.tech/v1`: the pod carries what its machine says (C1), and owners say who moves."""
+
+    machines = MACHINES
+    install = "install NeonVM, or try it without: situate crds vm | kubectl apply --server-side -f -"
+
+    def backend(self, rules: Rules) -> Backend:
+        return NeonVM(rules)
+
+    def machine_of(self, pod: objects.Pod) -> Ref | None:
+        return machine_ref(pod)
+
+    def migration_of(self, pod: objects.Pod) -> Ref | None:
+        owner = pod.metadata.controller
+        if role_of(pod) is not Role.TARGET or owner is None:
+            return None
+        if owner.kind != MIGRATION_KIND or owner.api_version != API_VERSION:
+            return None
+        return Ref(pod.metadata.namespace, owner.name, owner.uid)
+
+    def read_machine(self, machine: Unstructured, rules: Rules) -> Read[MachineSeen]:
+        return read_machine(machine, rules)
+
+    def read_pod(self, pod: objects.Pod, rules: Rules, machine: MachineSeen | None) -> Read[model.Pod]:
+        return read_pod(pod, rules, machine)
+
+    def by_requests(self, pod: objects.Pod, rules: Rules, machine: MachineSeen | None) -> model.Pod:
+        return by_requests(pod, rules, machine)
+
+    def runner(self, machine: MachineSeen, pods: Iterable[objects.Pod]) -> str:  # noqa: ARG002  # the machine says it
+        return machine.pod
+
+
+NEONVM: Final = NeonVMSystem()
+
+
+def system_of(settings: VmSettings) -> System[Any]:
+    """The one that the settings choose."""
+    return KubeVirtSystem(pin_target=settings.kubevirt.pin_target) if settings.system == "kubevirt" else NEONVM
