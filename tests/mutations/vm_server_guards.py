@@ -37,7 +37,8 @@ VM_SERVER_GUARDS = (
         "vm-explain-token",
         "nothing is explained to strangers (B44)",
         "vm/server/answering.py",
-        "                pod = self._pods().get(name, namespace)\n                await self._callers.check(request.headers, peer, () if pod is None else (pod,))\n",
+        "                pod = self._pods().get(name, namespace)\n"
+        "                await self._callers.check(request.headers, peer, () if pod is None else (pod,))\n",
         "",
         (_CALLERS,),
     ),
@@ -96,15 +97,6 @@ VM_SERVER_GUARDS = (
         " or frozen(known)",
         "",
         (_PERMITS,),
-    ),
-    Mutation(
-        "vm-what-if-writes",
-        "what would be is not done (B41)",
-        "vm/server/answering.py",
-        "            found = what_if(state, read, ledger.clock(), ledger.rules, planner_with(fits), fits)\n",
-        "            found = what_if(state, read, ledger.clock(), ledger.rules, planner_with(fits), fits)\n"
-        "            ledger.beat()\n",
-        (_EXPLAINING,),
     ),
     Mutation(
         "vm-resize-above-node",

@@ -11,6 +11,7 @@ from situate.objects.messages import Request, Response
 from situate.testing.vm.shipped import NAMESPACE
 from situate.vm.amounts import Amounts
 from situate.vm.configuration import PermitSettings
+from situate.vm.names import REQUESTED
 from situate.vm.rules import Rules
 from situate.vm.text import GIB
 from tests.vm.server.scene import AGENT, Stage, asking, cores, shown, stage
@@ -130,6 +131,7 @@ def test_a_request_that_is_overtaken_on_its_way_changes_nothing() -> None:
         ours.permit(pod, cores(4), cores(2), sequence=2)
         late = ours.permit(pod, cores(3), cores(2), sequence=1)
         assert late["permit"] == shown(cores(3)), "never above the request"
+        assert ours.world.annotation("a", REQUESTED) == shown(cores(4))
         assert ours.node().pods[next(iter(ours.node().pods))].requested == cores(4)
         again = ours.permit(pod, cores(4), cores(4), sequence=2)
         assert again["permit"] == shown(cores(4)), "a repetition is answered as the first was"
