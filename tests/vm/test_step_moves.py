@@ -145,7 +145,7 @@ def test_a_move_that_failed_is_not_tried_again_at_once() -> None:
     kept = town.state.failures["vm-B", "n2"]
     assert (kept.count, kept.until) == (1, town.now + 60)
     assert not only(town.wait(59.0), StartMove)
-    assert only(town.wait(6.0), StartMove)
+    assert only(town.wait(30.0), StartMove)
 
 
 @pytest.mark.rule("vm:B25", "vm:D4")
@@ -158,7 +158,7 @@ def test_a_machine_that_could_not_be_copied_is_not_sent_elsewhere_at_once_and_on
     town, move = making_room()
     town.tell(town.world.add_node("n3", both(10)))
     town.tell(town.world.add_node("n2", both(10)))
-    assert [start.move.target_node for start in only([*town.wait(30.0), *town.wait(5.0)], StartMove)] == ["n3"]
+    assert [start.move.target_node for start in only([*town.wait(30.0), *town.wait(0.0)], StartMove)] == ["n3"]
 
 
 @pytest.mark.rule("vm:B25", "vm:B27")
@@ -345,21 +345,15 @@ def test_one_who_was_to_move_for_its_own_growth_stays_when_room_appears_where_it
 
 @pytest.mark.rule("vm:F1", "vm:I1", "vm:I4")
 def test_a_move_that_comes_to_be_after_it_was_given_up_ends_if_others_have_its_room() -> None:
-    """Its creation was under way when A wanted nothing any more; there was nothing to delete yet."""
+    """Its creation was under way when it was deleted; what was reserved for it went to Q."""
     town = Town(n1=10, n2=10)
-    town.vm("A", "n1", 4)
     town.vm("B", "n1", 6, migratable=True)
-    town.start()
-    town.ask("A", 7)
-    town.now += 5
-    (start,) = only(town.tell(Beat()), StartMove)
-    assert only(town.ask("A", 4), CancelMove)
-    assert town.state.moves == {}
     town.plain("Q", "n2", 8)
+    town.start()
+    move = move_of(town, "B", "n2")
 
-    actions = town.live(town.world.perform(start, town.now) or ())
+    actions = town.live(town.world.perform(StartMove(move, None), town.now) or ())
 
-    assert [cancelled.name for cancelled in only(actions, CancelMove)] == [start.move.name]
+    assert [cancelled.name for cancelled in only(actions, CancelMove)] == [move.name]
     assert town.world.migrations == {}
     assert town.state.moves == {}
-    assert town.state.claims == {}

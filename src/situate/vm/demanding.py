@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from situate.vm import claiming, waiting
 from situate.vm.actions import Condition, Evict, StartMove
@@ -20,6 +21,9 @@ from situate.vm.planning.plan import Plan
 from situate.vm.planning.relieving import leaving
 from situate.vm.state import State, Waiter
 from situate.vm.text import shown_amount
+
+LONGEST_PAUSE_S: Final = 30.0
+"""Between two plans for one who waits."""
 
 
 def look(draft: Draft) -> None:
@@ -48,7 +52,9 @@ def _due_nodes(draft: Draft) -> Iterator[str]:
 
 
 def _plan_for(draft: Draft, waiter: Waiter) -> None:
-    draft.put_waiter(replace(waiter, look_at=draft.now + draft.rules.retry_s))
+    # the longer it has found nothing, the less often it looks: hundreds may wait, and a plan takes milliseconds
+    pause = min(max(draft.rules.retry_s, (draft.now - waiter.since) / 4), LONGEST_PAUSE_S)
+    draft.put_waiter(replace(waiter, look_at=draft.now + pause))
     pod = draft.state.pod(waiter.uid)
     if pod is None or draft.moves(pod):
         return

@@ -48,6 +48,10 @@ def _gone(draft: Draft, move: Move) -> None:
     if claim is not None and claim.state is not ClaimState.FREED:
         close(draft, claim, Outcome.CANCELLED)
     draft.drop_move(move.key)
+    for waiter in list(draft.state.waiters.values()):
+        if draft.state.where.get(waiter.uid) == move.source_node:
+            # its machine and its place among those at work may be planned with again
+            draft.put_waiter(replace(waiter, look_at=min(waiter.look_at, draft.now)))
 
 
 def _as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
