@@ -7,7 +7,7 @@ agents, third parties and crashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from situate.vm.actions import (
@@ -63,6 +63,8 @@ class VirtualMachine:
     closed_claim: str = ""
     moved_at: tuple[float, ...] = ()
     minimum: Amounts | None = None
+    affinity: Mapping[str, str] = field(default_factory=dict)
+    """Labels that its node has."""
     load: Load = Load()  # noqa: RUF009  # frozen
     shown: bool = True
     """Whether its annotations of what is asked for and approved are there, as they are once its agent asked."""
@@ -134,6 +136,11 @@ class World:
         machine.runs_in = machine.runs_in or machine.name
         self.pods[machine.runs_in] = WorldPod(machine.runs_in, machine.name, node)
         return self.seen(machine.runs_in)
+
+    def add_waiting(self, machine: VirtualMachine) -> None:
+        """Its pod has no node yet, and nobody is told of it."""
+        self.machines[machine.name] = machine
+        self.pods[machine.runs_in] = WorldPod(machine.runs_in, machine.name)
 
     def add_pod(self, uid: str, amount: Amounts, node: str) -> Event:
         self.pods[uid] = WorldPod(uid, node=node, amount=amount)

@@ -1,0 +1,147 @@
+"""The scheduler of a simulation: the shipped `step` with its beats and writes, and pods that wait for a node (N16-N27).
+
+Watches tell and writes arrive a little later, in order; nothing is lost. Who the pods are is the world's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from situate.sim.timeline import Due, Timeline
+from situate.sim.vm.account import Account
+from situate.sim.vm.world import World
+from situate.vm.actions import Action, StartMove
+from situate.vm.amounts import Amounts
+from situate.vm.events import Beat, Event, PodReserved, Written
+from situate.vm.fitting import planner_with
+from situate.vm.model import Node, Pod
+from situate.vm.placing import fit, largest, score
+from situate.vm.planning.targets import Fits
+from situate.vm.rules import Rules
+from situate.vm.state import State
+from situate.vm.step import step
+
+WATCH_S: Final = 0.01
+WRITE_S: Final = 0.02
+BIND_S: Final = 0.05
+_RETRY_S: Final = 1.0
+_BEAT_S: Final = 0.001
+"""Between two beats, where another one is due at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A pod that waits for a node."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """That its node has."""
+    not_on: str = ""
+    """A node that it does not go to: the one that its machine leaves (C34)."""
+    move: str = ""
+    """Key of the move whose target it is."""
+    bound: Callable[[], object] = lambda: None
+
+
+class Scheduling:
+    def __init__(self, timeline: Timeline, world: World, rules: Rules, account: Account, fits: Fits) -> None:
+        self.state = State()
+        self.changed: list[Callable[[], object]] = []
+        """Called after every step."""
+        self.migration_made: Callable[[str], object] = lambda _: None
+        self._timeline, self._world, self._rules, self._account = timeline, world, rules, account
+        self._planner = planner_with(fits)
+        self._pending: dict[str, Pending] = {}
+        self._beat: Due | None = None
+        self._retry: Due | None = None
+
+    def start(self) -> None:
+        for event in self._world.listing():
+            self.step(event)
+
+    def tell(self, events: Iterable[Event]) -> None:
+        """A watch tells of each a little later."""
+        for event in events:
+            self._timeline.after(WATCH_S, lambda event=event: self.step(event))  # type: ignore[misc]  # bound early
+
+    def step(self, event: Event) -> None:
+        now = self._timeline.now
+        decision = step(self.state, event, now, self._rules, self._planner)
+        before, self.state = self.state, decision.state
+        self._account.claims_broken += sum(
+            claim.broken and not (key in before.claims and before.claims[key].broken)
+            for key, claim in self.state.claims.items()
+        )
+        for action in decision.actions:
+            self._timeline.after(WRITE_S, lambda action=action: self._write(action))  # type: ignore[misc]  # as above
+        if self._beat is not None:
+            self._beat.cancel()
+            self._beat = None
+        if decision.wake_at is not None:
+            self._beat = self._timeline.at(max(decision.wake_at, now + _BEAT_S), lambda: self.step(Beat()))
+        for call in self.changed:
+            call()
+
+    def _write(self, action: Action) -> None:
+        now = self._timeline.now
+        known = set(self._world.migrations)
+        events = self._world.perform(action, now)
+        self.tell(events or ())
+        if isinstance(action, StartMove) and action.move.name in self._world.migrations.keys() - known:
+            self._account.moves.append(now)
+            self.migration_made(action.move.name)
+        outcome = "refused" if events is None else "ok"
+        self._timeline.after(WATCH_S, lambda: self.step(Written(action, outcome)))
+
+    # pods that wait for a node
+
+    def place(self, uid: str, pending: Pending) -> None:
+        self._pending[uid] = pending
+        self._try()
+
+    def _try(self) -> None:
+        """All that wait, in order; those that fit nowhere yet are tried again."""
+        for uid, pending in list(self._pending.items()):
+            if uid not in self._world.pods:
+                del self._pending[uid]
+                continue
+            pod = self._world.pod(uid)
+            node = self._node_for(pod, pending)
+            if node:
+                del self._pending[uid]
+                self.step(PodReserved(pod, node))
+                self._timeline.after(BIND_S, lambda uid=uid, node=node, to=pending: self._bind(uid, node, to))  # type: ignore[misc]  # as above
+        if self._pending and self._retry is None:
+            self._retry = self._timeline.after(_RETRY_S, self._again)
+
+    def _again(self) -> None:
+        self._retry = None
+        self._try()
+
+    def _bind(self, uid: str, node: str, pending: Pending) -> None:
+        if uid in self._world.pods and node in self._world.nodes:
+            self.tell(self._world.bind(uid, node))
+            pending.bound()
+
+    def _node_for(self, pod: Pod, pending: Pending) -> str:
+        """The best one that takes it, of equals the first by name; a target in hand goes where it is reserved (B14)."""
+        move = self.state.moves.get(pending.move)
+        reserved = "" if move is None else move.target_node
+        nodes = [
+            node
+            for name, node in sorted(self.state.nodes.items())
+            if node.schedulable and name != pending.not_on and (not reserved or name == reserved)
+        ]
+        nodes = [node for node in nodes if pending.labels.items() <= node.labels.items()]
+        fitting = [node for node in nodes if fit(node, node.pods.values(), pod, self._kept(node, pod)).fits]
+        most = largest(self.state.nodes.values())
+        points = {
+            node.name: score(node, pod, most, self._rules.scoring, self._kept(node, pod)).points for node in fitting
+        }
+        return max(points, key=lambda name: points[name], default="")
+
+    def _kept(self, node: Node, pod: Pod) -> Amounts | None:
+        if self._rules.compat:
+            return None
+        return self.state.held(node.name, pod.uid) + self.state.incoming(node.name, pod.uid)

@@ -1,0 +1,209 @@
+"""A trace played on virtual time: the shipped decisions, the stand-in's moves, agents, and what all of that cost.
+
+    outcome = Simulation(steady(Random(1)), Rules()).play()
+
+Equal traces and rules give equal outcomes; nothing here is random. Machines of a node that is lost begin anew elsewhere
+once their pods are evicted, as tolerations of NeonVM's runners have it (C33).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final, assert_never
+
+from situate.sim.timeline import Timeline
+from situate.sim.vm.account import Account, Outcome
+from situate.sim.vm.agents import TICK_S, UNIT, Agents
+from situate.sim.vm.migrating import START_S, Migrating
+from situate.sim.vm.scheduling import Pending, Scheduling
+from situate.sim.vm.trace import Change, Trace
+from situate.sim.vm.world import VirtualMachine, World, WorldPod
+from situate.vm.amounts import Amounts
+from situate.vm.events import Event, NodeSeen
+from situate.vm.machines.settings import Settings
+from situate.vm.model import Load, Phase
+from situate.vm.rules import Rules
+
+LOST_S: Final = 30.0
+"""How long runner pods tolerate that their node is unreachable (C33)."""
+
+
+class Simulation:
+    def __init__(
+        self,
+        trace: Trace,
+        rules: Rules,
+        *,
+        tick_s: float = TICK_S,
+        pace: Settings = Settings(),  # noqa: B008  # frozen
+        tell: Callable[[float], object] = lambda _: None,
+    ) -> None:
+        """`tick_s`: between two requests of an agent whose wish is granted. `tell` hears how far it is, in seconds."""
+        self._trace, self._rules, self._told = trace, rules, tell
+        self._timeline, self._world, self._account = Timeline(), World(), Account()
+        self._scheduling = Scheduling(self._timeline, self._world, rules, self._account, self._fits)
+        self._agents = Agents(self._timeline, self._world, self._scheduling, self._account, rules, tick_s)
+        self._migrating = Migrating(self._timeline, self._world, self._scheduling, self._account, rules, pace)
+        self._down: set[str] = set()
+        """Machines that wait for a node, or start there."""
+
+    def play(self) -> Outcome:
+        first = [change for change in self._trace.changes if change.time == 0]
+        for change in first:
+            self._change(change)
+        self._scheduling.start()
+        for change in self._trace.changes[len(first) :]:
+            self._timeline.at(change.time, lambda change=change: self._change(change))  # type: ignore[misc]  # bound early
+        end = self._trace.duration_s
+        while True:
+            due = self._timeline.next_due()
+            self._pass_time(min(end, end if due is None else due))
+            if not self._timeline.advance(end):
+                break
+        self._account.bytes_moved = self._migrating.bytes_moved
+        return self._account.outcome(end)
+
+    def _pass_time(self, until: float) -> None:
+        """Until then everything stays as it is."""
+        seconds = until - self._timeline.now
+        if seconds <= 0:
+            return
+        frozen = short = 0
+        for machine in self._world.machines.values():
+            wanted = self._agents.wanted(machine.name)
+            frozen += machine.phase is Phase.FROZEN
+            short += machine.name in self._down or (wanted is not None and wanted.exceeds(machine.use))
+        over = sum(node.over_budget for node in self._scheduling.state.nodes.values())
+        self._account.pass_time(seconds, frozen, short, over)
+        self._told(until)
+
+    # what the trace says
+
+    def _change(self, change: Change) -> None:
+        match change.event:
+            case "node-added" | "node-changed":
+                self._node(change)
+            case "node-deleted":
+                self._lose(change.uid)
+            case "pod-added":
+                self._add(change)
+            case "pod-changed":
+                self._wish(change)
+            case "pod-deleted":
+                self._delete(change.uid)
+            case _:
+                assert_never(change.event)
+
+    def _node(self, change: Change) -> None:
+        known = self._world.nodes.get(change.uid)
+        total = known.total if change.allocatable is None and known is not None else None
+        if total is None:
+            assert change.allocatable is not None, "the first line of each says it"
+            total = change.allocatable.amounts
+        watermark = Amounts(tuple(int(each * self._rules.watermark) for each in total))
+        self._world.add_node(change.uid, total, watermark)
+        labels = change.labels or (known.labels if known is not None else {})
+        node = self._world.nodes[change.uid] = replace(self._world.nodes[change.uid], labels=labels)
+        self._seen([NodeSeen(node)])
+
+    def _lose(self, name: str) -> None:
+        self._scheduling.tell([self._world.drop_node(name)])
+        for uid in [pod.uid for pod in self._world.pods.values() if pod.node == name]:
+            self._timeline.after(LOST_S, lambda uid=uid: self._evicted(uid))  # type: ignore[misc]  # bound early
+
+    def _evicted(self, uid: str) -> None:
+        pod = self._world.pods.get(uid)
+        if pod is None:
+            return
+        machine = self._world.machines.get(pod.machine)
+        runs_here = machine is not None and machine.runs_in == uid
+        self._scheduling.tell(self._world.delete_pod(uid, self._timeline.now))
+        if machine is not None and runs_here:
+            again = f"{uid}-again"
+            machine.runs_in, machine.phase = again, Phase.RUNNING
+            self._wait_for_a_node(machine)
+
+    def _add(self, change: Change) -> None:
+        assert change.resources is not None, "the first line of each says it"
+        amount, bounds, uid = change.resources.amounts, change.bounds, change.uid
+        if bounds is None:
+            self._add_plain(change, amount)
+            return
+        machine = VirtualMachine(
+            uid,
+            amount,
+            amount,
+            amount,
+            UNIT,
+            change.migratable,
+            self._timeline.now,
+            change.priority,
+            bounds.max.amounts,
+            runs_in=uid,
+            minimum=bounds.min.amounts,
+            load=Load(memory_used=change.used_memory, dirty_rate=change.dirty_rate),
+            affinity=change.affinity,
+        )
+        if change.node:
+            self._seen([self._world.add_machine(machine, change.node)])
+        else:
+            self._wait_for_a_node(machine)
+        self._agents.wants(uid, amount)
+
+    def _add_plain(self, change: Change, amount: Amounts) -> None:
+        pod = WorldPod(change.uid, node=change.node, amount=amount, priority=change.priority)
+        self._world.pods[change.uid] = pod
+        if change.node:
+            self._seen([self._world.seen(change.uid)])
+        else:
+            self._scheduling.place(change.uid, Pending(change.affinity))
+
+    def _wait_for_a_node(self, machine: VirtualMachine) -> None:
+        self._world.add_waiting(machine)
+        self._down.add(machine.name)
+
+        def runs() -> None:
+            self._down.discard(machine.name)
+
+        bound = partial(self._timeline.after, START_S, runs)
+        self._scheduling.place(machine.runs_in, Pending(machine.affinity, bound=bound))
+
+    def _wish(self, change: Change) -> None:
+        """Of a machine within its bounds; a plain pod is resized by its owner."""
+        if change.resources is None:
+            return
+        amount, machine = change.resources.amounts, self._world.machines.get(change.uid)
+        if machine is not None:
+            machine.minimum, machine.maximum = _bounds(change, machine)
+            amount = amount.most(machine.minimum or amount).least(machine.maximum or amount)
+            self._agents.wants(machine.name, amount)
+            return
+        pod = self._world.pods.get(change.uid)
+        if pod is not None:
+            pod.amount = amount
+            self._seen([self._world.seen(pod.uid)] if pod.node else [])
+
+    def _delete(self, name: str) -> None:
+        machine = self._world.machines.get(name)
+        uid = name if machine is None else machine.runs_in
+        self._agents.gone(name)
+        self._down.discard(name)
+        self._seen(self._world.delete_pod(uid, self._timeline.now))
+
+    def _seen(self, events: list[Event]) -> None:
+        """Before the scheduler starts it lists them."""
+        if self._scheduling.state.started:
+            self._scheduling.tell(events)
+
+    def _fits(self, uid: str, name: str) -> bool:
+        pod, node = self._world.pods.get(uid), self._scheduling.state.nodes.get(name)
+        machine = None if pod is None else self._world.machines.get(pod.machine)
+        return node is not None and machine is not None and machine.affinity.items() <= node.labels.items()
+
+
+def _bounds(change: Change, machine: VirtualMachine) -> tuple[Amounts | None, Amounts | None]:
+    if change.bounds is None:
+        return machine.minimum, machine.maximum
+    return change.bounds.min.amounts, change.bounds.max.amounts
