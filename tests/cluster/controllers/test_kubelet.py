@@ -146,6 +146,64 @@ def test_a_resize_is_reported(annotations: dict[str, str], reported: str) -> Non
     assert (status(world)["observedGeneration"] == 2) is (reported == "2")
 
 
+def asking(name: str, cpu: str, node: str = "node-0") -> dict[str, Any]:
+    made = pod(name)
+    made["spec"] = {"nodeName": node, "containers": containers(cpu)}
+    return made
+
+
+def containers(cpu: str) -> list[dict[str, Any]]:
+    return [{"name": "app", "image": "x", "resources": {"requests": {"cpu": cpu}}}]
+
+
+def pending(world: World, name: str) -> str:
+    found = condition({"status": status(world, name)}, "PodResizePending")
+    return str(found["reason"]) if found else ""
+
+
+def allocated(world: World, name: str) -> tuple[str, str]:
+    (container,) = status(world, name)["containerStatuses"]
+    return container["allocatedResources"]["cpu"], container["resources"]["requests"]["cpu"]
+
+
+@pytest.mark.rule("vm:B35")
+def test_a_resize_is_put_off_until_there_is_room_and_refused_if_there_never_is() -> None:
+    world = World(node_count=1)
+    world.patch("nodes", "node-0", {"status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}})
+    for name, cpu in (("a", "1"), ("b", "2")):
+        world.create("pods", asking(name, cpu))
+    world.run(1)
+    world.patch("pods", "a", {"spec": {"containers": containers("3")}})
+    world.run(1)
+    assert (pending(world, "a"), allocated(world, "a")) == ("Deferred", ("1", "1"))
+    world.patch("pods", "a", {"spec": {"containers": containers("5")}})
+    world.run(1)
+    assert (pending(world, "a"), allocated(world, "a")) == ("Infeasible", ("1", "1"))
+    world.patch("pods", "a", {"spec": {"containers": containers("4")}})
+    world.run(1)
+    assert pending(world, "a") == "Deferred"
+    world.delete("pods", "b")
+    world.run(40)
+    assert (pending(world, "a"), allocated(world, "a")) == ("", ("4", "4"))
+    world.patch("pods", "a", {"spec": {"containers": containers("1")}})
+    world.run(1)
+    assert allocated(world, "a") == ("1", "1"), "less is given back at once"
+
+
+@pytest.mark.rule("vm:B35")
+def test_what_is_allocated_is_in_progress_until_the_containers_have_it() -> None:
+    world = World(MachinerySettings(kubelet=KubeletSettings(resize_delay=5.0)), node_count=1)
+    world.create("pods", asking("a", "1"))
+    world.run(1)
+    world.patch("pods", "a", {"spec": {"containers": containers("2")}})
+    world.run(1)
+    assert condition({"status": status(world)}, "PodResizeInProgress") is not None
+    assert allocated(world, "a") == ("2", "1")
+    world.run(6)
+    assert condition({"status": status(world)}, "PodResizeInProgress") is None
+    assert allocated(world, "a") == ("2", "2")
+
+
 def test_readiness_gates_are_respected() -> None:
     world = World()
     made = pod("a")

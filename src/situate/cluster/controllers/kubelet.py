@@ -1,4 +1,4 @@
-"""The stand-in kubelets: bound pods come up, report, are resized and end. No container ever runs.
+"""The stand-in kubelets: bound pods come up, report, are resized, put off or refused, and end. No container ever runs.
 
 Annotations on a pod, with any value, withhold a part of that:
 `notready`: it stays Pending; `unready`: it runs but is not ready; `crashloop`: its containers crash again and again;
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from situate.cluster.controllers import allocations
 from situate.cluster.controllers.actions import NOTHING, Delete, Outcome, Patch, Refusal, in_order, merge_patch
 from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
@@ -17,6 +18,7 @@ from situate.cluster.controllers.kubelets import Kubelets
 from situate.cluster.controllers.pod_status import Health, running_status
 from situate.cluster.controllers.pods import PodFacts
 from situate.cluster.controllers.tables import NODES, PODS, Key, Obj
+from situate.cluster.times import timestamp
 
 _LONGEST_BACK_OFF = 300.0
 _ADDRESSES = (10 << 24) | (128 << 16)
@@ -49,6 +51,8 @@ class KubeletController:
         self._settings = cluster.settings.kubelet
         self._seen: dict[Key, _Seen] = {}
         self._addresses = 0
+        self._put_off: dict[str, dict[Key, None]] = {}
+        """By node, pods whose resize waits for room, the one that has waited longest first."""
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:
         if change.resource == NODES:
@@ -57,8 +61,12 @@ class KubeletController:
                 yield pod.key
         elif change.resource == PODS:
             bound = change.pod
+            last = bound or change.pod_before
+            if last is not None and last.node in self._put_off:
+                yield from [key for key in self._put_off[last.node] if key != change.key]
             if bound is None:
                 self._seen.pop(change.key, None)
+                self._forget_resize(last.node if last is not None else "", change.key)
             elif bound.node:
                 self._note(bound, now)
                 self._note_address(change.object)
@@ -101,25 +109,50 @@ class KubeletController:
     def _report(self, pod: Obj, facts: PodFacts, seen: _Seen, now: float) -> Outcome:
         annotations = pod["metadata"].get("annotations") or {}
         status = pod.get("status") or {}
-        again = None
-        if facts.phase == "Running" and status.get("observedGeneration", 0) != facts.generation:
+        again, pending, acting = None, None, False
+        resize = facts.phase == "Running" and allocations.resized(pod)
+        if resize or (facts.phase == "Running" and status.get("observedGeneration", 0) != facts.generation):
             if "noresize" in annotations:
                 return NOTHING
+            pending = self._allocate(pod, facts) if resize else None
             due = seen.resized + self._delay(self._settings.resize_delay, facts.node, seen)
-            if now < due:
-                return Outcome(again_at=due)
+            if pending is None and now < due:
+                again, acting = due, resize
+        if pending is None or pending.reason != allocations.DEFERRED:
+            self._forget_resize(facts.node, facts.key)
         health = Health(ready="unready" not in annotations)
         if "crashloop" in annotations:
-            health, again = self._crash(seen, facts.restarts, now)
+            health, crash_at = self._crash(seen, facts.restarts, now)
+            again = crash_at if again is None else min(again, crash_at)
         else:
             seen.crashes = 0
         address = status.get("podIP") or self._free_address()
         wanted = running_status(pod, address, self._kubelets.addresses.get(facts.node, ""), health, now)
+        if facts.phase == "Running":
+            wanted = allocations.reported(pod, wanted, pending, acting=acting, at=timestamp(now))
         patch = merge_patch(dict(status), {**status, **wanted})
         if not patch:
             return Outcome(again_at=again)
         body = {"metadata": {"uid": facts.uid}, "status": patch}
         return in_order([Patch(PODS, facts.namespace, facts.name, body, "status")], again)
+
+    def _allocate(self, pod: Obj, facts: PodFacts) -> allocations.Pending | None:
+        """Who was put off waits for room, those before it first."""
+        node = self._cluster.get(NODES, "", facts.node) or {}
+        others = (
+            each for each in self._cluster.pods.on_node(facts.node) if each.key != facts.key and not each.finished
+        )
+        there = [found for found in (self._cluster.get(PODS, *each.key) for each in others) if found is not None]
+        pending = allocations.decided(pod, there, (node.get("status") or {}).get("allocatable") or {})
+        if pending is not None and pending.reason == allocations.DEFERRED:
+            self._put_off.setdefault(facts.node, {}).setdefault(facts.key)
+        return pending
+
+    def _forget_resize(self, node: str, key: Key) -> None:
+        waiting = self._put_off.get(node, {})
+        waiting.pop(key, None)
+        if not waiting:
+            self._put_off.pop(node, None)
 
     def _crash(self, seen: _Seen, restarts: int, now: float) -> tuple[Health, float]:
         """The state of a crash loop, and when the next crash comes."""
