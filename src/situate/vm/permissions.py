@@ -31,6 +31,7 @@ def permissions(lease: LeaseName, rules: Rules, system: System[Any]) -> tuple[Pe
             "moving machines, and keeping their claims",
         ),
         *_of_pods(rules),
+        Permission("", "events", ("create", "patch"), "saying of machines and pods what is decided"),
         Permission("authentication.k8s.io", "tokenreviews", ("create",), "knowing who asks for room"),
         Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "knowing what who asks may do"),
     )
