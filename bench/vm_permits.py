@@ -58,6 +58,8 @@ NAMESPACE: Final = "default"
 TOKEN: Final = "bench"
 UNIT: Final = Amounts.of(250, GIB)
 NOW: Final = 1_000_000.0
+_SETTLING_S: Final = 15.0
+"""For Events and statuses of machines that have only just begun to run."""
 _UNIT_BODY: Final = {"vCPUs": "250m", "mem": "1Gi"}
 
 
@@ -131,6 +133,7 @@ async def answer_times(options: argparse.Namespace, url: str, folder: Path) -> d
         try:
             await _together(16, [_create_machine(client, f"m{number}") for number in range(options.machines)])
             runners = await _runners(client, options.machines)
+            await asyncio.sleep(_SETTLING_S)
             port = _port(running.log)
             async with asking(authority, port) as session:
                 return await _asked(session, port, runners, options)
