@@ -197,7 +197,8 @@ def _note_moved(draft: Draft, move: Move) -> None:
     known = {at for pod in pods if pod is not None and pod.machine is not None for at in pod.machine.moved_at}
     if any(at >= move.created_at for at in known):
         return
-    moved = (*sorted(known), draft.now)
+    # to the microsecond, as it is written: or it would be another move when it is read again
+    moved = (*sorted(known), round(draft.now, 6))
     draft.do(NoteMoved(move.machine, moved))
     for pod in pods:
         if pod is not None and pod.machine is not None:
