@@ -117,7 +117,7 @@ VM_SHELL_GUARDS = (
         "vm-target-filters",
         "a target is chosen by all filters that the pod will meet there (B12)",
         "vm/controller/controller.py",
-        "        self.ledger.planner = planner_with(Fitting(engine, self.ledger))\n",
+        "        self.ledger.planner = planner_with(Fitting(engine, self.ledger, self._system))\n",
         "",
         (_CONTROLLER,),
     ),

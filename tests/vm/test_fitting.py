@@ -10,6 +10,7 @@ from situate.objects import nodes
 from situate.vm.fitting import Fitting
 from situate.vm.names import RESOURCES
 from situate.vm.rules import Rules
+from situate.vm.systems import NEONVM
 from tests.vm.ledgers import Bench
 from tests.vm.objects import GUEST, VM_OWNER, container, node, pod, runner
 
@@ -24,7 +25,7 @@ def fitting(*objects: Any) -> tuple[Bench, Fitting]:
     bench = Bench(Rules())
     bench.add(*objects)
     bench.listed()
-    return bench, Fitting(bench.engine, bench.ledger)
+    return bench, Fitting(bench.engine, bench.ledger, NEONVM)
 
 
 @pytest.mark.rule("vm:B12")

@@ -1,6 +1,7 @@
 """Where a machine's pod might move to, by all Filter plugins of the profile: what its target will meet there (B12).
 
-The pod of the future is the pod that runs now, without its node and under another name (C34). What the ledger's own
+The pod of the future is the pod that runs now, without its node and under another name (C34), and without what only
+the last move of its machine asked for. What the ledger's own
 plugin would say of amounts, plans know better: they try what is not so yet. For the same reason NodeResourcesFit is not
 asked about nodes that are full by the ledger: a plan that makes room there first would never be found.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from operator import is_
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -28,6 +29,7 @@ from situate.vm.planner import Planner
 from situate.vm.planning import draining, making, relieving
 from situate.vm.planning.targets import Fits
 from situate.vm.plugin import NAME
+from situate.vm.systems import System
 
 _AMOUNTS: Final = "NodeResourcesFit"
 P = TypeVar("P", bound=Plugin)
@@ -36,9 +38,10 @@ P = TypeVar("P", bound=Plugin)
 class Fitting:
     """Mutable, of one engine: remembers what was found out for as long as cluster and ledger stay as they are."""
 
-    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+    def __init__(self, engine: Engine, ledger: Ledger, system: System[Any]) -> None:
         self._engine = engine
         self._ledger = ledger
+        self._system = system
         (self._profile,) = (_without(each, NAME) for each in engine.profiles.values())
         self._but_amounts = _without(self._profile, _AMOUNTS)
         self._as_of: tuple[object, ...] = ()
@@ -85,9 +88,10 @@ class Fitting:
 
     def _moved(self, info: PodInfo) -> PodInfo | None:
         """None where its fields cannot be acted on."""
-        meta, spec = info.pod.metadata, info.pod.spec
+        unmoved = self._system.unmoved(info.pod)
+        meta, spec = unmoved.metadata, unmoved.spec
         pod = msgspec.structs.replace(
-            info.pod,
+            unmoved,
             metadata=msgspec.structs.replace(meta, name=f"{meta.name}-moved", uid=f"{meta.uid} moved"),
             spec=msgspec.structs.replace(spec, node_name=""),
         )

@@ -52,6 +52,10 @@ class System(Protocol[S]):
         """The migration that the pod was made for, to move into; None for every other pod."""
         ...
 
+    def unmoved(self, pod: objects.Pod) -> objects.Pod:
+        """The pod as its machine alone would have it: without constraints that hold for one migration only."""
+        ...
+
     def read_machine(self, machine: Unstructured, rules: Rules) -> Read[S]:
         """`value` is None where what it says cannot be acted on."""
         ...
@@ -88,6 +92,9 @@ class NeonVMSystem:
         if owner.kind != MIGRATION_KIND or owner.api_version != API_VERSION:
             return None
         return Ref(pod.metadata.namespace, owner.name, owner.uid)
+
+    def unmoved(self, pod: objects.Pod) -> objects.Pod:
+        return pod
 
     def read_machine(self, machine: Unstructured, rules: Rules) -> Read[MachineSeen]:
         return read_machine(machine, rules)

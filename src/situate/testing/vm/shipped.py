@@ -7,13 +7,14 @@ the stand-ins of `situate.vm.machines`. Only the transport is ours.
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, TypeAlias
 
 from prometheus_client import CollectorRegistry
 
-from situate.cluster.controllers import KubeletSettings, MachinerySettings
+from situate.cluster.controllers import Further, KubeletSettings, MachinerySettings
 from situate.cluster.controllers.nodes import node as node_object
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.framework.actions import BindByExtender
@@ -50,6 +51,15 @@ VmMember: TypeAlias = Member[VmController]
 """One process of vm."""
 
 
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """What stands in for a system of machines."""
+
+    kinds: Sequence[Mapping[str, Any]]
+    """Definitions of its custom resources."""
+    controller: Further
+
+
 class VmWorld(ClusterWorld[VmController]):
     """Everything of one history. Close it when done."""
 
@@ -61,23 +71,27 @@ class VmWorld(ClusterWorld[VmController]):
         nodes: Mapping[str, str],
         processes: int = 1,
         machines: Settings | None = Settings(),  # noqa: B008  # frozen
+        stand_in: StandIn | None = None,
     ) -> None:
-        """`nodes`: the CPUs of each by name, with 4 GiB for each. `machines` None: the cluster has no such kinds."""
+        """`nodes`: the CPUs of each by name, with 4 GiB for each. `machines` None: the cluster has no such kinds.
+
+        `stand_in` stands in for another system than NeonVM.
+        """
         machinery = MachinerySettings(
             disabled=_IDLE,
             kubelet=KubeletSettings(start_delay=0.5, stop_delay=0.5, lease_renewal=0.0),
             events=False,
         )
-        further = () if machines is None else (lambda cluster: VirtualMachineController(cluster, machines),)
-        super().__init__(seed, machinery, further=further)
+        if stand_in is None and machines is not None:
+            stand_in = StandIn(definitions(), lambda cluster: VirtualMachineController(cluster, machines))
+        super().__init__(seed, machinery, further=() if stand_in is None else (stand_in.controller,))
         self.setup = setup
         self.notes: list[tuple[str, str, str]] = []
         """Kind and name of the object, reason and words of each Event."""
         self.registry = CollectorRegistry()
         """Metrics of the process that was started last."""
-        if machines is not None:
-            for each in definitions():
-                self.call("POST", _DEFINITIONS, each)
+        for each in () if stand_in is None else stand_in.kinds:
+            self.call("POST", _DEFINITIONS, each)
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         for name, cpus in nodes.items():
             self.call("POST", "/api/v1/nodes", node_object(name, cpu=cpus, memory=f"{4 * int(cpus)}Gi", pods=110))

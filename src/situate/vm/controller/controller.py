@@ -147,7 +147,7 @@ class VmController:
         self._clock.begin()
         began = self._stopwatch()
         self.ledger.begin()
-        self.ledger.planner = planner_with(Fitting(engine, self.ledger))
+        self.ledger.planner = planner_with(Fitting(engine, self.ledger, self._system))
         self.observing.take_in()
         seconds = self._stopwatch() - began
         if seconds > self.setup.startup_s and self.setup.rules.compat:

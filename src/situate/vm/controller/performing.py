@@ -229,8 +229,8 @@ class Performing:
         if isinstance(action, Evict):
             return await self._evict(action)
         sent = await self._send(self._write(action))
-        if isinstance(action, Approve) and sent[0] == CONFLICT and await self._read_anew(action.machine):
-            # what was decided on was read from the pod, whose watch may be ahead of the machine's
+        if isinstance(action, Approve | NoteMoved) and sent[0] == CONFLICT and await self._read_anew(action.machine):
+            # what was decided on was read from the pod or the migration, whose watch may be ahead of the machine's
             sent = await self._send(self._write(action))
         return sent
 

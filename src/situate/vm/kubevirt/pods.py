@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import msgspec
+
 from situate.objects import pods as objects
 from situate.vm import model
 from situate.vm.kubevirt.instances import InstanceSeen, allows_moving
 from situate.vm.kubevirt.names import (
     APP_LABEL,
     GROUP,
+    HOSTNAME_LABEL,
     INSTANCE_KIND,
     LAUNCHER,
     MIGRATION_NAME,
@@ -68,6 +71,32 @@ def _left(pod: objects.Pod, uid: str, seen: InstanceSeen) -> bool:
         return last.source_pod == pod.metadata.name
     created = pod.metadata.creation_timestamp
     return created is not None and last.ended_at is not None and created.timestamp() < last.ended_at
+
+
+def unmoved(pod: objects.Pod) -> objects.Pod:
+    """Without what a target is given besides: the node it was pinned to, and that it goes from its source's node.
+
+    KubeVirt makes the next target from the machine's own spec. It adds its requirement at the end of a term.
+    """
+    if made_for(pod) is None:
+        return pod
+    spec = pod.spec
+    selector = {key: value for key, value in spec.node_selector.items() if key != HOSTNAME_LABEL}
+    affinity = spec.affinity
+    node = affinity.node_affinity
+    if node is not None and node.required is not None:
+        terms = tuple(_without_source(term) for term in node.required.node_selector_terms)
+        left = None if terms == (objects.NodeSelectorTerm(),) else objects.NodeSelector(terms)
+        affinity = msgspec.structs.replace(affinity, node_affinity=msgspec.structs.replace(node, required=left))
+    spec = msgspec.structs.replace(spec, node_selector=selector, affinity=affinity)
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _without_source(term: objects.NodeSelectorTerm) -> objects.NodeSelectorTerm:
+    last = term.match_expressions[-1] if term.match_expressions else objects.NodeSelectorRequirement()
+    if (last.key, last.operator, len(last.values)) != (HOSTNAME_LABEL, "NotIn", 1):
+        return term
+    return msgspec.structs.replace(term, match_expressions=term.match_expressions[:-1])
 
 
 def runner(seen: InstanceSeen, pods: Iterable[objects.Pod]) -> str:

@@ -14,7 +14,7 @@ from situate.vm.backends import Backend
 from situate.vm.kubevirt.instances import InstanceSeen, read_instance
 from situate.vm.kubevirt.migrations import KubeVirtMigrations
 from situate.vm.kubevirt.names import INSTANCES
-from situate.vm.kubevirt.pods import instance_of, made_for, read_launcher, runner
+from situate.vm.kubevirt.pods import instance_of, made_for, read_launcher, runner, unmoved
 from situate.vm.model import Ref
 from situate.vm.reading_pods import by_requests, read_pod
 from situate.vm.rules import Rules
@@ -39,6 +39,9 @@ class KubeVirtSystem:
 
     def migration_of(self, pod: objects.Pod) -> Ref | None:
         return made_for(pod)
+
+    def unmoved(self, pod: objects.Pod) -> objects.Pod:
+        return unmoved(pod)
 
     def read_machine(self, machine: Unstructured, rules: Rules) -> Read[InstanceSeen]:
         return read_instance(machine, rules)
