@@ -64,3 +64,18 @@ def test_it_is_allowed_what_it_does_and_no_more(tmp_path: Path) -> None:
     compat = rights(written(tmp_path, vm={"compat": True}))
     assert ("", "pods/resize") not in compat
     assert plain.keys() > rights(written(tmp_path, scheduler={})).keys(), "it is a scheduler as well"
+
+
+@pytest.mark.rule("vm:B44", "vm:C17")
+def test_its_pods_know_their_names_and_have_a_port_for_agents(tmp_path: Path) -> None:
+    permits = {"certificate": "/etc/permits/tls.crt", "key": "/etc/permits/tls.key"}
+    result = CliRunner().invoke(app, ["manifests", "-f", str(written(tmp_path, vm={"permits": permits}, spot={}))])
+    assert result.exit_code == 0, result.output
+    (deployment,) = [each for each in yaml.safe_load_all(result.stdout) if each["kind"] == "Deployment"]
+    spec = deployment["spec"]
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 1}
+    (container,) = spec["template"]["spec"]["containers"]
+    assert [each["name"] for each in container["env"]].count("SITUATE_POD") == 1
+    assert {"name": "permits", "containerPort": 10299} in container["ports"]
+    assert {"name": "permits", "mountPath": "/etc/permits", "readOnly": True} in container["volumeMounts"]
+    assert {"name": "permits", "secret": {"secretName": "situate-permits"}} in spec["template"]["spec"]["volumes"]

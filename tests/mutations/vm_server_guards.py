@@ -114,4 +114,12 @@ VM_SERVER_GUARDS = (
         "            pass\n\n    async def _handle",
         ("tests/runtime/serving/test_listener.py",),
     ),
+    Mutation(
+        "vm-one-bears-the-name",
+        "of several replicas agents find the one that leads (C17, B44)",
+        "runtime/marking.py",
+        "    for other in sorted(marked - {mark.pod}):",
+        "    for other in ():",
+        ("tests/vm/controller/test_controller.py",),
+    ),
 )

@@ -39,6 +39,7 @@ from situate.cli.manifests_shard import (
     with_archive_url,
 )
 from situate.cli.manifests_spot import admission_objects, deployment_with_webhook
+from situate.cli.manifests_vm import deployment_with_permits
 from situate.cli.manifests_vm_agent import FILE as AGENT_FILE
 from situate.cli.manifests_vm_agent import NAME as VM_AGENT
 from situate.cli.manifests_vm_agent import agent_arguments, agent_daemon_set, agent_rights
@@ -213,6 +214,9 @@ def installation(
         leases = configuration.runtime.leader_election.namespace or where.namespace
         yield from admission_objects(where.namespace, leases, where.labels, spot)
         deployment = deployment_with_webhook(deployment, spot)
+    vm = vm_settings(configuration)
+    if vm is not None:
+        deployment = deployment_with_permits(deployment, vm)
     if entries := sharding_entries(configuration):
         leases = configuration.runtime.leader_election.namespace or where.namespace
         yield from lease_objects(entries, leases, where.labels)

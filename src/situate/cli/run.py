@@ -9,6 +9,7 @@ import random
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -323,7 +324,8 @@ class _Composition:
         from situate.vm.controller.setup import vm_setup
         from situate.vm.server.service import PermitServer
 
-        setup = vm_setup(settings)
+        namespace = os.environ.get("SITUATE_NAMESPACE") or self._connection.namespace
+        setup = replace(vm_setup(settings), namespace=namespace, pod=os.environ.get(POD_VARIABLE, ""))
         work = self._client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + setup.workers + _OTHER_CALLS)
         controller = VmController(
             setup,

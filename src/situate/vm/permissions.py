@@ -39,9 +39,7 @@ def permissions(lease: LeaseName, rules: Rules, system: System[Any]) -> tuple[Pe
 
 def _of_pods(rules: Rules) -> tuple[Permission, ...]:
     """Deleting the source of a move that is done is among the scheduler's rights."""
-    resize = (
-        Permission("", "pods/resize", ("patch",), "letting pods ask for what they are granted"),
-        Permission("", "pods", ("patch",), "noting on pods what is asked for them over HTTP"),
-    )
+    note = Permission("", "pods", ("patch",), "marking the pod that answers, and noting on pods what is asked for them")
+    resize = Permission("", "pods/resize", ("patch",), "letting pods ask for what they are granted")
     evict = Permission("", "pods/eviction", ("create",), "making room where no move helps")
-    return (*(() if rules.compat else resize), *((evict,) if rules.evict else ()))
+    return (note, *(() if rules.compat else (resize,)), *((evict,) if rules.evict else ()))

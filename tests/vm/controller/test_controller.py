@@ -371,3 +371,22 @@ def test_metrics_bear_our_names_and_in_compat_the_references(compat: bool) -> No
             assert f"{prefix}reconcile_panics_count 0.0" in text
         assert ("autoscaling_plugin_" in text) == compat
         assert 'situate_vm_ledger_entries{kind="pod"} 1.0' in text
+
+
+@pytest.mark.rule("vm:B44", "vm:C17")
+def test_only_the_pod_of_the_one_that_leads_bears_the_name_that_agents_look_for() -> None:
+    world = VmWorld(1, VmSetup(namespace=NAMESPACE, pod="vm-new"), nodes={"n1": "8"})
+    try:
+        for name in ("vm-old", "vm-new"):
+            labels = {"name": "situate-vm"} if name == "vm-old" else {}
+            made = pod_object(name, node="n1") | {}
+            made["metadata"]["labels"] = labels
+            world.call("POST", PODS, made)
+
+        def bearers() -> list[str]:
+            found = world.items(PODS)
+            return [each["metadata"]["name"] for each in found if "name" in each["metadata"].get("labels", {})]
+
+        assert world.let_pass(30.0, stop=lambda: bearers() == ["vm-new"]), bearers()
+    finally:
+        world.close()

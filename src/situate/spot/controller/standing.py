@@ -10,24 +10,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Final
 
 import structlog
 
 from situate.kube.client import Client
-from situate.kube.errors import KubeError, NotFound
 from situate.kube.patches import MergePatch
 from situate.kube.reflector import Reflector
 from situate.objects.coordination import Lease
 from situate.objects.pods import Pod
 from situate.objects.resources import LEASES, PODS
-from situate.runtime.outcomes import Retriable
+from situate.runtime.marking import Mark, keep_marked
 from situate.spot.controller.watched import Watched
 from situate.spot.names import LEADS, NAME, WANTS
 from situate.spot.observed import Cluster
-
-_CHECK_S: Final = 15.0
-_RETRY_S: Final = 1.0
 
 
 class Standing:
@@ -61,26 +56,8 @@ class Standing:
 
         Writes of `client` raise a `Retriable` when we do not lead.
         """
-        while self._pod:
-            try:
-                await self._mark(client)
-                rest_s = _CHECK_S
-            except (KubeError, Retriable) as problem:
-                self._log.warning("the pod that answers cannot be marked", error=str(problem))
-                rest_s = _RETRY_S
-            await asyncio.sleep(rest_s)
-
-    async def _mark(self, client: Client) -> None:
-        page = await client.list_all(PODS, self._namespace, label_selector=f"{LEADS}=true")
-        marked = {pod.metadata.name for pod in page.items}
-        if self._pod not in marked:
-            await client.patch(PODS, self._pod, _labelled("true"), self._namespace)
-            self._log.info("questions are led here", pod=self._pod)
-        for other in sorted(marked - {self._pod}):
-            try:
-                await client.patch(PODS, other, _labelled(None), self._namespace)
-            except NotFound:
-                continue  # it was on its way out
+        mark = Mark(self._namespace, self._pod, LEADS, "true")
+        await keep_marked(mark, client, lambda pod, patch: client.patch(PODS, pod, patch, self._namespace))
 
     async def ask(self, client: Client) -> None:
         """One attempt of a candidate: asks for the Lease if a pod of an older revision holds it, and nobody asked."""
@@ -150,7 +127,3 @@ class Standing:
             return None
         replica_set = self._cluster.replica_sets.get(controller.uid)
         return replica_set.number if replica_set is not None else None
-
-
-def _labelled(value: str | None) -> MergePatch:
-    return MergePatch({"metadata": {"labels": {LEADS: value}}})

@@ -25,7 +25,9 @@ from situate.kube.election import Candidacy, ElectionNews, Elector
 from situate.kube.errors import KubeError
 from situate.kube.reflector import Reflector
 from situate.kube.version import server_version
+from situate.objects.resources import PODS
 from situate.runtime.actuator import Actuator
+from situate.runtime.marking import Mark, keep_marked
 from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.acting import Extending
 from situate.scheduler.controller import SchedulerController
@@ -180,6 +182,7 @@ class VmController:
         async with asyncio.TaskGroup() as group:
             group.create_task(performing.run(self.setup.workers))
             group.create_task(self._keep(performing))
+            group.create_task(self._keep_marked(client, actuator))
 
     async def _know_the_server(self, client: Client) -> None:
         """Before anything is granted: whether it resizes pods at all (B36). One that does not say is believed to."""
@@ -194,6 +197,12 @@ class VmController:
             self._log.info("pods are resized in place, or not", resizes=resizes, server=version.git_version)
             self.ledger.rules = replace(self.ledger.rules, server_resizes=resizes)
             self.observing.take_in()
+
+    async def _keep_marked(self, client: Client, actuator: Actuator) -> None:
+        """Agents ask the pod that bears the scheduler's name (C17): only the one that leads does (B44)."""
+        namespace = self.setup.namespace
+        mark = Mark(namespace, self.setup.pod, "name", self.setup.rules.scheduler_name)
+        await keep_marked(mark, client, lambda pod, patch: actuator.write(client.patch(PODS, pod, patch, namespace)))
 
     def end(self) -> None:
         self.observing.end()

@@ -40,6 +40,10 @@ class VmSetup:
     """By then everything that was listed must have been taken in (C30)."""
     node_metric_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Labels of metrics of nodes, and which labels of nodes they show (C31)."""
+    namespace: str = ""
+    """Where the process runs."""
+    pod: str = ""
+    """Its own; empty outside a cluster."""
 
 
 def vm_setup(settings: VmSettings) -> VmSetup:
