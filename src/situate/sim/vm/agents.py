@@ -65,8 +65,10 @@ class Agents:
         """From now on."""
         held = self._world.machines[machine].use
         agent = self._agents.setdefault(machine, Agent(machine, amount, held))
-        agent.wanted = amount
-        self._account.wished(machine, self._timeline.now, more=amount.exceeds(held))
+        now, former, agent.wanted = self._timeline.now, agent.wanted, amount
+        self._account.wished(machine, now, more=amount.exceeds(former))
+        if amount.within(held):
+            self._account.granted(machine, now)
         self._next(agent, 0.0)
 
     def wanted(self, machine: str) -> Amounts | None:

@@ -52,8 +52,6 @@ class Migrating:
                 self._freeze(move)
             case "Running":
                 self._copy(move)
-            case "Succeeded":
-                self._leave(move)
             case _:
                 return
 
@@ -85,16 +83,17 @@ class Migrating:
         if found.status == "completed":
             self._account.completed += 1
             self._scheduling.tell(self._world.succeed(move.name))
-            self._later(self._pace.handover_s if move.claim is not None else STOP_S, move.name, move.uid)
+            wait_s = self._pace.handover_s if move.claim is not None else STOP_S
+            self._timeline.after(wait_s, lambda: self._leave(move.source))
             return
         self._scheduling.tell(self._world.copy(move.name, found.remaining, now))
         ends = self._pace.poll_s if found.ends_in_s is None else min(self._pace.poll_s, found.ends_in_s)
         self._later(max(ends, 0.001), move.name, move.uid)
 
-    def _leave(self, move: Migration) -> None:
-        """Its source is deleted if nobody has done that by now."""
-        if move.source in self._world.pods:
-            self._scheduling.tell(self._world.delete_pod(move.source, self._timeline.now))
+    def _leave(self, source: str) -> None:
+        """It is deleted, migration or not, if nobody has done that by now."""
+        if source in self._world.pods:
+            self._scheduling.tell(self._world.delete_pod(source, self._timeline.now))
 
     def _progress(self, move: Migration) -> Progress:
         load = self._world.machines[move.machine].load

@@ -42,9 +42,10 @@ def burst(chance: Chance, nodes: int = 6) -> Trace:
 
 
 def full_cluster(chance: Chance, nodes: int = 6) -> Trace:
-    """Nearly all room is taken, so that most wishes must wait until somebody wants less."""
-    cluster = _Cluster(chance, [16] * nodes, lambda _: 0.9)
+    """All room is taken: who wants more waits until others of the node want less, which some of them do for a while."""
+    cluster = _Cluster(chance, [16] * nodes, lambda _: 1.0)
     cluster.bursts(begin=600, end=6600, every=240, share=0.3, lasts=600)
+    cluster.lulls(begin=800, end=6600, every=400, lasts=500)
     return Trace("full-cluster", 7800, cluster.in_order())
 
 
@@ -103,6 +104,15 @@ class _Cluster:
                     starts = at + self._chance.random() * 20
                     self._wish(starts, uid, held * 2)
                     self._wish(starts + lasts, uid, held)
+            at += every
+
+    def lulls(self, begin: float, end: float, every: float, lasts: float) -> None:
+        """The last machine of one node after the other needs half of what it has for a while."""
+        at, nodes = begin, list(self._machines)
+        while at < end:
+            uid, held = self._machines[nodes[self._chance.randint(0, len(nodes) - 1)]][-1]
+            self._wish(at, uid, held / 2)
+            self._wish(at + lasts, uid, held)
             at += every
 
     def _fill(self, node: int, room: float) -> None:
