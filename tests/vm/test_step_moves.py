@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.actions import CancelMove, EndMove, NoteMoved, StartMove, Tell
+from situate.vm.actions import Approve, CancelMove, EndMove, NoteMoved, StartMove, Tell
 from situate.vm.claims import Move, Stage
 from situate.vm.events import Beat, MigrationGone, NodeGone, PodGone, Written
-from situate.vm.model import Ref
+from situate.vm.model import Phase, Ref
 from situate.vm.planning.plan import Plan
 from situate.vm.rules import Rules
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
@@ -357,3 +357,23 @@ def test_a_move_that_comes_to_be_after_it_was_given_up_ends_if_others_have_its_r
     assert [cancelled.name for cancelled in only(actions, CancelMove)] == [move.name]
     assert town.world.migrations == {}
     assert town.state.moves == {}
+
+
+@pytest.mark.rule("vm:I1", "vm:I14", "vm:D13")
+def test_a_target_is_granted_nothing_when_its_machine_runs_on_where_it_was() -> None:
+    """The machine is seen to run before its target is seen to go: what were granted there would be used here."""
+    town = Town(n1=4, n2=10)
+    town.vm("A", "n1", 4, migratable=True)
+    town.start()
+    town.live(town.world.start_by_hand("A", town.now))
+    name = next(iter(town.world.migrations))
+    town.live(town.world.freeze(name))
+    target = town.world.migrations[name].target
+    town.live(town.world.bind(target, "n2"))
+    town.live(town.world.request("A", both(1), both(8)))
+
+    town.world.machines["A"].phase = Phase.RUNNING
+    actions = town.tell(town.world.seen(target))
+
+    assert only(actions, Approve) == []
+    assert town.booked(target) == 4

@@ -14,7 +14,7 @@ from situate.vm.actions import Action, Approve, ResizePod, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.booking import with_pod, without_pod
 from situate.vm.claims import Claim, Move
-from situate.vm.model import Machine, Node, Phase, Pod, Ref
+from situate.vm.model import Machine, Node, Phase, Pod, Ref, Role
 from situate.vm.planner import Planner
 from situate.vm.rules import Rules
 from situate.vm.state import Account, Denied, Permit, State, Unseen, Waiter
@@ -217,8 +217,12 @@ class Draft:
 
 
 def frozen(pod: Pod) -> bool:
-    """Whether its machine is in the midst of a live migration, so that its amounts do not change."""
-    return pod.machine is not None and (pod.migrating or pod.machine.phase is Phase.FROZEN)
+    """Whether its machine is in the midst of a live migration, so that its amounts do not change.
+
+    A target grows as little as a source, also when the machine is seen to run: it may run where it was, the move having
+    been cancelled, and what were granted here would be used there.
+    """
+    return pod.machine is not None and (pod.machine.role is not Role.IDLE or pod.machine.phase is Phase.FROZEN)
 
 
 def approval(pod: Pod, write: Unseen) -> Approve | ResizePod:
