@@ -165,7 +165,9 @@ class Performing:
 
     async def _next_of(self, key: Key) -> None:
         """The next write about the object, and another turn if there is more."""
-        waiting = self._waiting[key]
+        waiting = self._waiting.get(key)
+        if waiting is None:  # what was to be tried again now was sent before, with what came meanwhile
+            return
         slot, (action, since) = next(iter(waiting.items()))
         del waiting[slot]
         self._metrics.began(_now() - since)
