@@ -213,8 +213,11 @@ class ControlPlane:
     # Ways in
 
     def request(self, method: str, path: str, body: Any = None, *, user: str = ADMIN) -> Any:
-        """For setting things up; raises `ControlPlaneError` with the server's words if it refuses."""
+        """For setting things up, patches as merge patches; raises `ControlPlaneError` with the server's words if it
+        refuses."""
         headers = {"Authorization": f"Bearer {self.token(user)}"}
+        if method == "PATCH":
+            headers["Content-Type"] = "application/merge-patch+json"
         status, text = ask(self.port, method, path, tls=self._tls, headers=headers, body=body)
         if status >= 300:
             raise ControlPlaneError(f"{method} {path}: {status} {text}")

@@ -1,4 +1,4 @@
-"""The real clusters that end-to-end tests share: one a session for vpod, one for spot, with nodes."""
+"""The real clusters that end-to-end tests share: one a session for vpod, one for spot, one for schedulers of ours."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from tests.controlplane.plane import Options
 from tests.e2e.spot_installed import Installed, installation
 from tests.e2e.vpod_cluster import AUDIT_POLICY, Arena, Cluster
 
+_GROUPS = {"cluster": "vpod-cluster", "spot_cluster": "spot-cluster", "bare_cluster": "scheduler-cluster"}
+"""By fixture: the group of the tests that share it."""
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    for fixture, group in (("cluster", "vpod-cluster"), ("spot_cluster", "spot-cluster")):
+    for fixture, group in _GROUPS.items():
         if fixture in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.realcluster)
             item.add_marker(pytest.mark.xdist_group(group))
@@ -44,6 +47,12 @@ def spot_cluster(start_control_plane: PlaneFactory, tmp_path_factory: pytest.Tem
     return made
 
 
+@pytest.fixture(scope="session")
+def bare_cluster(start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """Without nodes and without a scheduler."""
+    return _audited(start_control_plane, tmp_path_factory, scheduler=False)
+
+
 @pytest.fixture
 def installed(spot_cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
     """Spot as the manifests have it, without a process yet."""
@@ -51,14 +60,16 @@ def installed(spot_cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
         yield made
 
 
-def _audited(start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+def _audited(
+    start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory, *, scheduler: bool = True
+) -> Cluster:
     folder = tmp_path_factory.mktemp("audit")
     policy, log = folder / "policy.yaml", folder / "audit.log"
     policy.write_text(yaml.safe_dump(AUDIT_POLICY))
     log.touch()
     audit = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
-    plane = start_control_plane(Options(controllers=True, scheduler=True, kwok=True, flags={"kube-apiserver": audit}))
-    return Cluster(plane, log)
+    options = Options(controllers=True, scheduler=scheduler, kwok=True, flags={"kube-apiserver": audit})
+    return Cluster(start_control_plane(options), log)
 
 
 @pytest.fixture

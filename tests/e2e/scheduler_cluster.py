@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 from typer.testing import CliRunner
@@ -31,6 +31,9 @@ class Crew:
     On leaving, every process is stopped; none may have been refused anything or shown a traceback.
     """
 
+    section = "scheduler"
+    """Of the configuration file."""
+
     def __init__(self, cluster: Cluster, name: str, folder: Path, **settings: Any) -> None:
         """`settings`: keys of the section; pods name the crew as their scheduler unless these say otherwise."""
         self.cluster = cluster
@@ -44,7 +47,7 @@ class Crew:
         self.schedulers: list[Scheduler] = []
         self._may_be_refused: list[tuple[str, str]] = []
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Self:
         self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
         self.configure()
         printed = CliRunner().invoke(app, ["manifests", "-f", str(self.file), "-n", self.name])
@@ -75,23 +78,25 @@ class Crew:
 
     def configure(self) -> None:
         header = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate"}
-        self.file.write_text(yaml.safe_dump({**header, **self.shared, "scheduler": self.settings}))
+        self.file.write_text(yaml.safe_dump({**header, **self.shared, self.section: self.settings}))
 
     def add_nodes(self, count: int) -> None:
         names = [f"{self.name}-{number}" for number in range(len(self.nodes), len(self.nodes) + count)]
         self.cluster.add_nodes(*names, labels={"crew": self.name})
         self.nodes += names
 
-    def start(self, name: str = "scheduler") -> Scheduler:
+    def start(self, name: str = "scheduler", *assignments: str) -> Scheduler:
+        """`assignments` are for `--set`."""
         plane = self.cluster.plane
         token = plane.service_account_token(self.name, ACCOUNT)
         kubeconfig = self.kubeconfig(name)
         write_kubeconfig(
             kubeconfig, url=plane.url, authority=plane.authority, user=name, token=token, namespace=self.name
         )
-        arguments = ("run", "-f", str(self.file), "--kubeconfig", str(kubeconfig))
-        identity = ("--set", f"leaderElection.identity={name}")
-        process = self.cluster.process(name, self.folder / f"{self.name}-{name}.log", *arguments, *identity)
+        arguments = ["run", "-f", str(self.file), "--kubeconfig", str(kubeconfig)]
+        for each in (f"leaderElection.identity={name}", *assignments):
+            arguments += ("--set", each)
+        process = self.cluster.process(name, self.folder / f"{self.name}-{name}.log", *arguments)
         claims = token.split(".")[1]
         decoded = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
         scheduler = Scheduler(process, f"JTI={decoded['jti']}")

@@ -10,28 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.conftest import PlaneFactory
-from tests.controlplane.plane import Options
 from tests.e2e.scheduler_cluster import NODE_CPU, Crew
-from tests.e2e.vpod_cluster import AUDIT_POLICY, Cluster, rfc3339_now
+from tests.e2e.vpod_cluster import Cluster, rfc3339_now
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.xdist_group("scheduler-cluster"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 ELECTION = {"leaseDuration": "12s", "renewDeadline": "9s", "retryPeriod": "500ms"}
 """Short enough to see its end; long enough for a leader not to miss it where a machine stalls for seconds."""
-
-
-@pytest.fixture(scope="module")
-def bare_cluster(start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    folder = tmp_path_factory.mktemp("audit")
-    policy, log = folder / "policy.yaml", folder / "audit.log"
-    policy.write_text(yaml.safe_dump(AUDIT_POLICY))
-    log.touch()
-    audit = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
-    return Cluster(start_control_plane(Options(controllers=True, kwok=True, flags={"kube-apiserver": audit})), log)
 
 
 @pytest.fixture

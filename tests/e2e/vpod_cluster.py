@@ -130,12 +130,15 @@ class Cluster:
             return False
         return True
 
-    def add_nodes(self, *names: str, labels: Mapping[str, str] | None = None) -> None:
-        """Ready nodes in three zones, as kwok plays them; kube-scheduler, if it runs, knows that they can be used."""
+    def add_nodes(
+        self, *names: str, labels: Mapping[str, str] | None = None, status: Mapping[str, Any] | None = None
+    ) -> None:
+        """Ready nodes in three zones, as kwok plays them, of its size unless `status` says another; kube-scheduler, if
+        it runs, knows that they can be used."""
         for number, name in enumerate(names):
             zone = {"topology.kubernetes.io/zone": "abc"[number % 3], "kubernetes.io/hostname": name}
             metadata = {"name": name, "labels": {**zone, **(labels or {})}}
-            self.plane.request("POST", "/api/v1/nodes", {"metadata": metadata})
+            self.plane.request("POST", "/api/v1/nodes", {"metadata": metadata, "status": dict(status or {})})
         for name in names:
             eventually(f"node {name} is ready", partial(self.get, f"/api/v1/nodes/{name}"), _node_is_ready)
         if self.plane.options.scheduler:
