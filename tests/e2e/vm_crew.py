@@ -1,0 +1,228 @@
+"""Virtual machines on a real cluster: nodes of one size, machines as custom resources, and schedulers of ours for them.
+
+Runner pods run as kwok plays them; machines and migrations are looked after by `situate vm machines`, a process too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from situate.vm.machines.crds import definitions
+from situate.vm.machines.hypervisor import HYPERVISOR
+from situate.vm.names import (
+    APPROVED,
+    AUTO_MIGRATION_LABEL,
+    CLAIM,
+    CLAIM_CLOSED,
+    ENABLED_LABEL,
+    LEASE,
+    REQUESTED,
+    SCALING_UNIT,
+)
+from tests.controlplane.process import Process
+from tests.e2e.scheduler_cluster import Crew
+from tests.e2e.vpod_cluster import Cluster, Scheduler
+from tests.waiting import eventually
+
+API = "vm.neon.tech/v1"
+CPUS = 8
+"""Of each node, with 4 GiB for each; so has a machine, and a unit is one of them."""
+QUICK = {"usedMemory": "64Mi"}
+"""A machine that has moved in an instant."""
+STALLED = {**QUICK, "stallAtPercent": 40}
+"""A machine that moves copies until its hypervisor is told otherwise."""
+
+
+def memory(cpus: int) -> str:
+    return f"{4 * cpus}Gi"
+
+
+def amount(cpus: int) -> str:
+    """As annotations have it."""
+    return json.dumps({"vCPUs": cpus, "mem": memory(cpus)}, separators=(",", ":"))
+
+
+class VmCrew(Crew):
+    """Plans soon, and moves as often as it likes."""
+
+    section = "vm"
+
+    def __init__(self, cluster: Cluster, name: str, folder: Path, **shared: Any) -> None:
+        """`shared`: sections of the configuration file besides."""
+        super().__init__(cluster, name, folder)
+        calm = {"coolDown": "0s", "longestCoolDown": "0s", "afterFailure": "0s", "longestAfterFailure": "0s"}
+        self.settings = {"schedulerName": name, "demandAfter": "500ms", "retry": "500ms", "calm": calm}
+        self.shared |= shared
+
+    def add_nodes(self, count: int) -> None:
+        """One after the other, so that the caller knows what comes where."""
+        room = {"cpu": str(CPUS), "memory": memory(CPUS), "pods": "110"}
+        for _ in range(count):
+            name = f"{self.name}-{len(self.nodes)}"
+            self.cluster.add_nodes(name, labels={"crew": self.name}, status={"capacity": room, "allocatable": room})
+            self.nodes.append(name)
+
+    def kill(self) -> None:
+        """SIGKILL for whoever of ours lives."""
+        for each in self.schedulers:
+            each.process.kill()
+
+    def take_over(self, after: str) -> None:
+        """A new process follows one that was killed, at once: the Lease ends before its time."""
+        self.kill()
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.name}/leases/{LEASE}"
+        if self.cluster.get(path) is not None:
+            self.cluster.plane.request("DELETE", path)
+        scheduler = self.start(f"after-{after.replace(' ', '-')}")
+        self.wait_leads(scheduler)
+
+    def wait_leads(self, scheduler: Scheduler) -> None:
+        def leads() -> bool:
+            assert scheduler.process.running, scheduler.process.tail()
+            return bool(scheduler.said("the ledger is made"))
+
+        eventually(f"{scheduler.name} leads", leads)
+
+    def bind_as_stranger(self, name: str, node: str, cpus: int) -> None:
+        """As another scheduler does that knows of no room that is held."""
+        container: dict[str, Any] = {"name": "c", "image": "example.com/c:1"}
+        container["resources"] = {"requests": {"cpu": str(cpus), "memory": memory(cpus)}}
+        self.create(name, schedulerName="somebody-else", containers=[container])
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        self.cluster.plane.request("POST", f"{self.path(name)}/binding", body)
+
+    # Machines
+
+    def vm_path(self, name: str = "") -> str:
+        return self._path("virtualmachines", name)
+
+    def move_path(self, name: str = "") -> str:
+        return self._path("virtualmachinemigrations", name)
+
+    def _path(self, plural: str, name: str) -> str:
+        return f"/apis/{API}/namespaces/{self.name}/{plural}" + (f"/{name}" if name else "")
+
+    def create_machine(
+        self, name: str, cpus: int, *, migratable: bool = False, behaviour: Mapping[str, Any] | None = None
+    ) -> None:
+        guest = {"cpus": {"min": 1, "use": cpus, "max": 16}, "memorySlots": {"min": 4, "use": 4 * cpus, "max": 64}}
+        labels = {ENABLED_LABEL: "true", AUTO_MIGRATION_LABEL: str(migratable).lower()}
+        annotations = {} if behaviour is None else {HYPERVISOR: json.dumps(behaviour)}
+        body = {
+            "apiVersion": API,
+            "kind": "VirtualMachine",
+            "metadata": {"name": name, "labels": labels, "annotations": annotations},
+            "spec": {"schedulerName": self.name, "nodeSelector": {"crew": self.name}, "guest": guest},
+        }
+        self.cluster.plane.request("POST", self.vm_path(), body)
+
+    def annotate(self, name: str, annotations: Mapping[str, str | None]) -> None:
+        self.cluster.plane.request("PATCH", self.vm_path(name), {"metadata": {"annotations": dict(annotations)}})
+
+    def release(self, name: str) -> None:
+        """A move of the machine comes to its end."""
+        self.annotate(name, {HYPERVISOR: json.dumps(QUICK)})
+
+    def ask(self, name: str, cpus: int) -> None:
+        """What the permit server writes for an agent (C15)."""
+        self.annotate(name, {SCALING_UNIT: amount(1), REQUESTED: amount(cpus)})
+
+    def grow(self, name: str, cpus: int) -> None:
+        """What its agent does with a permit."""
+        guest = {"cpus": {"use": cpus}, "memorySlots": {"use": 4 * cpus}}
+        self.cluster.plane.request("PATCH", self.vm_path(name), {"spec": {"guest": guest}})
+
+    def machine(self, name: str) -> Any:
+        return self.cluster.get(self.vm_path(name))
+
+    def approved(self, name: str) -> str:
+        return str(self.machine(name)["metadata"].get("annotations", {}).get(APPROVED, ""))
+
+    def wait_approved(self, name: str, cpus: int) -> None:
+        eventually(f"{name} may use {cpus}", partial(self.approved, name), lambda text: text == amount(cpus))
+
+    def closed_claims(self, name: str) -> str:
+        return str(self.machine(name)["metadata"]["annotations"].get(CLAIM_CLOSED, ""))
+
+    def runner(self, name: str) -> Any:
+        """The machine's pod."""
+        return self.get(self.machine(name)["status"]["podName"])
+
+    def wait_runs(self, name: str, node: str) -> str:
+        """Until the machine runs on the node; the name of its pod."""
+
+        def runs(status: Mapping[str, Any]) -> bool:
+            return (status.get("phase"), status.get("node")) == ("Running", node)
+
+        found = eventually(f"{name} runs on {node}", lambda: self.machine(name).get("status", {}), runs)
+        return str(found["podName"])
+
+    def wait_known(self, name: str, key: str) -> None:
+        """Until the machine's pod shows what stands on the machine."""
+        value = self.machine(name)["metadata"]["annotations"][key]
+        eventually(
+            f"the pod of {name} shows {key}",
+            lambda: self.runner(name)["metadata"]["annotations"].get(key),
+            lambda shown: shown == value,
+        )
+
+    # Moves
+
+    def moves(self) -> list[Any]:
+        found: list[Any] = self.cluster.get(self.move_path())["items"]
+        return found
+
+    def wait_move(self, holds: Callable[[Any], Any] = bool) -> Any:
+        """The only one there is, once it is so."""
+
+        def one(moves: list[Any]) -> bool:
+            assert len(moves) <= 1, moves
+            return bool(moves) and bool(holds(moves[0]))
+
+        return eventually("one machine moves", self.moves, one)[0]
+
+    def wait_no_move(self) -> None:
+        eventually("no machine moves", self.moves, lambda moves: not moves)
+
+    def moves_begun(self) -> int:
+        """So many migrations were created by our schedulers."""
+        made = (each for each in self.cluster.requests(self.name) if each.verb == "create")
+        return sum(each.resource == "virtualmachinemigrations" and each.code == 201 for each in made)
+
+
+def claim_of(move: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(move["metadata"]["annotations"][CLAIM])
+    return found
+
+
+def copies(move: Any) -> bool:
+    ram = move.get("status", {}).get("info", {}).get("ram", {})
+    return bool(ram.get("remaining", 0) < ram.get("total", 0))
+
+
+@contextmanager
+def stand_in(cluster: Cluster, folder: Path) -> Iterator[Process]:
+    """The definitions, and `situate vm machines`, which leaves the source of a move to its scheduler for minutes."""
+    cluster.apply(*definitions())
+    kubectl = cluster.kubectl
+    kubectl("wait", "--for=condition=Established", "--timeout=120s", *(f"crd/{_name(each)}" for each in definitions()))
+    kubeconfig = str(cluster.plane.kubeconfig())
+    made = cluster.process(
+        "machines", folder / "machines.log", "vm", "machines", "--kubeconfig", kubeconfig, "--handover-seconds", "600"
+    )
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+        assert "Traceback" not in made.log.read_text(), made.log.read_text()
+
+
+def _name(definition: Mapping[str, Any]) -> str:
+    return str(definition["metadata"]["name"])
