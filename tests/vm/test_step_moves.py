@@ -365,12 +365,12 @@ def test_a_target_is_granted_nothing_when_its_machine_runs_on_where_it_was() -> 
     town = Town(n1=4, n2=10)
     town.vm("A", "n1", 4, migratable=True)
     town.start()
-    town.live(town.world.start_by_hand("A", town.now))
+    town.ask("A", 8)
+    town.wait(5.0)
     name = next(iter(town.world.migrations))
     town.live(town.world.freeze(name))
     target = town.world.migrations[name].target
     town.live(town.world.bind(target, "n2"))
-    town.live(town.world.request("A", both(1), both(8)))
 
     town.world.machines["A"].phase = Phase.RUNNING
     actions = town.tell(town.world.seen(target))
