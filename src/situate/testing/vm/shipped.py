@@ -99,9 +99,9 @@ class VmWorld(ClusterWorld[VmController]):
             self.start_member()
 
     def create_machine(
-        self, name: str, *, cpus: int = 1, slots: int = 4, migratable: bool = True, most_cpus: int = 16
+        self, name: str, *, cpus: int = 1, slots: int = 4, migratable: bool = True, most_cpus: int = 16, **spec: Any
     ) -> None:
-        """Autoscaled, and of ours; slots are of 1 GiB."""
+        """Autoscaled, and of ours; slots are of 1 GiB. `spec`: further fields of it."""
         guest = {
             "cpus": {"min": "250m", "use": cpus, "max": most_cpus},
             "memorySlots": {"min": 1, "use": slots, "max": 4 * most_cpus},
@@ -111,7 +111,7 @@ class VmWorld(ClusterWorld[VmController]):
             "apiVersion": "vm.neon.tech/v1",
             "kind": "VirtualMachine",
             "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
-            "spec": {"schedulerName": self.setup.rules.scheduler_name, "guest": guest},
+            "spec": {"schedulerName": self.setup.rules.scheduler_name, "guest": guest, **spec},
         }
         answer = self.call("POST", MACHINES, body)
         assert answer["kind"] == "VirtualMachine", answer

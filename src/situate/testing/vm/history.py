@@ -1,0 +1,157 @@
+"""A history of the shipped vm processes: where it plays and what happens, drawn from a seed or read from a file.
+
+Half of the steps are faults; wishes are such that they fill the nodes, so that neighbours have to move.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from situate.testing.vm import steps
+from situate.testing.vm.steps import AnyStep
+
+_MESSAGES: Final[tuple[Any, ...]] = ("migration", "migration", "cancel", "hand-over", "approval", "binding", "any")
+_STORMS: Final[tuple[Any, ...]] = (
+    "request lost",
+    "answer lost",
+    "refused",
+    "conflict",
+    "busy",
+    "invalid",
+    "late events",
+    "late writes",
+)
+_MISASK: Final[tuple[Any, ...]] = ("repeat", "reorder", "huge last permit", "zero unit", "other pod", "no JSON")
+_PAUSES: Final = (2.0, 12.0, 40.0)
+
+
+class MachinePlan(msgspec.Struct, frozen=True, rename="camel"):
+    """A machine that a history begins with."""
+
+    cpus: int
+    migratable: bool
+    lowers: bool
+    """Its agent lowers its permit when it asks for less (D24)."""
+    priority: int
+    overcommit: int
+    """In thousandths."""
+
+
+class Settings(msgspec.Struct, frozen=True, rename="camel"):
+    """Where it plays."""
+
+    nodes: tuple[int, ...]
+    """CPUs of each, with 4 GiB for each CPU."""
+    machines: tuple[MachinePlan, ...]
+    pods: tuple[int, ...]
+    """CPUs of plain pods."""
+
+
+class History(msgspec.Struct, frozen=True, rename="camel"):
+    """A replayable run."""
+
+    seed: int
+    settings: Settings
+    steps: tuple[AnyStep, ...]
+
+    def to_json(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(self), indent=1)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> History:
+        """Raises `msgspec.ValidationError` for anything that `to_json` did not write."""
+        return msgspec.json.decode(data, type=cls)
+
+
+def generate(seed: int, length: int = 40) -> History:
+    """The history of a seed, of so many steps."""
+    rng = Random(f"vm {seed}")
+    nodes = tuple(rng.choice((6, 8, 8)) for _ in range(rng.randint(3, 5)))
+    machines = tuple(
+        MachinePlan(
+            rng.choice((1, 1, 2, 2, 3)),
+            rng.random() < 0.75,
+            rng.random() < 0.5,
+            rng.choice((0, 0, 0, 1000)),
+            rng.choice((1000, 1000, 1000, 1500)),
+        )
+        for _ in range(rng.randint(9, 12))
+    )
+    pods = tuple(rng.choice((1, 1, 2)) for _ in range(rng.randint(1, 3)))
+    drawn = (_fault(rng) if rng.random() < 0.5 else _load(rng) for _ in range(length))
+    return History(seed, Settings(nodes, machines, pods), tuple(drawn))
+
+
+def _wait(rng: Random) -> float:
+    return round(rng.choice((0.0, 0.3, 1.0, 2.0, 4.0, 8.0)) * rng.uniform(0.5, 1.5), 3)
+
+
+def _load(rng: Random) -> AnyStep:
+    wait, machine, node = _wait(rng), rng.randrange(12), rng.randrange(5)
+    match rng.randrange(15):
+        case 0 | 1 | 2 | 3 | 4 | 14:
+            cpu = rng.choice((4, 6, 8, 10, 12, 16, 20))
+            return steps.Wish(wait, machine, cpu, cpu if rng.random() < 0.7 else rng.choice((2, 4, 8, 16)))
+        case 5:
+            return steps.Wish(wait, machine, 2, 2)
+        case 6:
+            return steps.Create(wait, rng.choice((1, 2)), rng.random() < 0.75)
+        case 7:
+            return steps.AddPod(wait, rng.choice((1, 1, 2)))
+        case 8 | 9:
+            return steps.Leave(wait, rng.randrange(8))
+        case 10:
+            return rng.choice((steps.Drain(wait, node, on=True), steps.Drain(wait, node, on=False)))
+        case 11:
+            return steps.Cordon(wait, node, on=rng.random() < 0.4)
+        case _:
+            return steps.Pass(round(rng.uniform(4.0, 15.0), 3))
+
+
+def _fault(rng: Random) -> AnyStep:
+    wait, machine, node = _wait(rng), rng.randrange(12), rng.randrange(5)
+    half = rng.random() < 0.5
+    match rng.randrange(36):
+        case 0:
+            return steps.KillLeader(wait)
+        case 1 | 2 | 3 | 4:
+            return steps.KillLeaderAt(wait, rng.choice(_MESSAGES), half)
+        case 5 | 6:
+            return steps.PauseLeaderAt(wait, rng.choice(_MESSAGES), half, rng.choice(_PAUSES))
+        case 7:
+            return steps.StopLeader(wait)
+        case 8 | 9 | 10:
+            return steps.Storm(wait, rng.choice(_STORMS))
+        case 11 | 12:
+            return steps.Calm(wait)
+        case 13 | 14:
+            return steps.CutWatches(wait, compact=half)
+        case 15:
+            return steps.SetClock(wait, rng.choice((-3600.0, -20.0, 0.0, 20.0, 3600.0)))
+        case 16 | 17 | 18:
+            return steps.Misask(wait, machine, rng.choice(_MISASK))
+        case 19:
+            return steps.Burst(wait, 500) if rng.random() < 0.1 else steps.Burst(wait, 20)
+        case 20 | 21:
+            return steps.Recreate(wait, machine, rng.choice(("moving", "beneficiary", "any")))
+        case 22 | 23:
+            return steps.Relabel(wait, machine, rng.choice(("immovable", "movable", "overcommit", "no overcommit")))
+        case 24 | 25 | 26:
+            return steps.Hypervise(wait, rng.choice(("refuse", "stall", "slow", "fail", "well", "well")))
+        case 27 | 28:
+            return steps.SpoilTarget(wait, rng.choice(("crash", "delete", "cordon")))
+        case 29:
+            return steps.LoseNode(wait, rng.choice(("source", "target", "any")), node, rng.choice((1.0, 15.0, 60.0)))
+        case 30:
+            return steps.ShrinkNode(wait, node, rng.choice((0, 0, 1, 2, 3)))
+        case 31 | 32:
+            return steps.Intrude(wait, node, rng.choice((1, 1, 2)))
+        case 33:
+            return steps.Defer(wait, rng.randrange(8), admitted=half)
+        case 34:
+            return steps.MoveByHand(wait, machine)
+        case _:
+            return steps.DropMigration(wait, machine)

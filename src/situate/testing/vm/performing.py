@@ -1,0 +1,457 @@
+"""Makes the steps of a history happen; what is impossible at the moment is left out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, assert_never
+
+from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.effects import Identity
+from situate.cluster.watch import Watch
+from situate.objects.messages import Request, Response
+from situate.testing.network import CALM, Weather
+from situate.testing.objects import pod as pod_object
+from situate.testing.processes import ProcessState
+from situate.testing.vm import steps
+from situate.testing.vm.history import MachinePlan, Settings
+from situate.testing.vm.place import Place, kind_of
+from situate.testing.vm.shipped import MACHINES, MIGRATIONS, NAMESPACE, PODS, VmMember
+from situate.testing.vm.steps import AnyStep, ProcessStep, WorldStep
+from situate.testing.vm.watchdog import AT_WORK, FROZEN, MIGRATION_TABLE, Watchdog, divided, name_of, owner_of, phase
+from situate.vm.amounts import Amounts
+from situate.vm.machines.hypervisor import HYPERVISOR
+from situate.vm.names import AUTO_MIGRATION_LABEL, CLAIM, DRAIN
+from situate.vm.text import GIB
+
+Obj = Mapping[str, Any]
+WITHIN_S: Final = 30.0
+"""A leader that is to be killed at a write is left alone if there is none for so long."""
+HEAL_TICK_S: Final = 20.0
+_BEHAVIOURS: Final = {
+    "refuse": {"refuseStart": "no route to host"},
+    "stall": {"usedMemory": "1Gi", "bandwidth": "256Mi", "stallAtPercent": 40},
+    "slow": {"usedMemory": "2Gi", "bandwidth": "128Mi", "dirtyRate": "80Mi"},
+    "fail": {"usedMemory": "1Gi", "bandwidth": "96Mi", "failAtPercent": 99},
+    "well": {"usedMemory": "1Gi", "bandwidth": "96Mi"},
+}
+_STORMS: Final = {
+    "request lost": Weather(lose_request=0.3),
+    "answer lost": Weather(lose_answer=0.3),
+    "refused": Weather(refuse=0.5),
+    "conflict": Weather(conflict=0.5),
+    "busy": CALM,
+    "invalid": CALM,
+    "late events": Weather(event_delay_s=0.5, event_jitter_s=4.5, repeat_event=0.2),
+    "late writes": Weather(late_write_s=3.0, event_delay_s=0.5),
+}
+
+
+class Performer:
+    """Of one history."""
+
+    def __init__(self, place: Place, watchdog: Watchdog, settings: Settings, happened: Counter[str]) -> None:
+        self._place = place
+        self._watchdog = watchdog
+        self._agents = watchdog.agents
+        self._happened = happened
+        self._nodes = {f"n{number}": cpus for number, cpus in enumerate(settings.nodes)}
+        self._plans = dict(enumerate(settings.machines))
+        self._priorities: set[int] = set()
+        self._made = 0
+        self._behaviour = "well"
+        self._agents.deaf = 0.05
+
+    # the beginning and the end
+
+    def begin(self) -> None:
+        for plan in self._plans.values():
+            self._create(plan)
+
+    def add_pods(self, pods: tuple[int, ...]) -> None:
+        for cpus in pods:
+            self._add_pod(cpus)
+
+    def heal(self) -> None:
+        """Every process runs, messages arrive, nodes are whole, machines do as they should, and nobody meddles."""
+        place = self._place
+        place.network.weather, place.refusing.how = CALM, ""
+        place.network.leaving.clear()
+        place.clock_off_s = 0.0
+        self._agents.deaf, self._agents.tick_s = 0.0, HEAL_TICK_S
+        for member in place.members:
+            self._wake(member)
+        self._behave("well")
+        for name in self._nodes:
+            self._shrink(name, 0)
+            self._set_node(name, {"spec": {"unschedulable": None}, "metadata": {"annotations": {DRAIN: None}}})
+
+    # steps
+
+    def perform(self, step: AnyStep) -> None:
+        if isinstance(step, WorldStep):
+            self._world(step)
+        else:
+            self._process(step)
+
+    def _world(self, step: WorldStep) -> None:
+        match step:
+            case steps.Wish(machine=number, cpu=cpu, memory=memory):
+                if (name := self._machine(number)) is not None:
+                    self._agents.wish(name, Amounts.of(250 * cpu, memory * GIB))
+            case steps.Misask(machine=number, how=how):
+                self._misask(number, how)
+            case steps.Burst(requests=requests):
+                self._happened["500 at once"] += requests >= 500
+                self._agents.burst(requests)
+            case steps.Create(cpus=cpus, migratable=migratable):
+                if len(self._machines()) < len(self._plans) + 2:
+                    self._create(MachinePlan(cpus, migratable, lowers=True, priority=0, overcommit=1000))
+            case steps.Recreate(machine=number, whom=whom):
+                self._recreate(number, whom)
+            case steps.Relabel(machine=number, what=what):
+                self._relabel(number, what)
+            case steps.Hypervise(how=how):
+                self._happened[f"Hypervise {how}"] += 1
+                self._behave(how)
+            case steps.SpoilTarget(how=how):
+                self._spoil_target(how)
+            case steps.LoseNode(which=which, node=number, seconds=seconds):
+                self._lose_node(which, number, seconds)
+            case steps.ShrinkNode(node=number, cpus=cpus):
+                self._shrink(self._node(number), cpus)
+            case steps.Cordon(node=number, on=on):
+                self._set_node(self._node(number), {"spec": {"unschedulable": on or None}})
+            case steps.Drain(node=number, on=on):
+                self._set_node(self._node(number), {"metadata": {"annotations": {DRAIN: "true" if on else None}}})
+            case steps.Intrude(node=number, cpus=cpus):
+                self._intrude(number, cpus)
+            case steps.AddPod(cpus=cpus):
+                if len(self._plain()) < 6:
+                    self._add_pod(cpus)
+            case steps.Leave(pod=number):
+                if plain := self._plain():
+                    self._delete_pod(name_of(plain[number % len(plain)]))
+            case steps.Defer(pod=number, admitted=admitted):
+                self._defer(number, admitted)
+            case steps.MoveByHand(machine=number):
+                self._move_by_hand(number)
+            case steps.DropMigration(migration=number):
+                moves = list(self._watchdog.table(MIGRATION_TABLE))
+                if moves:
+                    self._happened["migration dropped"] += 1
+                    self._place.call("DELETE", f"{MIGRATIONS}/{name_of(moves[number % len(moves)])}")
+            case _:
+                assert_never(step)
+
+    def _process(self, step: ProcessStep) -> None:
+        place = self._place
+        match step:
+            case steps.KillLeader():
+                if (member := place.leader()) is not None:
+                    place.end(member)
+            case steps.KillLeaderAt(message=message, answered=answered):
+                self._at(message, answered, "killed", place.end)
+            case steps.PauseLeaderAt(message=message, answered=answered, seconds=seconds):
+                self._at(message, answered, "paused", partial(self._pause, seconds=seconds))
+            case steps.StopLeader():
+                if (member := place.leader()) is not None:
+                    place.stop(member)
+            case steps.Storm(kind=kind):
+                place.network.weather = _STORMS[kind]
+                place.refusing.how = kind if kind in ("busy", "invalid") else ""
+            case steps.Calm():
+                place.network.weather, place.refusing.how = CALM, ""
+            case steps.CutWatches(compact=compact):
+                if compact:
+                    self._happened["compacted"] += 1
+                    place.cluster.api.store.compact()
+                place.network.cut_watches()
+            case steps.SetClock(seconds=seconds):
+                place.clock_off_s = seconds
+            case steps.Pass():
+                pass
+            case _:
+                assert_never(step)
+
+    # machines
+
+    def _machines(self) -> list[str]:
+        return sorted(self._watchdog.machines())
+
+    def _machine(self, number: int) -> str | None:
+        names = self._machines()
+        return names[number % len(names)] if names else None
+
+    def _moving(self) -> Iterator[tuple[Obj, Obj]]:
+        """Migrations that are at work, and their machines."""
+        machines = self._watchdog.machines()
+        for each in self._watchdog.table(MIGRATION_TABLE):
+            machine = machines.get(each["spec"]["vmName"])
+            if machine is not None and phase(each) in AT_WORK:
+                yield each, machine
+
+    def _create(self, plan: MachinePlan, name: str = "") -> None:
+        if not name:
+            name = f"v{self._made}"
+            self._made += 1
+        if plan.priority and plan.priority not in self._priorities:
+            self._priorities.add(plan.priority)
+            level = {"metadata": {"name": f"level-{plan.priority}"}, "value": plan.priority}
+            self._place.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", level)
+        more: dict[str, Any] = {"priorityClassName": f"level-{plan.priority}"} if plan.priority else {}
+        if plan.overcommit != 1000:
+            more["overcommit"] = {"cpu": f"{plan.overcommit}m", "memory": f"{plan.overcommit}m"}
+        self._place.create_machine(
+            name, cpus=plan.cpus, slots=4 * plan.cpus, migratable=plan.migratable, most_cpus=16, **more
+        )
+        self._place.annotate(f"{MACHINES}/{name}", {HYPERVISOR: json.dumps(_BEHAVIOURS[self._behaviour])})
+        self._agents.watch_over(name, lowers=plan.lowers)
+
+    def _recreate(self, number: int, whom: str) -> None:
+        name, found = self._machine(number), "any"
+        for migration, machine in self._moving():
+            if whom == "moving":
+                name, found = name_of(machine), whom
+            elif whom == "beneficiary" and (beneficiary := self._beneficiary(migration)):
+                name, found = beneficiary, whom
+        if name is None:
+            return
+        self._happened[f"recreated {found}"] += 1
+        self._agents.by_name.pop(name, None)
+        self._place.call("DELETE", f"{MACHINES}/{name}")
+        again = MachinePlan(1, migratable=True, lowers=True, priority=0, overcommit=1000)
+        self._place.timeline.after(3.0, partial(self._create_again, name, again))
+
+    def _create_again(self, name: str, plan: MachinePlan) -> None:
+        if name not in self._watchdog.machines():
+            self._create(plan, name)
+
+    def _beneficiary(self, migration: Obj) -> str:
+        """The machine that a migration makes room for; empty if there is none."""
+        text = (migration["metadata"].get("annotations") or {}).get(CLAIM)
+        uid = json.loads(text)["beneficiary"]["uid"] if text else ""
+        return next((owner_of(pod) for pod in self._watchdog.table("pods") if pod["metadata"]["uid"] == uid), "")
+
+    def _relabel(self, number: int, what: str) -> None:
+        name = next((name_of(machine) for _, machine in self._moving()), "")
+        self._happened["relabelled mid-move"] += bool(name)
+        name = name or self._machine(number) or ""
+        machine = self._watchdog.machines().get(name)
+        if machine is None:
+            return
+        if what in ("immovable", "movable"):
+            change: Any = {"metadata": {"labels": {AUTO_MIGRATION_LABEL: str(what == "movable").lower()}}}
+        else:
+            factor = "1500m" if what == "overcommit" else "1"
+            change = {"spec": {"overcommit": {"cpu": factor, "memory": factor}}}
+        before = divided(self._watchdog.permitted(machine), machine)
+        after = self._place.call("PATCH", f"{MACHINES}/{name}", change, patch=True)
+        assert after["kind"] == "VirtualMachine", after
+        more = (divided(self._watchdog.permitted(after), after) - before).positive()
+        if more:
+            for pod in self._watchdog.table("pods"):
+                if owner_of(pod) == name:
+                    self._watchdog.fact(pod["spec"].get("nodeName", ""), more)
+            for each in self._watchdog.table(MIGRATION_TABLE):
+                if each["spec"]["vmName"] == name:
+                    for node in self._nodes:
+                        self._watchdog.fact(node, more)
+
+    def _behave(self, how: str) -> None:
+        self._behaviour = how
+        for name in self._machines():
+            self._place.annotate(f"{MACHINES}/{name}", {HYPERVISOR: json.dumps(_BEHAVIOURS[how])})
+
+    def _misask(self, number: int, how: str) -> None:
+        name = self._machine(number)
+        agent = self._agents.by_name.get(name or "")
+        if agent is None or not agent.pod:
+            return
+        self._happened[f"Misask {how}"] += 1
+        if how == "repeat":
+            self._agents.repeat(agent)
+        elif how == "reorder":
+            self._agents.reorder(agent)
+        elif how == "huge last permit":
+            self._agents.ask(agent, lastPermit={"vCPUs": 100, "mem": "400Gi"})
+        else:
+            plain = self._plain()
+            self._agents.mistake(agent, how, name_of(plain[0]) if plain else "nobody")
+
+    # migrations
+
+    def _spoil_target(self, how: str) -> None:
+        for migration, _ in self._moving():
+            pod = (migration.get("status") or {}).get("targetPodName", "")
+            there = self._pod(pod)
+            if there is None:
+                continue
+            self._happened[f"target {how}"] += 1
+            if how == "crash":
+                status = {"status": {"phase": "Failed"}}
+                self._place.call("PATCH", f"{PODS}/{pod}/status", status, patch=True)
+            elif how == "delete":
+                self._delete_pod(pod)
+            else:
+                notes = migration["metadata"].get("annotations") or {}
+                node = there["spec"].get("nodeName") or notes.get("vm.situate.dev/target-node", "")
+                self._set_node(node, {"spec": {"unschedulable": True}})
+            return
+
+    def _move_by_hand(self, number: int) -> None:
+        name = self._machine(number)
+        if name is None:
+            return
+        self._made += 1
+        self._happened["made by hand"] += 1
+        migration = {
+            "apiVersion": "vm.neon.tech/v1",
+            "kind": "VirtualMachineMigration",
+            "metadata": {"name": f"by-hand-{self._made}", "namespace": NAMESPACE},
+            "spec": {"vmName": name},
+        }
+        self._place.call("POST", MIGRATIONS, migration)
+
+    # nodes and pods
+
+    def _node(self, number: int) -> str:
+        return f"n{number % len(self._nodes)}"
+
+    def _set_node(self, name: str, change: Obj) -> None:
+        self._place.call("PATCH", f"/api/v1/nodes/{name}", dict(change), patch=True)
+
+    def _shrink(self, name: str, cpus: int) -> None:
+        whole = self._nodes[name]
+        allocatable = {"cpu": str(whole - cpus), "memory": f"{4 * (whole - cpus)}Gi"}
+        self._set_node_status(name, {"allocatable": allocatable})
+        if cpus:
+            self._happened["ShrinkNode"] += 1
+            self._watchdog.fact(name, Amounts.of(1000 * cpus, 4 * cpus * GIB))
+
+    def _set_node_status(self, name: str, status: Obj) -> None:
+        self._place.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, patch=True)
+
+    def _lose_node(self, which: str, number: int, seconds: float) -> None:
+        name = self._node(number)
+        for migration, machine in self._moving():
+            pods = migration.get("status") or {}
+            pod = pods.get("targetPodName" if which == "target" else "sourcePodName", "")
+            there = self._pod(pod)
+            if which != "any" and phase(machine) in FROZEN and there is not None and there["spec"].get("nodeName"):
+                self._happened[f"{which} lost"] += 1
+                name = there["spec"]["nodeName"]
+                break
+        self._place.call("DELETE", f"/api/v1/nodes/{name}")
+        for pod in list(self._watchdog.table("pods")):
+            if pod["spec"].get("nodeName") == name:
+                self._delete_pod(name_of(pod), at_once=True)
+        self._place.timeline.after(seconds, partial(self._join, name))
+
+    def _join(self, name: str) -> None:
+        cpus = self._nodes[name]
+        self._place.call("POST", "/api/v1/nodes", node_object(name, cpu=str(cpus), memory=f"{4 * cpus}Gi", pods=110))
+
+    def _plain(self) -> list[Obj]:
+        """Bound pods that run no machine."""
+        return [each for each in self._watchdog.table("pods") if each["spec"].get("nodeName") and not owner_of(each)]
+
+    def _pod(self, name: str) -> Obj | None:
+        stored = self._place.cluster.api.store.get("pods", NAMESPACE, name) if name else None
+        return None if stored is None else stored.object()
+
+    def _add_pod(self, cpus: int, node: str = "") -> None:
+        self._made += 1
+        ours = "default-scheduler" if node else self._place.setup.rules.scheduler_name
+        body = pod_object(f"p{self._made}", cpu=str(cpus), memory=f"{4 * cpus}Gi", node=node, scheduler=ours)
+        answer = self._place.call("POST", PODS, body)
+        assert answer["kind"] == "Pod", answer
+
+    def _delete_pod(self, name: str, *, at_once: bool = False) -> None:
+        options = {"gracePeriodSeconds": 0} if at_once else None
+        self._place.call("DELETE", f"{PODS}/{name}", options)
+
+    def _intrude(self, number: int, cpus: int) -> None:
+        node = self._node(number)
+        for migration, _ in self._moving():
+            notes = migration["metadata"].get("annotations") or {}
+            if CLAIM in notes:
+                node = json.loads(notes[CLAIM])["node"]
+                self._happened["intruded into claimed room"] += 1
+                break
+        if self._place.call("GET", f"/api/v1/nodes/{node}")["kind"] == "Status":
+            return
+        self._watchdog.fact(node, Amounts.of(1000 * cpus, 4 * cpus * GIB))
+        self._add_pod(cpus, node)
+
+    def _defer(self, number: int, admitted: bool) -> None:
+        """Others resize a pod by a CPU more; a pod that is deferred shows so, and keeps what it has."""
+        plain = self._plain()
+        if not plain:
+            return
+        pod = plain[number % len(plain)]
+        container = pod["spec"]["containers"][0]
+        cpus = int(container["resources"]["requests"]["cpu"])
+        requests = {"cpu": str(cpus + 1), "memory": f"{4 * (cpus + 1)}Gi"}
+        path = f"{PODS}/{name_of(pod)}"
+        self._happened["admitted first" if admitted else "deferred"] += 1
+        self._watchdog.fact(pod["spec"]["nodeName"], Amounts.of(1000, 4 * GIB))
+        if not admitted:
+            self._place.annotate(path, {"noresize": "true"})
+        resources = {"spec": {"containers": [{**container, "resources": {"requests": requests}}]}}
+        answer = self._place.call("PATCH", f"{path}/resize", resources, patch=True)
+        if not admitted and answer["kind"] == "Pod":
+            condition = {
+                "type": "PodResizePending",
+                "status": "True",
+                "reason": "Deferred",
+                "observedGeneration": answer["metadata"].get("generation", 1),
+            }
+            others = [each for each in answer["status"].get("conditions") or () if each["type"] != condition["type"]]
+            self._place.call("PATCH", f"{path}/status", {"status": {"conditions": [*others, condition]}}, patch=True)
+
+    # processes
+
+    def _pause(self, member: VmMember, seconds: float) -> None:
+        member.process.pause()
+        self._place.timeline.after(seconds, partial(self._wake, member))
+
+    def _wake(self, member: VmMember) -> None:
+        """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
+        if member.process.state is ProcessState.PAUSED:
+            elector = member.controller.elector
+            self._happened["stale leader woke up"] += elector is not None and not elector.leading()
+            member.process.resume()
+
+    def _at(self, message: str, answered: bool, what: str, do: Callable[[VmMember], None]) -> None:
+        """Has something happen to a leader at its next write of a kind."""
+        place = self._place
+        until = place.now + WITHIN_S
+
+        def met(identity: str, when: str) -> None:
+            member = next((each for each in place.members if each.identity == identity), None)
+            if member is not None and place.now <= until:
+                self._happened[f"leader {what} {when} {message}{'' if answered else ' left'}"] += 1
+                do(member)
+
+        def left(request: Request, identity: Identity) -> None:
+            if _is(request, message):
+                place.network.leaving.remove(left)
+                met(identity.user, "before its")
+
+        def arrived(request: Request, _: Response | Watch, identity: Identity) -> None:
+            if _is(request, message):
+                place.told.remove(arrived)
+                met(identity.user, "before the answer to its")
+
+        if answered:
+            place.told.append(arrived)
+        else:
+            place.network.leaving.append(left)
+
+
+def _is(request: Request, message: str) -> bool:
+    kind = kind_of(request)
+    return kind == message or (message == "any" and kind != "")

@@ -1,0 +1,22 @@
+"""Histories of the shipped vm processes as `situate.testing.playing` takes them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from situate.testing import playing
+from situate.testing.playing import Played, Product
+from situate.testing.vm.faults import FAULTS
+from situate.testing.vm.history import History, generate
+from situate.testing.vm.run import play
+
+
+class Totals(playing.Totals):
+    PREFIX: ClassVar[str] = "vm-"
+
+
+def play_seed(seed: int) -> Played:
+    return play(generate(seed))
+
+
+PRODUCT = Product("situate.testing.vm", generate, History.from_json, play, play_seed, FAULTS, Totals)

@@ -1,0 +1,373 @@
+"""What must hold of the cluster's objects and the leader's ledger, whatever happens (section 5 of the reference).
+
+Looked at after every write of ours and every step. What counts as used is what a machine uses or its agent was
+permitted, which shares nothing with the ledger but the objects. A breach ends the history.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import Any, Final
+
+from situate.cluster.effects import Identity
+from situate.cluster.watch import Watch
+from situate.objects.messages import Request, Response
+from situate.objects.quantity import Quantity, decode_quantity
+from situate.testing.vm.agents import Agents, milli, used_by_spec
+from situate.testing.vm.place import Place, kind_of
+from situate.vm.amounts import Amounts
+from situate.vm.names import CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
+
+Obj = Mapping[str, Any]
+MACHINE_TABLE: Final = "virtualmachines.vm.neon.tech"
+MIGRATION_TABLE: Final = "virtualmachinemigrations.vm.neon.tech"
+FROZEN: Final = frozenset({"PreMigrating", "Migrating"})
+AT_WORK: Final = frozenset({"", "Pending", "Running"})
+FACT_S: Final = 60.0
+"""So long after a fact that we cannot refuse, what was decided before it was known may make it worse (I1, B8)."""
+STRANDED_S: Final = 10.0
+LATE_S: Final = 20.0
+"""What is decided of an object may be so late: watches, writes and answers are."""
+_NOTHING: Final = Amounts.zero()
+_LAST: Final = 25
+
+
+class Breach(Exception):
+    """An invariant does not hold."""
+
+
+@dataclass(slots=True)
+class Freed:
+    """Room that a move has made for somebody who has not got any of it yet (I4)."""
+
+    claim: str
+    node: str
+    machine: str
+    uid: str
+    wanted: Amounts
+    had: Amounts
+    taken_by: str = ""
+    since: float = 0.0
+
+
+class Watchdog:
+    """Of one history."""
+
+    def __init__(self, place: Place, happened: Counter[str]) -> None:
+        self._place = place
+        self._happened = happened
+        self.agents = Agents(place, happened, self.breach)
+        self.writes = 0
+        self.created = 0
+        """Migrations of ours."""
+        self.full: dict[str, Amounts] = {}
+        """Excess of each node as it was last."""
+        self._found: str | None = None
+        self._digest = hashlib.sha256()
+        self._told: deque[str] = deque(maxlen=_LAST)
+        self._facts: dict[str, list[tuple[float, Amounts]]] = {}
+        self._claims: dict[str, tuple[str, str]] = {}
+        """By id: uid of the migration, and of the beneficiary's pod."""
+        self._closed: dict[str, str] = {}
+        """By id of a claim the machine that used it."""
+        self._frozen: dict[str, float] = {}
+        self._stranded: dict[str, float] = {}
+        self._lately: deque[tuple[float, dict[str, Amounts]]] = deque(maxlen=200)
+        place.told.append(self._hear)
+
+    # what a history says
+
+    def fact(self, node: str, amount: Amounts) -> None:
+        """Others have taken so much of the node, and nobody could refuse it."""
+        self._facts.setdefault(node, []).append((self._place.now, amount))
+
+    def breach(self, what: str) -> None:
+        """The first one counts."""
+        if self._found is None:
+            self._found = f"{self._place.now:.3f} s: {what}"
+
+    def check(self) -> None:
+        """Raises `Breach`."""
+        self.look()
+        if self._found is not None:
+            raise Breach(self._found)
+
+    def last(self) -> list[str]:
+        return list(self._told)
+
+    def story(self) -> str:
+        return self._digest.hexdigest()
+
+    def note(self, line: str) -> None:
+        said = f"{self._place.now:.3f} {line}"
+        self._digest.update(said.encode())
+        self._told.append(said)
+
+    # what there is
+
+    def table(self, name: str) -> Iterator[Obj]:
+        for each in self._place.cluster.api.store.table(name).ordered():
+            yield each.object()
+
+    def machines(self) -> dict[str, Obj]:
+        return {each["metadata"]["name"]: each for each in self.table(MACHINE_TABLE)}
+
+    def permitted(self, machine: Obj) -> Amounts:
+        """What it uses, or may use by what its agent was told."""
+        status = machine.get("status") or {}
+        use = used_by_spec(dict(machine))
+        if status.get("cpus") is not None and status.get("memorySize") is not None:
+            use = use.most(Amounts.of(milli(status["cpus"]), _bytes(str(status["memorySize"]))))
+        agent = self.agents.by_name.get(machine["metadata"]["name"])
+        acts = agent is not None and agent.uid == machine["metadata"]["uid"] and agent.pod == status.get("podName")
+        return use.most(agent.permit) if agent is not None and acts else use
+
+    def counted(self, pod: Obj, machines: Mapping[str, Obj]) -> Amounts:
+        """Of the pod's node; zero of one that has ended, or that its machine has left."""
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            return _NOTHING
+        name = owner_of(pod)
+        if not name:
+            asked = [each.get("resources", {}).get("requests", {}) for each in pod["spec"]["containers"]]
+            cpus = sum(milli(each.get("cpu", 0)) for each in asked)
+            return Amounts.of(cpus, sum(_bytes(str(each.get("memory", 0))) for each in asked))
+        machine = machines.get(name)
+        if machine is None:
+            return _NOTHING
+        status = machine.get("status") or {}
+        if status.get("podName") != pod["metadata"]["name"] and status.get("phase") not in FROZEN:
+            return _NOTHING
+        return divided(self.permitted(machine), machine)
+
+    def sums(self, machines: Mapping[str, Obj]) -> dict[str, Amounts]:
+        """By node."""
+        found: dict[str, Amounts] = {}
+        for pod in self.table("pods"):
+            node = pod["spec"].get("nodeName", "")
+            if node:
+                found[node] = found.get(node, _NOTHING) + self.counted(pod, machines)
+        return found
+
+    # the invariants
+
+    def look(self) -> None:
+        machines = self.machines()
+        self._overbooked(machines)
+        self._stranded_ones(machines)
+        self._booked(machines)
+
+    def _overbooked(self, machines: Mapping[str, Obj]) -> None:
+        """I1: over its Total, or further over it, comes no node but by facts."""
+        sums, now = self.sums(machines), self._place.now
+        self._lately.append((now, sums))
+        for node in self.table("nodes"):
+            name = node["metadata"]["name"]
+            excess = (sums.get(name, _NOTHING) - total_of(node)).positive()
+            grown = (excess - self.full.get(name, _NOTHING)).positive()
+            self.full[name] = excess
+            if not grown:
+                continue
+            allowed = sum((amount for at, amount in self._facts.get(name, ()) if at >= now - FACT_S), _NOTHING)
+            if grown.exceeds(allowed):
+                self.breach(f"I1: node {name} is over its total by {excess.values}, {grown.values} more than before")
+
+    def _stranded_ones(self, machines: Mapping[str, Obj]) -> None:
+        """I6."""
+        now = self._place.now
+        busy = {each["spec"]["vmName"] for each in self.table(MIGRATION_TABLE) if phase(each) in AT_WORK}
+        for name, machine in machines.items():
+            uid = machine["metadata"]["uid"]
+            if phase(machine) not in FROZEN:
+                self._frozen.pop(uid, None)
+                self._stranded.pop(uid, None)
+                continue
+            self._frozen.setdefault(uid, now)
+            if name in busy:
+                self._stranded.pop(uid, None)
+            elif now - self._stranded.setdefault(uid, now) > STRANDED_S:
+                self.breach(f"I6: {name} is {phase(machine)} since {STRANDED_S:g} s, and no migration of it is at work")
+
+    def _booked(self, machines: Mapping[str, Obj]) -> None:
+        """I2 and I8: whoever leads has booked what machines use, and what agents were told that they may use."""
+        leader = self._place.leader()
+        if leader is None or not leader.controller.ledger.state.started:
+            return
+        state = leader.controller.ledger.state
+        for pod in self.table("pods"):
+            machine = machines.get(owner_of(pod))
+            booked = state.pod(pod["metadata"]["uid"])
+            if machine is None or booked is None or (machine.get("status") or {}).get("podName") != name_of(pod):
+                continue
+            may = self.permitted(machine)
+            if may.exceeds(booked.reserved):
+                self.breach(f"I2: {name_of(machine)} may use {may.values}, and {booked.reserved.values} are booked")
+
+    def _hear(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
+        kind = kind_of(request)
+        if not kind or not isinstance(answer, Response):
+            return
+        self.writes += 1
+        self.note(f"{identity.user} {request.method} {request.path} {request.body[:400].decode()} -> {answer.status}")
+        if answer.status >= 300:
+            return
+        if kind == "migration":
+            self._move_begins(json.loads(answer.body))
+        elif kind == "approval":
+            self._approved(json.loads(answer.body))
+        elif kind == "binding":
+            self._bound(request.path.split("/")[-2])
+        elif kind == "cancel":
+            self._happened["cancelled"] += 1
+        self.look()
+
+    def _move_begins(self, migration: Obj) -> None:
+        """I3, I12, I13, B1, B2."""
+        meta = migration["metadata"]
+        notes, name, self.created = meta.get("annotations") or {}, meta["name"], self.created + 1
+        machines = self.machines()
+        machine = machines.get(migration["spec"]["vmName"])
+        target = notes.get(TARGET_NODE, "")
+        if not target:
+            self.breach(f"B12: {name} was created without a target node")
+        if machine is None:
+            return
+        source = self._place.cluster.api.store.get("pods", meta["namespace"], machine["status"].get("podName", ""))
+        pod = None if source is None else source.object()
+        node = "" if pod is None else pod["spec"].get("nodeName", "")
+        self._happened["moved"] += 1
+        if pod is not None and name == f"schedplugin-{name_of(pod)}":
+            if target == node:
+                self.breach(f"I12: {name} leads to the node {node} that it leaves")
+            if CLAIM in notes:
+                self._claimed(migration, json.loads(notes[CLAIM]), pod)
+        self._above_watermark(migration, machine, target, machines)
+
+    def _claimed(self, migration: Obj, claim: Obj, source: Obj) -> None:
+        """I3."""
+        self._happened["claimed"] += 1
+        name, uid = name_of(migration), source["metadata"]["uid"]
+        if claim["id"] in self._claims:
+            self.breach(f"I3: claim {claim['id']} of {name} was another migration's")
+        self._claims[claim["id"]] = (migration["metadata"]["uid"], claim["beneficiary"]["uid"])
+        if claim["beneficiary"]["uid"] == uid:
+            self.breach(f"I3: claim {claim['id']} makes room for the one who leaves, {name_of(source)}")
+        if claim["source"]["podUID"] != uid:
+            self.breach(f"I3: claim {claim['id']} is on another source than {name} moves")
+        if claim["node"] != source["spec"].get("nodeName", ""):
+            self.breach(f"I3: claim {claim['id']} is on {claim['node']}, and its source on another node")
+
+    def _above_watermark(self, migration: Obj, machine: Obj, target: str, machines: Mapping[str, Obj]) -> None:
+        """I13, unless a fact of the last while is to blame. Who grows there since it was decided on may go up to Total."""
+        now = self._place.now
+        stored = self._place.cluster.api.store.get("nodes", "", target)
+        if stored is None or any(at >= now - FACT_S for at, _ in self._facts.get(target, ())):
+            return
+        coming = divided(self.permitted(machine), machine)
+        for other in self.table(MIGRATION_TABLE):
+            mover = machines.get(other["spec"]["vmName"])
+            if mover is None or other["metadata"]["uid"] == migration["metadata"]["uid"] or phase(other) not in AT_WORK:
+                continue
+            arrived = self._is_bound((other.get("status") or {}).get("targetPodName", ""))
+            if (other["metadata"].get("annotations") or {}).get(TARGET_NODE) == target and not arrived:
+                coming += divided(self.permitted(mover), mover)
+        lately = [sums.get(target, _NOTHING) for at, sums in self._lately if at >= now - LATE_S]
+        filled = reduce(Amounts.least, lately, self.sums(machines).get(target, _NOTHING)) + coming
+        fraction = self._place.setup.rules.watermark
+        watermark = Amounts(tuple(int(each * fraction) for each in total_of(stored.object())))
+        if filled.exceeds(watermark):
+            self.breach(f"I13: {name_of(migration)} brings {target} to {filled.values} of {watermark.values}")
+
+    def _is_bound(self, pod: str) -> bool:
+        return any(name_of(each) == pod and each["spec"].get("nodeName") for each in self.table("pods"))
+
+    def _approved(self, machine: Obj) -> None:
+        """I3 and I14."""
+        meta, now = machine["metadata"], self._place.now
+        since = self._frozen.get(meta["uid"])
+        if since is not None and now - since > LATE_S:
+            self.breach(f"I14: {meta['name']} is {phase(machine)} since {now - since:g} s, and was approved something")
+        closed = (meta.get("annotations") or {}).get(CLAIM_CLOSED)
+        if closed:
+            self._happened["claim closed"] += self._closed.get(closed) is None
+            user = self._closed.setdefault(closed, meta["uid"])
+            if user != meta["uid"]:
+                self.breach(f"I3: claim {closed} was used twice, now by {meta['name']}")
+            _, beneficiary = self._claims.get(closed, ("", ""))
+            runner = (machine.get("status") or {}).get("podName")
+            owners = {name_of(each) for each in self.table("pods") if each["metadata"]["uid"] == beneficiary}
+            if owners and runner not in owners:
+                self.breach(f"I3: claim {closed} was used for {meta['name']}, and was another's")
+
+    def _bound(self, name: str) -> None:
+        """I12: of a target, and B14."""
+        for migration in self.table(MIGRATION_TABLE):
+            status = migration.get("status") or {}
+            if status.get("targetPodName") != name or phase(migration) not in AT_WORK:
+                continue
+            pods = {name_of(each): each["spec"].get("nodeName", "") for each in self.table("pods")}
+            node = pods.get(name, "")
+            if node and node == pods.get(status.get("sourcePodName", ""), ""):
+                self.breach(f"I12: {name} is bound to {node}, which it is to leave")
+            labels = migration["metadata"].get("labels") or {}
+            reserved = (migration["metadata"].get("annotations") or {}).get(TARGET_NODE)
+            if labels.get(CREATED_BY_SCHEDULER_LABEL) == "true" and reserved != node:
+                self._happened["target chosen anew"] += 1
+
+    # the end
+
+    def unfinished(self) -> str | None:
+        """What is not as it should be some time after the last fault (I5, I6); None: all is well."""
+        leader = self._place.leader()
+        if leader is None or not leader.controller.ledger.state.started:
+            return "nobody leads"
+        machines, now = self.machines(), self._place.now
+        for name, machine in machines.items():
+            if phase(machine) not in ("Running", "Scaling", "Pending", ""):
+                return f"{name} is {phase(machine)}"
+        for each in self.table(MIGRATION_TABLE):
+            if phase(each) in AT_WORK:
+                return f"migration {name_of(each)} is {phase(each) or 'new'}"
+        state = leader.controller.ledger.state
+        if state.claims:
+            return f"I5: claims {sorted(state.claims)} are open"
+        for agent in self.agents.by_name.values():
+            waiting = now - agent.answered_at > 3 * self.agents.tick_s
+            if agent.name in machines and phase(machines[agent.name]) == "Running" and waiting:
+                return f"I5: {agent.name} is not answered"
+        return None
+
+
+def phase(obj: Obj) -> str:
+    return str((obj.get("status") or {}).get("phase") or "")
+
+
+def name_of(obj: Obj) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def owner_of(pod: Obj) -> str:
+    """The machine whose runner it is; empty of every other pod."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((str(each["name"]) for each in owners if each["kind"] == "VirtualMachine"), "")
+
+
+def total_of(node: Obj) -> Amounts:
+    allocatable = node["status"]["allocatable"]
+    return Amounts.of(milli(allocatable["cpu"]), _bytes(str(allocatable["memory"])))
+
+
+def divided(amount: Amounts, machine: Obj) -> Amounts:
+    """As it counts on a node (C7); overcommits of a history are written in thousandths, `1500m`."""
+    overcommit = machine["spec"].get("overcommit") or {}
+    by = (milli(overcommit.get("cpu", 1)), milli(overcommit.get("memory", 1)))
+    return Amounts(tuple(each * 1000 // factor for each, factor in zip(amount, by, strict=True)))
+
+
+@lru_cache(maxsize=4096)
+def _bytes(text: str) -> int:
+    return decode_quantity(Quantity, text).value
