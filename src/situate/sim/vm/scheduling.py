@@ -14,6 +14,7 @@ from situate.sim.vm.account import Account
 from situate.sim.vm.world import World
 from situate.vm.actions import Action, StartMove
 from situate.vm.amounts import Amounts
+from situate.vm.claims import Move
 from situate.vm.events import Beat, Event, PodReserved, Written
 from situate.vm.fitting import planner_with
 from situate.vm.model import Node, Pod
@@ -134,14 +135,18 @@ class Scheduling:
             if node.schedulable and name != pending.not_on and (not reserved or name == reserved)
         ]
         nodes = [node for node in nodes if pending.labels.items() <= node.labels.items()]
-        fitting = [node for node in nodes if fit(node, node.pods.values(), pod, self._kept(node, pod)).fits]
+        fitting = [node for node in nodes if fit(node, node.pods.values(), pod, self._kept(node, pod, move)).fits]
         most = largest(self.state.nodes.values())
         points = {
-            node.name: score(node, pod, most, self._rules.scoring, self._kept(node, pod)).points for node in fitting
+            node.name: score(node, pod, most, self._rules.scoring, self._kept(node, pod, move)).points
+            for node in fitting
         }
         return max(points, key=lambda name: points[name], default="")
 
-    def _kept(self, node: Node, pod: Pod) -> Amounts | None:
+    def _kept(self, node: Node, pod: Pod, move: Move | None) -> Amounts | None:
+        """What is kept there for others; what is reserved for the pod's own move is not (B4)."""
         if self._rules.compat:
             return None
-        return self.state.held(node.name, pod.uid) + self.state.incoming(node.name, pod.uid)
+        kept = self.state.held(node.name, pod.uid) + self.state.incoming(node.name, pod.uid)
+        own = move is not None and move.target_node == node.name and not move.target_booked
+        return kept - move.amount if own and move is not None else kept
