@@ -135,6 +135,8 @@ def test_a_resize_changes_resources_only(cluster: Cluster) -> None:
     body = pod(nodeName="n")
     body["spec"]["containers"][0]["resources"] = resources
     cluster.post(PODS, body).ok(201)
+    room = {"status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}}
+    cluster.patch("/api/v1/nodes/n/status", room, "application/merge-patch+json").ok()
     wanted = {"name": "c", "image": "other", "resources": {"requests": {"cpu": "1500m"}, "limits": {"cpu": "2"}}}
     patch = {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [wanted]}}
     resized = cluster.patch(f"{PODS}/p/resize", patch, "application/strategic-merge-patch+json").ok()

@@ -6,15 +6,18 @@ written by `writing`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from situate.cluster import validation
 from situate.cluster.admission.attributes import Steps
-from situate.cluster.field_errors import Refused, bad_request, invalid_object, required
+from situate.cluster.field_errors import FieldError, Refused, bad_request, invalid_object, required
 from situate.cluster.go_text import quote
 from situate.cluster.patches import copied, json_patch, merge_patch
-from situate.cluster.refusals import Declined, accepted, conflict, internal_error, not_found
+from situate.cluster.refusals import Declined, accepted, conflict, forbidden, internal_error, not_found
 from situate.cluster.representation import decoded
 from situate.cluster.resources import Origin, Resource
 from situate.cluster.rules import Obj
@@ -26,7 +29,12 @@ from situate.cluster.times import timestamp
 from situate.cluster.writing import Writing
 from situate.cluster.writing.calls import Call, Shape, Written
 from situate.cluster.writing.patching import APPLY_PATCH, JSON_PATCH
+from situate.framework.resources import amount, pod_request
+from situate.objects.codec import decode as decode_object
+from situate.objects.quantity import parse_quantity
+from situate.objects.resources import PODS
 
+_SIZED: Final = ("cpu", "memory")
 SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
@@ -144,7 +152,31 @@ class Subresources:
 
     def resize(self, call: Call) -> Steps[Written]:
         """PUT or PATCH of pods/resize: only resources of containers are taken over."""
-        return (yield from self._partial(call, "resize", _prepare_resize, validation.validate_resize))
+
+        def validate(new: Obj, old: Obj) -> list[FieldError]:
+            errors = validation.validate_resize(new, old)
+            if not errors and new["spec"] != old["spec"]:
+                self._check_capacity(call, new)
+            return errors
+
+        return (yield from self._partial(call, "resize", _prepare_resize, validate))
+
+    def _check_capacity(self, call: Call, pod: Obj) -> None:
+        """Nothing larger than its node is asked for, whoever else is there (admission plugin PodResize)."""
+        stored = self._store.get("nodes", "", pod["spec"].get("nodeName") or "")
+        if stored is None:
+            return
+        allocatable = (stored.object().get("status") or {}).get("allocatable") or {}
+        asked = pod_request(decode_object(PODS, msgspec.json.encode({**pod, "status": {}}))).amounts
+        over = [
+            f"{name}, requested: {asked.get(name, 0)}, allocatable: {most}"
+            for name, most in ((each, amount(each, parse_quantity(str(allocatable.get(each, 0))))) for each in _SIZED)
+            if asked.get(name, 0) > most
+        ]
+        if over:
+            why = f"node didn't have enough allocatable resources: {'; '.join(over)}"
+            refused = forbidden(call.resource, call.name, why)
+            raise Declined(replace(refused, details={**refused.details, "causes": [{"reason": "NodeCapacity"}]}))
 
     def finalize(self, call: Call) -> Steps[Written]:
         """PUT of namespaces/finalize: only `spec.finalizers` is taken over."""

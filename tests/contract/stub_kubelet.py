@@ -1,0 +1,38 @@
+"""A kubelet for API servers with nothing else at work: when it is told to look, it allocates, puts off or refuses.
+
+kwok takes every resize; what kubelets make of one is `situate.cluster.controllers.allocations`, on both servers alike.
+"""
+
+from __future__ import annotations
+
+from situate.cluster.controllers import allocations
+from tests.contract.api import Api, Json
+from tests.contract.things import bound, core
+
+_AT = "2026-01-01T00:00:01Z"
+
+
+async def look(api: Api, namespace: str, node: str) -> None:
+    """Reports every pod of the namespace on the node as it runs from now on, the oldest first."""
+    allocatable = (await api.get(f"/api/v1/nodes/{node}")).ok()["status"]["allocatable"]
+    pods = (await api.get(core(namespace, "pods"))).ok()["items"]
+    here = {each["metadata"]["name"]: each for each in pods if each["spec"].get("nodeName") == node}
+    for name in sorted(here, key=lambda each: (here[each]["metadata"]["creationTimestamp"], each)):
+        others = [each for each in here.values() if each["metadata"]["name"] != name]
+        here[name] = await _report(api, namespace, here[name], others, allocatable)
+
+
+async def _report(api: Api, namespace: str, pod: Json, others: list[Json], allocatable: Json) -> Json:
+    asks = allocations.resized(pod)
+    pending = allocations.decided(pod, others, allocatable) if asks else None
+    running = bound(pod)["status"]
+    for status, container in zip(running["containerStatuses"], pod["spec"]["containers"], strict=True):
+        status["allocatedResources"] = container.get("resources", {}).get("requests", {})
+    running["observedGeneration"] = pod["metadata"]["generation"]
+    running["qosClass"] = pod["status"]["qosClass"]
+    known = [each for each in pod["status"].get("conditions", ()) if each["type"] == allocations.PENDING]
+    running["conditions"] = [*running["conditions"], *known]
+    status = allocations.reported(pod, running, pending, acting=False, at=_AT)
+    path = core(namespace, "pods", pod["metadata"]["name"], "status")
+    written: Json = (await api.put(path, {**pod, "status": status})).ok()
+    return written

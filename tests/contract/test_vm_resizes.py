@@ -1,0 +1,167 @@
+"""Plain pods that grow by `pods/resize`, on both servers: what we patch, and what a kubelet and the server make of it.
+
+The ledger decides, its patch is sent, the kubelet looks, and the pod is read again: accepted, deferred and infeasible.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from situate.kube.patches import JsonPatch
+from situate.objects import pods
+from situate.objects.codec import decode
+from situate.objects.resources import PODS
+from situate.vm.actions import Condition, ResizePod, Tell
+from situate.vm.amounts import Amounts
+from situate.vm.events import PodGone
+from situate.vm.names import RESIZE_REQUESTED
+from situate.vm.rules import Rules
+from situate.vm.writes import CONFLICT, REFUSED, Change, invalid, resized
+from tests.contract.api import Answer, Api
+from tests.contract.stub_kubelet import look
+from tests.contract.things import core, pod
+from tests.vm.objects import node
+from tests.vm.yard import Yard
+
+GIB = 2**30
+
+
+class Place:
+    """One node of 4 CPUs with its pods, and the ledger that is told of them."""
+
+    def __init__(self, api: Api, namespace: str, host: str) -> None:
+        self.api, self.namespace, self.host = api, namespace, host
+        self.yard = Yard(node(host, "4", "16Gi"))
+
+    async def size(self, cpu: str) -> None:
+        room = {"cpu": cpu, "memory": "16Gi"}
+        change = {"status": {"allocatable": room, "capacity": room}}
+        (await self.api.patch(f"/api/v1/nodes/{self.host}/status", change)).ok()
+
+    async def add(self, name: str, cpu: str, **more: Any) -> None:
+        requests = {"cpu": cpu, "memory": "1Gi"}
+        (
+            await self.api.post(core(self.namespace, "pods"), pod(name, requests=requests, nodeName=self.host, **more))
+        ).ok()
+        await self.see(name)
+
+    async def see(self, name: str) -> pods.Pod:
+        """What its kubelet says by now."""
+        await look(self.api, self.namespace, self.host)
+        found = await self.read(name)
+        self.yard.see(found)
+        return found
+
+    async def read(self, name: str) -> pods.Pod:
+        return decode(PODS, json.dumps((await self.api.get(core(self.namespace, "pods", name))).ok()).encode())
+
+    async def wish(self, name: str, **wish: Any) -> list[ResizePod]:
+        """What the ledger decides then."""
+        note = {"metadata": {"annotations": {RESIZE_REQUESTED: json.dumps(wish)}}}
+        (await self.api.patch(core(self.namespace, "pods", name), note)).ok()
+        await self.see(name)
+        return self.yard.only(ResizePod)
+
+    async def send(self, action: ResizePod, of: pods.Pod | None = None) -> Answer:
+        change = resized(action, of or await self.read(action.pod.name), PODS, Rules())
+        assert isinstance(change, Change)
+        assert isinstance(change.patch, JsonPatch)
+        path = core(self.namespace, "pods", action.pod.name, "resize")
+        return await self.api.patch(path, list(change.patch.body), form="json")
+
+    async def uid(self, name: str) -> str:
+        return (await self.read(name)).metadata.uid
+
+    async def booked(self, name: str) -> Amounts:
+        found = self.yard.state.pod(await self.uid(name))
+        assert found is not None
+        return found.reserved
+
+
+@pytest.fixture
+async def place(api: Api, namespace: str, host: str) -> Place:
+    made = Place(api, namespace, host)
+    await made.size("4")
+    return made
+
+
+@pytest.mark.rule("vm:B34", "vm:B35", "vm:B33", "vm:N12")
+async def test_a_grant_is_patched_and_allocated_or_put_off_or_refused(place: Place) -> None:
+    await place.add("web", "1")
+    await place.add("other", "1")
+    (granted,) = await place.wish("web", cpu="2", memory="2Gi")
+    place.yard.answer(granted)
+    (await place.send(granted)).ok(200)
+    seen = await place.see("web")
+    assert seen.status.container_statuses[0].allocated_resources["cpu"].value == 2
+    assert await place.booked("web") == Amounts.of(2000, 2 * GIB)
+    assert not place.yard.state.writes
+
+    # somebody else takes the room that we had seen, and asks for more himself: the kubelet puts ours off
+    by_hand = {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "3"}}}]}}
+    (await place.api.patch(core(place.namespace, "pods", "other", "resize"), by_hand, form="strategic")).ok(200)
+    put_off = await place.see("other")
+    pending = put_off.condition("PodResizePending")
+    assert pending is not None
+    assert (pending.reason, pending.observed_generation) == ("Deferred", put_off.metadata.generation)
+    uid = await place.uid("other")
+    assert uid in place.yard.state.waiters, "it is demand"
+    assert (await place.booked("other")).cpu == 3000, "and counts for everybody else"
+    assert place.yard.state.need(uid) == Amounts.of(1000, 0)
+
+    gone = await place.uid("web")
+    (await place.api.delete(core(place.namespace, "pods", "web"), {"gracePeriodSeconds": 0})).ok()
+    place.yard.tell(PodGone(gone))
+    admitted = await place.see("other")
+    assert admitted.condition("PodResizePending") is None
+    assert uid not in place.yard.state.waiters
+
+    resize = core(place.namespace, "pods", "other", "resize")
+    too_large = "node didn't have enough allocatable resources: cpu, requested: 9000, allocatable: 4000"
+    (await place.api.patch(resize, _asking("9"), form="strategic")).refused(
+        403,
+        "Forbidden",
+        f'pods "other" is forbidden: {too_large}',
+        {"name": "other", "kind": "pods", "causes": [{"reason": "NodeCapacity"}]},
+    )
+    await place.size("16")
+    (await place.api.patch(resize, _asking("9"), form="strategic")).ok(200)
+    await place.size("4")
+    await place.see("other")
+    assert (await place.booked("other")).cpu == 3000, "what can never be is no demand"
+    assert uid not in place.yard.state.waiters
+
+
+def _asking(cpu: str) -> Any:
+    return {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": cpu}}}]}}
+
+
+@pytest.mark.rule("vm:B36", "vm:B44")
+async def test_what_a_refusal_of_the_server_means(place: Place) -> None:
+    await place.add("web", "1")
+    before = await place.read("web")
+    (granted,) = await place.wish("web", cpu="2")
+    (await place.api.patch(core(place.namespace, "pods", "web", "resize"), _asking("1500m"), form="strategic")).ok(200)
+    overtaken = await place.send(granted, before)
+    assert overtaken.status == 422
+    assert invalid(_causes(overtaken)) == CONFLICT, "somebody resized it: a test of the patch fails and names nothing"
+
+    best_effort = [{"op": "add", "path": "/spec/containers/0/resources/limits", "value": {"cpu": "1", "memory": "1Gi"}}]
+    refused = await place.api.patch(core(place.namespace, "pods", "web", "resize"), best_effort, form="json")
+    assert refused.status == 422
+    assert invalid(_causes(refused)) == REFUSED
+
+
+@pytest.mark.rule("vm:B36")
+async def test_what_is_larger_than_the_node_is_not_asked_for(place: Place) -> None:
+    await place.add("web", "1")
+    assert await place.wish("web", cpu="5") == []
+    assert [each.reason for each in place.yard.only(Condition)] == ["LargerThanNode"]
+    assert [each.reason for each in place.yard.only(Tell)] == ["ResizeRefused"]
+
+
+def _causes(answer: Answer) -> list[str]:
+    return [each.get("message", "") for each in answer.body.get("details", {}).get("causes", ())]
