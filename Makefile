@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorde
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations soak soak-vpod soak-spot soak-shard soak-scheduler lock clean
+.PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations soak soak-vpod soak-spot soak-shard soak-vm soak-scheduler lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,7 +66,7 @@ control-plane: $(STAMP) ## build the real servers for the tests, once (13 minute
 mutations: $(STAMP) ## take each safety guard out, on a copy: a test must notice
 	@$(BIN)/python -m tests.mutations $(ARGS)
 
-soak: soak-vpod soak-spot soak-shard soak-scheduler ## all of these for as long as ARGS="--minutes 60" says; each goes on where it ended
+soak: soak-vpod soak-spot soak-shard soak-vm soak-scheduler ## all of these for as long as ARGS="--minutes 60" says; each goes on where it ended
 
 soak-vpod: $(STAMP) ## histories of vpod under faults
 	@$(BIN)/python -m situate.testing.vpod soak $(ARGS)
@@ -78,6 +78,10 @@ soak-spot: $(STAMP) ## 10,000 pods and situations for each property of admission
 soak-shard: $(STAMP) ## every order of events in sharding's small worlds, then histories under faults; ARGS="--histories 100000"
 	@$(BIN)/python -m situate.testing.sharding explore --large
 	@$(BIN)/python -m situate.testing.sharding soak $(ARGS)
+
+soak-vm: $(STAMP) ## interleavings of the steps of vm's ledger, then histories of its processes under faults; ARGS="--histories 100000"
+	@$(BIN)/python -m situate.testing.vm.soak $(ARGS)
+	@$(BIN)/python -m situate.testing.vm soak $(ARGS)
 
 soak-scheduler: $(STAMP) ## 20,000 pods beside the real kube-scheduler
 	@$(BIN)/python -m tests.e2e.differential soak $(ARGS)

@@ -51,7 +51,16 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "F14 clock jump": ("SetClock",),
     "F15 label or overcommit changed mid-move": ("relabelled mid-move",),
     "F16 500 ask within a second": ("500 at once",),
-    "what is done": ("granted", "moved", "claimed", "claim closed", "cancelled", "denied", "Event MigrationStarted"),
+    "what is done": (
+        "granted",
+        "moved",
+        "claimed",
+        "claim closed",
+        "cancelled",
+        "denied",
+        "Event ClaimClosed",
+        "Event MoveCancelled",
+    ),
 }
 """Each row of the reference's list of faults, and what has to occur for it in a block of seeds; last, what is shown by
 histories in which something happens at all."""

@@ -29,7 +29,7 @@ from situate.vm.text import GIB
 Obj = Mapping[str, Any]
 WITHIN_S: Final = 30.0
 """A leader that is to be killed at a write is left alone if there is none for so long."""
-HEAL_TICK_S: Final = 20.0
+HEAL_TICK_S: Final = 30.0
 _BEHAVIOURS: Final = {
     "refuse": {"refuseStart": "no route to host"},
     "stall": {"usedMemory": "1Gi", "bandwidth": "256Mi", "stallAtPercent": 40},

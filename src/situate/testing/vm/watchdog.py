@@ -21,7 +21,7 @@ from situate.objects.quantity import Quantity, decode_quantity
 from situate.testing.vm.agents import Agents, milli, used_by_spec
 from situate.testing.vm.place import Place, kind_of
 from situate.vm.amounts import Amounts
-from situate.vm.names import CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
+from situate.vm.names import CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, NAME_LABEL, TARGET_NODE
 
 Obj = Mapping[str, Any]
 MACHINE_TABLE: Final = "virtualmachines.vm.neon.tech"
@@ -262,7 +262,7 @@ class Watchdog:
             self.breach(f"I3: claim {claim['id']} is on {claim['node']}, and its source on another node")
 
     def _above_watermark(self, migration: Obj, machine: Obj, target: str, machines: Mapping[str, Obj]) -> None:
-        """I13, unless a fact of the last while is to blame. Who grows there since it was decided on may go up to Total."""
+        """I13, unless a fact of the last while is to blame. Who grew there since it was decided may fill the node."""
         now = self._place.now
         stored = self._place.cluster.api.store.get("nodes", "", target)
         if stored is None or any(at >= now - FACT_S for at, _ in self._facts.get(target, ())):
@@ -351,9 +351,8 @@ def name_of(obj: Obj) -> str:
 
 
 def owner_of(pod: Obj) -> str:
-    """The machine whose runner it is; empty of every other pod."""
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return next((str(each["name"]) for each in owners if each["kind"] == "VirtualMachine"), "")
+    """The machine whose runner it is, or was before that was deleted; empty of every other pod."""
+    return str((pod["metadata"].get("labels") or {}).get(NAME_LABEL, ""))
 
 
 def total_of(node: Obj) -> Amounts:
