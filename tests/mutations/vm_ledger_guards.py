@@ -133,7 +133,7 @@ VM_LEDGER_GUARDS = (
         (_MOVES,),
     ),
     Mutation(
-        "vm-target-watermark",
+        "vm-target-watermark-in-time",
         "no move brings its target over its watermark (I13)",
         "vm/demanding.py",
         '    if (target.reserved + state.incoming(target.name, "")).exceeds(target.watermark):',

@@ -76,8 +76,8 @@ VM_SHELL_GUARDS = (
         "vm-claim-in-create",
         "no move without its claim: both in one call (B2)",
         "vm/backends.py",
-        "        if claim is not None:\n",
-        "        if False:\n",
+        "    if claim is not None:\n        annotations",
+        "    if False:\n        annotations",
         (_WRITES, _CONTROLLER),
     ),
     Mutation(
@@ -114,7 +114,7 @@ VM_SHELL_GUARDS = (
         (_PERFORMING,),
     ),
     Mutation(
-        "vm-target-filters",
+        "vm-filters-of-the-profile",
         "a target is chosen by all filters that the pod will meet there (B12)",
         "vm/controller/controller.py",
         "        self.ledger.planner = planner_with(Fitting(engine, self.ledger, self._system))\n",
