@@ -1,0 +1,195 @@
+"""Moves that turn out to be needless, beside both servers: room appears on the node that a machine is to leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from situate.vm.machines.crds import MACHINES, MIGRATIONS
+from situate.vm.machines.hypervisor import HYPERVISOR
+from situate.vm.names import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT, TARGET_NODE
+from tests.cli.processes import process
+from tests.contract.api import Api, Json
+from tests.contract.conftest import wait_usable
+from tests.contract.servers import Server
+from tests.contract.test_vm_machines import VERSION, machines  # noqa: F401  # a fixture
+from tests.contract.things import core, group, node, pod
+from tests.contract.waiting import eventually, gone
+from tests.contract.work import Work, name
+from tests.controlplane.process import Process
+
+SCHEDULER = "situate-vm"
+ALIKE = {"example.com/for": "machines"}
+"""Label of nodes of 8 CPUs and 32 GiB; machines have 4 GiB for each CPU."""
+USED = {"usedMemory": "64Mi"}
+AT_ONCE = {"coolDown": "0s", "longestCoolDown": "0s", "afterFailure": "0s", "longestAfterFailure": "0s"}
+
+
+def amount(cpus: int) -> str:
+    return json.dumps({"vCPUs": cpus, "mem": f"{4 * cpus}Gi"}, separators=(",", ":"))
+
+
+class Town:
+    """Two nodes of this test's own, and machines."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.api: Api = work.api
+        self.nodes: list[str] = []
+
+    async def add_node(self) -> str:
+        called = f"{self.work.namespace}-{len(self.nodes)}"
+        (await self.api.post("/api/v1/nodes", node(called, labels={"kubernetes.io/hostname": called, **ALIKE}))).ok(201)
+        await wait_usable(self.api, called)
+        self.nodes.append(called)
+        return called
+
+    def own(self, plural: str, called: str = "") -> str:
+        return group(VERSION, self.work.namespace, plural, called)
+
+    async def create(self, called: str, cpus: int, **behaviour: Any) -> None:
+        guest = {"cpus": {"min": 1, "use": cpus, "max": 8}, "memorySlots": {"min": 4, "use": 4 * cpus, "max": 32}}
+        labels = {ENABLED_LABEL: "true", AUTO_MIGRATION_LABEL: str(bool(behaviour)).lower()}
+        metadata = {"name": called, "labels": labels, "annotations": {HYPERVISOR: json.dumps({**USED, **behaviour})}}
+        spec = {"schedulerName": SCHEDULER, "nodeSelector": ALIKE, "guest": guest}
+        body = {"apiVersion": VERSION, "kind": "VirtualMachine", "metadata": metadata, "spec": spec}
+        await eventually(lambda: self.api.post(self.own(MACHINES), body), lambda answer: answer.status == 201)
+
+    async def machine(self, called: str) -> Json:
+        return dict((await self.api.get(self.own(MACHINES, called))).ok())
+
+    async def runs(self, called: str) -> Json:
+        """Its status, once it runs."""
+
+        def running(made: Json) -> bool:
+            return bool(made.get("status", {}).get("phase") == "Running")
+
+        status: Json = (await eventually(lambda: self.machine(called), running))["status"]
+        return status
+
+    async def ask(self, called: str, cpus: int) -> None:
+        """On the machine and on its pod, also while nobody copies it."""
+        asked = {"metadata": {"annotations": {SCALING_UNIT: amount(1), REQUESTED: amount(cpus)}}}
+        made = (await self.api.patch(self.own(MACHINES, called), asked)).ok()
+        (await self.api.patch(core(self.work.namespace, "pods", made["status"]["podName"]), asked)).ok()
+
+    async def cordon(self, node: str, value: bool) -> None:
+        (await self.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": value}})).ok()
+
+    async def leave(self, called: str) -> None:
+        (await self.api.delete(core(self.work.namespace, "pods", called))).ok()
+
+    async def granted(self, called: str, cpus: int) -> None:
+        await eventually(
+            lambda: self.machine(called),
+            lambda made: made["metadata"].get("annotations", {}).get(APPROVED) == amount(cpus),
+        )
+
+    async def move(self, holds: Callable[[Json], Any] = bool) -> Json:
+        """The only one, once it is so."""
+
+        async def ask() -> list[Json]:
+            return list((await self.api.get(self.own(MIGRATIONS))).ok()["items"])
+
+        (found,) = await eventually(ask, lambda moves: len(moves) == 1 and holds(moves[0]))
+        return found
+
+    async def target(self, begun: Json) -> None:
+        """Until the pod that it moves into waits for a node, or nobody is to move any more."""
+
+        async def ask() -> bool:
+            answer = await self.api.get(self.own(MIGRATIONS, name(begun)))
+            target = answer.body.get("status", {}) if answer.status == 200 else {}
+            found = await self.work.pod(target["targetPodName"]) if "targetPodName" in target else None
+            return answer.status == 404 or found is not None
+
+        await eventually(ask)
+
+    async def fill(self, called: str, home: str, cpus: int) -> None:
+        """A pod that is no machine, on that node."""
+        room = {"cpu": str(cpus), "memory": f"{4 * cpus}Gi"}
+        where = {"kubernetes.io/hostname": home}
+        body = pod(called, requests=room, schedulerName=SCHEDULER, nodeSelector=where, terminationGracePeriodSeconds=0)
+        (await self.api.post(core(self.work.namespace, "pods"), body)).ok(201)
+        await eventually(lambda: self.work.pod(called), lambda made: made and made["status"]["phase"] == "Running")
+
+
+@pytest.fixture
+async def town(work: Work, machines: Api) -> AsyncIterator[Town]:  # noqa: F811
+    made = Town(work)
+    yield made
+    for each in made.nodes:
+        (await work.api.delete(f"/api/v1/nodes/{each}")).ok()
+
+
+@contextmanager
+def programs(server: Server, work: Work, folder: Path) -> Iterator[Process]:
+    """The scheduler, and the stand-in for a hypervisor, which is given."""
+    kubeconfig = ("--kubeconfig", str(server.kubeconfig(folder)))
+    document = {
+        "apiVersion": "situate.dev/v1alpha1",
+        "kind": "Situate",
+        "health": {"address": None},
+        "leaderElection": {"namespace": work.namespace},
+        "vm": {"schedulerName": SCHEDULER, "watermark": 1, "demandAfter": "500ms", "calm": AT_ONCE},
+    }
+    (folder / "situate.yaml").write_text(yaml.safe_dump(document))
+    within = ("--namespace", work.namespace, "--lease-namespace", work.namespace)
+    scheduler = process(folder, "vm", "run", "-f", str(folder / "situate.yaml"), *kubeconfig)
+    stand_in = process(folder, "machines", "vm", "machines", *kubeconfig, *within)
+    with ExitStack() as ends:
+        for each in (scheduler, stand_in):
+            each.start()
+            ends.callback(each.stop)
+        yield stand_in
+    assert "Traceback" not in scheduler.log.read_text(), scheduler.log.read_text()
+
+
+@pytest.mark.rule("vm:N9", "vm:N10", "vm:B20", "vm:B21", "vm:B22", "vm:I12")
+async def test_room_that_appears_at_home_ends_the_move(town: Town, work: Work, cluster: Server, tmp_path: Path) -> None:
+    """Once before the target is there, which only its own node could take by then, and once while it copies."""
+    api, home = work.api, await town.add_node()
+    with programs(cluster, work, tmp_path) as stand_in:
+        await town.create("a", 1)
+        await town.create("b", 2, stallAtPercent=10)
+        await town.fill("first", home, 3)
+        await town.fill("second", home, 2)
+        await town.runs("a")
+        at_home = await town.runs("b")
+        assert at_home["node"] == home
+        away = await town.add_node()
+
+        stand_in.pause()
+        await town.ask("a", 3)
+        begun = await town.move()
+        assert begun["metadata"]["annotations"][TARGET_NODE] == away
+        await town.cordon(away, True)
+        stand_in.resume()
+        await town.target(begun)
+        await town.leave("first")
+        await town.granted("a", 3)
+        await gone(api, town.own(MIGRATIONS, name(begun)))
+        await eventually(work.pods, lambda pods: len(pods) == 3)
+        await town.cordon(away, False)
+
+        await town.ask("a", 6)
+        copying = await town.move(_copies)
+        await town.granted("a", 4)
+        await town.leave("second")
+        await town.granted("a", 6)
+        await gone(api, town.own(MIGRATIONS, name(copying)))
+        back = await town.runs("b")
+        assert (back["podName"], back["node"]) == (at_home["podName"], home)
+        await gone(api, core(work.namespace, "pods", copying["status"]["targetPodName"]))
+        assert len(await work.pods()) == 2, "of a and of b"
+
+
+def _copies(move: Json) -> bool:
+    ram = move.get("status", {}).get("info", {}).get("ram", {})
+    return bool(ram.get("remaining", 0) < ram.get("total", 0))
