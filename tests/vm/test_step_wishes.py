@@ -121,6 +121,7 @@ def test_a_refusal_of_the_server_is_final_until_the_wish_changes() -> None:
     assert yard.pod("web").reserved.cpu == 1000, "nothing is kept for it"
     yard.now += 3600
     yard.tell(Beat())
+    assert yard.only(ResizePod) == []
     yard.see(web({"cpu": 2}, metadata={"labels": {"a": "b"}}))
     assert yard.only(ResizePod) == []
     yard.see(web({"cpu": 3}))

@@ -99,7 +99,7 @@ def test_a_resize_raises_limits_by_what_requests_rise() -> None:
     }
     assert operations(found)[-2:] == [
         {"op": "replace", "path": f"{resources}/requests/cpu", "value": "3500m"},
-        {"op": "replace", "path": f"{resources}/limits/cpu", "value": "4000m"},
+        {"op": "replace", "path": f"{resources}/limits/cpu", "value": "4"},
     ]
 
 
@@ -109,7 +109,7 @@ def test_a_resize_is_of_the_container_that_is_named_and_a_sidecar_may_be() -> No
     web = pod("web", container("main"), initContainers=[container("first"), side])
     action = ResizePod(Ref("default", "web"), Amounts.of(4000, 2 * GIB), "side", own=Amounts.of(3000, GIB))
     (last,) = [each for each in operations(resized(action, web, PODS, Rules())) if each["op"] == "replace"]
-    assert (last["path"], last["value"]) == ("/spec/initContainers/1/resources/requests/cpu", "3000m")
+    assert (last["path"], last["value"]) == ("/spec/initContainers/1/resources/requests/cpu", "3")
 
 
 @pytest.mark.rule("vm:B36")

@@ -20,7 +20,7 @@ from situate.vm.actions import Approve, ResizePod
 from situate.vm.amounts import CPU, RESOURCES, Amounts
 from situate.vm.names import APPROVED, CLAIM_CLOSED, REQUESTED, SCALING_UNIT
 from situate.vm.rules import Rules
-from situate.vm.text import amounts_text, read_amounts
+from situate.vm.text import amounts_text, read_amounts, shown_amount
 from situate.vm.unreadable import Place
 
 
@@ -201,9 +201,7 @@ def _amount(quantity: Quantity, name: str) -> int:
 
 
 def _plus(quantity: Quantity, name: str, difference: int) -> str:
-    """In the unit of the resource's amounts: the API server writes it in its own way."""
-    amount = _amount(quantity, name) + difference
-    return f"{amount}m" if name == RESOURCES[CPU] else str(amount)
+    return shown_amount(name, _amount(quantity, name) + difference)
 
 
 def _path(key: str) -> str:
