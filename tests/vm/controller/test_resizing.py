@@ -94,6 +94,7 @@ def test_a_runner_pod_requests_what_its_machine_may_use_and_a_quota_stops_no_gra
         ours.world.ask("a", Amounts.of(3000, 12 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"})
         assert requests(ours.world.runner("a")) == {"cpu": "3", "memory": "12Gi"}
+        ours.world.let_pass(1.0)
         ours.meddle("PATCH", "/resize", lambda _: QUOTA, times=1)
         ours.world.ask("a", Amounts.of(4000, 16 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 4, "mem": "16Gi"}, within_s=5.0)
