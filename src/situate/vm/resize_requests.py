@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from situate.framework.resources import amounts
 from situate.objects import pods as objects
-from situate.vm.amounts import RESOURCES, Amounts
+from situate.vm.amounts import RESOURCES
 from situate.vm.model import Node, Ref
 from situate.vm.protocol import MOST_BODY, Answer, NoJson, first_value
 from situate.vm.reading_pods import ended, machine_ref
@@ -71,20 +70,11 @@ def refused(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) 
 def note(wish: ResizeWish) -> str:
     """As the annotation has it."""
     said: dict[str, Any] = {"container": wish.container} if wish.container else {}
-    if wish.cpu is not None:
-        said["cpu"] = cpu_value(wish.cpu)
-    if wish.memory is not None:
-        said["memory"] = memory_value(wish.memory)
-    return json_text(said)
+    said |= _amounts(wish.cpu, wish.memory)
+    step = _amounts(wish.cpu_step or None, wish.memory_step or None)
+    return json_text(said | ({"step": step} if step else {}))
 
 
-def of_container(request: ResizeRequest, pod: objects.Pod, requested: Amounts, permit: Amounts) -> Amounts:
-    """What of a permit for the whole pod is the container's; `requested`: what the whole pod asks for."""
-    container = container_of(request, pod)
-    assert container is not None, "others were refused"
-    has = amounts(container.resources.requests)
-    wanted = [
-        has.get(name, 0) if asked is None else asked
-        for name, asked in zip(RESOURCES, (request.wish.cpu, request.wish.memory), strict=True)
-    ]
-    return Amounts(tuple(max(0, own - (requested[place] - permit[place])) for place, own in enumerate(wanted)))
+def _amounts(cpu: int | None, memory: int | None) -> dict[str, Any]:
+    said = {} if cpu is None else {"cpu": cpu_value(cpu)}
+    return said if memory is None else {**said, "memory": memory_value(memory)}

@@ -20,7 +20,9 @@ from situate.vm.state import Denied, State, Unseen
 NOT_ATTEMPTED: Final = "ResizeRefused"
 """Condition of a pod whose wish is not attempted, and reason of the Event that says so."""
 _BY_NODE: Final = ("LargerThanNode", "StaticManager")
-_BY_SERVER: Final = ("Refused", "Denied", "NotYet")
+PASSING: Final = ("Denied", "NotYet")
+"""Reasons of the API server that are asked about again."""
+_BY_SERVER: Final = ("Refused", *PASSING)
 
 
 def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> Pod:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
+from situate.vm.amounts import Amounts
 from situate.vm.answering import Reason, answer, settled
 from situate.vm.events import Asked
 from situate.vm.names import RESIZE_REQUESTED
 from situate.vm.protocol import Answer
-from situate.vm.resize_requests import ResizeRequest, note, of_container, refused
+from situate.vm.resize_requests import ResizeRequest, note, refused
 from situate.vm.server.desk import Desk, NotLeading, NotWritten
 from situate.vm.server.permits import NOT_LEADING
 from situate.vm.server.rounds import Rounds
+from situate.vm.wishing import PASSING
 from situate.vm.writes import annotate
 
 
@@ -48,7 +50,7 @@ class Resizing:
             return Answer(500, text=f"failed to note the wish on pod {ref}: {problem}")
         return await self._answered(request, pod, None if before is None else before.reserved)
 
-    async def _answered(self, request: ResizeRequest, pod: Pod, before: object) -> Answer:
+    async def _answered(self, request: ResizeRequest, pod: Pod, before: Amounts | None) -> Answer:
         uid, ledger = pod.metadata.uid, self._desk.ledger
 
         def look(elapsed_s: float) -> Answer | None:
@@ -56,12 +58,19 @@ class Resizing:
             known = state.pod(uid)
             if known is None:
                 return Answer(404, text=f"pod {request.pod} is not known here, or was deleted")
-            told = answer(state, Asked(uid, known.factor, known.requested, None), ledger.rules)
+            wish = known.resize
+            if wish is None or wish.text != note(request.wish):
+                text = f"pod {request.pod} does not show the wish yet: ask again"
+                return Answer(500, text=text) if over else None
+            if wish.refusal is not None:
+                status = 500 if wish.refusal.reason in PASSING else 400
+                return Answer(status, text=f"{wish.refusal.reason}: {wish.refusal.message}")
+            told = answer(state, Asked(uid, known.factor, known.requested, before), ledger.rules)
             assert told is not None, "it is on a node that is known"
             done = told.reason is Reason.GRANTED or known.reserved != before
             if not over and not (done and settled(state, uid)):
                 return None
-            return Answer(200, of_container(request, pod, known.requested, told.permit), told=told)
+            return Answer(200, wish.own_of(told.permit), told=told)
 
         def seen() -> tuple[object, ...]:
             return ledger.state.pod(uid), ledger.state.writes.get(uid)
