@@ -71,8 +71,13 @@ def test_its_pods_know_their_names_and_have_a_port_for_agents(tmp_path: Path) ->
     permits = {"certificate": "/etc/permits/tls.crt", "key": "/etc/permits/tls.key"}
     result = CliRunner().invoke(app, ["manifests", "-f", str(written(tmp_path, vm={"permits": permits}, spot={}))])
     assert result.exit_code == 0, result.output
-    (deployment,) = [each for each in yaml.safe_load_all(result.stdout) if each["kind"] == "Deployment"]
-    spec = deployment["spec"]
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(result.stdout)}
+    spec = objects["Deployment", "situate"]["spec"]
+    service = objects["Service", "situate-permits"]["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert service["selector"] == {**labels, "name": "situate-vm"}, "only the one that decides bears the name"
+    assert service["ports"] == [{"name": "permits", "port": 10299, "targetPort": "permits"}]
+    assert spec["replicas"] == 2
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 1}
     (container,) = spec["template"]["spec"]["containers"]
     assert [each["name"] for each in container["env"]].count("SITUATE_POD") == 1
