@@ -96,13 +96,18 @@ class Crew:
         arguments = ["run", "-f", str(self.file), "--kubeconfig", str(kubeconfig)]
         for each in (f"leaderElection.identity={name}", *assignments):
             arguments += ("--set", each)
-        process = self.cluster.process(name, self.folder / f"{self.name}-{name}.log", *arguments)
+        log = self.folder / f"{self.name}-{name}.log"
+        process = self.cluster.process(name, log, *arguments, environment=self.environment(name))
         claims = token.split(".")[1]
         decoded = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
         scheduler = Scheduler(process, f"JTI={decoded['jti']}")
         self.schedulers.append(scheduler)
         process.start()
         return scheduler
+
+    def environment(self, scheduler: str) -> Mapping[str, str]:
+        """Of that process, besides what every one has."""
+        return {}
 
     def kubeconfig(self, scheduler: str = "scheduler") -> Path:
         return self.folder / f"{self.name}-{scheduler}.kubeconfig"

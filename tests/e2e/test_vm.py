@@ -123,11 +123,13 @@ def test_killed_at_each_step_of_a_move(crew: VmCrew, machines: Process) -> None:
     assert crew.moves_begun() == 1
 
 
-@pytest.mark.rule("vm:B44", "vm:F4", "vm:B8", "vm:F10", "vm:I1")
+@pytest.mark.rule("vm:B44", "vm:C17", "vm:F4", "vm:B8", "vm:F10", "vm:I1")
 def test_the_one_that_lost_the_lease_writes_nothing_and_the_other_sees_room_taken(crew: VmCrew) -> None:
     """Another scheduler binds a pod into room that is held while the lease changes hands."""
     home, other = crew.nodes
     (first,) = crew.schedulers
+    for each in ("first", "second"):
+        crew.create(each, schedulerName="nobody")
     crew.ask("a", 7)
     crew.wait_move(copies)
     with ReservedPort() as port:
@@ -143,6 +145,7 @@ def test_the_one_that_lost_the_lease_writes_nothing_and_the_other_sees_room_take
             lambda left: left == {"cpu": 2, "mem": memory(2)},
         )
         runner = crew.machine("a")["status"]["podName"]
+        eventually("agents ask the second", crew.marked, lambda names: names == ["second"])
         eventually("a is told", lambda: crew.events("a", "ClaimBroken") + crew.events(runner, "ClaimBroken"))
         assert metric(port.number, "situate_vm_claim_broken_total") == 1
     crew.release("b")

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from situate.cli.manifests_spot import POD_VARIABLE
 from situate.vm.machines.crds import definitions
 from situate.vm.machines.hypervisor import HYPERVISOR
 from situate.vm.names import (
@@ -66,6 +67,15 @@ class VmCrew(Crew):
             name = f"{self.name}-{len(self.nodes)}"
             self.cluster.add_nodes(name, labels={"crew": self.name}, status={"capacity": room, "allocatable": room})
             self.nodes.append(name)
+
+    def environment(self, scheduler: str) -> Mapping[str, str]:
+        """Each stands for a pod of its name, which is there where a test made one."""
+        return {POD_VARIABLE: scheduler}
+
+    def marked(self) -> list[str]:
+        """Pods that agents ask."""
+        found = self.cluster.get(f"{self.path()}?labelSelector=name%3D{self.name}")
+        return [each["metadata"]["name"] for each in found["items"]]
 
     def kill(self) -> None:
         """SIGKILL for whoever of ours lives."""
