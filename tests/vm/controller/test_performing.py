@@ -65,7 +65,7 @@ def test_a_refused_approval_is_decided_anew() -> None:
 
 @pytest.mark.rule("vm:B21", "vm:B20", "vm:N10", "vm:B23")
 def test_room_that_appears_ends_a_move_that_does_not_copy_yet() -> None:
-    with stage() as ours:
+    with stage(Rules(watermark=1.0)) as ours:
         crowd(ours)
         # the target's pod never starts: nothing is lost by ending the move
         ours.meddle("POST", "/binding", lambda _: BUSY)
@@ -87,7 +87,7 @@ def test_room_that_appears_ends_a_move_that_does_not_copy_yet() -> None:
 
 @pytest.mark.rule("vm:N24", "vm:B21")
 def test_a_target_is_held_while_its_move_is_being_cancelled_and_never_bound_then() -> None:
-    with stage() as ours:
+    with stage(Rules(watermark=1.0)) as ours:
         crowd(ours)
         ours.meddle("POST", "/binding", lambda _: BUSY, times=1)
         ours.meddle("DELETE", "/virtualmachinemigrations/", lambda _: BUSY, times=6)
