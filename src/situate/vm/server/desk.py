@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from situate.kube.client import Client
 from situate.kube.errors import KubeError
@@ -18,6 +18,8 @@ from situate.vm.controller.watched import VmWatched
 from situate.vm.ledger import Ledger
 
 T = TypeVar("T", bound=KubernetesObject)
+_AT_ONCE: Final = 48
+"""Writes under way before answers: of many at once each would take longer than it may, and all would fail."""
 
 
 class Leading(Protocol):
@@ -45,6 +47,7 @@ class Desk:
         self._leading = leading
         self._client = client
         self._call_timeout_s = call_timeout_s
+        self._lane = asyncio.Semaphore(_AT_ONCE)
 
     @property
     def ledger(self) -> Ledger:
@@ -64,9 +67,9 @@ class Desk:
         actuator, meta = self._leading.actuator, target.metadata
         if actuator is None:
             raise NotLeading
-        request: Coroutine[Any, Any, T] = self._client.patch(resource, meta.name, patch, meta.namespace)
         try:
-            async with asyncio.timeout(self._call_timeout_s):
+            async with self._lane, asyncio.timeout(self._call_timeout_s):
+                request: Coroutine[Any, Any, T] = self._client.patch(resource, meta.name, patch, meta.namespace)
                 reflector.learn(await actuator.write(request))
         except Retriable as problem:
             raise NotLeading from problem
