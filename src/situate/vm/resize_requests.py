@@ -52,6 +52,9 @@ def refused(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) 
         return Answer(404, text=f"pod {request.pod} is not bound to a node that is known yet: ask again when it is")
     if machine_ref(pod) is not None:
         return Answer(400, text=f"pod {request.pod} runs a VirtualMachine: its agent asks for permits instead")
+    known = node.pods.get(pod.metadata.uid)
+    if known is not None and known.machine is not None:
+        return Answer(400, text=f"pod {request.pod} runs a machine: whatever runs it says how large it is")
     if pod.metadata.deletion_timestamp is not None or ended(pod):
         return Answer(400, text=f"pod {request.pod} ends: it is not resized any more")
     if container_of(request, pod) is None:

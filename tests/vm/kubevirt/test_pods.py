@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from situate.vm.amounts import Amounts
 from situate.vm.kubevirt.instances import InstanceSeen, read_instance
 from situate.vm.kubevirt.pods import instance_of, made_for, read_launcher, role_in, runner, unmoved
 from situate.vm.kubevirt.system import KubeVirtSystem
-from situate.vm.model import Machine, Phase, Ref, Role
+from situate.vm.model import Machine, Node, Phase, Ref, Role
 from situate.vm.names import ALWAYS_MIGRATE_LABEL, CLAIM_CLOSED, MOVED
+from situate.vm.resize_requests import ResizeRequest, refused
 from situate.vm.rules import GIB, Rules
+from situate.vm.text import ResizeWish
 from tests.vm.kubevirt.objects import OWNER, instance, launcher
 from tests.vm.objects import pod
 
@@ -171,6 +174,18 @@ def test_a_launcher_counts_for_what_it_requests_and_costs_what_its_guest_has() -
     assert read.machine.load.memory_used == 2 * GIB
     assert (read.machine.own, read.machine.autoscaled) == (True, False)
     assert (len(read.machine.moved_at), read.machine.closed_claim) == (1, "c")
+
+
+@pytest.mark.rule("vm:B49", "vm:B34")
+def test_nobody_resizes_a_launcher_by_the_permit_port() -> None:
+    nothing = Amounts.of(0, 0)
+    entry = read_launcher(launcher(), RULES, seen())
+    node = Node("n1", Amounts.of(8000, 32 * GIB), nothing, nothing, nothing, nothing, {entry.uid: entry})
+    request = ResizeRequest(entry.ref, ResizeWish("", 1000, None))
+    answer = refused(request, launcher(), node)
+    assert answer is not None
+    assert (answer.status, "runs a machine" in answer.text) == (400, True)
+    assert refused(request, launcher(), replace(node, pods={})) is None
 
 
 def test_notes_that_cannot_be_read_are_told_of_and_left_out() -> None:
