@@ -118,7 +118,7 @@ class Listener:
         self._under_way = 0
         self.port = 0
         """The port that is listened on, also if the address asked for any (`:0`); 0 before that."""
-        self._log = structlog.get_logger().bind(server=name)
+        self._log = structlog.get_logger().bind(service=name)
 
     async def run(self) -> None:
         """Raises `CannotServe`."""
