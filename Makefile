@@ -110,6 +110,9 @@ bench-spot: $(STAMP) ## spot's webhook under load: 20,000 pods cached, 200 revie
 bench-shard: $(STAMP) ## supervisors, executors and the archive, beside the peers; ARGS="--rows placements,failover" for some
 	@$(BIN)/python -m bench.shard $(ARGS)
 
+bench-vm: $(STAMP) ## plans, permits, hand-over and start of vm, and five loads beside the reference's rules; ARGS="--rows loads"
+	@$(BIN)/python -m bench.vm $(ARGS)
+
 lock: ## pin the requirements anew (needs uv)
 	uv export --quiet --no-header --no-annotate --no-emit-project --all-extras --group dev --output-file requirements.txt
 	uv export --quiet --no-header --no-annotate --no-emit-project --extra fast --extra mongo --extra s3 --extra sql --no-dev --output-file deploy/requirements.txt

@@ -14,11 +14,13 @@ from situate.vm.actions import (
     Action,
     Approve,
     CancelMove,
+    Condition,
     EndMove,
     Evict,
     HandOver,
     NoteMoved,
     ResizePod,
+    Retarget,
     ShrinkClaim,
     StartMove,
 )
@@ -87,6 +89,8 @@ class WorldPod:
     left_behind: Pod | None = None
     """What it showed when its machine left it."""
     priority: int = 0
+    needs_node: bool = False
+    """By its condition."""
 
     @property
     def ref(self) -> Ref:
@@ -113,6 +117,8 @@ class Migration:
     copied: int = COPIED
     """Bytes in all."""
     changed_at: float = 0.0
+    rechosen_at: float | None = None
+    for_node: bool = False
 
 
 @dataclass
@@ -195,6 +201,7 @@ class World:
                 moved_at=vm.moved_at,
             ),
             approved=vm.shown,
+            needs_node=pod.needs_node,
         )
 
     def migration_seen(self, name: str, *, deleting: bool = False) -> Event:
@@ -227,6 +234,8 @@ class World:
             progress=Progress(move.remaining, move.copied, move.changed_at) if move.phase == "Running" else None,
             deleting=deleting,
             created_at=move.created_at,
+            rechosen_at=move.rechosen_at,
+            for_node=move.for_node,
         )
 
     # what the scheduler writes
@@ -258,6 +267,7 @@ class World:
                 if vm is None or vm.runs_in != move.source.uid:
                     return None
                 self._migration(move.name, vm, move.target_node, now, own=True, plan=move.plan, claim=claim)
+                self.migrations[move.name].for_node = move.for_node
                 return [self.migration_seen(move.name)]
             case CancelMove(name=name, uid=uid) | EndMove(name=name, uid=uid):
                 found = self.migrations.get(name)
@@ -270,11 +280,20 @@ class World:
                     return None
                 found.claim = claim
                 return [self.migration_seen(name)]
+            case Retarget(name=name, uid=uid, target_node=target_node, at=at):
+                found = self.migrations.get(name)
+                if found is None or found.uid != uid:
+                    return None
+                found.target_node, found.rechosen_at = target_node, at
+                return [self.migration_seen(name)]
             case HandOver(name=name, uid=uid, source=source):
                 found = self.migrations.get(name)
                 if found is None or found.uid != uid or found.phase != "Succeeded":
                     return None
                 return self.delete_pod(source.uid, now)
+            case Condition(pod=pod, type="NeedsNode", holds=holds) if pod.uid in self.pods:
+                self.pods[pod.uid].needs_node = holds
+                return [self.seen(pod.uid)] if self.pods[pod.uid].node else []
             case Evict(pod=pod):
                 return self.delete_pod(pod.uid, now)
         return []
