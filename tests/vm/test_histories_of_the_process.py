@@ -17,7 +17,7 @@ from situate.testing.vm.history import History, generate
 from situate.testing.vm.product import PRODUCT
 from situate.testing.vm.run import play
 
-BLOCK = 14
+BLOCK = 12
 BLOCKS = 2
 """Workers of xdist share them."""
 

@@ -43,6 +43,8 @@ class Agent:
     wanted: Amounts
     permit: Amounts
     """What it believes that it may use."""
+    permitted: bool = False
+    """Whether it was told so; else it is what the machine uses."""
     pod: str = ""
     sequence: int = 0
     waits_for: int = 0
@@ -91,9 +93,12 @@ class Agents:
             return
         pod, use = machine["status"]["podName"], used_by_spec(machine)
         if agent.pod != pod:  # it is the agent of another node, and knows only what it sees
-            agent.pod, agent.permit = pod, use
+            agent.pod, agent.permitted = pod, False
         if not use.within(agent.wanted):
-            self._resize(agent, use.least(agent.wanted))
+            use = use.least(agent.wanted)
+            self._resize(agent, use)
+        if not agent.permitted:
+            agent.permit = use
         held = agent.permit
         if agent.lowers:
             agent.permit = held.least(agent.wanted)
@@ -212,7 +217,7 @@ class Agents:
         use = used_by_spec(machine)
         if not use.within(permit) or agent.wanted != asked:
             return  # as a failed one (C18), or it wants something else by now
-        agent.permit = permit
+        agent.permit, agent.permitted = permit, True
         if permit.exceeds(use) and self._rng.random() < 0.9:
             self._place.timeline.after(0.02, partial(self._grow, agent, pod))
 

@@ -13,7 +13,18 @@ import msgspec
 from situate.testing.vm import steps
 from situate.testing.vm.steps import AnyStep
 
-_MESSAGES: Final[tuple[Any, ...]] = ("migration", "migration", "cancel", "hand-over", "approval", "binding", "any")
+_MESSAGES: Final[tuple[Any, ...]] = (
+    "migration",
+    "migration",
+    "cancel",
+    "hand-over",
+    "hand-over",
+    "hand-over",
+    "approval",
+    "approval",
+    "binding",
+    "any",
+)
 _STORMS: Final[tuple[Any, ...]] = (
     "request lost",
     "answer lost",
@@ -66,7 +77,7 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
         return msgspec.json.decode(data, type=cls)
 
 
-def generate(seed: int, length: int = 40) -> History:
+def generate(seed: int, length: int = 50) -> History:
     """The history of a seed, of so many steps."""
     rng = Random(f"vm {seed}")
     nodes = tuple(rng.choice((6, 8, 8)) for _ in range(rng.randint(3, 5)))
@@ -108,13 +119,13 @@ def _load(rng: Random) -> AnyStep:
         case 11:
             return steps.Cordon(wait, node, on=rng.random() < 0.4)
         case _:
-            return steps.Pass(round(rng.uniform(4.0, 15.0), 3))
+            return steps.Pass(round(rng.uniform(6.0, 20.0), 3))
 
 
 def _fault(rng: Random) -> AnyStep:
     wait, machine, node = _wait(rng), rng.randrange(12), rng.randrange(5)
     half = rng.random() < 0.5
-    match rng.randrange(36):
+    match rng.randrange(38):
         case 0:
             return steps.KillLeader(wait)
         case 1 | 2 | 3 | 4:
@@ -147,9 +158,9 @@ def _fault(rng: Random) -> AnyStep:
             return steps.LoseNode(wait, rng.choice(("source", "target", "any")), node, rng.choice((1.0, 15.0, 60.0)))
         case 30:
             return steps.ShrinkNode(wait, node, rng.choice((0, 0, 1, 2, 3)))
-        case 31 | 32:
+        case 31 | 32 | 36:
             return steps.Intrude(wait, node, rng.choice((1, 1, 2)))
-        case 33:
+        case 33 | 37:
             return steps.Defer(wait, rng.randrange(8), admitted=half)
         case 34:
             return steps.MoveByHand(wait, machine)

@@ -27,7 +27,7 @@ from situate.vm.names import AUTO_MIGRATION_LABEL, CLAIM, DRAIN
 from situate.vm.text import GIB
 
 Obj = Mapping[str, Any]
-WITHIN_S: Final = 30.0
+WITHIN_S: Final = 60.0
 """A leader that is to be killed at a write is left alone if there is none for so long."""
 HEAL_TICK_S: Final = 30.0
 _BEHAVIOURS: Final = {

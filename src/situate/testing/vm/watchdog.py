@@ -19,9 +19,19 @@ from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.objects.quantity import Quantity, decode_quantity
 from situate.testing.vm.agents import Agents, milli, used_by_spec
+from situate.testing.vm.freed import FreedRoom, Stand
 from situate.testing.vm.place import Place, kind_of
+from situate.testing.vm.shipped import UNIT
 from situate.vm.amounts import Amounts
-from situate.vm.names import CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, NAME_LABEL, TARGET_NODE
+from situate.vm.names import (
+    APPROVED,
+    CLAIM,
+    CLAIM_CLOSED,
+    CREATED_BY_SCHEDULER_LABEL,
+    NAME_LABEL,
+    REQUESTED,
+    TARGET_NODE,
+)
 
 Obj = Mapping[str, Any]
 MACHINE_TABLE: Final = "virtualmachines.vm.neon.tech"
@@ -78,6 +88,7 @@ class Watchdog:
         self._frozen: dict[str, float] = {}
         self._stranded: dict[str, float] = {}
         self._lately: deque[tuple[float, dict[str, Amounts]]] = deque(maxlen=200)
+        self._freed = FreedRoom(self.breach, happened)
         place.told.append(self._hear)
 
     # what a history says
@@ -160,6 +171,7 @@ class Watchdog:
         self._overbooked(machines)
         self._stranded_ones(machines)
         self._booked(machines)
+        self._freed_room(machines)
 
     def _overbooked(self, machines: Mapping[str, Obj]) -> None:
         """I1: over its Total, or further over it, comes no node but by facts."""
@@ -206,6 +218,46 @@ class Watchdog:
             may = self.permitted(machine)
             if may.exceeds(booked.reserved):
                 self.breach(f"I2: {name_of(machine)} may use {may.values}, and {booked.reserved.values} are booked")
+
+    def _freed_room(self, machines: Mapping[str, Obj]) -> None:
+        """I4."""
+        now = self._place.now
+        pods = {each["metadata"]["uid"]: each for each in self.table("pods")}
+        names = {name_of(each) for each in pods.values()}
+
+        def stand(uid: str) -> Stand | None:
+            machine = machines.get(owner_of(pods[uid])) if uid in pods else None
+            if machine is None or phase(machine) not in ("Running", "Scaling"):
+                return None
+            notes = machine["metadata"].get("annotations") or {}
+            if machine["status"].get("podName") != name_of(pods[uid]) or not {APPROVED, REQUESTED} <= set(notes):
+                return None
+            said = [divided(_amounts(notes[key]), machine) for key in (APPROVED, REQUESTED)]
+            return Stand(said[0], said[1], divided(UNIT, machine), notes.get(CLAIM_CLOSED, ""))
+
+        def booked(node: str, but: str) -> Amounts:
+            here = [each for uid, each in pods.items() if uid != but and each["spec"].get("nodeName") == node]
+            return sum((self._approved_of(each, machines) for each in here), _NOTHING)
+
+        def total(node: str) -> Amounts | None:
+            stored = self._place.cluster.api.store.get("nodes", "", node)
+            return None if stored is None else total_of(stored.object())
+
+        def disturbed_at(node: str) -> float:
+            return max((at for at, _ in self._facts.get(node, ())), default=float("-inf"))
+
+        for each in self.table(MIGRATION_TABLE):
+            notes = each["metadata"].get("annotations") or {}
+            source = (each.get("status") or {}).get("sourcePodName")
+            if CLAIM in notes and phase(each) == "Succeeded" and source not in names:
+                self._freed.seen(notes[CLAIM], stand, booked, now)
+        self._freed.look(stand, booked, total, disturbed_at, now)
+
+    def _approved_of(self, pod: Obj, machines: Mapping[str, Obj]) -> Amounts:
+        """What a pod uses or may use, or is approved for its machine, as it counts on its node."""
+        counted, machine = self.counted(pod, machines), machines.get(owner_of(pod))
+        text = ((machine or {}).get("metadata", {}).get("annotations") or {}).get(APPROVED)
+        return counted if machine is None or text is None else counted.most(divided(_amounts(text), machine))
 
     def _hear(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
         kind = kind_of(request)
@@ -293,14 +345,15 @@ class Watchdog:
             self.breach(f"I14: {meta['name']} is {phase(machine)} since {now - since:g} s, and was approved something")
         closed = (meta.get("annotations") or {}).get(CLAIM_CLOSED)
         if closed:
-            self._happened["claim closed"] += self._closed.get(closed) is None
+            first = closed not in self._closed
+            self._happened["claim closed"] += first
             user = self._closed.setdefault(closed, meta["uid"])
             if user != meta["uid"]:
                 self.breach(f"I3: claim {closed} was used twice, now by {meta['name']}")
             _, beneficiary = self._claims.get(closed, ("", ""))
             runner = (machine.get("status") or {}).get("podName")
             owners = {name_of(each) for each in self.table("pods") if each["metadata"]["uid"] == beneficiary}
-            if owners and runner not in owners:
+            if first and owners and runner not in owners:
                 self.breach(f"I3: claim {closed} was used for {meta['name']}, and was another's")
 
     def _bound(self, name: str) -> None:
@@ -365,6 +418,12 @@ def divided(amount: Amounts, machine: Obj) -> Amounts:
     overcommit = machine["spec"].get("overcommit") or {}
     by = (milli(overcommit.get("cpu", 1)), milli(overcommit.get("memory", 1)))
     return Amounts(tuple(each * 1000 // factor for each, factor in zip(amount, by, strict=True)))
+
+
+@lru_cache(maxsize=4096)
+def _amounts(text: str) -> Amounts:
+    said = json.loads(text)
+    return Amounts.of(milli(said["vCPUs"]), _bytes(str(said["mem"])))
 
 
 @lru_cache(maxsize=4096)
