@@ -1,0 +1,98 @@
+"""Loads played by the shipped step: what calm promises, and what the reference's rules make of the same."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from situate.sim.vm.account import Outcome
+from situate.sim.vm.comparison import compared
+from situate.sim.vm.scenarios import DAY_S, GIB_PER_CPU, SCENARIOS, cpus
+from situate.sim.vm.simulation import Simulation
+from situate.sim.vm.trace import Bounds, Change, Trace, Vector
+from situate.vm.rules import GIB, Rules
+
+SETTLED_S = 600.0
+
+
+def node(name: str, size: int, time: float = 0, **labels: str) -> Change:
+    return Change(time=time, event="node-added", uid=name, allocatable=Vector.of(cpus(size)), labels=labels)
+
+
+def machine(name: str, size: float, at: str, time: float = 0, **affinity: str) -> Change:
+    return Change(
+        time=time,
+        event="pod-added",
+        uid=name,
+        node=at,
+        resources=Vector.of(cpus(size)),
+        bounds=Bounds(min=Vector.of(cpus(0.25)), max=Vector.of(cpus(16))),
+        affinity=affinity,
+        used_memory=GIB_PER_CPU * GIB,
+    )
+
+
+def wish(time: float, name: str, size: float) -> Change:
+    return Change(time=time, event="pod-changed", uid=name, resources=Vector.of(cpus(size)))
+
+
+def played(*changes: Change, duration_s: float = 120, rules: Rules | None = None) -> Outcome:
+    return Simulation(Trace("test", duration_s, changes), rules or Rules()).play()
+
+
+@pytest.mark.rule("vm:B27", "vm:I7")
+def test_a_day_of_steady_load_moves_nobody_once_it_has_settled() -> None:
+    day = SCENARIOS["steady"](random.Random(1), 3)
+    assert day.duration_s == DAY_S
+    found = Simulation(day, Rules(), tick_s=SETTLED_S).play()
+    assert found.moves, "one node is over its watermark in the beginning"
+    assert max(found.moves) <= SETTLED_S
+    assert (found.short_s, found.overcommitted_s, found.claims_broken) == (0, 0, 0)
+
+
+@pytest.mark.rule("vm:B42")
+def test_bursts_are_borne_no_worse_than_by_the_reference() -> None:
+    whole = SCENARIOS["burst"](random.Random(2), 3)
+    part = replace(whole, duration_s=1800, changes=tuple(each for each in whole.changes if each.time < 1800))
+    found = compared([part], tick_s=60)
+    assert not found.worse()
+    assert found.waited
+    assert found.default.frozen_s < found.compat.frozen_s / 10
+
+
+@pytest.mark.rule("vm:B42", "vm:I10")
+def test_the_same_trace_has_the_same_outcome() -> None:
+    trace = (node("n1", 8), node("n2", 8), machine("a", 2, "n1"), machine("b", 5, "n1"), wish(10, "a", 6))
+    assert played(*trace) == played(*trace)
+
+
+@pytest.mark.rule("vm:N1", "vm:B42")
+def test_a_neighbour_moves_for_one_who_grows() -> None:
+    trace = (node("n1", 8), node("n2", 8), machine("a", 2, "n1"), machine("b", 5, "n1"), wish(10, "a", 6))
+    found = played(*trace)
+    assert (len(found.moves), found.completed) == (1, 1)
+    assert found.bytes_moved >= GIB_PER_CPU * GIB
+    (waited,) = found.waits.values()
+    assert waited.granted
+    assert 5 <= waited.seconds <= 30, "demand, a pod that starts, 4 GiB at 1 GiB/s"
+    assert found.short_s == pytest.approx(waited.seconds)
+
+
+def test_a_wish_that_nothing_helps_is_counted_for_as_long_as_it_lasts() -> None:
+    found = played(node("n1", 8), machine("a", 8, "n1"), wish(10, "a", 9), wish(70, "a", 8))
+    (waited,) = found.waits.values()
+    assert (waited.seconds, waited.granted) == (60, False)
+    assert found.short_s == 60
+    assert found.denied > 5
+
+
+def test_machines_of_a_lost_node_begin_anew_where_their_affinity_lets_them() -> None:
+    lost = Change(time=10, event="node-deleted", uid="n1")
+    nodes = (node("n1", 8, disk="fast"), node("n2", 8), node("n3", 8, disk="fast"))
+    found = played(*nodes, machine("a", 2, "n1", disk="fast"), lost, duration_s=100)
+    assert 2 < found.short_s < 5, "from its eviction, 30 s later, until it runs on the third node"
+    back = Change(time=70, event="node-added", uid="n1", allocatable=Vector.of(cpus(8)), labels={"disk": "fast"})
+    waits = played(*nodes[:2], machine("a", 2, "n1", disk="fast"), lost, back, duration_s=100)
+    assert 30 < waits.short_s < 36, "only the node itself would take it, once it is back"
