@@ -80,6 +80,18 @@ class ShrinkClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class Retarget:
+    """Write to a migration that it leads to another node, where room is reserved for it now (B14)."""
+
+    name: str
+    machine: Ref
+    uid: str
+    target_node: str
+    at: float
+    """When that was decided, seconds of the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
 class HandOver:
     """Note on the migration what happens when its source is gone, then delete the source (B10)."""
 
@@ -145,6 +157,7 @@ Action: TypeAlias = (
     | CancelMove
     | EndMove
     | ShrinkClaim
+    | Retarget
     | HandOver
     | Evict
     | NoteMoved

@@ -17,6 +17,7 @@ from situate.vm.events import MigrationSeen
 from situate.vm.names import (
     CLAIM,
     CREATED_BY_SCHEDULER_LABEL,
+    FOR_NODE,
     GROUP,
     MACHINE_KIND,
     MIGRATION_KIND,
@@ -66,6 +67,8 @@ def created_for(
         annotations[CLAIM] = claim_text(claim, rules.resources)
     if move.target_node:
         annotations[TARGET_NODE] = move.target_node
+    if move.for_node:
+        annotations[FOR_NODE] = "true"
     metadata: dict[str, Any] = {
         "name": move.name,
         "namespace": move.machine.namespace,

@@ -88,6 +88,19 @@ def read_moved(text: str, place: Place) -> tuple[float, ...] | Unreadable:
         return problem.unreadable
 
 
+def moment_text(at: float) -> str:
+    """`2026-01-31T12:00:00.000000Z`: no JSON."""
+    return micro_time(datetime.fromtimestamp(at, UTC))
+
+
+def read_moment(text: str, place: Place) -> float | Unreadable:
+    """Seconds of the epoch."""
+    try:
+        return _moment(Part(place, text))
+    except Misread as problem:
+        return problem.unreadable
+
+
 def _ref_value(ref: Ref) -> dict[str, str]:
     return {"namespace": ref.namespace, "name": ref.name, "uid": ref.uid}
 

@@ -123,6 +123,12 @@ class Move:
     """False: its system does not say how copying comes on, and gives up by itself one that does not."""
     choices: int = 1
     """So many targets were chosen for it (B14)."""
+    rechosen_at: float | None = None
+    """When the second one was; None: there was no need."""
+    refused: str = ""
+    """Why its target node takes nobody, while it waits for another one; empty: nothing is known against it."""
+    pinned: bool = False
+    """Its object itself names its node, so that no other one can be chosen."""
     for_node: bool = False
     """Made for the node that it leaves, and claimed by one who waits there: it goes on for the node's sake alone."""
     foreign: bool = False
@@ -140,6 +146,12 @@ class Move:
     def key(self) -> str:
         """As `State.moves` has it."""
         return f"{self.machine.namespace}/{self.name}"
+
+    @property
+    def waits_for_its_target(self) -> bool:
+        """Whether its object is there, and the pod that it moves into has no node yet: that may still be another."""
+        begun = self.stage is Stage.STARTING and bool(self.uid) and self.copying_at is None
+        return begun and not self.foreign and not self.target_booked and self.target_bound_at is None
 
     @property
     def alive(self) -> bool:

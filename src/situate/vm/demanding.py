@@ -17,6 +17,7 @@ from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move, Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
 from situate.vm.ending import fail_claim
 from situate.vm.model import Node, Pod
+from situate.vm.names import NEEDS_NODE
 from situate.vm.planning.plan import Plan
 from situate.vm.planning.relieving import leaving
 from situate.vm.state import State, Waiter
@@ -73,8 +74,8 @@ def _say_whether_a_node_is_missing(draft: Draft, pod: Pod, plan: Plan) -> None:
         pairs = zip(draft.rules.resources, plan.needs_node, strict=True)
         room = " and ".join(f"{shown_amount(name, amount)} {name}" for name, amount in pairs if amount)
         message = f"a new node with room for {room} would help, and no move does"
-        draft.tell(pod.ref, "NeedsNode", message, warning=True, room=room)
-    draft.do(Condition(pod.ref, "NeedsNode", needs, "NoMoveHelps" if needs else "NotNeeded", message))
+        draft.tell(pod.ref, NEEDS_NODE, message, warning=True, room=room)
+    draft.do(Condition(pod.ref, NEEDS_NODE, needs, "NoMoveHelps" if needs else "NotNeeded", message))
 
 
 def note_node(draft: Draft, node: Node) -> None:

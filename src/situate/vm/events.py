@@ -79,6 +79,12 @@ class MigrationSeen:
     """Whether its system says how copying comes on; one that does not looks after that itself."""
     deleting: bool = False
     created_at: float = 0.0
+    rechosen_at: float | None = None
+    """When another target than the first was written to it (B14)."""
+    for_node: bool = False
+    """Made for the node that it leaves (B1)."""
+    pinned: bool = False
+    """Whether the object itself, and not only its annotation, says where it leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,16 @@ class WrittenHandOver:
     """The pod that grows."""
     amount: Amounts
     """As counted on the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRefused:
+    """A cycle of the scheduler found that the pod of a move may not go where room is reserved for it (B14, F6)."""
+
+    move: str
+    """As `State.moves` has it."""
+    node: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +183,7 @@ Event: TypeAlias = (
     | PodUnreserved
     | MigrationSeen
     | MigrationGone
+    | TargetRefused
     | Asked
     | Written
     | Listed

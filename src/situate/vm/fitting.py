@@ -26,7 +26,7 @@ from situate.framework.snapshot import Snapshot
 from situate.vm.amounts import Amounts
 from situate.vm.ledger import Ledger
 from situate.vm.planner import Planner
-from situate.vm.planning import draining, making, relieving
+from situate.vm.planning import draining, making, rechoosing, relieving
 from situate.vm.planning.targets import Fits
 from situate.vm.plugin import NAME
 from situate.vm.systems import System
@@ -107,6 +107,7 @@ def planner_with(fits: Fits) -> Planner:
         plan=partial(making.plan, fits=fits),
         relief=partial(relieving.relief, fits=fits),
         drain=partial(draining.drain, fits=fits),
+        another_target=partial(rechoosing.another_target, fits=fits),
         fits=fits,
     )
 

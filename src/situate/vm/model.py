@@ -155,6 +155,9 @@ class Pod:
     account: Amounts | None = None
     """Of a runner pod, what it requests and may request more of in place (B47); None: that is not ours to change."""
 
+    needs_node: bool = False
+    """Whether it says that only a bigger node helps it (B50)."""
+
     @property
     def uid(self) -> str:
         return self.ref.uid

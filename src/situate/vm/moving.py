@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from situate.vm import retargeting
 from situate.vm.actions import CancelMove, NoteMoved, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import BeneficiaryKind, Claim, ClaimState, Move, Outcome, Progress, Stage
@@ -71,6 +72,9 @@ def _as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
         created_at=event.created_at or draft.now,
         claim="" if event.claim is None or not event.own else event.claim.id,
         foreign=not event.own,
+        choices=1 if event.rechosen_at is None else 2,
+        rechosen_at=event.rechosen_at,
+        for_node=event.for_node,
     )
     over = stage in (Stage.ENDING, Stage.DONE, Stage.FAILED)
     return replace(
@@ -84,14 +88,17 @@ def _as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
         target_node=begun.target_node or event.target_node,
         progress=_progress(begun, event),
         tells_progress=event.tells_progress,
+        pinned=event.pinned,
         copying_at=begun.copying_at or (draft.now if stage is Stage.COPYING else None),
         asked_at=begun.asked_at if over and stage is begun.stage else None,
-        retry_at=begun.retry_at if over and stage is begun.stage and not _heard(event) else None,
+        retry_at=begun.retry_at if stage is begun.stage and not _shows(begun, event, over=over) else None,
     )
 
 
-def _heard(event: MigrationSeen) -> bool:
+def _shows(move: Move, event: MigrationSeen, *, over: bool) -> bool:
     """Whether the object shows that what was asked for last has arrived."""
+    if not over:
+        return event.rechosen_at == move.rechosen_at
     return event.deleting or (event.phase.succeeded and event.handover is not None)
 
 
@@ -260,7 +267,9 @@ def _into(state: State, pod: Pod) -> Move | None:
 def lose_node(draft: Draft, name: str) -> None:
     """Nobody arrives on a node that is gone, and nobody is granted anything there (F8)."""
     for move in list(draft.state.moves.values()):
-        if move.target_node == name and move.alive and not move.foreign:
+        if move.target_node != name or not move.alive or move.foreign:
+            continue
+        if not retargeting.refuse(draft, move, f"node {name} is gone"):
             fail(draft, move, f"node {name} is gone")
     for claim in list(draft.state.claims.values()):
         if claim.node == name:
@@ -272,6 +281,8 @@ def ask_again(draft: Draft, move: Move) -> None:
     draft.put_move(replace(move, retry_at=draft.now + SHOWN_AFTER_S))
     if move.stage is Stage.ENDING:
         draft.do(CancelMove(move.name, move.machine, move.uid, "nobody needs the room any more"))
+    elif move.alive and move.rechosen_at is not None:
+        retargeting.write(draft, move)
     elif move.alive:
         draft.do(StartMove(move, draft.state.claims.get(move.claim)))
     elif is_over(draft, move):

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from situate.vm import wishing
+from situate.vm import retargeting, wishing
 from situate.vm.claims import Claim, ClaimState, Move, Outcome, Stage
 from situate.vm.drafting import Draft
 from situate.vm.ending import close, fail, move_for
@@ -17,13 +18,34 @@ from situate.vm.state import State
 from situate.vm.writing import account_again, write_again
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Until when something may last, seconds of the epoch, and what it did not do by then."""
+
+    at: float
+    why: str
+    by_node: bool = False
+    """Whether only its target node speaks against it."""
+
+
 def look(draft: Draft) -> None:
+    """At most one other target is chosen, so that no decision takes long; the next beat is due at once."""
+    chosen = False
     for move in list(draft.state.moves.values()):
-        late = [why for at, why in limits(draft.state, move, draft.rules) if at <= draft.now]
-        if late:
-            fail(draft, move, late[0])
+        late = [each for each in limits(draft.state, move, draft.rules) if each.at <= draft.now]
+        if late and not all(each.by_node for each in late):
+            fail(draft, move, next(each for each in late if not each.by_node).why)
+        elif late:
+            if not chosen:
+                retargeting.choose(draft, move, late[0].why)
+            chosen = True
+        elif move.refused and move.stage is not Stage.PLANNED:
+            draft.put_move(replace(move, refused=""))
         elif move.retry_at is not None and move.retry_at <= draft.now:
-            ask_again(draft, move)
+            if move.refused:
+                fail(draft, move, move.refused)
+            else:
+                ask_again(draft, move)
     for claim in list(draft.state.claims.values()):
         if claim.deadline <= draft.now:
             _expire(draft, claim)
@@ -44,23 +66,27 @@ def _expire(draft: Draft, claim: Claim) -> None:
         close(draft, claim, Outcome.FAILED)
 
 
-def limits(state: State, move: Move, rules: Rules) -> Iterator[tuple[float, str]]:
+def limits(state: State, move: Move, rules: Rules) -> Iterator[Limit]:
     """Until when it may last, each with what it did not do by then (B15). Foreign ones are held to them as well."""
     if rules.compat or not move.alive or (move.stage is Stage.PLANNED and move.asked_at is None):
         return
     deadlines, begun = rules.deadlines, move.created_at if move.uid or move.asked_at is None else move.asked_at
-    yield begun + deadlines.completion_s, f"it is not over after {deadlines.completion_s:g} s"
+    yield Limit(begun + deadlines.completion_s, f"it is not over after {deadlines.completion_s:g} s")
     if move.stage is not Stage.COPYING:
+        if move.waits_for_its_target and move.refused:
+            yield Limit(begun, move.refused, by_node=True)
         if move.target_bound_at is None:
-            yield begun + deadlines.unbound_s, f"its target has found no node in {deadlines.unbound_s:g} s"
-        yield begun + deadlines.not_running_s, f"its target does not run after {deadlines.not_running_s:g} s"
+            why, since = f"its target has found no node in {deadlines.unbound_s:g} s", move.rechosen_at or begun
+            yield Limit(since + deadlines.unbound_s, why, by_node=move.waits_for_its_target)
+        yield Limit(begun + deadlines.not_running_s, f"its target does not run after {deadlines.not_running_s:g} s")
         return
     copying_at = move.copying_at or begun
     if move.tells_progress:
         changed_at = copying_at if move.progress is None else move.progress.changed_at
-        yield changed_at + deadlines.no_progress_s, f"copying has not come on for {deadlines.no_progress_s:g} s"
+        why = f"copying has not come on for {deadlines.no_progress_s:g} s"
+        yield Limit(changed_at + deadlines.no_progress_s, why)
     allowed = max(deadlines.total_least_s, deadlines.total_s_per_gib * _memory(state, move) / GIB)
-    yield copying_at + allowed, f"copying takes longer than {allowed:g} s"
+    yield Limit(copying_at + allowed, f"copying takes longer than {allowed:g} s")
 
 
 def _memory(state: State, move: Move) -> int:
@@ -98,5 +124,4 @@ def _times(state: State, rules: Rules) -> Iterator[float]:
     for move in state.moves.values():
         if move.retry_at is not None:
             yield move.retry_at
-        for at, _ in limits(state, move, rules):
-            yield at
+        yield from (each.at for each in limits(state, move, rules))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from situate.vm.claims import Move
-from situate.vm.planning import draining, limits, making, relieving
+from situate.vm.planning import draining, limits, making, rechoosing, relieving
 from situate.vm.planning.plan import Plan
 from situate.vm.planning.targets import Fits, anywhere
 from situate.vm.rules import Rules
@@ -29,5 +29,7 @@ class Planner:
     """For a node that is to become empty (B46)."""
     ready: Callable[[State, Rules], Iterable[Move]] = limits.ready
     """Of the moves that wait, those that may start now (B26)."""
+    another_target: Callable[[State, Move, float, Rules], str] = rechoosing.another_target
+    """For a move whose target is lost, or refuses it; empty: there is none (B14)."""
     fits: Fits = anywhere
     """Which nodes would take another pod like that of a machine: the filters that they are bound to."""

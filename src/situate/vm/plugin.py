@@ -29,7 +29,7 @@ from situate.objects.pods import Pod as WirePod
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Move, Stage
 from situate.vm.columns import Columns, Sums, column, held
-from situate.vm.events import PodReserved, PodUnreserved
+from situate.vm.events import PodReserved, PodUnreserved, TargetRefused
 from situate.vm.ledger import Ledger
 from situate.vm.model import Pod, Role
 from situate.vm.scores import scores
@@ -172,6 +172,7 @@ class VirtualMachines:
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: object) -> PostFiltered:  # noqa: ARG002
         """N19: counts, and says what no other plugin can; never a result, so that preemption still runs."""
         self._count("PostFilter", pod)
+        self._tell_refusal(pod, diagnosis)
         counts = self._ledger.counts
         counts.unplaced += 1
         waiting = sum(
@@ -185,6 +186,20 @@ class VirtualMachines:
             return PostFiltered(unschedulable())
         counts.unplaced_for_held_room += 1
         return PostFiltered(unschedulable(f"live migration: {waiting} node(s) have room that is promised to others"))
+
+    def _tell_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> None:
+        """Of a target: that its node does not take it (B14), unless preemption may help: then time tells (B15)."""
+        move, snapshot = self._move_of(pod), diagnosis.snapshot
+        index = None if move is None else snapshot.nodes.index.get(move.target_node)
+        if move is None or index is None or diagnosis.status is not None:
+            return
+        node = self._ledger.state.nodes.get(move.target_node)
+        below = node is not None and any(each.priority < pod.priority for each in node.pods.values())
+        if diagnosis.codes()[index] == Code.UNSCHEDULABLE and below:
+            return
+        by = [plugin for plugin, _, where in diagnosis.refused if where[index]]
+        why = f"node {move.target_node} does not take its pod, by {', '.join(by)}"
+        self._ledger.apply(TargetRefused(move.key, move.target_node, why))
 
     def pre_score(self, state: Wanted, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
         """N20: what is booked with the pod, for Score."""

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from situate.objects.meta import ObjectMeta
 from situate.objects.unstructured import Unstructured
-from situate.vm.claim_text import read_claim, read_handover
+from situate.vm.claim_text import read_claim, read_handover, read_moment
 from situate.vm.claims import Progress
 from situate.vm.events import MigrationPhase, MigrationSeen, WrittenClaim, WrittenHandOver
 from situate.vm.model import Ref
-from situate.vm.names import CLAIM, CREATED_BY_SCHEDULER_LABEL, HANDOVER, MIGRATION_PREFIX, TARGET_NODE
+from situate.vm.names import (
+    CLAIM,
+    CREATED_BY_SCHEDULER_LABEL,
+    FOR_NODE,
+    HANDOVER,
+    MIGRATION_PREFIX,
+    TARGET_NODE,
+    TARGET_RECHOSEN,
+)
 from situate.vm.rules import Rules
 from situate.vm.unreadable import Misread, Part, Place, Read, Unreadable
 
@@ -29,8 +38,8 @@ def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[Migratio
     """
     metadata = vmm.metadata
     about = f"VirtualMachineMigration {metadata.namespace}/{metadata.name}"
-    claim, handover, unreadable = read_written(metadata, about, rules)
-    wrong = [*unreadable]
+    written = read_written(metadata, about, rules)
+    claim, wrong = written.claim, [*written.wrong]
     root = Part(Place(about, ""), vmm.content)
     try:
         name = root["spec"]["vmName"].text()
@@ -62,18 +71,30 @@ def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[Migratio
         amount=None,
         plan=claim.plan if claim is not None else "",
         claim=claim,
-        handover=handover,
+        handover=written.handover,
         progress=progress,
         deleting=metadata.deletion_timestamp is not None,
         created_at=created.timestamp() if created is not None else 0.0,
+        rechosen_at=written.rechosen_at,
+        for_node=written.for_node,
     )
     return Read(seen, tuple(wrong))
 
 
-def read_written(
-    metadata: ObjectMeta, about: str, rules: Rules
-) -> tuple[WrittenClaim | None, WrittenHandOver | None, tuple[Unreadable, ...]]:
-    """What we have written on a migration, of any backend (B2, B10), without what of it cannot be read."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What we have written on a migration."""
+
+    claim: WrittenClaim | None
+    handover: WrittenHandOver | None
+    rechosen_at: float | None
+    for_node: bool
+    wrong: tuple[Unreadable, ...]
+    """What of it cannot be read."""
+
+
+def read_written(metadata: ObjectMeta, about: str, rules: Rules) -> Written:
+    """Of any backend (B2, B10, B14), without what of it cannot be read."""
     wrong: list[Unreadable] = []
     claim: WrittenClaim | None = None
     handover: WrittenHandOver | None = None
@@ -85,7 +106,12 @@ def read_written(
         begun = read_handover(text, Place.annotation(about, HANDOVER), rules.resources)
         handover = begun if isinstance(begun, WrittenHandOver) else None
         wrong += [begun] if isinstance(begun, Unreadable) else []
-    return claim, handover, tuple(wrong)
+    rechosen_at: float | None = None
+    if (text := metadata.annotations.get(TARGET_RECHOSEN)) is not None:
+        at = read_moment(text, Place.annotation(about, TARGET_RECHOSEN))
+        rechosen_at = at if isinstance(at, float) else None
+        wrong += [at] if isinstance(at, Unreadable) else []
+    return Written(claim, handover, rechosen_at, metadata.annotations.get(FOR_NODE) == "true", tuple(wrong))
 
 
 def _phase(status: Part) -> MigrationPhase:

@@ -25,6 +25,7 @@ from situate.vm.names import (
     ENABLED_LABEL,
     MACHINE_KIND,
     MIGRATION_KIND,
+    NEEDS_NODE,
     OVERCOMMIT,
     REQUESTED,
     RESIZE_REQUESTED,
@@ -222,7 +223,7 @@ def _with_reason(pod: objects.Pod, reason: str) -> objects.Pod:
 
 def _pod(pod: objects.Pod, rules: Rules, reserved: Amounts, requested: Amounts, used: Amounts) -> Pod:
     metadata = pod.metadata
-    created = metadata.creation_timestamp
+    created, needs_node = metadata.creation_timestamp, pod.condition(NEEDS_NODE)
     return Pod(
         ref=Ref(metadata.namespace, metadata.name, metadata.uid),
         reserved=reserved,
@@ -233,6 +234,7 @@ def _pod(pod: objects.Pod, rules: Rules, reserved: Amounts, requested: Amounts, 
         created_at=created.timestamp() if created is not None else 0.0,
         priority=pod.spec.priority or 0,
         ignored=metadata.namespace in rules.ignored_namespaces,
+        needs_node=needs_node is not None and needs_node.status == "True",
     )
 
 

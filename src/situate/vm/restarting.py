@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from situate.vm import as_reference, waiting
+from situate.vm import as_reference, retargeting, waiting
 from situate.vm.claims import Outcome, Stage
 from situate.vm.drafting import Draft
 from situate.vm.ending import close
@@ -31,6 +31,7 @@ def listed(draft: Draft) -> None:
             if pod.machine is not None and pod.machine.role is Role.TARGET:
                 follow_target(draft, pod, node.name)
             waiting.note(draft, pod)
+            waiting.recall(draft, pod)
             if draft.rules.compat:
                 as_reference.look_at_pod(draft, pod.uid)
         draft.stir(node.name)
@@ -42,3 +43,5 @@ def listed(draft: Draft) -> None:
     for move in list(draft.state.moves.values()):
         if move.stage in (Stage.DONE, Stage.FAILED):
             finish(draft, move)
+        elif move.target_node not in draft.state.nodes:
+            retargeting.refuse(draft, move, f"node {move.target_node} is gone")

@@ -19,6 +19,7 @@ from situate.vm import (
     observing,
     overdue,
     restarting,
+    retargeting,
     waiting,
     writing,
 )
@@ -38,6 +39,7 @@ from situate.vm.events import (
     PodReserved,
     PodSeen,
     PodUnreserved,
+    TargetRefused,
     Written,
 )
 from situate.vm.planner import Planner
@@ -81,6 +83,8 @@ def _take_in(draft: Draft, event: Event) -> None:
             moving.migration_seen(draft, event)
         case MigrationGone():
             moving.migration_gone(draft, event)
+        case TargetRefused():
+            retargeting.target_refused(draft, event)
         case Asked():
             (as_reference if draft.rules.compat else asking).asked(draft, event)
         case Written():
@@ -122,6 +126,7 @@ def _run(draft: Draft, node: str) -> None:
     claiming.mark_broken(draft, node)
     claiming.shrink(draft, node)
     demanding.revalidate(draft, node)
+    retargeting.review(draft, node)
     waiting.serve(draft, node)
     claiming.shrink(draft, node)
     claiming.end_spent(draft, node)

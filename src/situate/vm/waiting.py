@@ -11,6 +11,7 @@ from situate.vm.drafting import Draft, frozen
 from situate.vm.ending import cancel
 from situate.vm.granting import pod_within
 from situate.vm.model import Pod
+from situate.vm.names import NEEDS_NODE
 from situate.vm.state import Permit, State, Waiter
 
 Rank: TypeAlias = tuple[int, float, float, str]
@@ -53,11 +54,24 @@ def note(draft: Draft, pod: Pod) -> None:
         if waiter is not None:
             draft.drop_waiter(pod.uid)
             if waiter.needs_node:
-                draft.do(Condition(pod.ref, "NeedsNode", False, "NotNeeded", ""))
+                no_node_is_needed(draft, pod)
     elif waiter is None:
         draft.put_waiter(Waiter(pod.uid, draft.now, look_at=draft.now + draft.rules.demand_after_s))
     elif waiter.saving is not None:
         draft.put_waiter(replace(waiter, saving=draft.state.need(pod.uid)))
+
+
+def recall(draft: Draft, pod: Pod) -> None:
+    """What an earlier term has said of one that was not known before: it waits still, or its condition is cleared."""
+    waiter = draft.state.waiters.get(pod.uid)
+    if pod.needs_node and waiter is None:
+        no_node_is_needed(draft, pod)
+    elif pod.needs_node and waiter is not None:
+        draft.put_waiter(replace(waiter, needs_node=True))
+
+
+def no_node_is_needed(draft: Draft, pod: Pod) -> None:
+    draft.do(Condition(pod.ref, NEEDS_NODE, False, "NotNeeded", ""))
 
 
 def must_wait(draft: Draft, pod: Pod, until: float) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from situate.vm import accounts, waiting, wishing
-from situate.vm.actions import Approve, CancelMove, EndMove, HandOver, ResizePod, StartMove
+from situate.vm.actions import Approve, CancelMove, EndMove, HandOver, ResizePod, Retarget, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft, approval, frozen
@@ -27,11 +27,11 @@ def written(draft: Draft, event: Written) -> None:
             _started(draft, move.key, event)
         case CancelMove() | EndMove():
             _ended(draft, event.action, event)
-        case HandOver(name=name, machine=machine) if event.outcome != "ok":
-            _not_handed_over(draft, f"{machine.namespace}/{name}")
+        case HandOver(name=name, machine=machine) | Retarget(name=name, machine=machine) if event.outcome != "ok":
+            _not_noted(draft, f"{machine.namespace}/{name}")
 
 
-def _not_handed_over(draft: Draft, key: str) -> None:
+def _not_noted(draft: Draft, key: str) -> None:
     move = draft.state.moves.get(key)
     if move is not None and move.retry_at is not None:
         draft.put_move(replace(move, retry_at=draft.now + draft.rules.retry_s))

@@ -72,12 +72,13 @@ class Stage:
     def controller(self) -> VmController:
         return self.world.members[0].controller
 
-    def meddle(self, method: str, part: str, answer: Callable[[Callable[[], Any]], Any], times: int = 1_000) -> None:
+    def meddle(self, method: str, part: str, answer: Callable[[Callable[[], Any]], Any], times: int = 1_000) -> Meddler:
         """The next such requests are answered by somebody else, who is given what carries one out."""
-        self.world.network.server = _Meddler(self.world.network.server, method, part, answer, times)
+        self.world.network.server = meddler = Meddler(self.world.network.server, method, part, answer, times)
+        return meddler
 
 
-class _Meddler:
+class Meddler:
     def __init__(
         self, behind: Answering, method: str, part: str, answer: Callable[[Callable[[], Any]], Any], times: int
     ) -> None:
@@ -238,7 +239,7 @@ def test_nothing_is_granted_or_placed_before_everything_is_listed() -> None:
     with stage() as ours:
         ours.run("a", cpus=2, slots=8)
         member = ours.world.members[0]
-        ours.world.network.server = meddler = _Meddler(
+        ours.world.network.server = meddler = Meddler(
             ours.world.network.server, "GET", "virtualmachinemigrations", lambda _: UNAVAILABLE, 10_000
         )
         ours.world.end(member)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from situate.sim.vm.world import COPIED, Migration, VirtualMachine, World
 from situate.testing.vm.invariants import Stepped, broken, changed_by_a_restart, too_little_booked
@@ -30,6 +30,7 @@ from situate.vm.events import (
     PodReserved,
     PodSeen,
     PodUnreserved,
+    TargetRefused,
     Written,
 )
 from situate.vm.granting import pod_within
@@ -132,6 +133,8 @@ class Interleaving:
             self._fail_a_migration,
             self._resize_a_node,
             self._lose_a_node,
+            self._cordon_a_node,
+            self._refuse_a_target,
             self._write_late,
         ]
 
@@ -419,6 +422,23 @@ class Interleaving:
             node = self.world.nodes[self.rng.choice(list(self.world.nodes))]
             self._seen([NodeGone(node.name), NodeSeen(node)])
 
+    def _cordon_a_node(self) -> None:
+        """Until it is let go."""
+        if self.world.nodes:
+            name = self.rng.choice(list(self.world.nodes))
+            self._cordon(name, self.world.nodes[name].schedulable)
+
+    def _cordon(self, name: str, cordoned: bool) -> None:
+        node = self.world.nodes[name] = replace(self.world.nodes[name], schedulable=not cordoned)
+        self._seen([NodeSeen(node)])
+
+    def _refuse_a_target(self) -> None:
+        """A cycle of the scheduler finds that the pod may not go there, for whatever reason."""
+        coming = [key for key, move in self.state.moves.items() if move.waits_for_its_target and move.target_node]
+        if coming and self.state.started:
+            key = self.rng.choice(coming)
+            self._step(TargetRefused(key, self.state.moves[key].target_node, "it has a taint"))
+
     # the end
 
     def settle(self) -> None:
@@ -426,6 +446,9 @@ class Interleaving:
         self.troubled = False
         self.story.append("-- settle")
         self.late.clear()
+        for name, node in self.world.nodes.items():
+            if not node.schedulable:
+                self._cordon(name, False)
         for seconds in SETTLING_S:
             self._let_time_pass(seconds)
         begun = self.happened["StartMove"]

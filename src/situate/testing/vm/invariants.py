@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from situate.vm.actions import Approve, StartMove, Tell
+from situate.vm.actions import Approve, Retarget, StartMove, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.claims import ClaimState
 from situate.vm.decision import Decision
@@ -43,6 +43,7 @@ def broken(stepped: Stepped) -> Iterator[str]:
     yield from claims_without_a_move(stepped)
     yield from bad_approvals(stepped)
     yield from bad_moves(stepped)
+    yield from bad_targets(stepped)
     yield from changed_while_frozen(stepped)
 
 
@@ -177,6 +178,31 @@ def bad_moves(stepped: Stepped) -> Iterator[str]:
                 yield f"I13: {move.name} brings node {target.name} to {coming.values} of {target.watermark.values}"
         if (action.claim is None) != (move.claim not in state.claims):
             yield f"B2: {move.name} begins without its claim"
+
+
+def bad_targets(stepped: Stepped) -> Iterator[str]:
+    """B14, I4, I12 and I13: another target is chosen once, before copying, and has room that nobody else has."""
+    state = stepped.after
+    for action in stepped.decision.actions:
+        if not isinstance(action, Retarget):
+            continue
+        key = f"{action.machine.namespace}/{action.name}"
+        former, move = stepped.before.moves[key], state.moves.get(key)
+        if former.rechosen_at == action.at:
+            continue  # written once more
+        if move is None or move.target_node != action.target_node:
+            yield f"B14: {key} is to lead to {action.target_node}, and room is reserved elsewhere"
+            continue
+        if former.choices > 1 or not former.waits_for_its_target:
+            yield f"B14: {key} is led elsewhere, and may not be any more"
+        if move.target_node in (move.source_node, former.target_node):
+            yield f"I12: {key} is led to {move.target_node}, which it leaves or which refused it"
+        target = state.nodes[move.target_node]
+        coming = target.reserved + state.incoming(target.name, "")
+        if coming.exceeds(target.watermark):
+            yield f"I13: {key} brings node {target.name} to {coming.values} of {target.watermark.values}"
+        if (coming + state.held(target.name, "")).exceeds(target.total):
+            yield f"I4: {key} is led to node {target.name} into room that is held for others"
 
 
 def changed_while_frozen(stepped: Stepped) -> Iterator[str]:

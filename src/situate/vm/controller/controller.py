@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
@@ -33,7 +33,7 @@ from situate.scheduler.acting import Extending
 from situate.scheduler.controller import SchedulerController
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.reporting import Record
-from situate.vm.claims import Stage
+from situate.vm.claims import Move, Stage
 from situate.vm.controller.metrics import VmMetrics
 from situate.vm.controller.observing import Observing
 from situate.vm.controller.performing import Performing
@@ -216,16 +216,15 @@ class VmController:
         moves = self.ledger.state.moves
         while True:
             self._stirred.clear()
-            now = self.ledger.clock()
-            if self.ledger.wake_at is not None and self.ledger.wake_at <= now:
+            self._hand_on(performing)
+            if self.ledger.wake_at is not None and self.ledger.wake_at <= self.ledger.clock():
+                # a beat may plan, which takes its time: what is granted already is on its way before
+                await asyncio.sleep(0)
                 self.ledger.beat()
-            if self.ledger.broken is not None:
-                self._metrics.panicked()
-                raise BrokenInvariant("the ledger of machines could not take in what happened") from self.ledger.broken
-            performing.submit(self.ledger.taken())
+                self._hand_on(performing)
             if self.ledger.state.moves is not moves:
-                moves = self.ledger.state.moves
-                self._release_targets()
+                former, moves = moves, self.ledger.state.moves
+                self._release_targets(former)
             if self._stirred.is_set():
                 await asyncio.sleep(0)  # what is stirred by ourselves must not keep others from their turn
                 continue
@@ -235,6 +234,12 @@ class VmController:
                     await self._stirred.wait()
             except TimeoutError:
                 continue
+
+    def _hand_on(self, performing: Performing) -> None:
+        if self.ledger.broken is not None:
+            self._metrics.panicked()
+            raise BrokenInvariant("the ledger of machines could not take in what happened") from self.ledger.broken
+        performing.submit(self.ledger.taken())
 
     def _wake(self, node: str) -> None:
         """Pods that the ledger had no room for, and has now on this node, are tried again at once (D16)."""
@@ -249,14 +254,20 @@ class VmController:
         pod, state = self.observing.read(info.pod).value, self.ledger.state
         return pod is not None and node in state.nodes and pod.counted(pod.reserved).within(state.avail(node, info.uid))
 
-    def _release_targets(self) -> None:
-        """Moves have changed: targets that wait for theirs are tried, and those that Permit holds hear of it (N24)."""
+    def _release_targets(self, former: Mapping[str, Move]) -> None:
+        """Moves have changed: targets that wait for theirs are tried, and those that Permit holds hear of it (N24).
+
+        One that is to go to another node now is tried whoever refused it before (B14).
+        """
+        moves = self.ledger.state.moves
+        led = {key for key, move in moves.items() if key in former and former[key].target_node != move.target_node}
         engine, handle = self._engine, self.ledger.handle
         assert engine is not None
         self._activate(
             waiting.info.uid
             for waiting in engine.queue
-            if NAME in waiting.rejectors and self._system.migration_of(waiting.info.pod) is not None
+            if (made_for := self._system.migration_of(waiting.info.pod)) is not None
+            and (NAME in waiting.rejectors or str(made_for) in led)
         )
         for uid, key in list(self.ledger.paused.items()):
             move = self.ledger.state.moves.get(key)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeAlias, TypeVar, assert_never
 
@@ -48,13 +48,14 @@ from situate.vm.actions import (
     HandOver,
     NoteMoved,
     ResizePod,
+    Retarget,
     ShrinkClaim,
     StartMove,
     Tell,
     Wake,
 )
 from situate.vm.backends import Backend
-from situate.vm.claim_text import claim_text, handover_text, moved_text
+from situate.vm.claim_text import claim_text, handover_text, moment_text, moved_text
 from situate.vm.controller.metrics import VmMetrics
 from situate.vm.controller.telling import Telling
 from situate.vm.controller.watched import VmWatched
@@ -62,7 +63,7 @@ from situate.vm.events import Written, WrittenHandOver
 from situate.vm.ledger import Ledger
 from situate.vm.merging import NO_FAILURE, Backoff
 from situate.vm.model import Ref
-from situate.vm.names import CLAIM, HANDOVER, MOVED
+from situate.vm.names import CLAIM, HANDOVER, MOVED, TARGET_NODE, TARGET_RECHOSEN
 from situate.vm.writes import (
     CONFLICT,
     DENIED,
@@ -217,7 +218,7 @@ class Performing:
                 return self._machines.kind, machine.namespace, machine.name
             case StartMove(move):
                 return self._backend.resource.kind, move.machine.namespace, move.name
-            case CancelMove() | EndMove() | ShrinkClaim() | HandOver():
+            case CancelMove() | EndMove() | ShrinkClaim() | Retarget() | HandOver():
                 return self._backend.resource.kind, action.machine.namespace, action.name
             case Tell() | Wake():
                 raise AssertionError(f"nothing is written for {action}")
@@ -264,7 +265,10 @@ class Performing:
             case EndMove(name, machine, uid):
                 return self._backend.delete(machine.namespace, name, uid)
             case ShrinkClaim(claim, name, machine, uid):
-                return self._note(machine.namespace, name, uid, CLAIM, claim_text(claim, rules.resources))
+                return self._note(machine.namespace, name, uid, {CLAIM: claim_text(claim, rules.resources)})
+            case Retarget(name, machine, uid, target_node, at):
+                notes = {TARGET_NODE: target_node, TARGET_RECHOSEN: moment_text(at)}
+                return self._note(machine.namespace, name, uid, notes)
             case NoteMoved(machine, at):
                 found = self._watched.machines.store.get(machine.name, machine.namespace)
                 if found is None or found.metadata.uid != machine.uid:
@@ -278,13 +282,13 @@ class Performing:
             case _:
                 assert_never(action)
 
-    def _note(self, namespace: str, name: str, uid: str, key: str, text: str) -> Write:
-        """An annotation of a migration."""
+    def _note(self, namespace: str, name: str, uid: str, notes: Mapping[str, str]) -> Write:
+        """Annotations of a migration."""
         resource = self._backend.resource
         found = self._watched.migrations.store.get(name, namespace)
         if found is None or found.metadata.uid != uid:
             return Moot(f"{resource.kind} {namespace}/{name} is gone")
-        return Change(resource, namespace, name, annotate(found.metadata, {key: text}))
+        return Change(resource, namespace, name, annotate(found.metadata, notes))
 
     def _condition(self, action: Condition) -> Write:
         pod = self._watched.all.pods.store.get(action.pod.name, action.pod.namespace)
@@ -299,8 +303,8 @@ class Performing:
     async def _hand_over(self, action: HandOver) -> tuple[str, str]:
         """The note first: whoever finds it goes on where we stopped (B10)."""
         record = WrittenHandOver(action.source, action.beneficiary, action.amount)
-        text = handover_text(record, self._ledger.rules.resources)
-        noted = await self._send(self._note(action.machine.namespace, action.name, action.uid, HANDOVER, text))
+        notes = {HANDOVER: handover_text(record, self._ledger.rules.resources)}
+        noted = await self._send(self._note(action.machine.namespace, action.name, action.uid, notes))
         if noted[0] != OK:
             return noted
         return await self._send(Remove(PODS, action.source.namespace, action.source.name, action.source.uid))

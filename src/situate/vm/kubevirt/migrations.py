@@ -57,15 +57,17 @@ class KubeVirtMigrations:
         """`value` is None where it names no machine, or says of itself what nobody knows."""
         metadata = migration.metadata
         about = f"{self.resource.kind} {metadata.namespace}/{metadata.name}"
-        claim, handover, wrong = read_written(metadata, about, self._rules)
+        written = read_written(metadata, about, self._rules)
+        claim = written.claim
         root = Part(Place(about, ""), migration.content)
         try:
             name = root["spec"]["vmiName"].text()
             phase, state = _phase(root["status"]), root["status"]["migrationState"]
+            pinned = root["spec"]["addedNodeSelector"][HOSTNAME_LABEL].there
             source, target = state["sourcePod"].text(default=""), state["targetPod"].text(default="")
             source_node, target_node = state["sourceNode"].text(default=""), state["targetNode"].text(default="")
         except Misread as problem:
-            return Read(None, (problem.unreadable, *wrong))
+            return Read(None, (problem.unreadable, *written.wrong))
         own = metadata.labels.get(CREATED_BY_SCHEDULER_LABEL) == "true"
         if own and not source and metadata.name.startswith(MIGRATION_PREFIX):
             source = metadata.name.removeprefix(MIGRATION_PREFIX)
@@ -83,12 +85,15 @@ class KubeVirtMigrations:
             amount=None,
             plan=claim.plan if claim is not None else "",
             claim=claim,
-            handover=handover,
+            handover=written.handover,
             tells_progress=False,
             deleting=metadata.deletion_timestamp is not None,
             created_at=created.timestamp() if created is not None else 0.0,
+            rechosen_at=written.rechosen_at,
+            for_node=written.for_node,
+            pinned=pinned,
         )
-        return Read(seen, wrong)
+        return Read(seen, written.wrong)
 
     def cancel(self, namespace: str, name: str, uid: str) -> Remove:
         return Remove(self.resource, namespace, name, uid)
