@@ -39,7 +39,7 @@ MIGRATION_TABLE: Final = "virtualmachinemigrations.vm.neon.tech"
 FROZEN: Final = frozenset({"PreMigrating", "Migrating"})
 AT_WORK: Final = frozenset({"", "Pending", "Running"})
 FACT_S: Final = 60.0
-"""So long after a fact that we cannot refuse, what was decided before it was known may make it worse (I1, B8)."""
+"""So long after a fact that we cannot refuse, what was decided before it was known may still be done (I13, B8)."""
 STRANDED_S: Final = 10.0
 LATE_S: Final = 20.0
 """What is decided of an object may be so late: watches, writes and answers are."""
@@ -174,7 +174,10 @@ class Watchdog:
         self._freed_room(machines)
 
     def _overbooked(self, machines: Mapping[str, Obj]) -> None:
-        """I1: over its Total, or further over it, comes no node but by facts."""
+        """I1: over its Total, or further over it, comes no node but by as much as others have taken of it.
+
+        Whenever that was: what was granted before is perhaps used long after.
+        """
         sums, now = self.sums(machines), self._place.now
         self._lately.append((now, sums))
         for node in self.table("nodes"):
@@ -184,8 +187,8 @@ class Watchdog:
             self.full[name] = excess
             if not grown:
                 continue
-            allowed = sum((amount for at, amount in self._facts.get(name, ()) if at >= now - FACT_S), _NOTHING)
-            if grown.exceeds(allowed):
+            allowed = sum((amount for _, amount in self._facts.get(name, ())), _NOTHING)
+            if excess.exceeds(allowed):
                 self.breach(f"I1: node {name} is over its total by {excess.values}, {grown.values} more than before")
 
     def _stranded_ones(self, machines: Mapping[str, Obj]) -> None:
