@@ -164,6 +164,12 @@ class VmCrew(Crew):
         """The machine's pod."""
         return self.get(self.machine(name)["status"]["podName"])
 
+    def requests_of(self, name: str) -> tuple[str, str]:
+        """CPU and memory that the machine's pod requests (B47)."""
+        (container,) = self.runner(name)["spec"]["containers"]
+        requests = container["resources"]["requests"]
+        return requests["cpu"], requests["memory"]
+
     def wait_runs(self, name: str, node: str) -> str:
         """Until the machine runs on the node; the name of its pod."""
 
