@@ -17,18 +17,16 @@ from situate.testing.vm.history import History, generate
 from situate.testing.vm.product import PRODUCT
 from situate.testing.vm.run import play
 
-BLOCK = 12
-BLOCKS = 2
-"""Workers of xdist share them."""
+SEEDS = 20
+"""Of which each row of the fault table has some."""
 
 
 @pytest.mark.slow
-@pytest.mark.rule(*(f"vm:I{number}" for number in (1, 2, 3, 5, 6, 7, 8, 11, 12, 13, 14)))
+@pytest.mark.rule(*(f"vm:I{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14)))
 @pytest.mark.rule("vm:F1-F16", "vm:B2", "vm:B7", "vm:B12", "vm:B27", "vm:B43", "vm:B44", "vm:C14")
-@pytest.mark.parametrize("first", range(0, BLOCKS * BLOCK, BLOCK))
-def test_invariants_hold_under_faults(first: int) -> None:
+def test_invariants_hold_under_faults() -> None:
     happened: Counter[str] = Counter()
-    for seed in range(first, first + BLOCK):
+    for seed in range(SEEDS):
         history = generate(seed)
         played = play(history)
         happened.update(played.happened)
@@ -37,7 +35,7 @@ def test_invariants_hold_under_faults(first: int) -> None:
             last = "\n".join(played.last)
             pytest.fail(f"seed {seed}: {played.breach}\n{last}\nshortened:\n{short.to_json().decode()}")
     print(*PRODUCT.table(happened), sep="\n")
-    assert PRODUCT.empty(happened) == [], f"rows of which nothing happened in seeds {first} to {first + BLOCK - 1}"
+    assert PRODUCT.empty(happened) == [], f"rows of which nothing happened in seeds 0 to {SEEDS - 1}"
 
 
 _STORY = """
