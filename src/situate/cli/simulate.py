@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from situate.cli import simulate_spot
+from situate.cli import simulate_spot, simulate_vm
 from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
@@ -54,16 +54,23 @@ def simulate(
         typer.Argument(
             help="A file, see examples/vpod-day.yaml and examples/spot-wave.yaml; or a wave of spot nodes by its name: "
             + ", ".join(simulate_spot.BUILT_IN)
+            + "; or a trace of virtual machines, a file of JSON lines named .jsonl, or such a load by its name: "
+            + ", ".join(simulate_vm.BUILT_IN)
             + ".",
             show_default=False,
         ),
     ],
     variant: Annotated[
         list[str] | None,
-        typer.Option("--variant", help="Only this variant, or policy of spot; may be given several times."),
+        typer.Option(
+            "--variant",
+            help="Only this variant, or policy of spot; of vm: compat, default. May be given several times.",
+        ),
     ] = None,
     runs: Annotated[int | None, typer.Option("--runs", min=1, max=10_000, help="Of each policy of spot.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of spot; equal seeds give equal results.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Of spot and of vm's loads; equal seeds give equal results.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw what was wanted and what ran, over time, into this SVG.")
     ] = None,
@@ -80,8 +87,15 @@ def simulate(
     spot: cost: of all pods on demand. outage, half: seconds in which no pod of a workload served, or half of them at
     most. short: seconds, as often as pods were missing. least ready: when fewest served. restarts: pods that ended
     otherwise than by scaling or a rollout. All are means over the runs; -o wide and -o json tell how they vary.
+
+    vm: the reference's rules (compat) and ours (default). wishes: for more than a machine has. p50, p99: seconds until
+    one is granted and used; of one that never is, as long as it was wished. frozen: machine-seconds in which a move
+    kept a size from changing. short: machine-seconds with less than wished for, or not running.
     """
     with mendable_failures():
+        if scenario.suffix == simulate_vm.SUFFIX or (str(scenario) in simulate_vm.BUILT_IN and not scenario.exists()):
+            _simulate_vm(scenario, variant or [], runs, seed, plot, output)
+            return
         if str(scenario) in simulate_spot.BUILT_IN and not scenario.exists():
             _simulate_spot(str(scenario), None, variant or [], runs, seed, plot, output)
             return
@@ -130,6 +144,20 @@ def _simulate_spot(
     simulate_spot.show(chosen, reports, output)
     if plot is not None and output not in (Format.JSON, Format.YAML):
         say(f"drawn: {plot}")
+
+
+def _simulate_vm(
+    scenario: Path, variants: Sequence[str], runs: int | None, seed: int | None, plot: Path | None, output: Format
+) -> None:
+    built_in = scenario.suffix != simulate_vm.SUFFIX
+    given = {"--runs": runs, "--plot": plot, "--seed": None if built_in else seed}
+    for name, value in given.items():
+        if value is not None:
+            raise WrongInput(f"{name} {value}: {scenario} is played once for each variant; leave the option out")
+    trace = (
+        simulate_vm.built_in(str(scenario), 1 if seed is None else seed) if built_in else simulate_vm.traced(scenario)
+    )
+    simulate_vm.simulate(trace, variants, output)
 
 
 def _document(file: Path) -> object:
