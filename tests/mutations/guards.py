@@ -21,6 +21,7 @@ from tests.mutations.vm_machines_guards import VM_MACHINES_GUARDS
 from tests.mutations.vm_planning_guards import VM_PLANNING_GUARDS
 from tests.mutations.vm_pods_guards import VM_PODS_GUARDS
 from tests.mutations.vm_reading_guards import VM_READING_GUARDS
+from tests.mutations.vm_retargeting_guards import VM_RETARGETING_GUARDS
 from tests.mutations.vm_server_guards import VM_SERVER_GUARDS
 from tests.mutations.vm_shell_guards import VM_SHELL_GUARDS
 from tests.mutations.volume_guards import VOLUME_GUARDS
@@ -381,6 +382,7 @@ GUARDS = (
     *VM_PODS_GUARDS,
     *VM_LEDGER_GUARDS,
     *VM_READING_GUARDS,
+    *VM_RETARGETING_GUARDS,
     *VM_SERVER_GUARDS,
     *VM_SHELL_GUARDS,
     *VM_KUBEVIRT_GUARDS,

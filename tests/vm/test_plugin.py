@@ -249,6 +249,24 @@ def test_room_that_is_held_or_reserved_for_others_is_nobody_elses() -> None:
     assert bench.plugin.filter(state, own, bench.snapshot).passes.tolist() == [True, True, True]
 
 
+@pytest.mark.rule("vm:B14", "vm:F6", "vm:F10")
+@pytest.mark.parametrize(("priority", "refused"), [(0, True), (-1, False)])
+def test_a_target_that_its_node_does_not_take_is_told_of_unless_preemption_may_help(
+    priority: int, refused: bool
+) -> None:
+    """Another scheduler has filled the room that was reserved for it."""
+    bench = Bench(PLAIN)
+    bench.add(host("n1"), host("n2"))
+    bench.listed()
+    bench.hold(moves=[replace(move("n2"), uid="uid-m", stage=Stage.STARTING, created_at=bench.now)])
+    bench.add(pod("other", container(cpu="10"), nodeName="n2", priority=priority), target_pod())
+
+    bench.decide()
+
+    (found,) = bench.ledger.state.moves.values()
+    assert found.refused == ("node n2 does not take its pod, by NodeResourcesFit" if refused else "")
+
+
 @pytest.mark.rule("vm:N19")
 def test_a_denial_is_counted_and_explained_and_preemption_still_runs() -> None:
     bench = Bench(PLAIN)

@@ -10,6 +10,7 @@ import pytest
 
 from situate.kube.lease_record import LeaseName
 from situate.objects.settings import Mistake
+from situate.objects.unstructured import with_content
 from situate.vm.amounts import Amounts
 from situate.vm.claim_text import claim_text, handover_text
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move
@@ -19,7 +20,7 @@ from situate.vm.events import WrittenHandOver
 from situate.vm.kubevirt.migrations import KubeVirtMigrations
 from situate.vm.kubevirt.names import INSTANCE_MIGRATIONS
 from situate.vm.model import Ref
-from situate.vm.names import CLAIM, CREATED_BY_SCHEDULER_LABEL, HANDOVER, TARGET_NODE
+from situate.vm.names import CLAIM, CREATED_BY_SCHEDULER_LABEL, FOR_NODE, HANDOVER, TARGET_NODE, TARGET_RECHOSEN
 from situate.vm.permissions import permissions
 from situate.vm.rules import GIB, Rules
 from situate.vm.systems import NEONVM, system_of
@@ -98,6 +99,8 @@ def test_what_stands_on_a_migration_of_ours_is_seen() -> None:
         CLAIM: claim_text(CLAIMED, RULES.resources),
         TARGET_NODE: "n2",
         HANDOVER: handover_text(record, RULES.resources),
+        TARGET_RECHOSEN: "2026-01-31T12:00:00.250000Z",
+        FOR_NODE: "true",
     }
     seen = BACKEND.observe(migration(labels=OURS, annotations=notes), 1.0).value
     assert seen is not None
@@ -108,6 +111,15 @@ def test_what_stands_on_a_migration_of_ours_is_seen() -> None:
     assert seen.claim.id == "c"
     assert seen.handover == record
     assert not seen.tells_progress
+    assert (seen.rechosen_at, seen.for_node, seen.pinned) == (1769860800.25, True, False)
+
+
+@pytest.mark.rule("vm:B49", "vm:B14")
+def test_a_migration_that_names_its_node_itself_is_pinned_to_it() -> None:
+    spec = BACKEND.create(MOVE, CLAIMED).content["spec"]
+    seen = BACKEND.observe(with_content({**migration(labels=OURS).content, "spec": spec}), 1.0).value
+    assert seen is not None
+    assert seen.pinned
 
 
 @pytest.mark.rule("vm:B49", "vm:B15", "vm:F12")
