@@ -15,7 +15,22 @@ LENGTH = 120
 
 
 @pytest.mark.rule(*(f"vm:I{number}" for number in (1, 2, 3, 4, 5, 7, 8, 10, 11, 12, 13, 14)))
-@pytest.mark.rule("vm:B3", "vm:B7", "vm:B22", "vm:B27", "vm:F1", "vm:F2", "vm:F3", "vm:F5", "vm:F9", "vm:F10", "vm:F11")
+@pytest.mark.rule(
+    "vm:B3",
+    "vm:B7",
+    "vm:B14",
+    "vm:B22",
+    "vm:B27",
+    "vm:F1",
+    "vm:F2",
+    "vm:F3",
+    "vm:F5",
+    "vm:F6",
+    "vm:F8",
+    "vm:F9",
+    "vm:F10",
+    "vm:F11",
+)
 @pytest.mark.parametrize("first", range(0, SEEDS, EACH))
 def test_whatever_happens_in_whatever_order_every_invariant_holds(first: int) -> None:
     """What is broken is printed with its seed: `Interleaving(seed).play(120)` plays it again."""

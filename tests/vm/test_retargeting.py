@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from situate.vm.actions import CancelMove, Condition, Retarget, StartMove
 from situate.vm.claims import Move
 from situate.vm.events import Beat, Event, MigrationSeen, NodeGone, NodeSeen, TargetRefused, Written
+from situate.vm.planner import Planner
 from tests.vm.town import Town, both, only, outcomes
 
 
@@ -237,3 +239,25 @@ def test_a_target_that_is_lost_before_the_migration_shows_is_chosen_anew_when_it
         assert [action.target_node for action in only(town.live(Beat()), Retarget)] == ["n3"]
     else:
         assert only(town.wait(30.0), CancelMove)
+
+
+@pytest.mark.rule("vm:B32", "vm:B11", "vm:B14")
+def test_nobody_is_planned_for_in_what_answers_an_agent_or_a_watch() -> None:
+    """Plans take their time: whatever is due, only a beat makes one."""
+
+    def planning(*_: object) -> Any:
+        raise ZeroDivisionError("a plan was made")
+
+    town, move = on_its_way(n3=10)
+    town.vm("C", "n2", 2)
+    town.tell(TargetRefused(move.key, "n2", "it has a taint"))
+    town.planner = Planner(plan=planning, relief=planning, drain=planning, another_target=planning)
+    town.now += 10
+
+    town.ask("C", 3)
+    town.tell(town.world.add_node("n3", both(12)))
+    town.tell(town.world.seen("A"))
+
+    assert town.booked("C") == 3
+    with pytest.raises(ZeroDivisionError, match="a plan was made"):
+        town.tell(Beat())
