@@ -1,0 +1,16 @@
+"""The safety guards of vm that histories of its processes have asked for."""
+
+from __future__ import annotations
+
+from tests.mutations.patch import Mutation
+
+VM_HISTORIES_GUARDS = (
+    Mutation(
+        "vm-target-grows-not",
+        "a target is granted nothing before its machine runs there (I1, I14)",
+        "vm/drafting.py",
+        "(pod.machine.role is not Role.IDLE or pod.machine.phase is Phase.FROZEN)",
+        "(pod.migrating or pod.machine.phase is Phase.FROZEN)",
+        ("tests/vm/test_step_moves.py",),
+    ),
+)
