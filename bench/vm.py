@@ -10,8 +10,9 @@ processors, and others may, too: the lines in between say what was used of them.
 bears a `!` and is told again at the end.
 
 The last line is one JSON object: `plan_ms_p99`, `plan_cost_ratio_mean`, `plan_cost_ratio_worst`, `decision_ms_p99`,
-`answer_ms_p99`, `handover_ms_p50`, `handover_ms_p99`, `ready_s` (from the start of the process until it is ready and
-leads), `steady_last_move_s` (within 24 simulated hours), `loads` {load: {figure: [ours, compat's]}}.
+`answer_ms_p99`, `handover_ms_p50`, `handover_ms_p99`, `write_ms_p50` (part of both), `ready_s` (from the start of the
+process until it is ready and leads), `steady_last_move_s` (within 24 simulated hours), `loads` {load: {figure: [ours,
+compat's]}}.
 """
 
 from __future__ import annotations
@@ -88,6 +89,10 @@ def handover(size: Size, _seed: int) -> dict[str, Any]:
     heading(f"Hand-over: {size.pairs} moves, from the source being gone until its beneficiary's approval is seen")
     line("ms, p50", found["handover_ms_p50"], most=20, peer=_AGAIN)
     line("ms, p99", found["handover_ms_p99"], most=100, peer=_AGAIN)
+    line(
+        "ms, p50, of as many writes of the benchmark's own until they are seen: part of the above",
+        found["write_ms_p50"],
+    )
     return found
 
 

@@ -111,17 +111,22 @@ def handover(pairs: int, per_second: float) -> dict[str, float]:
         scheduler = Scheduler(api, Path(folder), _RULES)
         try:
             scheduler.start()
-            times = asyncio.run(_handed_over(api.url, pairs, per_second))
+            times, writes = asyncio.run(_handed_over(api.url, pairs, per_second))
         finally:
             scheduler.process.stop()
-    ascending = sorted(each * 1e3 for each in times)
     return {
-        "handover_ms_p50": round(quantile(ascending, 0.5), 2),
-        "handover_ms_p99": round(quantile(ascending, 0.99), 2),
+        "handover_ms_p50": _ms(times, 0.5),
+        "handover_ms_p99": _ms(times, 0.99),
+        "write_ms_p50": _ms(writes, 0.5),
     }
 
 
-async def _handed_over(url: str, pairs: int, per_second: float) -> list[float]:
+def _ms(seconds: list[float], share: float) -> float:
+    return round(quantile(sorted(seconds), share) * 1e3, 2)
+
+
+async def _handed_over(url: str, pairs: int, per_second: float) -> tuple[list[float], list[float]]:
+    """And, of as many writes of the benchmark's own, how long each takes until it is seen."""
     client = connect(Connection(url, "bench"), random.Random(1), qps=100_000, burst=100_000)
     try:
         for cpus, kind in ((MOVES, "b"), (ASKS, "a")):
@@ -134,12 +139,14 @@ async def _handed_over(url: str, pairs: int, per_second: float) -> list[float]:
         await client.close()
 
 
-async def _watched(client: Client, pairs: int, per_second: float) -> list[float]:
+async def _watched(client: Client, pairs: int, per_second: float) -> tuple[list[float], list[float]]:
     asking, moving = await _running(client, "a"), await _running(client, "b")
     neighbour = {node: name for name, (_, node) in asking.items()}
     sources = {pod: neighbour[node] for pod, node in moving.values()}
     gone: dict[str, float] = {}
     written: dict[str, float] = {}
+    sent: dict[str, float] = {}
+    seen_at: dict[str, float] = {}
     listing = await client.list(PODS, NAMESPACE)
 
     def pod_seen(kind: str, found: dict[str, Any], at: float) -> None:
@@ -150,7 +157,10 @@ async def _watched(client: Client, pairs: int, per_second: float) -> list[float]
 
     def machine_seen(_: str, found: dict[str, Any], at: float) -> None:
         metadata = found["metadata"]
-        if metadata.get("annotations", {}).get(APPROVED) == _WANTED:
+        annotations = metadata.get("annotations", {})
+        if annotations.get(REQUESTED) == _WANTED:
+            seen_at.setdefault(metadata["name"], at)
+        if annotations.get(APPROVED) == _WANTED:
             written.setdefault(metadata["name"], at)
 
     async with asyncio.TaskGroup() as group:
@@ -163,12 +173,13 @@ async def _watched(client: Client, pairs: int, per_second: float) -> list[float]
                 await client.patch(NODES, node.metadata.name, MergePatch({"spec": {"unschedulable": False}}))
         notes = {SCALING_UNIT: UNIT, REQUESTED: _WANTED}
         for name in asking:
+            sent[name] = time.perf_counter()
             await client.patch(MACHINES, name, MergePatch({"metadata": {"annotations": notes}}), NAMESPACE)
             await asyncio.sleep(1 / per_second)
         await _until(_value(written), lambda found: len(found) == pairs)
         for watch in watches:
             watch.cancel()
-    return [written[name] - gone[name] for name in asking]
+    return [written[name] - gone[name] for name in asking], [seen_at[name] - sent[name] for name in asking]
 
 
 async def _follow(
