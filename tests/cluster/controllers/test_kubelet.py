@@ -190,6 +190,18 @@ def test_a_resize_is_put_off_until_there_is_room_and_refused_if_there_never_is()
     assert allocated(world, "a") == ("1", "1"), "less is given back at once"
 
 
+def test_a_pod_whose_amounts_nobody_can_read_keeps_what_it_has_and_stops_nobody() -> None:
+    world = World(node_count=1)
+    for name in ("a", "b"):
+        world.create("pods", asking(name, "1"))
+    world.run(1)
+    world.patch("pods", "a", {"spec": {"containers": containers("lots")}})
+    world.patch("pods", "b", {"spec": {"containers": containers("2")}})
+    world.run(40)
+    assert pending(world, "a") == ""
+    assert allocated(world, "b") == ("2", "2")
+
+
 @pytest.mark.rule("vm:B35")
 def test_what_is_allocated_is_in_progress_until_the_containers_have_it() -> None:
     world = World(MachinerySettings(kubelet=KubeletSettings(resize_delay=5.0)), node_count=1)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from situate.cluster.controllers.pods import with_condition
 from situate.cluster.controllers.tables import Obj
-from situate.objects.quantity import parse_quantity
+from situate.objects.quantity import BadQuantity, parse_quantity
 
 PENDING: Final = "PodResizePending"
 IN_PROGRESS: Final = "PodResizeInProgress"
@@ -31,7 +31,12 @@ class Pending:
 
 
 def resized(pod: Obj) -> bool:
-    """Whether a running pod asks for something else than its containers were last reported to have."""
+    """Whether a running pod asks for something else than its containers were last reported to have.
+
+    Amounts that nobody can read, as only another version of the server may have stored, ask for nothing.
+    """
+    if not _readable(pod):
+        return False
     statuses = _statuses(pod)
     for container in pod["spec"]["containers"]:
         reported = statuses.get(container["name"], {}).get("resources")
@@ -50,7 +55,7 @@ def decided(pod: Obj, others: Iterable[Obj], allocatable: Mapping[str, Any]) -> 
                 INFEASIBLE, f"Node didn't have enough capacity: {name}, requested: {amount}, capacity: {most}"
             )
     before = allocated_to(pod)
-    held = [allocated_to(each) for each in others]
+    held = [allocated_to(each) for each in others if _readable(each)]
     for name, amount, most in rows:
         used = sum(each.get(name, 0) for each in held)
         if amount > before.get(name, 0) and used + amount > most:
@@ -101,6 +106,15 @@ def reported(pod: Obj, status: Obj, pending: Pending | None, *, acting: bool, at
             each for each in with_condition(known, {**new, "type": IN_PROGRESS}) if each["type"] == IN_PROGRESS
         ]
     return {**status, "containerStatuses": containers, "conditions": conditions}
+
+
+def _readable(pod: Obj) -> bool:
+    try:
+        asked_for(pod)
+        allocated_to(pod)
+    except BadQuantity:
+        return False
+    return True
 
 
 def _statuses(pod: Obj) -> dict[str, Obj]:
