@@ -138,7 +138,9 @@ async def _lease(client: Client, name: str, installation: str, remarks: _Remarks
     try:
         return await client.get(LEASES, name, installation)
     except NotFound:
-        remarks.said.append(f"there is no Lease {name} in namespace {installation}: nobody decides there")
+        remarks.said.append(
+            f"there is no Lease {name} in namespace {installation}: nobody decides there; --installation names another"
+        )
     except KubeError as problem:
         remarks.said.append(f"who leads cannot be told: {problem}")
     return None
