@@ -8,9 +8,9 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-target-grows-not",
         "a target is granted nothing before its machine runs there (I1, I14)",
-        "vm/drafting.py",
-        "(pod.machine.role is not Role.IDLE or pod.machine.phase is Phase.FROZEN)",
-        "(pod.migrating or pod.machine.phase is Phase.FROZEN)",
+        "vm/model.py",
+        "(self.machine.role is not Role.IDLE or self.machine.phase is Phase.FROZEN)",
+        "(self.migrating or self.machine.phase is Phase.FROZEN)",
         ("tests/vm/test_step_moves.py",),
     ),
 )

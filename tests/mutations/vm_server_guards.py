@@ -94,7 +94,7 @@ VM_SERVER_GUARDS = (
         "vm-permit-frozen",
         "nothing is written about a machine that is being moved (D13)",
         "vm/server/permits.py",
-        " or frozen(known)",
+        " or known.frozen",
         "",
         (_PERMITS,),
     ),

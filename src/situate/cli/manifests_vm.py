@@ -12,19 +12,18 @@ from typing import Any, Final
 
 from situate.cli.manifests_spot import POD_VARIABLE
 from situate.vm.configuration import VmSettings
+from situate.vm.names import SCHEDULER_LABEL
 
 SECRET: Final = "situate-permits"  # noqa: S105 - a name, no secret
 """Of type `kubernetes.io/tls`: mounted where `vm.permits.certificate` says, if that is a whole path."""
 SERVICE: Final = "situate-permits"
 _PORT_NAME: Final = "permits"
-_LEADS: Final = "name"
-"""Label of the pod that decides; its value is the scheduler's name, which NeonVM's agents look for (C17)."""
 
 
 def permit_service_spec(labels: Mapping[str, str], settings: VmSettings) -> dict[str, Any]:
     """Of the Service that leads to the replica that decides: it bears the scheduler's name."""
     port = int(settings.permits.address.rpartition(":")[2])
-    selector = {**labels, _LEADS: settings.scheduler_name}
+    selector = {**labels, SCHEDULER_LABEL: settings.scheduler_name}
     return {"selector": selector, "ports": [{"name": _PORT_NAME, "port": port, "targetPort": _PORT_NAME}]}
 
 

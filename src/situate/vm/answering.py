@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from situate.vm.amounts import Amounts
-from situate.vm.drafting import frozen
 from situate.vm.events import Asked
 from situate.vm.model import Pod
 from situate.vm.rules import Rules
@@ -46,10 +45,10 @@ def answer(state: State, asked: Asked, rules: Rules) -> Answer | None:
     pod = state.pod(asked.uid)
     if pod is None:
         return None
-    if frozen(pod) or not state.started:
+    if pod.frozen or not state.started:
         held = pod.reserved if asked.last_permit is None else asked.last_permit.least(pod.reserved)
-        reason = Reason.FROZEN if frozen(pod) else Reason.STARTING
-        return Answer(held, reason, rules.retry_s, migrate=frozen(pod))
+        reason = Reason.FROZEN if pod.frozen else Reason.STARTING
+        return Answer(held, reason, rules.retry_s, migrate=pod.frozen)
     known = state.permits.get(pod.uid)
     permit = pod.reserved.least(asked.requested) if known is None else known.amount.least(asked.requested)
     if asked.requested.within(permit):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from situate.vm import waiting
 from situate.vm.actions import StartMove
 from situate.vm.claims import Move, Stage
-from situate.vm.drafting import Draft, frozen
+from situate.vm.drafting import Draft
 from situate.vm.events import Asked
 from situate.vm.granting import booking
 from situate.vm.model import Pod
@@ -33,7 +33,7 @@ def asked(draft: Draft, event: Asked) -> None:
 def look_at_pod(draft: Draft, uid: str) -> None:
     """The resource step: grants count at once, decreases only when the pod shows them (C26)."""
     pod = draft.state.pod(uid)
-    if not draft.state.started or pod is None or pod.machine is None or not pod.machine.autoscaled or frozen(pod):
+    if not draft.state.started or pod is None or pod.machine is None or not pod.machine.autoscaled or pod.frozen:
         return
     node = draft.state.nodes[draft.state.where[uid]]
     after = booking(pod, (node.total - node.reserved).positive())

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from situate.vm import waiting
 from situate.vm.amounts import Amounts
-from situate.vm.drafting import Draft, frozen
+from situate.vm.drafting import Draft
 from situate.vm.events import Asked
 from situate.vm.model import Pod
 from situate.vm.state import Permit
@@ -21,7 +21,7 @@ def asked(draft: Draft, event: Asked) -> None:
     An increase that was not used in time is lowered to what is used; who wants it still, asks again (B28, B29).
     """
     pod, permit = draft.state.pod(event.uid), draft.state.permits.get(event.uid)
-    if pod is None or frozen(pod) or _late(event, permit):
+    if pod is None or pod.frozen or _late(event, permit):
         return
     node = draft.state.where[pod.uid]
     kept = _kept(pod, event, permit)

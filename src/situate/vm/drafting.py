@@ -14,7 +14,7 @@ from situate.vm.actions import Action, Approve, ResizePod, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.booking import with_pod, without_pod
 from situate.vm.claims import Claim, Move
-from situate.vm.model import Machine, Node, Phase, Pod, Ref, Role
+from situate.vm.model import Machine, Node, Pod, Ref
 from situate.vm.planner import Planner
 from situate.vm.rules import Rules
 from situate.vm.state import Account, Denied, Permit, State, Unseen, Waiter
@@ -151,7 +151,7 @@ class Draft:
 
     def moves(self, pod: Pod) -> bool:
         """Whether it is being moved or is about to be: what it holds does not grow meanwhile (D13, I14)."""
-        return frozen(pod) or (pod.machine is not None and self.state.move_of(pod.machine.ref) is not None)
+        return pod.frozen or (pod.machine is not None and self.state.move_of(pod.machine.ref) is not None)
 
     def approve(self, uid: str, amount: Amounts) -> None:
         """Have it written what the pod may use, in whole."""
@@ -214,15 +214,6 @@ class Draft:
         claims = [*machine.closed_claim.split(","), *written, *self._used_claims.get(pod.uid, [])]
         there = {move.claim for move in self.state.moves.values()}
         return ",".join(claim for claim in dict.fromkeys(claims) if claim and claim in there)
-
-
-def frozen(pod: Pod) -> bool:
-    """Whether its machine is in the midst of a live migration, so that its amounts do not change.
-
-    A target grows as little as a source, also when the machine is seen to run: it may run where it was, the move having
-    been cancelled, and what were granted here would be used there.
-    """
-    return pod.machine is not None and (pod.machine.role is not Role.IDLE or pod.machine.phase is Phase.FROZEN)
 
 
 def approval(pod: Pod, write: Unseen) -> Approve | ResizePod:

@@ -171,6 +171,15 @@ class Pod:
     def migratable(self) -> bool:
         return self.machine is not None and self.machine.migratable
 
+    @property
+    def frozen(self) -> bool:
+        """Whether its machine is in the midst of a live migration, so that its amounts do not change (D13).
+
+        A target grows as little as a source, also when the machine is seen to run: it may run where it was, the move
+        having been cancelled, and what were granted here would be used there.
+        """
+        return self.machine is not None and (self.machine.role is not Role.IDLE or self.machine.phase is Phase.FROZEN)
+
     def counted(self, amount: Amounts) -> Amounts:
         """An amount of this pod as it counts on its node: after overcommit, divided by pod and resource (C7)."""
         pairs = zip(amount.values, self.overcommit.values, strict=True)

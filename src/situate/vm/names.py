@@ -11,6 +11,8 @@ MIGRATION_KIND: Final = "VirtualMachineMigration"
 
 NAME_LABEL: Final = f"{GROUP}/name"
 """On a runner pod: its VirtualMachine."""
+SCHEDULER_LABEL: Final = "name"
+"""On the pod of the scheduler that leads: its schedulerName, by which agents find it (C17)."""
 ENABLED_LABEL: Final = "autoscaling.neon.tech/enabled"
 AUTO_MIGRATION_LABEL: Final = "autoscaling.neon.tech/auto-migration-enabled"
 ALWAYS_MIGRATE_LABEL: Final = "autoscaling.neon.tech/testing-only-always-migrate"

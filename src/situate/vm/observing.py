@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from situate.vm import claiming, waiting, wishing
 from situate.vm.booking import with_seen
-from situate.vm.drafting import Draft, frozen
+from situate.vm.drafting import Draft
 from situate.vm.events import NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved
 from situate.vm.model import Node, Pod, Role
 from situate.vm.moving import arrived, follow_target, lose_node, source_of
@@ -139,7 +139,7 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
             if seen.resize is None and former.resize is None:  # a wish stands on the pod itself: it is never older
                 seen = replace(seen, requested=former.requested, factor=former.factor)
     lowering = draft.state.accounts.get(seen.uid)
-    if (frozen(former) and frozen(seen)) or (lowering is not None and lowering.lowers_to is not None):
+    if (former.frozen and seen.frozen) or (lowering is not None and lowering.lowers_to is not None):
         booked = booked.most(former.reserved)
     return replace(seen, reserved=booked.most(seen.used), tentative=False)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from situate.objects.meta import ObjectMeta
@@ -39,7 +39,7 @@ def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[Migratio
     metadata = vmm.metadata
     about = f"VirtualMachineMigration {metadata.namespace}/{metadata.name}"
     written = read_written(metadata, about, rules)
-    claim, wrong = written.claim, [*written.wrong]
+    wrong = [*written.wrong]
     root = Part(Place(about, ""), vmm.content)
     try:
         name = root["spec"]["vmName"].text()
@@ -54,31 +54,46 @@ def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[Migratio
         progress = _progress(status, now)
     except Misread as problem:
         wrong.append(problem.unreadable)
+    seen = seen_with(metadata, written, name, phase, (source, source_node), (target, target_node))
+    return Read(replace(seen, progress=progress), tuple(wrong))
+
+
+def seen_with(
+    metadata: ObjectMeta,
+    written: Written,
+    machine: str,
+    phase: MigrationPhase,
+    source: tuple[str, str],
+    target: tuple[str, str],
+) -> MigrationSeen:
+    """What is alike of the migrations of every system. `source`, `target`: pod and node, empty where not known.
+
+    Until its status names the source, one of ours is named after it (C6), and its claim says which one, and where.
+    """
+    claim, (pod, node), (target_pod, target_node) = written.claim, source, target
     own = metadata.labels.get(CREATED_BY_SCHEDULER_LABEL) == "true"
-    if own and not source and metadata.name.startswith(MIGRATION_PREFIX):
-        source = metadata.name.removeprefix(MIGRATION_PREFIX)
+    if own and not pod and metadata.name.startswith(MIGRATION_PREFIX):
+        pod = metadata.name.removeprefix(MIGRATION_PREFIX)
     created = metadata.creation_timestamp
-    seen = MigrationSeen(
-        machine=Ref(metadata.namespace, name),
+    return MigrationSeen(
+        machine=Ref(metadata.namespace, machine),
         name=metadata.name,
         uid=metadata.uid,
         own=own,
         phase=phase,
-        source=Ref(metadata.namespace, source, claim.source_uid if claim is not None else "") if source else None,
-        source_node=source_node or (claim.node if claim is not None else ""),
-        target=Ref(metadata.namespace, target) if target else None,
+        source=Ref(metadata.namespace, pod, claim.source_uid if claim is not None else "") if pod else None,
+        source_node=node or (claim.node if claim is not None else ""),
+        target=Ref(metadata.namespace, target_pod) if target_pod else None,
         target_node=metadata.annotations.get(TARGET_NODE) or target_node,
         amount=None,
         plan=claim.plan if claim is not None else "",
         claim=claim,
         handover=written.handover,
-        progress=progress,
         deleting=metadata.deletion_timestamp is not None,
         created_at=created.timestamp() if created is not None else 0.0,
         rechosen_at=written.rechosen_at,
         for_node=written.for_node,
     )
-    return Read(seen, tuple(wrong))
 
 
 @dataclass(frozen=True, slots=True)

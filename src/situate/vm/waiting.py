@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from situate.vm.actions import Condition
 from situate.vm.claims import ClaimState, Move
-from situate.vm.drafting import Draft, frozen
+from situate.vm.drafting import Draft
 from situate.vm.ending import cancel
 from situate.vm.granting import pod_within
 from situate.vm.model import Pod
@@ -106,7 +106,7 @@ def _for_its_own_growth(draft: Draft, pod: Pod) -> Move | None:
     """A move of the pod's to where it may grow, while it is not frozen: it may grow here meanwhile, up to what it
     will hold there, and need not go once it has all that it wants (B19, B20, N10).
     """
-    if pod.machine is None or frozen(pod):
+    if pod.machine is None or pod.frozen:
         return None
     move = draft.state.move_of(pod.machine.ref)
     if move is None or move.foreign or move.claim:

@@ -9,7 +9,7 @@ from situate.vm import accounts, waiting, wishing
 from situate.vm.actions import Approve, CancelMove, EndMove, HandOver, ResizePod, Retarget, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
-from situate.vm.drafting import SHOWN_AFTER_S, Draft, approval, frozen
+from situate.vm.drafting import SHOWN_AFTER_S, Draft, approval
 from situate.vm.ending import fail_claim, remember_failure
 from situate.vm.events import Written
 from situate.vm.model import Pod
@@ -62,7 +62,7 @@ def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None
         return
     draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWN_AFTER_S))
     booked = write.amount.most(pod.used)
-    if booked != pod.reserved and not frozen(pod):
+    if booked != pod.reserved and not pod.frozen:
         _lower(draft, pod, booked)
 
 
@@ -101,7 +101,7 @@ def _accounted(draft: Draft, pod: Pod, action: ResizePod, event: Written) -> Non
         draft.drop_account(pod.uid)
     else:
         draft.put_account(pod.uid, left)
-    if known is not None and known.lowers_to is not None and known.target == action.amount and not frozen(pod):
+    if known is not None and known.lowers_to is not None and known.target == action.amount and not pod.frozen:
         _book(draft, pod, known.lowers_to.most(pod.used))
 
 
@@ -138,7 +138,7 @@ def write_again(draft: Draft, uid: str) -> None:
     if pod is None:
         draft.drop_write(uid)
         return
-    if frozen(pod):
+    if pod.frozen:
         draft.put_write(uid, replace(write, retry_at=draft.now + SHOWN_AFTER_S))
         return
     draft.put_write(uid, replace(write, retry_at=None))

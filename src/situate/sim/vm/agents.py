@@ -15,7 +15,6 @@ from situate.sim.vm.scheduling import Scheduling
 from situate.sim.vm.world import World
 from situate.vm.amounts import Amounts
 from situate.vm.answering import answer, settled
-from situate.vm.drafting import frozen
 from situate.vm.events import Asked
 from situate.vm.model import Phase
 from situate.vm.rules import GIB, Rules
@@ -168,7 +167,7 @@ class Agents:
         if vm is None or self._agents.get(agent.machine) is not agent:
             return
         pod = self._scheduling.state.pod(vm.runs_in)
-        if vm.phase is Phase.FROZEN or pod is None or frozen(pod):
+        if vm.phase is Phase.FROZEN or pod is None or pod.frozen:
             self._timeline.after(_FROZEN_S, lambda: self._use(agent))
             return
         if agent.permit.exceeds(vm.use):

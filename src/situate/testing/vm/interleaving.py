@@ -17,7 +17,6 @@ from situate.testing.vm.invariants import Stepped, broken, changed_by_a_restart,
 from situate.vm.actions import Action, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.answering import answer, settled
-from situate.vm.drafting import frozen
 from situate.vm.events import (
     Asked,
     Beat,
@@ -492,13 +491,13 @@ class Interleaving:
                 yield f"B22: move {key} is not over"
         for uid in self.state.writes:
             known = self.state.pod(uid)
-            if known is None or not frozen(known):
+            if known is None or not known.frozen:
                 yield f"F1: what was written for {uid} never showed"
         for uid in self.state.waiters:
             pod = self.state.pod(uid)
             if pod is None:
                 yield f"I5: {uid} waits, and is not there"
-            elif frozen(pod):
+            elif pod.frozen:
                 continue  # its machine runs elsewhere, and nobody deletes what is left
             elif self._could_grow(pod):
                 yield f"I5: {uid} waits, and there is room for it"

@@ -13,7 +13,6 @@ from situate.vm.actions import Approve, Retarget, StartMove, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.claims import ClaimState
 from situate.vm.decision import Decision
-from situate.vm.drafting import frozen
 from situate.vm.events import Event, Listed, MigrationSeen, NodeSeen, PodReserved, PodSeen
 from situate.vm.model import Pod, Role
 from situate.vm.rules import Rules
@@ -219,7 +218,7 @@ def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
 
 
 def _leaves(pod: Pod) -> bool:
-    return frozen(pod) and pod.machine is not None and pod.machine.role is not Role.TARGET
+    return pod.frozen and pod.machine is not None and pod.machine.role is not Role.TARGET
 
 
 def changed_by_a_restart(state: State, uids: Iterable[str], shown: Callable[[str], Pod]) -> Iterator[str]:

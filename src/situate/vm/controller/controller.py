@@ -42,6 +42,7 @@ from situate.vm.controller.telling import Telling
 from situate.vm.controller.watched import VmWatched
 from situate.vm.fitting import Fitting, planner_with
 from situate.vm.ledger import Ledger
+from situate.vm.names import SCHEDULER_LABEL
 from situate.vm.plugin import NAME, VirtualMachines
 
 
@@ -201,7 +202,7 @@ class VmController:
     async def _keep_marked(self, client: Client, actuator: Actuator) -> None:
         """Agents ask the pod that bears the scheduler's name (C17): only the one that leads does (B44)."""
         namespace = self.setup.namespace
-        mark = Mark(namespace, self.setup.pod, "name", self.setup.rules.scheduler_name)
+        mark = Mark(namespace, self.setup.pod, SCHEDULER_LABEL, self.setup.rules.scheduler_name)
         await keep_marked(mark, client, lambda pod, patch: actuator.write(client.patch(PODS, pod, patch, namespace)))
 
     def end(self) -> None:

@@ -7,6 +7,7 @@ and post-copy are not on the object, but in KubeVirt's own configuration and its
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from situate.objects.unstructured import Unstructured
@@ -14,9 +15,7 @@ from situate.vm.backends import created_for
 from situate.vm.claims import Claim, Move
 from situate.vm.events import MigrationPhase, MigrationSeen
 from situate.vm.kubevirt.names import HOSTNAME_LABEL, INSTANCE_MIGRATIONS
-from situate.vm.model import Ref
-from situate.vm.names import CREATED_BY_SCHEDULER_LABEL, MIGRATION_PREFIX, TARGET_NODE
-from situate.vm.reading_migrations import read_written
+from situate.vm.reading_migrations import read_written, seen_with
 from situate.vm.rules import Rules
 from situate.vm.unreadable import Misread, Part, Place, Read
 from situate.vm.writes import Create, Remove
@@ -58,7 +57,6 @@ class KubeVirtMigrations:
         metadata = migration.metadata
         about = f"{self.resource.kind} {metadata.namespace}/{metadata.name}"
         written = read_written(metadata, about, self._rules)
-        claim = written.claim
         root = Part(Place(about, ""), migration.content)
         try:
             name = root["spec"]["vmiName"].text()
@@ -68,32 +66,8 @@ class KubeVirtMigrations:
             source_node, target_node = state["sourceNode"].text(default=""), state["targetNode"].text(default="")
         except Misread as problem:
             return Read(None, (problem.unreadable, *written.wrong))
-        own = metadata.labels.get(CREATED_BY_SCHEDULER_LABEL) == "true"
-        if own and not source and metadata.name.startswith(MIGRATION_PREFIX):
-            source = metadata.name.removeprefix(MIGRATION_PREFIX)
-        created = metadata.creation_timestamp
-        seen = MigrationSeen(
-            machine=Ref(metadata.namespace, name),
-            name=metadata.name,
-            uid=metadata.uid,
-            own=own,
-            phase=phase,
-            source=Ref(metadata.namespace, source, claim.source_uid if claim is not None else "") if source else None,
-            source_node=source_node or (claim.node if claim is not None else ""),
-            target=Ref(metadata.namespace, target) if target else None,
-            target_node=metadata.annotations.get(TARGET_NODE) or target_node,
-            amount=None,
-            plan=claim.plan if claim is not None else "",
-            claim=claim,
-            handover=written.handover,
-            tells_progress=False,
-            deleting=metadata.deletion_timestamp is not None,
-            created_at=created.timestamp() if created is not None else 0.0,
-            rechosen_at=written.rechosen_at,
-            for_node=written.for_node,
-            pinned=pinned,
-        )
-        return Read(seen, written.wrong)
+        seen = seen_with(metadata, written, name, phase, (source, source_node), (target, target_node))
+        return Read(replace(seen, tells_progress=False, pinned=pinned), written.wrong)
 
     def cancel(self, namespace: str, name: str, uid: str) -> Remove:
         return Remove(self.resource, namespace, name, uid)

@@ -18,7 +18,7 @@ from situate.vm.model import Node, Pod, Ref
 from situate.vm.planning.calm import cools_down, cools_until
 from situate.vm.planning.demand import missing, need, whole_units
 from situate.vm.planning.limits import unlimited
-from situate.vm.planning.making import frozen, plan
+from situate.vm.planning.making import plan
 from situate.vm.planning.plan import Way
 from situate.vm.planning.targets import Fits, anywhere
 from situate.vm.rules import Rules
@@ -147,7 +147,7 @@ def would_help(state: State, uid: str, now: float, rules: Rules, fits: Fits = an
     is being moved itself, and then nothing helps but the end of that.
     """
     pod = state.pod(uid)
-    if pod is None or frozen(pod) or _free(state, uid):
+    if pod is None or pod.frozen or _free(state, uid):
         return ()
     at_once = tuple(change for change in _at_once(state, pod) if _free(change.applied(state, rules, now)[0], uid))
     if granted(state, uid, now, rules, fits):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from situate.vm.amounts import Amounts, total
-from situate.vm.model import Phase, Pod, Role
 from situate.vm.planning.building import built, plan_id
 from situate.vm.planning.chains import chain
 from situate.vm.planning.demand import need, whole_units
@@ -30,7 +29,7 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
     pod = state.pod(uid)
     if pod is None:
         return Plan(ident, reasons=(f"no pod of uid {uid} is on a node that is known",))
-    if frozen(pod) or any(move.source.uid == uid and under_way(move) for move in state.moves.values()):
+    if pod.frozen or any(move.source.uid == uid and under_way(move) for move in state.moves.values()):
         return Plan(ident, reasons=(f"{pod.ref} is being moved, and does not change meanwhile",))
     node, units = state.where[uid], whole_units(pod)
     short = Short(pod, node, units, need(state, node, pod, units))
@@ -47,12 +46,6 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
             return Plan(ident, alternatives=in_time.alternatives, reasons=(why,))
         return in_time
     return found
-
-
-def frozen(pod: Pod) -> bool:
-    """Whether it is being moved, so that its amounts do not change (D13)."""
-    machine = pod.machine
-    return machine is not None and (machine.role is not Role.IDLE or machine.phase is Phase.FROZEN)
 
 
 def _planned(ident: str, view: View, short: Short) -> Plan:

@@ -12,7 +12,6 @@ from weakref import WeakValueDictionary
 
 from situate.objects.pods import Pod
 from situate.vm.backends import MACHINES
-from situate.vm.drafting import frozen
 from situate.vm.model import Ref
 from situate.vm.permit_answers import answered, answered_by_ledger, asked
 from situate.vm.protocol import Answer, PermitRequest, Shown, notes, patch, patch_failed, refused, unknown_pod
@@ -70,7 +69,7 @@ class Permits:
             known = ledger.state.pod(uid)
             if known is None:
                 return unknown_pod(request)
-            if not ledger.state.started or frozen(known) or self._is_late(request, uid):
+            if not ledger.state.started or known.frozen or self._is_late(request, uid):
                 return self._now(request, uid, self._wait_s)
             await self._note(request, pod, self._noted(pod))
             if not self._desk.leads():

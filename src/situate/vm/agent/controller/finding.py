@@ -13,6 +13,7 @@ from situate.kube.store import Store
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
 from situate.vm.agent.settings import SchedulerAccess
+from situate.vm.names import SCHEDULER_LABEL
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -39,7 +40,7 @@ class SchedulerPods:
             self._store,
             rng=rng,
             namespace=access.namespace,
-            label_selector=f"name={access.scheduler_name}",
+            label_selector=f"{SCHEDULER_LABEL}={access.scheduler_name}",
         )
 
     def find(self) -> str | None:
