@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.patch import Mutation
 
 _PLUGIN, _CONTROLLER = "tests/vm/test_plugin.py", "tests/vm/controller/test_controller.py"
+_POINTS = "tests/vm/test_plugin_points.py"
 _WRITES, _PERFORMING = "tests/vm/test_writes.py", "tests/vm/controller/test_performing.py"
 
 VM_SHELL_GUARDS = (
@@ -47,6 +48,22 @@ VM_SHELL_GUARDS = (
         "        if not self._ledger.may_write():",
         "        if False:",
         (_PLUGIN,),
+    ),
+    Mutation(
+        "vm-targets-first",
+        "where that is wished a target goes before other pods of its priority (N16)",
+        "vm/queue_order.py",
+        "self._system.migration_of(pod.pod) is None",
+        "True",
+        (_POINTS,),
+    ),
+    Mutation(
+        "vm-timed-from-binding",
+        "a target that is only reserved is not timed as one that is bound (N27, B15)",
+        "vm/moving.py",
+        "    bound_at = None if pod.tentative else move.target_bound_at or draft.now\n",
+        "    bound_at = move.target_bound_at or draft.now\n",
+        (_POINTS,),
     ),
     Mutation(
         "vm-lease-before-write",

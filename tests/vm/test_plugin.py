@@ -127,7 +127,8 @@ def test_it_says_of_all_nodes_what_the_plain_rules_say_of_each(world: tuple[Benc
         alone = alone.forget(gone)
     for snapshot in (whole, whole.at(np.arange(0, whole.count, 2)), alone, whole):
         verdict = bench.plugin.filter(found.state, info, snapshot)
-        scores = bench.plugin.score(found.state, info, snapshot)
+        normalised = bench.plugin.pre_score(found.state, info, snapshot).state
+        scores = bench.plugin.score(normalised, info, snapshot)
         expected = list(twins(bench, snapshot, found.state.pod))
         assert list(zip(verdict.passes.tolist(), scores.tolist(), strict=True)) == expected
         refused = verdict.refusals()

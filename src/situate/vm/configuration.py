@@ -220,6 +220,8 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Accounted for besides CPU and memory (B45)."""
     ignored_namespaces: tuple[str, ...] = ()
     """Their pods cause no pressure (C28)."""
+    targets_first: bool = _RULES.targets_first
+    """Whether pods that machines move into are placed before other pods of their priority (N16)."""
     node_metric_labels: dict[str, str] = {}
     """Names of labels that metrics of nodes have, and the nodes' labels that they show."""
     scoring: ScoringSettings = ScoringSettings()
@@ -284,6 +286,7 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             class_label=self.class_label,
             resources=(*RESOURCES, *self.resources),
             ignored_namespaces=frozenset(self.ignored_namespaces),
+            targets_first=self.targets_first,
             scoring=self.scoring.rules(),
             weights=self.costs.rules(),
             calm=self.calm.rules(),

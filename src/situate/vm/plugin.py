@@ -1,8 +1,9 @@
 """The framework plugin: where pods may go, by the ledger of virtual machines (N16 to N27, C19 to C22).
 
 It answers for all nodes at once and performs nothing; booking a pod is an event of the ledger. Three of the twelve
-points have nothing to do here: QueueSort and Bind are left to the defaults (N16, N26), and what PostBind is there for,
-forgetting that a pod was tentative, happens when the watch shows it bound (N27): until then nobody knows.
+points have nothing to do here: Bind is left to the default, and QueueSort too unless `queue_order` takes it (N16, N26).
+What PostBind is there for, forgetting that a pod was tentative and timing a target from then on, happens when the watch
+shows the pod bound (N27): PostBind itself is asked what to do before the binding is written.
 
 Its Filter needs no PreFilter extensions: a dry run changes the snapshot, and pods are counted over that (see
 `situate.vm.columns`).
@@ -71,6 +72,15 @@ class Wanted:
     """What it would take of a node, after overcommit."""
     move: Move | None
     """Of which it is the target; None for every other pod."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """What PreScore has found out for Score: the same for every node of the cycle."""
+
+    wanted: Wanted
+    largest: Amounts
+    """The largest Total of any node, whether or not the pod fits there: scores are shares of it (C20)."""
 
 
 class VirtualMachines:
@@ -202,18 +212,18 @@ class VirtualMachines:
         self._ledger.apply(TargetRefused(move.key, move.target_node, why))
 
     def pre_score(self, state: Wanted, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
-        """N20: what is booked with the pod, for Score."""
+        """N20: the normalisers of Score, once for all nodes."""
         self._count("PreScore", pod)
-        return PreScored(state=state)
+        return PreScored(state=Compared(state, self._ledger.largest))
 
-    def score(self, state: Wanted, pod: PodInfo, snapshot: Snapshot) -> Scores:
+    def score(self, state: Compared, pod: PodInfo, snapshot: Snapshot) -> Scores:
         """C20."""
         self._count("Score", pod)
-        ledger = self._ledger.state
-        kept = held(snapshot, ledger, state.pod.ref, state.move)
+        ledger, wanted = self._ledger.state, state.wanted
+        kept = held(snapshot, ledger, wanted.pod.ref, wanted.move)
         sums = self._columns.sums(snapshot, ledger)
-        used = sums.booked + kept + self._booking(state)
-        return scores(used, sums.total, self._ledger.largest, self._ledger.rules.scoring)
+        used = sums.booked + kept + self._booking(wanted)
+        return scores(used, sums.total, state.largest, self._ledger.rules.scoring)
 
     def normalize(self, state: object, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
         """C21: drawn anew for each pod, and the same for the same pod and seed (I10)."""

@@ -113,6 +113,8 @@ class Rules:
     resources: tuple[str, ...] = RESOURCES
     """What is accounted for (B45)."""
     ignored_namespaces: frozenset[str] = frozenset()
+    targets_first: bool = False
+    """Pods that machines move into are placed before other pods of their priority (N16)."""
     scoring: Scoring = Scoring()
     weights: CostWeights = CostWeights()
     calm: Calm = Calm()

@@ -62,7 +62,8 @@ def vm_setup(settings: VmSettings) -> VmSetup:
 def scheduler_setup(setup: VmSetup, plugin: VirtualMachines, plugins: Registry | None = None) -> Setup:
     """The scheduler with the ledger's plugin in its one profile. `plugins`: None is those that are shipped."""
     known = registry(())[0] if plugins is None else plugins
-    profiles, mistakes = profiles_of(configuration(setup.rules.scheduler_name), with_ledger(known, plugin))
+    wire = configuration(setup.rules.scheduler_name, targets_first=setup.rules.targets_first)
+    profiles, mistakes = profiles_of(wire, with_ledger(known, plugin, setup.system))
     if mistakes:
         raise BrokenInvariant("the profile of vm is wrong: " + "; ".join(map(str, mistakes)))
     return Setup(
