@@ -26,8 +26,13 @@ async def _report(api: Api, namespace: str, pod: Json, others: list[Json], alloc
     asks = allocations.resized(pod)
     pending = allocations.decided(pod, others, allocatable) if asks else None
     running = bound(pod)["status"]
-    for status, container in zip(running["containerStatuses"], pod["spec"]["containers"], strict=True):
-        status["allocatedResources"] = container.get("resources", {}).get("requests", {})
+    if pod["spec"].get("initContainers"):
+        running["initContainerStatuses"] = bound({"spec": {"containers": pod["spec"]["initContainers"]}})["status"][
+            "containerStatuses"
+        ]
+    for kind, statuses in (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")):
+        for status, container in zip(running.get(statuses, ()), pod["spec"].get(kind, ()), strict=True):
+            status["allocatedResources"] = container.get("resources", {}).get("requests", {})
     running["observedGeneration"] = pod["metadata"]["generation"]
     running["qosClass"] = pod["status"]["qosClass"]
     known = [each for each in pod["status"].get("conditions", ()) if each["type"] == allocations.PENDING]

@@ -135,6 +135,26 @@ async def test_a_grant_is_patched_and_allocated_or_put_off_or_refused(place: Pla
     assert uid not in place.yard.state.waiters
 
 
+@pytest.mark.rule("vm:B33", "vm:B34", "vm:B36")
+async def test_a_sidecar_is_counted_and_resized_as_any_container(place: Place) -> None:
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    sidecar = {"name": "side", "image": "i", "restartPolicy": "Always", "resources": resources}
+    first = {"name": "first", "image": "i", "resources": resources}
+    await place.add("web", "1", initContainers=[first, sidecar])
+    assert await place.booked("web") == Amounts.of(2000, 2 * GIB)
+    assert await place.wish("web", container="first", cpu="2") == []
+    assert [each.reason for each in place.yard.only(Condition)] == ["InitContainer"]
+
+    (granted,) = await place.wish("web", container="side", cpu="2")
+    place.yard.answer(granted)
+    (await place.send(granted)).ok(200)
+    seen = await place.see("web")
+    reported = {each.name: each.allocated_resources["cpu"].value for each in seen.status.init_container_statuses}
+    assert reported == {"first": 1, "side": 2}
+    assert await place.booked("web") == Amounts.of(3000, 2 * GIB)
+    assert not place.yard.state.writes
+
+
 def _asking(cpu: str) -> Any:
     return {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": cpu}}}]}}
 

@@ -23,7 +23,7 @@ def cores(number: int) -> Amounts:
     return Amounts.of(1000 * number, 4 * GIB * number)
 
 
-def machine(held: int, account: int, *, overcommit: int = 1) -> pods.Pod:
+def machine(held: int, account: int, *, overcommit: int = 1, **more: Any) -> pods.Pod:
     annotations = {
         SCALING_UNIT: amounts_text(UNIT),
         REQUESTED: amounts_text(cores(held)),
@@ -38,6 +38,7 @@ def machine(held: int, account: int, *, overcommit: int = 1) -> pods.Pod:
         labels={ENABLED_LABEL: "true"},
         nodeName="n1",
         containers=[container("neonvm-runner", str(account), f"{4 * account}Gi")],
+        **more,
     )
 
 
@@ -109,6 +110,15 @@ def test_a_refusal_is_told_on_the_pod_and_the_grant_stands(outcome: str, told: b
     if outcome == "denied":
         ours.answer(resize)
         assert [(each.type, each.holds) for each in ours.only(Condition)] == [("PodNotResized", False)]
+
+
+@pytest.mark.rule("vm:B47", "vm:I8")
+def test_what_an_earlier_leader_told_on_the_pod_is_cleared_when_it_is_resized() -> None:
+    said = {"type": "PodNotResized", "status": "True", "reason": "Denied", "message": "quota"}
+    ours = yard(status={"conditions": [said]})
+    ask(ours, 2, 1)
+    ours.answer(ours.only(ResizePod)[0])
+    assert [(each.type, each.holds) for each in ours.only(Condition)] == [("PodNotResized", False)]
 
 
 @pytest.mark.rule("vm:B47")

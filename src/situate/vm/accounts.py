@@ -12,10 +12,10 @@ from typing import Final
 from situate.vm.actions import Condition, ResizePod
 from situate.vm.amounts import RESOURCES, Amounts
 from situate.vm.model import Pod
+from situate.vm.names import NOT_RESIZED
 from situate.vm.rules import Rules
 from situate.vm.state import Account
 
-NOT_RESIZED: Final = "PodNotResized"
 CPU_AND_MEMORY: Final = len(RESOURCES)
 
 
@@ -39,7 +39,7 @@ def _resize(pod: Pod, requests: Amounts) -> ResizePod | None:
 
 def condition(pod: Pod, before: Account | None, outcome: str, reason: str) -> Condition | None:
     """Said once when the pod stays as it is, and once when it does not any more; nothing of what is tried anew."""
-    stands = before is not None and before.told
+    stands = pod.not_resized if before is None else before.told
     if outcome == "ok":
         return Condition(pod.ref, NOT_RESIZED, False, "Resized", "") if stands else None
     return None if outcome in _ANEW else Condition(pod.ref, NOT_RESIZED, True, outcome.capitalize(), reason)

@@ -157,6 +157,10 @@ class Pod:
 
     needs_node: bool = False
     """Whether it says that only a bigger node helps it (B50)."""
+    resize_refused: bool = False
+    """Whether it says that its wish is not attempted (B36)."""
+    not_resized: bool = False
+    """Whether it says that it does not request what its machine may use (B47)."""
 
     @property
     def uid(self) -> str:

@@ -26,8 +26,10 @@ from situate.vm.names import (
     MACHINE_KIND,
     MIGRATION_KIND,
     NEEDS_NODE,
+    NOT_RESIZED,
     OVERCOMMIT,
     REQUESTED,
+    RESIZE_REFUSED,
     RESIZE_REQUESTED,
     SCALING_UNIT,
     USAGE,
@@ -223,7 +225,7 @@ def _with_reason(pod: objects.Pod, reason: str) -> objects.Pod:
 
 def _pod(pod: objects.Pod, rules: Rules, reserved: Amounts, requested: Amounts, used: Amounts) -> Pod:
     metadata = pod.metadata
-    created, needs_node = metadata.creation_timestamp, pod.condition(NEEDS_NODE)
+    created = metadata.creation_timestamp
     return Pod(
         ref=Ref(metadata.namespace, metadata.name, metadata.uid),
         reserved=reserved,
@@ -234,8 +236,16 @@ def _pod(pod: objects.Pod, rules: Rules, reserved: Amounts, requested: Amounts, 
         created_at=created.timestamp() if created is not None else 0.0,
         priority=pod.spec.priority or 0,
         ignored=metadata.namespace in rules.ignored_namespaces,
-        needs_node=needs_node is not None and needs_node.status == "True",
+        needs_node=_says(pod, NEEDS_NODE),
+        resize_refused=_says(pod, RESIZE_REFUSED),
+        not_resized=_says(pod, NOT_RESIZED),
     )
+
+
+def _says(pod: objects.Pod, kind: str) -> bool:
+    """By a condition of ours, perhaps of an earlier term."""
+    condition = pod.condition(kind)
+    return condition is not None and condition.status == "True"
 
 
 def _amounts_of(by_name: Mapping[str, int], rules: Rules) -> Amounts:

@@ -15,8 +15,9 @@ from situate.vm.amounts import RESOURCES
 from situate.vm.model import Node, Ref
 from situate.vm.protocol import MOST_BODY, Answer, NoJson, first_value
 from situate.vm.reading_pods import ended, machine_ref
+from situate.vm.resizing import named, of_other_resources, runs_once
 from situate.vm.text import ResizeWish, cpu_value, json_text, memory_value, resize_of, shown_amount
-from situate.vm.unreadable import Misread, Part, Place
+from situate.vm.unreadable import Misread, Part, Place, Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,6 @@ def read_request(body: bytes) -> ResizeRequest | Answer:
         return Answer(400, text=str(problem.unreadable))
 
 
-def container_of(request: ResizeRequest, pod: objects.Pod) -> objects.Container | None:
-    """The one that is named, or the only one."""
-    named = [each for each in pod.spec.containers if each.name == (request.wish.container or each.name)]
-    return named[0] if len(named) == 1 else None
-
-
 def refused(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) -> Answer | None:
     """None: it goes on. `node`: the pod's, if it is known."""
     if pod is None:
@@ -57,9 +52,12 @@ def refused(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) 
         return Answer(400, text=f"pod {request.pod} runs a machine: whatever runs it says how large it is")
     if pod.metadata.deletion_timestamp is not None or ended(pod):
         return Answer(400, text=f"pod {request.pod} ends: it is not resized any more")
-    if container_of(request, pod) is None:
-        names = ", ".join(each.name for each in pod.spec.containers)
-        return Answer(400, text=f"container: found {request.wish.container!r}, allowed: one of {names}")
+    container = named(pod, request.wish.container)
+    if isinstance(container, Unreadable):
+        return Answer(400, text=f"container: found {request.wish.container!r}, allowed: {container.allowed}")
+    refusal = runs_once(pod, container) or of_other_resources(request.wish)
+    if refusal is not None:
+        return Answer(400, text=f"{refusal.reason}: {refusal.message}")
     for place, wanted in enumerate((request.wish.cpu, request.wish.memory)):
         if wanted is not None and wanted > node.total[place]:
             name = RESOURCES[place]

@@ -27,16 +27,19 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 PENDING: Final = "PodResizePending"
 INFEASIBLE: Final = "Infeasible"
 GUARANTEED: Final = "Guaranteed"
+SIDECAR: Final = "Always"
+"""Restart policy of an init container that runs beside the others."""
 
 
 def named(pod: Pod, name: str) -> Container | Unreadable:
-    """The container that is meant: the only one where none is named."""
+    """The container that is meant: the only one where none is named. Init containers have to be named."""
     running = [*pod.spec.containers, *(each for each in pod.spec.init_containers if each.name == name)]
     found = [each for each in running if each.name == (name or each.name)]
     if len(found) == 1:
         return found[0]
     about = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
-    allowed = "one of " + ", ".join(each.name for each in pod.spec.containers)
+    sidecars = (each for each in pod.spec.init_containers if each.restart_policy == SIDECAR)
+    allowed = "one of " + ", ".join(each.name for each in (*pod.spec.containers, *sidecars))
     return Place.annotation(about, RESIZE_REQUESTED).at("container").unreadable(name, allowed)
 
 
@@ -103,11 +106,10 @@ def why_not(pod: Pod, container: Container, wish: ResizeWish, rules: Rules) -> R
 
 def _reasons(pod: Pod, container: Container, wish: ResizeWish, rules: Rules) -> Iterator[Refusal]:
     yield from fixed(pod, rules)
-    if any(each.name == container.name and each.restart_policy != "Always" for each in pod.spec.init_containers):
-        yield Refusal("InitContainer", f"init container {container.name} runs once, before all others")
-    if wish.others:
-        allowed = " and ".join(RESOURCES)
-        yield Refusal("OtherResource", f"{', '.join(wish.others)} cannot be resized in place, but {allowed} can")
+    if (once := runs_once(pod, container)) is not None:
+        yield once
+    if (others := of_other_resources(wish)) is not None:
+        yield others
     changed = [name for name, amount in zip(RESOURCES, (wish.cpu, wish.memory), strict=True) if amount is not None]
     yield from _of_container(container, changed, rules)
     yield from _of_quality(pod, container, wish)
@@ -115,6 +117,20 @@ def _reasons(pod: Pod, container: Container, wish: ResizeWish, rules: Rules) -> 
     wished = {name: amount for name, amount in zip(RESOURCES, (wish.cpu, wish.memory), strict=True) if amount}
     if all(has.get(name) == amount for name, amount in wished.items()) and (pending := infeasible(pod)) is not None:
         yield pending
+
+
+def of_other_resources(wish: ResizeWish) -> Refusal | None:
+    if not wish.others:
+        return None
+    allowed = " and ".join(RESOURCES)
+    return Refusal("OtherResource", f"{', '.join(wish.others)} cannot be resized in place, but {allowed} can")
+
+
+def runs_once(pod: Pod, container: Container) -> Refusal | None:
+    """Of an init container that is no sidecar."""
+    if container.restart_policy == SIDECAR or all(each is not container for each in pod.spec.init_containers):
+        return None
+    return Refusal("InitContainer", f"init container {container.name} runs once, before all others")
 
 
 def fixed(pod: Pod, rules: Rules) -> Iterator[Refusal]:

@@ -15,10 +15,9 @@ from situate.vm.actions import Condition, ResizePod
 from situate.vm.drafting import Draft
 from situate.vm.events import Written
 from situate.vm.model import Node, Pod, Refusal, Resize
+from situate.vm.names import RESIZE_REFUSED
 from situate.vm.state import Denied, State, Unseen
 
-NOT_ATTEMPTED: Final = "ResizeRefused"
-"""Condition of a pod whose wish is not attempted, and reason of the Event that says so."""
 _BY_NODE: Final = ("LargerThanNode", "StaticManager")
 PASSING: Final = ("Denied", "NotYet")
 """Reasons of the API server that are asked about again."""
@@ -29,9 +28,9 @@ def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> 
     """The pod with its wish, or without one that is not attempted; `seen` is what the cluster shows of it."""
     wish, write = pod.resize, draft.state.writes.get(pod.uid)
     if wish is None:
+        _tell(draft, former, pod, None)
         if former is not None and former.resize is not None:
             draft.drop_denied(pod.uid)
-            _tell(draft, former, pod, None)
             pod = _let_go(draft, seen, pod, write)
         return pod
     denied = draft.state.denied.get(pod.uid)
@@ -131,10 +130,11 @@ _SAYS: Final = {"refused": ("Refused", ""), "denied": ("Denied", "denied"), "lat
 def _tell(draft: Draft, former: Pod | None, pod: Pod, refusal: Refusal | None) -> None:
     """Once for each refusal; a pod that was not known before may have a condition of an earlier term."""
     told = former.resize.refusal if former is not None and former.resize is not None else None
-    if refusal == told:
+    left_over = former is None and pod.resize_refused
+    if refusal == told and not left_over:
         return
     if refusal is None:
-        draft.do(Condition(pod.ref, NOT_ATTEMPTED, False, "NotRefused", ""))
+        draft.do(Condition(pod.ref, RESIZE_REFUSED, False, "NotRefused", ""))
         return
-    draft.do(Condition(pod.ref, NOT_ATTEMPTED, True, refusal.reason, refusal.message))
-    draft.tell(pod.ref, NOT_ATTEMPTED, f"{refusal.reason}: {refusal.message}", warning=True, cause=refusal.reason)
+    draft.do(Condition(pod.ref, RESIZE_REFUSED, True, refusal.reason, refusal.message))
+    draft.tell(pod.ref, RESIZE_REFUSED, f"{refusal.reason}: {refusal.message}", warning=True, cause=refusal.reason)

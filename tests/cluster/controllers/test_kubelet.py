@@ -190,6 +190,26 @@ def test_a_resize_is_put_off_until_there_is_room_and_refused_if_there_never_is()
     assert allocated(world, "a") == ("1", "1"), "less is given back at once"
 
 
+@pytest.mark.rule("vm:B33")
+def test_a_sidecar_is_resized_beside_the_containers() -> None:
+    world = World(node_count=1)
+    world.patch("nodes", "node-0", {"status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}})
+    made = asking("a", "1")
+    sidecar = {"name": "side", "image": "x", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}
+    world.create("pods", {**made, "spec": {**made["spec"], "initContainers": [sidecar]}})
+    world.run(1)
+
+    def grown(cpu: str) -> Any:
+        sizes = {**sidecar, "resources": {"requests": {"cpu": cpu}}}
+        world.patch("pods", "a", {"spec": {"initContainers": [sizes]}})
+        world.run(1)
+        (found,) = status(world, "a")["initContainerStatuses"]
+        return pending(world, "a"), found["allocatedResources"]["cpu"], found["resources"]["requests"]["cpu"]
+
+    assert grown("3") == ("", "3", "3")
+    assert grown("4") == ("Infeasible", "3", "3")
+
+
 def test_a_pod_whose_amounts_nobody_can_read_keeps_what_it_has_and_stops_nobody() -> None:
     world = World(node_count=1)
     for name in ("a", "b"):

@@ -1,12 +1,13 @@
 """What a kubelet says to the resize of a running pod: allocated, put off, or never; and how it reports that.
 
 After Kubernetes 1.36's pkg/kubelet/allocation: a pod keeps what it was allocated until its node has room for all that
-it asks for; what the node could not give it alone is infeasible. CPU and memory of containers are looked at.
+it asks for; what the node could not give it alone is infeasible. CPU and memory of containers and sidecars are looked
+at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ IN_PROGRESS: Final = "PodResizeInProgress"
 DEFERRED: Final = "Deferred"
 INFEASIBLE: Final = "Infeasible"
 _RESOURCES: Final = ("cpu", "memory")
+_STATUSES: Final = ("containerStatuses", "initContainerStatuses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ def resized(pod: Obj) -> bool:
     if not _readable(pod):
         return False
     statuses = _statuses(pod)
-    for container in pod["spec"]["containers"]:
+    for container in _running(pod):
         reported = statuses.get(container["name"], {}).get("resources")
         if reported is not None and _amounts_differ(reported, container.get("resources") or {}):
             return True
@@ -68,7 +70,7 @@ def decided(pod: Obj, others: Iterable[Obj], allocatable: Mapping[str, Any]) -> 
 
 def asked_for(pod: Obj) -> dict[str, int]:
     """By its spec, in thousandths."""
-    return _sum((each.get("resources") or {}).get("requests") or {} for each in pod["spec"]["containers"])
+    return _sum((each.get("resources") or {}).get("requests") or {} for each in _running(pod))
 
 
 def allocated_to(pod: Obj) -> dict[str, int]:
@@ -76,7 +78,7 @@ def allocated_to(pod: Obj) -> dict[str, int]:
     statuses = _statuses(pod)
     return _sum(
         statuses.get(each["name"], {}).get("allocatedResources") or (each.get("resources") or {}).get("requests") or {}
-        for each in pod["spec"]["containers"]
+        for each in _running(pod)
     )
 
 
@@ -86,11 +88,12 @@ def reported(pod: Obj, status: Obj, pending: Pending | None, *, acting: bool, at
     `acting`: what was allocated is not given to the containers yet.
     """
     statuses = _statuses(pod)
-    containers = []
-    for each in status["containerStatuses"]:
-        before = statuses.get(each["name"], {})
-        kept = ("resources", "allocatedResources") if pending is not None else ("resources",) if acting else ()
-        containers.append({**each, **{key: before[key] for key in kept if key in before}})
+    kept = ("resources", "allocatedResources") if pending is not None else ("resources",) if acting else ()
+    containers: dict[str, Any] = {
+        field: [{**each, **_only(kept, statuses.get(each["name"], {}))} for each in status[field]]
+        for field in _STATUSES
+        if field in status
+    }
     conditions = [each for each in status["conditions"] if each["type"] not in (PENDING, IN_PROGRESS)]
     known = [each for each in status["conditions"] if each["type"] in (PENDING, IN_PROGRESS)]
     new: dict[str, Any] = {
@@ -105,7 +108,11 @@ def reported(pod: Obj, status: Obj, pending: Pending | None, *, acting: bool, at
         conditions += [
             each for each in with_condition(known, {**new, "type": IN_PROGRESS}) if each["type"] == IN_PROGRESS
         ]
-    return {**status, "containerStatuses": containers, "conditions": conditions}
+    return {**status, **containers, "conditions": conditions}
+
+
+def _only(keys: Iterable[str], of: Obj) -> dict[str, Any]:
+    return {key: of[key] for key in keys if key in of}
 
 
 def _readable(pod: Obj) -> bool:
@@ -117,8 +124,14 @@ def _readable(pod: Obj) -> bool:
     return True
 
 
+def _running(pod: Obj) -> Iterator[Obj]:
+    """Its containers, and the init containers that run beside them."""
+    yield from pod["spec"]["containers"]
+    yield from (each for each in pod["spec"].get("initContainers") or () if each.get("restartPolicy") == "Always")
+
+
 def _statuses(pod: Obj) -> dict[str, Obj]:
-    return {each["name"]: each for each in (pod.get("status") or {}).get("containerStatuses") or ()}
+    return {each["name"]: each for field in _STATUSES for each in (pod.get("status") or {}).get(field) or ()}
 
 
 def _amounts_differ(one: Obj, other: Obj) -> bool:
