@@ -278,6 +278,79 @@ def test_a_touched_label_is_no_sign_of_life() -> None:
         assert first.terms
 
 
+@pytest.mark.rule("vm:B44")
+def test_a_renewal_that_meets_the_write_of_another_hand_is_sent_again_at_once() -> None:
+    with World() as world:
+        server = HostileServer()
+        first = Candidate(world, server, "a")
+        world.run_until(31)
+        touches = iter(range(2))
+
+        def touch(request: Request) -> Fault | None:
+            """Right before a renewal arrives somebody writes an annotation, twice in a row."""
+            number = next(touches, None) if request.method == "PATCH" else None
+            if number is not None:
+                metadata = {**server.objects[LEASE]["metadata"], "annotations": {"asks": str(number)}}
+                server.put(LEASE, server.objects[LEASE] | {"metadata": metadata})
+            return None
+
+        server.judge = touch
+        world.run_until(33)
+        assert next(touches, None) is None
+        assert spec(server)["renewTime"] >= "2026-01-01T00:00:31"
+        assert first.terms[0].remaining_s() > 7.9, "it counts from the last renewal"
+        assert first.changes() == [ElectionChange.ACQUIRED]
+
+
+@pytest.mark.rule("vm:B44", "vm:D22", "spot:P1")
+def test_a_leader_that_gives_way_has_ended_its_work_before_another_begins_and_stands_again_later() -> None:
+    with World() as world:
+        server = HostileServer()
+        first, second = Candidate(world, server, "a"), Candidate(world, server, "b")
+        first.wind_down_s = 3
+        world.run_until(10)
+        first.elector.give_way(stands_aside_s=6)
+        world.run_until(12.9)
+        assert first.valid(), "renewed until its work has ended"
+        assert not second.terms
+        world.run_until(18)
+        assert first.served == [(0, 13)]
+        assert second.valid()
+        assert not first.valid()
+        second.elector.give_way(stands_aside_s=6)
+        world.run_until(30)
+        assert first.valid(), "it stands again"
+        assert first.process.failure() is None
+
+
+@pytest.mark.rule("vm:B44")
+def test_a_lease_that_nobody_takes_goes_back_to_the_one_that_gave_way() -> None:
+    with World() as world:
+        server = HostileServer()
+        first = Candidate(world, server, "a")
+        world.run_until(10)
+        first.elector.give_way(stands_aside_s=6)
+        for second in range(10, 16):
+            world.timeline.at(second, first.elector.wake)
+        world.run_until(15.9)
+        assert spec(server)["holderIdentity"] == ""
+        world.run_until(17)
+        assert first.valid()
+        assert len(first.terms) == 2
+
+
+def test_a_candidate_has_nothing_to_give() -> None:
+    with World() as world:
+        server = HostileServer()
+        Candidate(world, server, "a")
+        second = Candidate(world, server, "b")
+        world.run_until(10)
+        second.elector.give_way(stands_aside_s=1000)
+        world.run_until(20)
+        assert second.process.failure() is None
+        assert not second.elector._giving_way.is_set()
+
+
 def test_a_deleted_lease_ends_the_term() -> None:
     with World() as world:
         server = HostileServer()

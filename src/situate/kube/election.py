@@ -34,6 +34,8 @@ _APART: Final = 0.1
 """Of the retry period: candidates look so far apart when a lease is up."""
 _REMEMBERED: Final = 64
 """Writes whose answer may yet be found by reading back."""
+_TOUCHES: Final = 3
+"""Writes of one renewal, if somebody changes something else about the Lease before each of the former."""
 
 
 class ElectionChange(Enum):
@@ -137,7 +139,8 @@ class Elector:
     ) -> None:
         """`identity` must be of this process alone. `observe` must not block.
 
-        When `lead` returns by itself the lease is released and `run` ends; what it raises, `run` raises.
+        When `lead` returns by itself the lease is released and `run` ends, unless it has given way; what it raises,
+        `run` raises.
         """
         self.lease = lease
         self.identity = identity
@@ -161,6 +164,8 @@ class Elector:
         self._leadership: Leadership | None = None
         self._stopping = asyncio.Event()
         self._woken = asyncio.Event()
+        self._giving_way = asyncio.Event()
+        self._stands_aside_s = 0.0
         self._log = structlog.get_logger().bind(lease=str(lease), identity=identity)
 
     def leading(self) -> bool:
@@ -171,6 +176,15 @@ class Elector:
         """Ends the term, if any, and `run`; the lease is released."""
         self._stopping.set()
         self._woken.set()
+
+    def give_way(self, stands_aside_s: float) -> None:
+        """Ends the term, if any, and releases the lease for somebody else; after that long it stands again itself.
+
+        Nothing to a candidate.
+        """
+        if self._leadership is not None:
+            self._stands_aside_s = stands_aside_s
+            self._giving_way.set()
 
     def wake(self) -> None:
         """The lease may be free by now: a candidate looks at once, not after its pause. Nothing to a leader."""
@@ -183,6 +197,8 @@ class Elector:
                 await self._try()
                 if self._leadership is not None:
                     await self._serve(self._leadership)
+                    if self._giving_way.is_set():
+                        await self._stand_aside()
                 else:
                     await self._pause(self._candidates_pause_s())
         finally:
@@ -209,15 +225,26 @@ class Elector:
         if not self._stopping.is_set():
             self._woken.clear()
 
+    async def _stand_aside(self) -> None:
+        """Without the lease: whoever wakes candidates does not wake this one."""
+        self._giving_way.clear()
+        await self._release()
+        try:
+            async with asyncio.timeout(self._stands_aside_s):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
     async def _serve(self, leadership: Leadership) -> None:
         """One term: `lead` beside the renewals, which go on until `lead` has really ended."""
         lead = asyncio.ensure_future(self._lead(leadership))
         renewals = asyncio.ensure_future(self._renew(leadership))
         stopping = asyncio.ensure_future(self._stopping.wait())
+        giving_way = asyncio.ensure_future(self._giving_way.wait())
         by_itself = False
         try:
-            await asyncio.wait((lead, renewals, stopping), return_when=asyncio.FIRST_COMPLETED)
-            by_itself = lead.done()
+            await asyncio.wait((lead, renewals, stopping, giving_way), return_when=asyncio.FIRST_COMPLETED)
+            by_itself = lead.done() and not self._giving_way.is_set()
         finally:
             try:
                 lead.cancel()
@@ -225,9 +252,9 @@ class Elector:
             finally:
                 leadership.end()
                 self._leadership = None
-                renewals.cancel()
-                stopping.cancel()
-                await asyncio.wait([renewals, stopping])
+                for each in (renewals, stopping, giving_way):
+                    each.cancel()
+                await asyncio.wait([renewals, stopping, giving_way])
         if not renewals.cancelled():
             renewals.result()
         if by_itself:
@@ -263,11 +290,12 @@ class Elector:
         self._timed_out = False
         try:
             async with asyncio.timeout(limit_s):
-                if self._must_read or leadership is None:
-                    await self._read()
-                content = self._to_write(leadership)
-                if content is not None:
-                    await self._write(content, leadership)
+                for _ in range(1 if leadership is None else _TOUCHES):
+                    if self._must_read or leadership is None:
+                        await self._read()
+                    content = self._to_write(leadership)
+                    if content is None or await self._write(content, leadership):
+                        break
         except TimeoutError:
             self._timed_out = True
             self._failed(f"no answer within {limit_s:.3g} s")
@@ -321,13 +349,13 @@ class Elector:
         """Whether the record is a write of this process; the name alone proves nothing."""
         return record.holder == self.identity and record.renewed in self._attempts
 
-    async def _write(self, content: dict[str, Any], leadership: Leadership | None) -> None:
-        """Raises what the client raises, except that somebody was quicker: the next attempt looks at that."""
+    async def _write(self, content: dict[str, Any], leadership: Leadership | None) -> bool:
+        """False: somebody was quicker, and the lease is to be read again. Raises what else the client raises."""
         assert self._last_time is not None
         attempt = self._attempts[self._last_time]
         record = await self._answer(content)
         if record is None:
-            return
+            return False
         self._saw(record)
         if leadership is None:
             leadership = Leadership(record.transitions, asyncio.get_running_loop().time, self._wall_clock)
@@ -338,6 +366,7 @@ class Elector:
         else:
             self._extend(leadership, attempt)
             self._observe(ElectionNews(ElectionChange.RENEWED, self.lease))
+        return True
 
     async def _answer(self, content: dict[str, Any]) -> Record | None:
         """The record after our write; None when it was refused because the lease had changed or gone."""

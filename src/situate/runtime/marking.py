@@ -20,6 +20,7 @@ from situate.runtime.outcomes import Retriable
 
 _CHECK_S: Final = 15.0
 _RETRY_S: Final = 1.0
+"""After the first failure; then ever more, up to `_CHECK_S`."""
 
 Write: TypeAlias = Callable[[str, MergePatch], Awaitable[object]]
 """Patches a pod of the namespace, by its name. Raises a `Retriable` when this process does not lead."""
@@ -39,14 +40,17 @@ class Mark:
 async def keep_marked(mark: Mark, client: Client, write: Write) -> None:
     """A task of the leader, until cancelled. `client` only reads."""
     log = structlog.get_logger()
+    told, retry_s = "", _RETRY_S
     while mark.pod:
         try:
             if await _marked(mark, client, write):
                 log.info("questions are led here", pod=mark.pod)
-            rest_s = _CHECK_S
+            rest_s, told, retry_s = _CHECK_S, "", _RETRY_S
         except (KubeError, Retriable) as problem:
-            log.warning("the pod that answers cannot be marked", error=str(problem))
-            rest_s = _RETRY_S
+            if str(problem) != told:
+                told = str(problem)
+                log.warning("the pod that answers cannot be marked", error=told)
+            rest_s, retry_s = retry_s, min(2 * retry_s, _CHECK_S)
         await asyncio.sleep(rest_s)
 
 

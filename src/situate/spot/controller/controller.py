@@ -22,11 +22,13 @@ from situate.kube.reflector import Reflector
 from situate.kube.store import Store
 from situate.objects.configuration import Secret
 from situate.objects.coordination import Lease
-from situate.objects.meta import KubernetesObject
-from situate.objects.resources import LEASES, SECRETS, ResourceType
+from situate.objects.meta import KubernetesObject, OwnerReference
+from situate.objects.resources import LEASES, PODS, SECRETS, ResourceType
 from situate.objects.unstructured import Unstructured
 from situate.runtime.actuator import Actuator
+from situate.runtime.marking import Mark, keep_marked
 from situate.runtime.outcomes import Retriable
+from situate.runtime.standing import STANDS_ASIDE, Standing
 from situate.spot.admission import Admission, LiveRead, View
 from situate.spot.calm import recalled
 from situate.spot.certificates import Generation
@@ -47,12 +49,11 @@ from situate.spot.controller.moving import Moving
 from situate.spot.controller.recording import Recording
 from situate.spot.controller.refusals import Refusals
 from situate.spot.controller.rooms import Rooms
-from situate.spot.controller.standing import Standing
 from situate.spot.controller.telling import Record, Telling
 from situate.spot.controller.watched import Watched
 from situate.spot.ledger import Ledger, Slot
 from situate.spot.model import PodFacts
-from situate.spot.names import CERTIFICATES, NAME, configuration_name
+from situate.spot.names import CERTIFICATES, LEADS, NAME, WANTS, configuration_name
 from situate.spot.server.answering import Answering
 from situate.spot.server.issuing import host_names
 from situate.spot.server.listener import Answers, Door, Listener
@@ -68,8 +69,6 @@ _SWEPT: Final = 64
 """Slots of the ledger that are tidied at a time: a sweep must not hold up an answer."""
 _DRAIN_S: Final = 1.5
 """An orderly end waits so long for answers that are under way: less than API servers wait for them."""
-_YIELDED_RETRIES: Final = 3
-"""Retry periods for which a pod that has given the Lease away leaves it to the one that asked."""
 
 
 class NotLeading(Retriable):
@@ -116,16 +115,13 @@ class SpotController:
         self._client = client
         self._candidacy = candidacy
         self._elections = election_client or client
-        self._observe_election = observe_election
         self._record = record
         self._metrics = metrics
         self._moves = MoveMetrics(metrics.registry)
         self._wall = wall
-        self._rng = rng
         self._token = token
         self._leadership: Leadership | None = None
         self._stopping = asyncio.Event()
-        self._yielded = False
         self._serving = False
         self._claim: tuple[str, datetime | None] | None = None  # of the Lease, as it was last seen
         self._nudge = asyncio.Event()
@@ -194,12 +190,13 @@ class SpotController:
             serve=self._serve_with,
         )
         self._standing = Standing(
-            self.watched,
+            LeaseName(candidacy.namespace, NAME),
             self._leases,
-            self.cache.cluster,
+            self.watched.pods.store,
+            self._revision,
+            wants=WANTS,
             pod=place.pod,
             namespace=place.namespace,
-            lease_namespace=candidacy.namespace,
         )
         self._standing.on_change(self._look_at_lease)
         self._recording = Recording(
@@ -209,7 +206,16 @@ class SpotController:
             wall=lambda: wall().timestamp(),
         )
         self._foreseeing = Foreseeing(self._moves, self.rooms.places, lambda: self._recording.history)
-        self.elector = self._new_elector()
+        self.elector = Elector(
+            self._elections,
+            LeaseName(candidacy.namespace, NAME),
+            candidacy.identity,
+            self._lead,
+            wall_clock=wall,
+            rng=rng,
+            times=candidacy.times,
+            observe=observe_election,
+        )
         self._log = structlog.get_logger().bind(controller=self.name)
 
     async def run(self) -> None:
@@ -219,12 +225,7 @@ class SpotController:
                 beside = [group.create_task(each.run(), name=each.name) for each in self.reflectors()]
                 beside.append(group.create_task(self._ask_for_lease(), name="asking for the lease"))
                 beside.append(group.create_task(self.gates.alert(), name="gated pods"))
-                while not self._stopping.is_set():
-                    self._yielded = False
-                    await group.create_task(self.elector.run(), name=self.elector.name)
-                    if self._yielded:
-                        await self._leave_it_to_who_asked()
-                        self.elector = self._new_elector()
+                await group.create_task(self.elector.run(), name=self.elector.name)
                 for task in beside:
                     task.cancel()
         finally:
@@ -285,10 +286,9 @@ class SpotController:
                 ]
                 self._serving = True
                 asking = await self._standing.wait_asked(self._nudge, self._stopping.is_set)
-                if asking:
-                    self._log.info("the lease is given to a newer revision", pod=asking)
-                    self._yielded = True
                 await self.listener.drain(_DRAIN_S)
+                if asking:
+                    self.elector.give_way(STANDS_ASIDE * self._candidacy.times.retry_s)
                 for task in tasks:
                     task.cancel()
         finally:
@@ -358,7 +358,9 @@ class SpotController:
 
     async def _mark_when_listening(self) -> None:
         await self.listener.wait_listening()
-        await self._standing.mark(self._guarded)
+        namespace, guarded = self.place.namespace, self._guarded
+        mark = Mark(namespace, self.place.pod, LEADS, "true")
+        await keep_marked(mark, guarded, lambda pod, patch: guarded.patch(PODS, pod, patch, namespace))
 
     async def _sweep(self) -> None:
         """Ends entries of the ledger that are over; what counts does not depend on it."""
@@ -374,18 +376,6 @@ class SpotController:
     def _change_ledger(self, step: Callable[[Ledger], Ledger]) -> None:
         self.answering.ledger = step(self.answering.ledger)
 
-    def _new_elector(self) -> Elector:
-        return Elector(
-            self._elections,
-            LeaseName(self._candidacy.namespace, NAME),
-            self._candidacy.identity,
-            self._lead,
-            wall_clock=self._wall,
-            rng=self._rng,
-            times=self._candidacy.times,
-            observe=self._observe_election,
-        )
-
     def _look_at_lease(self) -> None:
         """A candidate that sees each renewal when it comes waits for its end no longer than it has to (B4)."""
         self._nudge.set()
@@ -398,20 +388,12 @@ class SpotController:
     async def _ask_for_lease(self) -> None:
         """A pod of a newer revision does not wait until the old one is stopped."""
         await self.watched.wait_synced()
-        while self.place.pod:
-            if not self.elector.leading():
-                try:
-                    await self._standing.ask(self._elections)
-                except KubeError as problem:
-                    self._log.warning("the lease cannot be asked for", error=str(problem))
-            await asyncio.sleep(self._candidacy.times.retry_s)
+        await self._standing.keep_asking(self._elections, self.elector.leading, self._candidacy.times.retry_s)
 
-    async def _leave_it_to_who_asked(self) -> None:
-        try:
-            async with asyncio.timeout(_YIELDED_RETRIES * self._candidacy.times.retry_s):
-                await self._stopping.wait()
-        except TimeoutError:
-            return
+    def _revision(self, controller: OwnerReference, _: str) -> int | None:
+        """By its ReplicaSet."""
+        replica_set = self.cache.cluster.replica_sets.get(controller.uid)
+        return None if replica_set is None else replica_set.number
 
     def _may_answer(self) -> bool:
         return self._leadership is not None and self._leadership.valid_now()

@@ -1,8 +1,8 @@
-"""Where this process stands among the pods of its Deployment: the label that leads questions to it, and hand-over (P1).
+"""Where this process stands among the pods of its Deployment: how a rollout hands the lease over (spot P1, vm B44).
 
-Both pods of a Deployment are Ready; the Service selects a label besides, which the one that answers puts on its own pod
-and takes off all others. A pod of a newer revision asks for the Lease by an annotation on it, so that a rollout does
-not wait for the old pod to be stopped. Outside a cluster there is no pod, and nothing of this happens.
+A pod of a newer revision that has caught up asks for the Lease by an annotation on it, and the holder gives way, so
+that a rollout does not wait for the old pod to be stopped. Outside a cluster there is no pod, and nothing of this
+happens.
 """
 
 from __future__ import annotations
@@ -10,19 +10,26 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
 from situate.kube.client import Client
+from situate.kube.errors import KubeError
+from situate.kube.lease_record import LeaseName
 from situate.kube.patches import MergePatch
 from situate.kube.reflector import Reflector
+from situate.kube.store import Store
 from situate.objects.coordination import Lease
+from situate.objects.meta import OwnerReference
 from situate.objects.pods import Pod
-from situate.objects.resources import LEASES, PODS
-from situate.runtime.marking import Mark, keep_marked
-from situate.spot.controller.watched import Watched
-from situate.spot.names import LEADS, NAME, WANTS
-from situate.spot.observed import Cluster
+from situate.objects.resources import LEASES
+
+STANDS_ASIDE: Final = 3
+"""Retry periods for which a pod that has given the Lease away leaves it to the one that asked."""
+
+Revision = Callable[[OwnerReference, str], int | None]
+"""Of a pod's controller, in that namespace: which revision of its Deployment it is; None where that is not known."""
 
 
 class Standing:
@@ -30,34 +37,39 @@ class Standing:
 
     def __init__(
         self,
-        watched: Watched,
+        lease: LeaseName,
         leases: Reflector[Lease],
-        cluster: Cluster,
+        pods: Store[Pod],
+        revision: Revision,
         *,
+        wants: str,
         pod: str,
         namespace: str,
-        lease_namespace: str,
     ) -> None:
-        """`pod`: our own; empty outside a cluster. `leases`: of our Lease alone."""
-        self._watched = watched
+        """`leases`: of our Lease alone; `wants`: the annotation; `pod`: our own, in `namespace`, empty outside a
+        cluster."""
+        self._name = lease
         self._leases = leases
+        self._pods = pods
+        self._revision_of = revision
+        self._wants = wants
         self._pod = pod
         self._namespace = namespace
-        self._lease_namespace = lease_namespace
-        self._cluster = cluster
-        self._log = structlog.get_logger()
+        self._log = structlog.get_logger().bind(lease=str(lease))
 
     @property
     def lease(self) -> Lease | None:
-        return self._leases.store.get(NAME, self._lease_namespace)
+        return self._leases.store.get(self._name.name, self._name.namespace)
 
-    async def mark(self, client: Client) -> None:
-        """A task of the leader: keeps the label where it belongs.
-
-        Writes of `client` raise a `Retriable` when we do not lead.
-        """
-        mark = Mark(self._namespace, self._pod, LEADS, "true")
-        await keep_marked(mark, client, lambda pod, patch: client.patch(PODS, pod, patch, self._namespace))
+    async def keep_asking(self, client: Client, leading: Callable[[], bool], every_s: float) -> None:
+        """A task of a process that has caught up, until cancelled."""
+        while self._pod:
+            if not leading():
+                try:
+                    await self.ask(client)
+                except KubeError as problem:
+                    self._log.warning("the lease cannot be asked for", error=str(problem))
+            await asyncio.sleep(every_s)
 
     async def ask(self, client: Client) -> None:
         """One attempt of a candidate: asks for the Lease if a pod of an older revision holds it, and nobody asked."""
@@ -68,11 +80,11 @@ class Standing:
         if holder is None or holder >= mine or self._asking(lease, above=mine - 1) is not None:
             return
         wish = json.dumps({"pod": self._pod, "revision": mine}, separators=(",", ":"))
-        patch = MergePatch({"metadata": {"annotations": {WANTS: wish}}})
-        await client.patch(LEASES, NAME, patch, self._lease_namespace)
+        patch = MergePatch({"metadata": {"annotations": {self._wants: wish}}})
+        await client.patch(LEASES, self._name.name, patch, self._name.namespace)
         self._log.info("the lease is asked for", holder=lease.spec.holder_identity)
 
-    async def wait_asked(self, changed: asyncio.Event, stopping: Callable[[], bool]) -> str:
+    async def wait_asked(self, changed: asyncio.Event, stopping: Callable[[], bool] = lambda: False) -> str:
         """Until a pod of a newer revision that is ready asks for the Lease; its name, or empty when we are to stop.
 
         `changed`: look again.
@@ -85,6 +97,7 @@ class Standing:
             if mine is not None and lease is not None:
                 asking = self._asking(lease, above=mine)
                 if asking is not None:
+                    self._log.info("the lease is given to a newer revision", pod=asking)
                     return asking
             await changed.wait()
 
@@ -98,18 +111,18 @@ class Standing:
 
         self._leases.store.on_change(lambda _, __: wake())
         if self._pod:
-            self._watched.pods.store.on_change(changed)
+            self._pods.on_change(changed)
 
     def _asking(self, lease: Lease, above: int) -> str | None:
         """Who asks, if that is a pod that is ready and of a revision above this one; None otherwise."""
         try:
-            wish = json.loads(lease.metadata.annotations.get(WANTS, "{}"))
+            wish = json.loads(lease.metadata.annotations.get(self._wants, "{}"))
         except (ValueError, RecursionError):
             return None
         name = wish.get("pod") if isinstance(wish, dict) else None
         if not isinstance(name, str):
             return None
-        pod = self._watched.pods.store.get(name, self._namespace)
+        pod = self._pods.get(name, self._namespace)
         if pod is None or not pod.ready or pod.metadata.deletion_timestamp is not None:
             return None
         revision = self._revision(name)
@@ -120,10 +133,6 @@ class Standing:
         return identity.rpartition("_")[0]
 
     def _revision(self, pod: str) -> int | None:
-        """Which revision of its Deployment a pod is of, by its ReplicaSet; None where that cannot be told."""
-        found = self._watched.pods.store.get(pod, self._namespace) if pod else None
+        found = self._pods.get(pod, self._namespace) if pod else None
         controller = found.metadata.controller if found is not None else None
-        if controller is None:
-            return None
-        replica_set = self._cluster.replica_sets.get(controller.uid)
-        return replica_set.number if replica_set is not None else None
+        return None if controller is None else self._revision_of(controller, self._namespace)
