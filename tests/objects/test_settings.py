@@ -172,8 +172,18 @@ def test_no_data_gives_anything_but_a_value_or_mistakes_with_a_path(data: dict[s
         assert value.pod_capacity >= 1
 
 
-def test_a_value_nested_too_deeply_is_named_instead_of_shown() -> None:
+def test_a_value_nested_deeply_is_shown_as_far_as_it_goes() -> None:
     nested: list[object] = []
     for _ in range(100_000):
         nested = [nested]
-    assert shown(nested) == "a value nested too deeply to show"
+    assert shown(nested) == "[" * 57 + "..."
+
+
+def test_no_more_of_a_value_is_written_out_than_is_shown() -> None:
+    """What aliases made is small in memory, and would be 10^30 characters as text."""
+    many: object = "x"
+    for _ in range(30):
+        many = [many] * 10
+    assert shown(many) == "[" * 30 + '"x", "x", "x", "x", "x", "x...'
+    assert shown({(1, 2): many}).startswith("{(1, 2): [[[")
+    assert shown({"a": [1, None, "ä"]}) == '{"a": [1, null, "ä"]}'

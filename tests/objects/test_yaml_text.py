@@ -51,3 +51,18 @@ def test_reads_many_documents_and_leaves_out_empty_ones() -> None:
 def test_no_text_raises(text: str) -> None:
     data, found = load_yaml(text)
     assert data is None or not found
+
+
+def test_refuses_aliases_of_long_texts_that_multiply() -> None:
+    """Values that are one in memory are many in a message or an object that is made of them."""
+    _, found = load_yaml(f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 1000)}]")
+    assert "at most 200000 values" in str(found[0])
+    data, found = load_yaml(f"a: {'x' * 3_000_000}\n")
+    assert (found, len(data["a"])) == ((), 3_000_000)  # type: ignore[index]  # a mapping
+
+
+def test_stops_at_more_values_than_are_read() -> None:
+    text = "[" + "1, " * 100 + "1]"
+    assert load_yaml_documents(text, 102) == ([[1] * 101], ())
+    _, found = load_yaml_documents(text, 101, "write less")
+    assert str(found[0]) == "the document: found more values, allowed: at most 101 values; write less"

@@ -14,8 +14,9 @@ from situate.cli.failures import WrongInput
 from situate.objects.settings import shown
 from situate.objects.yaml_text import load_yaml_documents
 
-_MOST_NODES: Final = 20_000_000
-"""Of a file: some 100,000 pods. More than this is an attack or an accident."""
+_MOST_NODES: Final = 2_000_000
+"""Of a file in YAML, which takes 2 GB of memory then, and minutes: some 10,000 pods. JSON may be larger."""
+_LARGER: Final = "write it as JSON (kubectl get -o json), which takes a twentieth of the time and memory"
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -89,7 +90,7 @@ def _documents(path: Path, option: str) -> list[object]:
     with suppress(ValueError, RecursionError):
         return [msgspec.json.decode(content)]
     try:
-        documents, mistakes = load_yaml_documents(content.decode(), _MOST_NODES)
+        documents, mistakes = load_yaml_documents(content.decode(), _MOST_NODES, _LARGER)
     except UnicodeDecodeError as problem:
         raise WrongInput(f"{option} {path}: byte {problem.start} is no UTF-8; allowed is YAML or JSON") from None
     if mistakes:

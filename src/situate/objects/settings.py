@@ -17,6 +17,7 @@ import difflib
 import json
 import math
 import re
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -114,16 +115,21 @@ def default_section(kind: type[T], path: str = "") -> tuple[T | None, tuple[Mist
 
 
 def shown(value: object) -> str:
-    """A value as JSON in at most 60 characters."""
+    """A value as JSON in at most 60 characters; no more of it is written out than that."""
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
+    text = ""
     try:
-        text = json.dumps(value, ensure_ascii=False, default=str)
+        for piece in _JSON.iterencode(value):
+            text += piece
+            if len(text) > 60:
+                break
     except (TypeError, ValueError):
-        text = str(value)
-    except RecursionError:
-        text = "a value nested too deeply to show"
+        text = reprlib.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -1,8 +1,9 @@
 """Reads YAML text into plain data, with the line of everything that is wrong with it.
 
 Refuses what PyYAML lets pass in silence: a key given twice, of which the first would be lost, and a key that cannot be
-looked up. Tags other than YAML's own are refused, so no text can construct anything but plain data; nested aliases are
-bounded. Reading files is left to the shell.
+looked up. Tags other than YAML's own are refused, so no text can construct anything but plain data. What a text may
+hold is bounded, and what aliases may add to it: PyYAML takes 900 bytes for each value. Reading files is left to the
+shell.
 """
 
 from __future__ import annotations
@@ -15,15 +16,30 @@ import yaml
 from situate.objects.settings import Mistake, shown
 
 _MOST_NODES = 200_000
-"""Aliases multiply; a text that unfolds into more nodes than this is an attack or an accident."""
+"""More values than this are an attack or an accident; so are more that aliases add."""
+_LONG = 100
+"""Characters: a longer text that an alias repeats counts as several values."""
+
+
+class _TooMany(Exception):
+    """The text has more values than are read."""
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that notes double keys instead of keeping the last."""
+    """SafeLoader that notes double keys instead of keeping the last, and stops where there is too much."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, most_nodes: int) -> None:
         super().__init__(text)
         self.mistakes: list[Mistake] = []
+        self.nodes = 0
+        self._most_nodes = most_nodes
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.nodes += 1
+        if self.nodes > self._most_nodes:
+            raise _TooMany
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: dict[Hashable, int] = {}
@@ -57,20 +73,26 @@ def load_yaml(text: str) -> tuple[object, tuple[Mistake, ...]]:
     return (documents[0] if documents else None), ()
 
 
-def load_yaml_documents(text: str, most_nodes: int = _MOST_NODES) -> tuple[list[object], tuple[Mistake, ...]]:
-    """All documents of a text that are not empty; none may unfold into more than `most_nodes`."""
+def load_yaml_documents(
+    text: str, most_nodes: int = _MOST_NODES, if_more: str = ""
+) -> tuple[list[object], tuple[Mistake, ...]]:
+    """All documents of a text that are not empty. `if_more`: what helps whoever has more than `most_nodes` values."""
     documents: list[object] = []
     try:
-        loader = _Loader(text)
+        loader = _Loader(text, most_nodes)
         while loader.check_node():
             node = loader.get_node()
             if node is None:
                 continue
-            if _unfolded(node, {}, most_nodes) > most_nodes:
-                return [], (Mistake("", "aliases within aliases", f"at most {most_nodes} values when unfolded"),)
+            most = loader.nodes + len(text) // _LONG + _MOST_NODES
+            if _unfolded(node, {}, most) > most:
+                allowed = f"aliases that add at most {_MOST_NODES} values when unfolded"
+                return [], (Mistake("", "aliases within aliases", allowed),)
             data = loader.construct_document(node)
             if data is not None:
                 documents.append(data)
+    except _TooMany:
+        return [], (Mistake("", "more values", f"at most {most_nodes} values", if_more),)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         where = f"line {mark.line + 1}" if mark is not None else ""
@@ -88,12 +110,14 @@ def load_yaml_documents(text: str, most_nodes: int = _MOST_NODES) -> tuple[list[
 
 
 def _unfolded(node: yaml.Node, sizes: dict[int, int], most: int) -> int:
-    """How many nodes there are when every alias is written out; counts no further than a little over `most`."""
+    """How many values there are when every alias is written out; counts no further than a little over `most`."""
     known = sizes.get(id(node))
     if known is not None:
         return known
     sizes[id(node)] = 1  # an alias to an enclosing node must not count for ever
     size = 1
+    if isinstance(node, yaml.ScalarNode):
+        size += len(node.value) // _LONG
     if isinstance(node, yaml.MappingNode | yaml.SequenceNode):
         for child in node.value:
             for each in child if isinstance(child, tuple) else (child,):
