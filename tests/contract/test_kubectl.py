@@ -291,7 +291,6 @@ class TestEmbedded:
             ("attach p", "containers do not run"),
             ("port-forward pod/p 8080:80", "containers do not run"),
             ("debug p --image=b", "containers do not run"),
-            ("create token default", "tokens are not issued"),
             ("create quota q --hard=pods=1", "does not serve resourcequotas: quotas are not enforced"),
         ],
     )

@@ -41,13 +41,6 @@ async def test_running_containers(api: Api, namespace: str, subresource: str) ->
     assert "containers do not run" in answer.body["message"]
 
 
-async def test_tokens(api: Api, namespace: str) -> None:
-    path = core(namespace, "serviceaccounts", "default", "token")
-    answer = await api.post(path, {"spec": {"audiences": []}})
-    assert answer.status == 404
-    assert "tokens are not issued" in answer.body["message"]
-
-
 @pytest.mark.parametrize(
     ("rule", "refused"),
     [

@@ -37,6 +37,7 @@ from situate.cluster.semantics import Semantics, built_in, built_in_kind, custom
 from situate.cluster.store import Store
 from situate.cluster.stored import Stored
 from situate.cluster.subresources import Subresources
+from situate.cluster.tokens import Tokens
 from situate.cluster.watch import Watch
 from situate.cluster.writing import Writing
 from situate.cluster.writing.calls import Call, Written
@@ -79,12 +80,12 @@ class ApiServer:
         """With a store that holds nothing, the objects of a fresh cluster are made as of `now`.
 
         Without `tracks_managers` there are no managedFields: a fifth less work for those who neither apply nor look.
-        `tokens` are those of which a TokenReview says whose they are.
+        `tokens` are known from the start; those of service accounts are issued.
         """
         self.store = store if store is not None else Store()
         self.catalog = Catalog(BUILT_IN)
         self.names = names
-        self._tokens = tokens
+        self.tokens = Tokens(tokens, self.store, names)
         self._now = now
         self._semantics: dict[tuple[str, str, str], tuple[Resource, Semantics]] = {}
         admission = Admission(self.store, names, self.catalog, self._semantics_of_kind)
@@ -191,6 +192,9 @@ class ApiServer:
             if present is None:
                 raise Declined(not_found(resource, wanted.name))
             return json_response(200, _encode(self._subresources.read_scale(resource, decoded(resource, present))))
+        if name == "token":
+            issued = self.tokens.issue(resource, wanted.namespace, wanted.name, request.body, now)
+            return json_response(201, _encode(accepted(issued)))
         call = self._call(request, resource, wanted, now, identity)
         with _ShownBesideRefusals(call.warnings):
             match name:
@@ -238,7 +242,7 @@ class ApiServer:
         return json_response(200, view.many(page, {"resourceVersion": str(self.store.revision)}))
 
     def _review(self, request: Request, resource: Resource, now: float, identity: Identity) -> Response:
-        return json_response(201, _encode(accepted(review(resource, request.body, identity, now, self._tokens))))
+        return json_response(201, _encode(accepted(review(resource, request.body, identity, now, self.tokens))))
 
     def _written(self, call: Call, written: Written) -> Response:
         return self._written_object(call.request, call.resource, written, call.warnings)

@@ -99,6 +99,8 @@ _POD_SUBRESOURCES: Final = (
     _status("Pod"),
 )
 
+_TOKEN: Final = Subresource("token", "TokenRequest", ("create",), "authentication.k8s.io", "v1")
+
 _NAMESPACE_VERBS: Final = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 
 _N, _C = "Namespaced", "Cluster"
@@ -138,7 +140,7 @@ BUILT_IN: Final[tuple[Resource, ...]] = (
         ("status.replicas",),
     ),
     _row("v1", "Secret", "secrets", _N, selectable=("type",)),
-    _row("v1", "ServiceAccount", "serviceaccounts", _N, "sa"),
+    _row("v1", "ServiceAccount", "serviceaccounts", _N, "sa", "", (_TOKEN,)),
     _row("v1", "Service", "services", _N, "svc", "all", (_status("Service"),), ("spec.clusterIP", "spec.type")),
     _row("apps/v1", "ControllerRevision", "controllerrevisions", _N),
     _with_status("apps/v1", "DaemonSet", "daemonsets", _N, "ds", "all"),
@@ -239,7 +241,6 @@ LEFT_OUT_SUBRESOURCES: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
         ("pods", "proxy"): "containers do not run",
         ("nodes", "proxy"): "there are no kubelets to connect to",
         ("services", "proxy"): "containers do not run",
-        ("serviceaccounts", "token"): "tokens are not issued",
     }
 )
 """Subresources of kube-apiserver that are not served, and why; by plural and name."""

@@ -1,12 +1,10 @@
 """Reviews: questions that are answered at once and stored nowhere.
 
-There is no authorization here, and the answers say so: everything is allowed, for everybody. Whose a token is can be
-told of those that the server was started with.
+There is no authorization here, and the answers say so: everything is allowed, for everybody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from situate.cluster.effects import Identity
@@ -16,6 +14,7 @@ from situate.cluster.resources import Resource
 from situate.cluster.rules import Obj
 from situate.cluster.schemas.bodies import decode
 from situate.cluster.times import timestamp
+from situate.cluster.tokens import Tokens
 
 _ALLOWED: Final[Obj] = {"allowed": True, "reason": "situate's embedded API server allows everything to everybody"}
 _RULES: Final[Obj] = {
@@ -25,10 +24,8 @@ _RULES: Final[Obj] = {
 }
 
 
-def review(
-    resource: Resource, body: bytes, identity: Identity, now: float, tokens: Mapping[str, Identity]
-) -> Obj | Refused:
-    """The review with its status filled in. `tokens`: whose each is."""
+def review(resource: Resource, body: bytes, identity: Identity, now: float, tokens: Tokens) -> Obj | Refused:
+    """The review with its status filled in."""
     asked: Any = decode(body)
     if isinstance(asked, Refused):
         return asked
@@ -48,7 +45,7 @@ def review(
         case "SelfSubjectRulesReview":
             answer["status"] = _RULES
         case "TokenReview":
-            answer["status"] = _token_status(asked.get("spec"), tokens)
+            answer["status"] = _token_status(asked.get("spec"), now, tokens)
         case "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview":
             answer["status"] = _ALLOWED
         case _:
@@ -56,9 +53,9 @@ def review(
     return answer
 
 
-def _token_status(spec: object, tokens: Mapping[str, Identity]) -> Obj:
+def _token_status(spec: object, now: float, tokens: Tokens) -> Obj:
     token = spec.get("token") if isinstance(spec, dict) else None
-    bearer = tokens.get(token) if isinstance(token, str) else None
+    bearer = tokens.bearer(token, now) if isinstance(token, str) else None
     if bearer is None:
         return {"user": {}, "error": "situate's embedded API server knows no such token"}
     return {"authenticated": True, "user": bearer.user_info()}

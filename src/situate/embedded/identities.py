@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import unquote
 
@@ -29,9 +29,11 @@ class Identities:
     stopped by its Host header.
     """
 
-    def __init__(self, tokens: Mapping[str, Identity], hosts: frozenset[str] | None, *, tokens_needed: bool) -> None:
-        """`hosts` are the names by which the server may be called; None for any."""
-        self._tokens = dict(tokens)
+    def __init__(
+        self, bearer: Callable[[str], Identity | None], hosts: frozenset[str] | None, *, tokens_needed: bool
+    ) -> None:
+        """`bearer`: whose a token is; `hosts` are the names by which the server may be called; None for any."""
+        self._bearer = bearer
         self._hosts = hosts
         self._tokens_needed = tokens_needed
 
@@ -46,7 +48,7 @@ class Identities:
             identity = ADMIN
         else:
             scheme, _, token = given.partition(" ")
-            known = self._tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+            known = self._bearer(token.strip()) if scheme.lower() == "bearer" else None
             if known is None:
                 raise Unauthorized
             identity = known

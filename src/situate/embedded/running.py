@@ -109,7 +109,7 @@ class EmbeddedServer:
         self.api = ApiServer(Names(chance), now=time.time(), store=store, tokens=settings.tokens)
         self._webhooks = WebhookCaller(ServiceAddresses(self.api.store).of)
         hosts = None if settings.host in ("0.0.0.0", "::") else _LOOPBACK | {settings.host}  # noqa: S104 - compared only
-        identities = Identities(settings.tokens, hosts, tokens_needed=settings.tokens_needed)
+        identities = Identities(self._bearer, hosts, tokens_needed=settings.tokens_needed)
         routes = FaultRoutes(self.faults, self.api.store, self.cut_watches, None)
         self._frontend = Frontend(self.api, time.time, identities, self._webhooks, self.faults, routes)
         if settings.machinery is not None:
@@ -140,6 +140,9 @@ class EmbeddedServer:
             self._journal.close()
         if self.failed is not None and not self.failed.cancel() and not self.failed.cancelled():
             self.failed.exception()  # told already
+
+    def _bearer(self, token: str) -> Identity | None:
+        return self.api.tokens.bearer(token, time.time())
 
     def create_nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         """Puts nodes into the cluster; those that exist, from a state that was kept, stay as they are."""
