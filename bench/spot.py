@@ -47,10 +47,10 @@ from bench.machine import cpu_s, load, machine, pin, rss_mib, waited_s
 from bench.processes import Server, measured, server
 from bench.spot_cluster import NODES
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
+from situate.runtime.serving.certificates import AUTHORITY, decoded
+from situate.runtime.serving.issuing import host_names
 from situate.sim.spot.baselines import BASELINES, expected
-from situate.spot.certificates import AUTHORITY, decoded
 from situate.spot.names import CERTIFICATES, NAME
-from situate.spot.server.issuing import host_names
 from situate.testing.spot.bursts import SHAPES, Shape, exact_bursts
 
 PARTS: Final = ("admission", "bursts", "wave")

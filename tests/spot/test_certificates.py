@@ -12,7 +12,7 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.spot.certificates import (
+from situate.runtime.serving.certificates import (
     AUTHORITY,
     CERTIFICATE,
     KEY,
@@ -32,7 +32,7 @@ from situate.spot.certificates import (
     prepared,
     read,
 )
-from situate.spot.server.issuing import generation, host_names
+from situate.runtime.serving.issuing import generation, host_names
 
 NAMES = host_names("situate-spot", "situate")
 START = 1_900_000_000.0

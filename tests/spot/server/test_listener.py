@@ -12,11 +12,10 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 
-from situate.spot.certificates import Generation
+from situate.runtime.serving.certificates import Generation
+from situate.runtime.serving.issuing import generation, host_names
+from situate.runtime.serving.webhooks import Answers, Listener, Reply
 from situate.spot.names import WEBHOOK_PATH
-from situate.spot.server.answering import Reply
-from situate.spot.server.issuing import generation, host_names
-from situate.spot.server.listener import Listener
 
 WITHIN_S = 60.0
 
@@ -29,13 +28,17 @@ def trusting(*generations: Generation) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=b"".join(each.authority for each in generations).decode())
 
 
+def on(address: str, answer: Answers) -> Listener:
+    return Listener(address, answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
+
+
 async def echo(body: bytes) -> Reply:
     return Reply(200, body)
 
 
 @asynccontextmanager
 async def listening(address: str = "127.0.0.1:0", first: Generation | None = None) -> AsyncIterator[Listener]:
-    listener = Listener(address, echo)
+    listener = on(address, echo)
     running = asyncio.create_task(listener.run())
     listener.serve_with(first or made())
     try:
@@ -114,7 +117,7 @@ async def test_before_an_orderly_end_what_was_asked_is_answered() -> None:
         await answer.wait()
         return Reply(200, body)
 
-    listener = Listener("127.0.0.1:0", slow)
+    listener = on("127.0.0.1:0", slow)
     running = asyncio.create_task(listener.run())
     listener.serve_with(one)
     async with asyncio.timeout(WITHIN_S), aiohttp.ClientSession() as http:
@@ -141,7 +144,7 @@ async def test_a_question_that_takes_too_long_does_not_hold_up_the_end() -> None
         await asyncio.Event().wait()
         return Reply(200, body)
 
-    listener = Listener("127.0.0.1:0", endless)
+    listener = on("127.0.0.1:0", endless)
     running = asyncio.create_task(listener.run())
     listener.serve_with(one)
     async with asyncio.timeout(WITHIN_S), aiohttp.ClientSession() as http:
@@ -159,7 +162,7 @@ async def test_a_question_that_takes_too_long_does_not_hold_up_the_end() -> None
 async def test_a_port_that_is_taken_is_waited_for() -> None:
     one = made()
     async with listening() as before:
-        second = Listener(f"127.0.0.1:{before.port}", echo)
+        second = on(f"127.0.0.1:{before.port}", echo)
         second.serve_with(one)
         running = asyncio.create_task(second.run())
         await asyncio.sleep(0)
@@ -172,7 +175,7 @@ async def test_a_port_that_is_taken_is_waited_for() -> None:
 
 async def test_it_listens_again_in_the_next_term_once_it_has_a_certificate() -> None:
     one = made()
-    listener = Listener("127.0.0.1:0", echo)
+    listener = on("127.0.0.1:0", echo)
     for _ in range(2):
         running = asyncio.create_task(listener.run())
         await asyncio.sleep(0)

@@ -27,11 +27,11 @@ from situate.kube.store import Store
 from situate.objects.resources import NAMESPACES, SECRETS
 from situate.objects.unstructured import Unstructured
 from situate.runtime.outcomes import Retriable
-from situate.spot.names import CERTIFICATES, WEBHOOK_PATH, configuration_name
-from situate.spot.server.answering import Reply
-from situate.spot.server.issuing import host_names
-from situate.spot.server.listener import Listener
-from situate.spot.server.upkeep import WEBHOOK_CONFIGURATIONS, Upkeep, published
+from situate.runtime.serving.issuing import host_names
+from situate.runtime.serving.upkeep import MUTATING, Upkeep, published
+from situate.runtime.serving.upkeep import Kept as Names
+from situate.runtime.serving.webhooks import Listener, Reply
+from situate.spot.names import CERTIFICATES, WEBHOOK, WEBHOOK_PATH, configuration_name
 from situate.spot.webhook import webhook_configuration
 
 OURS = "situate"
@@ -64,14 +64,14 @@ class Kept:
         self.secrets = Reflector(
             client, SECRETS, Store("s"), rng=rng, namespace=OURS, field_selector=f"metadata.name={CERTIFICATES}"
         )
-        self.configurations = Reflector(client, WEBHOOK_CONFIGURATIONS, Store("w"), rng=rng)
-        self.listener = Listener("127.0.0.1:0", self._answer)
+        self.configurations = Reflector(client, MUTATING, Store("w"), rng=rng)
+        self.listener = Listener("127.0.0.1:0", self._answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
         self.generations = 0
         self._upkeep = Upkeep(
+            Names(MUTATING, configuration_name(OURS), WEBHOOK, CERTIFICATES, OURS),
             client,
             self.secrets,
             self.configurations,
-            namespace=OURS,
             names=host_names("situate-spot", OURS),
             life_s=lambda: LIFE_S,
             wall=wall,
@@ -91,7 +91,7 @@ class Kept:
                 group.create_task(each.run())
 
     def bundle(self) -> bytes | None:
-        return published(self.configurations.store.get(configuration_name(OURS)))
+        return published(self.configurations.store.get(configuration_name(OURS)), WEBHOOK)
 
 
 @pytest.fixture
@@ -116,8 +116,8 @@ async def asked(port: int, bundle: bytes) -> bytes:
 async def published_to(client: Client, text: bytes) -> Unstructured:
     """The configuration, once the server has a bundle with this text in it."""
     while True:
-        found = await client.get(WEBHOOK_CONFIGURATIONS, configuration_name(OURS))
-        if text in (published(found) or b""):
+        found = await client.get(MUTATING, configuration_name(OURS))
+        if text in (published(found, WEBHOOK) or b""):
             return found
         await asyncio.sleep(0.01)
 
@@ -139,7 +139,7 @@ async def test_no_question_fails_while_certificates_come_and_go(client: Client) 
     """What this API server knows of `caBundle` is always one question old."""
     wall = Clock()
     kept = Kept(client, wall)
-    await client.create(WEBHOOK_CONFIGURATIONS, webhook_configuration(OURS))
+    await client.create(MUTATING, webhook_configuration(OURS))
     running = asyncio.create_task(kept.run())
     try:
         async with asyncio.timeout(WITHIN_S):
@@ -166,18 +166,18 @@ async def test_the_bundle_is_put_back_when_somebody_takes_it_away(client: Client
         async with asyncio.timeout(WITHIN_S):
             await kept.listener.wait_listening()
             assert kept.bundle() is None, "there is no configuration yet, and that stops nothing"
-            await client.create(WEBHOOK_CONFIGURATIONS, webhook_configuration(OURS))
+            await client.create(MUTATING, webhook_configuration(OURS))
             await published_to(client, b"BEGIN CERTIFICATE")
             await told(kept)
-            await client.delete(WEBHOOK_CONFIGURATIONS, configuration_name(OURS))
+            await client.delete(MUTATING, configuration_name(OURS))
             content = webhook_configuration(OURS)
             content["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(b"nonsense").decode()
             content["webhooks"].insert(0, {**content["webhooks"][0], "name": "other.example.com"})
-            await client.create(WEBHOOK_CONFIGURATIONS, content)
+            await client.create(MUTATING, content)
             found = await published_to(client, b"BEGIN CERTIFICATE")
         other = found.content["webhooks"][0]["clientConfig"]["caBundle"]
         assert base64.b64decode(other) == b"nonsense", "what is somebody else's is left alone"
-        assert await asked(kept.listener.port, published(found) or b"") == b"{}"
+        assert await asked(kept.listener.port, published(found, WEBHOOK) or b"") == b"{}"
     finally:
         running.cancel()
         await asyncio.wait([running])

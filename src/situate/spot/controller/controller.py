@@ -28,10 +28,13 @@ from situate.objects.unstructured import Unstructured
 from situate.runtime.actuator import Actuator
 from situate.runtime.marking import Mark, keep_marked
 from situate.runtime.outcomes import Retriable
+from situate.runtime.serving.certificates import Generation
+from situate.runtime.serving.issuing import host_names
+from situate.runtime.serving.upkeep import MUTATING, Kept, Upkeep
+from situate.runtime.serving.webhooks import Answers, Door, Listener
 from situate.runtime.standing import STANDS_ASIDE, Standing
 from situate.spot.admission import Admission, LiveRead, View
 from situate.spot.calm import recalled
-from situate.spot.certificates import Generation
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.acting import Acting
 from situate.spot.controller.again import Again
@@ -53,12 +56,9 @@ from situate.spot.controller.telling import Record, Telling
 from situate.spot.controller.watched import Watched
 from situate.spot.ledger import Ledger, Slot
 from situate.spot.model import PodFacts
-from situate.spot.names import CERTIFICATES, LEADS, NAME, WANTS, configuration_name
+from situate.spot.names import CERTIFICATES, LEADS, NAME, WANTS, WEBHOOK, WEBHOOK_PATH, configuration_name
 from situate.spot.server.answering import Answering
-from situate.spot.server.issuing import host_names
-from situate.spot.server.listener import Answers, Door, Listener
 from situate.spot.server.metrics import AdmissionMetrics
-from situate.spot.server.upkeep import WEBHOOK_CONFIGURATIONS, Upkeep
 from situate.spot.waves import avoided
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -69,6 +69,10 @@ _SWEPT: Final = 64
 """Slots of the ledger that are tidied at a time: a sweep must not hold up an answer."""
 _DRAIN_S: Final = 1.5
 """An orderly end waits so long for answers that are under way: less than API servers wait for them."""
+
+
+def _https(address: str, answer: Answers) -> Door:
+    return Listener(address, answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
 
 
 class NotLeading(Retriable):
@@ -104,7 +108,7 @@ class SpotController:
         token: Callable[[], str],
         election_client: Client | None = None,
         observe_election: Callable[[ElectionNews], None] = lambda _: None,
-        door: Callable[[str, Answers], Door] = Listener,
+        door: Callable[[str, Answers], Door] = _https,
     ) -> None:
         """`token`: something new at each call, for reservations. `election_client`: as for the other products.
 
@@ -156,7 +160,7 @@ class SpotController:
         self.watched.refusals.store.on_change(self._refusals.noted)
         self._secrets: Reflector[Secret] = _named(client, SECRETS, CERTIFICATES, place.namespace, rng)
         self._configurations: Reflector[Unstructured] = _named(
-            client, WEBHOOK_CONFIGURATIONS, configuration_name(place.namespace), None, rng
+            client, MUTATING, configuration_name(place.namespace), None, rng
         )
         self._leases: Reflector[Lease] = _named(client, LEASES, NAME, candidacy.namespace, rng)
         self.answering = Answering(
@@ -180,10 +184,10 @@ class SpotController:
         self._labelling = Labelling(self.watched.nodes.store, lambda: self.settings)
         self.listener = door(settings.webhook.address, self.answering.answer)
         self._upkeep = Upkeep(
+            Kept(MUTATING, configuration_name(place.namespace), WEBHOOK, CERTIFICATES, place.namespace),
             self._guarded,
             self._secrets,
             self._configurations,
-            namespace=place.namespace,
             names=host_names(NAME, place.namespace),
             life_s=lambda: self.settings.webhook.certificate_life,
             wall=lambda: wall().timestamp(),

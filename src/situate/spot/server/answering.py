@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
+from situate.runtime.serving.webhooks import Reply
 from situate.spot.admission import UNREADABLE, Answer, LiveRead, NeedsRead, PodRequest, View, admit
 from situate.spot.ledger import Ledger
 from situate.spot.reviews import NoReview, Passed, Question, read_review, reply
@@ -25,14 +25,6 @@ _ROUNDING_S: Final = 0.001
 """A sleep may end that much too early."""
 _LOOKS_S: Final = (0.01, 0.04)
 """Pauses between looks at the watch, which shows a pod within milliseconds as a rule."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What goes back over HTTP."""
-
-    status: int
-    body: bytes
 
 
 class Answering:

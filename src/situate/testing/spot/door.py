@@ -1,4 +1,4 @@
-"""Where reviews come in when there is no network: what `situate.spot.server.listener` is over HTTPS.
+"""Where reviews come in when there is no network: what `situate.runtime.serving.webhooks` is over HTTPS.
 
 It lives in its process: nothing is answered while that is stopped, and what was under way is broken off when it dies.
 """
@@ -9,9 +9,8 @@ import asyncio
 from collections.abc import Callable
 
 from situate.cluster.effects import WebhookReply
-from situate.spot.certificates import Generation
-from situate.spot.server.answering import Reply
-from situate.spot.server.listener import Answers
+from situate.runtime.serving.certificates import Generation
+from situate.runtime.serving.webhooks import Answers, Reply
 from situate.testing.processes import Process, ProcessState
 
 Told = Callable[[WebhookReply], None]

@@ -19,8 +19,8 @@ import msgspec
 
 from situate.cluster.api import Handling
 from situate.cluster.effects import CallWebhook, Effect, Reply, WebhookReply
+from situate.runtime.serving.certificates import BACKDATED_S
 from situate.sim.timeline import Timeline
-from situate.spot.certificates import BACKDATED_S
 from situate.testing.spot.door import MemoryDoor
 
 API_SERVERS = 2

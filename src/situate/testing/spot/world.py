@@ -26,13 +26,12 @@ from situate.kube.lease_record import ElectionTimes
 from situate.objects.events import ObjectReference
 from situate.objects.messages import Request
 from situate.objects.settings import parse_section
+from situate.runtime.serving.webhooks import Answers, Reply
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.controller import Place, SpotController
 from situate.spot.model import CAPACITY_LABEL
 from situate.spot.names import LEADS
 from situate.spot.owners import DEFAULT_KINDS, OwnerKind
-from situate.spot.server.answering import Reply
-from situate.spot.server.listener import Answers
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.webhook import webhook_configuration
 from situate.testing.processes import Process

@@ -1,7 +1,7 @@
-"""Keeps the webhook's certificates while this process leads: reads the Secret, follows the plan, tells API servers.
+"""Keeps a webhook's certificates while this process leads: reads the Secret, follows the plan, tells API servers.
 
-What is to be done when is decided in `situate.spot.certificates`. Every write is conditional on what was read, so a
-second leader that there must never be would be refused, not followed.
+What is to be done when is decided in `certificates`. Every write is conditional on what was read, so a second leader
+that there must never be would be refused, not followed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -20,10 +21,10 @@ from situate.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from situate.kube.patches import JsonPatch, MergePatch
 from situate.kube.reflector import Reflector
 from situate.objects.configuration import Secret
-from situate.objects.resources import SECRETS, unstructured
+from situate.objects.resources import SECRETS, ResourceType, unstructured
 from situate.objects.unstructured import Unstructured
 from situate.runtime.outcomes import Retriable
-from situate.spot.certificates import (
+from situate.runtime.serving.certificates import (
     Create,
     Generation,
     Keep,
@@ -36,19 +37,33 @@ from situate.spot.certificates import (
     plan,
     prepared,
 )
-from situate.spot.names import CERTIFICATES, WEBHOOK, configuration_name
-from situate.spot.server.issuing import generation
+from situate.runtime.serving.issuing import generation
 
-WEBHOOK_CONFIGURATIONS: Final = unstructured(
-    "admissionregistration.k8s.io",
-    "v1",
-    "MutatingWebhookConfiguration",
-    "mutatingwebhookconfigurations",
-    namespaced=False,
+_ADMISSION: Final = "admissionregistration.k8s.io"
+MUTATING: Final = unstructured(
+    _ADMISSION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", namespaced=False
+)
+VALIDATING: Final = unstructured(
+    _ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", namespaced=False
 )
 _LONGEST_REST_S: Final = 5.0
 """A look costs a millisecond, and the clock may be set, or the machine have slept."""
 _RETRY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Whose certificates they are, and where they are written."""
+
+    configurations: ResourceType[Unstructured]
+    """`MUTATING` or `VALIDATING`."""
+    configuration: str
+    """Its name."""
+    webhook: str
+    """The one of its webhooks."""
+    secret: str
+    namespace: str
+    """Of the Secret."""
 
 
 class Upkeep:
@@ -56,21 +71,21 @@ class Upkeep:
 
     def __init__(
         self,
+        kept: Kept,
         client: Client,
         secrets: Reflector[Secret],
         configurations: Reflector[Unstructured],
         *,
-        namespace: str,
         names: Sequence[str],
         life_s: Callable[[], float],
         wall: Callable[[], float],
         serve: Callable[[Generation], None],
     ) -> None:
         """`client`: one whose writes raise a `Retriable` when we do not lead; `names`: host names that are served."""
+        self._kept = kept
         self._client = client
         self._secrets = secrets
         self._configurations = configurations
-        self._namespace = namespace
         self._names = names
         self._life_s = life_s
         self._wall = wall
@@ -104,10 +119,10 @@ class Upkeep:
     async def _turn(self) -> float:
         """One look; for how long to rest then."""
         now = self._wall()
-        secret = self._secrets.store.get(CERTIFICATES, self._namespace)
+        secret = self._secrets.store.get(self._kept.secret, self._kept.namespace)
         content = decoded(secret.data) if secret is not None else {}
-        configuration = self._configurations.store.get(configuration_name(self._namespace))
-        found = plan(content, self._names, now, self._life_s(), published(configuration))
+        configuration = self._configurations.store.get(self._kept.configuration)
+        found = plan(content, self._names, now, self._life_s(), self._published(configuration))
         if found.held is not None:
             if found.held.current != self._served:
                 self._serve(found.held.current)
@@ -119,7 +134,7 @@ class Upkeep:
     async def _step(self, found: Plan, secret: Secret | None, content: Mapping[str, bytes], now: float) -> float:
         match found.step:
             case Create(reason):
-                self._log.warning("certificates are made", secret=CERTIFICATES, reason=reason.value)
+                self._log.warning("certificates are made", secret=self._kept.secret, reason=reason.value)
                 await self._write(secret, created(self._made(now), content, now))
             case Prepare():
                 assert found.held is not None
@@ -136,8 +151,9 @@ class Upkeep:
     async def _write(self, secret: Secret | None, content: Mapping[str, bytes]) -> None:
         data: dict[str, Any] = dict(encoded(content))
         if secret is None:
-            new = {"metadata": {"name": CERTIFICATES, "namespace": self._namespace}, "type": "Opaque", "data": data}
-            self._secrets.learn(await self._client.create(SECRETS, new, self._namespace))
+            metadata = {"name": self._kept.secret, "namespace": self._kept.namespace}
+            new = {"metadata": metadata, "type": "Opaque", "data": data}
+            self._secrets.learn(await self._client.create(SECRETS, new, self._kept.namespace))
             return
         ours = {key for key in secret.data if key.endswith((".crt", ".key"))}
         patch = MergePatch(
@@ -146,15 +162,15 @@ class Upkeep:
                 "data": data | dict.fromkeys(ours - data.keys()),
             }
         )
-        self._secrets.learn(await self._client.patch(SECRETS, CERTIFICATES, patch, self._namespace))
+        self._secrets.learn(await self._client.patch(SECRETS, self._kept.secret, patch, self._kept.namespace))
 
     async def _publish(self, configuration: Unstructured | None, bundle: bytes) -> None:
-        if configuration is None or published(configuration) in (None, bundle):
+        if configuration is None or self._published(configuration) in (None, bundle):
             return
-        number = _number_of_ours(configuration.content)
+        number = _number(configuration.content, self._kept.webhook)
         patch = JsonPatch(
             [
-                {"op": "test", "path": f"/webhooks/{number}/name", "value": WEBHOOK},
+                {"op": "test", "path": f"/webhooks/{number}/name", "value": self._kept.webhook},
                 {
                     "op": "add",
                     "path": f"/webhooks/{number}/clientConfig/caBundle",
@@ -163,8 +179,11 @@ class Upkeep:
             ]
         )
         name = configuration.metadata.name
-        self._configurations.learn(await self._client.patch(WEBHOOK_CONFIGURATIONS, name, patch))
+        self._configurations.learn(await self._client.patch(self._kept.configurations, name, patch))
         self._log.info("API servers are told whom to trust", configuration=name)
+
+    def _published(self, configuration: Unstructured | None) -> bytes | None:
+        return published(configuration, self._kept.webhook)
 
     async def _look_again(self) -> None:
         try:
@@ -190,12 +209,12 @@ class Upkeep:
             self._log.warning("certificates cannot be kept up; it is tried again", error=problem)
 
 
-def published(configuration: Unstructured | None) -> bytes | None:
-    """The bundle that API servers have for our webhook, empty if none; None where there is no such webhook."""
+def published(configuration: Unstructured | None, webhook: str) -> bytes | None:
+    """The bundle that API servers have for this webhook, empty if none; None where there is no such webhook."""
     if configuration is None:
         return None
     content = configuration.content
-    number = _number_of_ours(content)
+    number = _number(content, webhook)
     if number is None:
         return None
     try:
@@ -206,9 +225,9 @@ def published(configuration: Unstructured | None) -> bytes | None:
         return b""
 
 
-def _number_of_ours(content: Mapping[str, Any]) -> int | None:
+def _number(content: Mapping[str, Any], webhook: str) -> int | None:
     webhooks = content.get("webhooks") or ()
-    return next((number for number, each in enumerate(webhooks) if each.get("name") == WEBHOOK), None)
+    return next((number for number, each in enumerate(webhooks) if each.get("name") == webhook), None)
 
 
 def _told(seconds: float) -> str:

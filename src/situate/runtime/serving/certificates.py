@@ -1,9 +1,9 @@
-"""What is to be done about the certificates of the admission webhook (P6, B37): read the Secret, look at the clock.
+"""What is to be done about the certificates of an admission webhook (spot P6, B37): read the Secret, look at the clock.
 
 A generation is an authority that has signed one certificate; its own key is kept nowhere, so nobody can sign another.
 At two thirds of its life the next one is made and announced beside it in `caBundle`; half-way from there to the end of
 the old one the next is served. API servers thus trust every certificate that they may meet, at any moment. Making keys
-and writing objects is left to `server`.
+and writing objects is left to `issuing` and `upkeep`.
 """
 
 from __future__ import annotations

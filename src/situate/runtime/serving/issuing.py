@@ -1,7 +1,7 @@
 """Makes generations of certificates: an authority, one server certificate signed by it, and then the authority's key is
 gone.
 
-Elliptic keys, since they are made in a millisecond. What is made when is decided in `situate.spot.certificates`.
+Elliptic keys, since they are made in a millisecond. What is made when is decided in `certificates`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from situate.spot.certificates import BACKDATED_S, Generation
+from situate.runtime.serving.certificates import BACKDATED_S, Generation
 
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 """Certificates are for these too: a webhook may run beside the API server. Nobody else trusts the authority."""
@@ -32,7 +32,7 @@ def generation(names: Sequence[str], now: datetime, life_s: float) -> Generation
     """A new one, valid from a little ago until `life_s` from now."""
     begins, ends = _moment(now.timestamp() - BACKDATED_S), _moment(now.timestamp() + life_s)
     signing, serving = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    subject = _name(f"situate spot {x509.random_serial_number():x}"[:48])  # Go finds an issuer by its name
+    subject = _name(f"situate {x509.random_serial_number():x}"[:48])  # Go finds an issuer by its name
     identifier = x509.SubjectKeyIdentifier.from_public_key(signing.public_key())
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
 

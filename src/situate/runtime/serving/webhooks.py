@@ -1,6 +1,6 @@
 """HTTPS for API servers: one path, certificates that change without a restart, and an end that leaves nothing open.
 
-API servers keep their connections; a listener that only stopped to listen would go on answering (P1).
+API servers keep their connections; a listener that only stopped to listen would go on answering (spot P1).
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import os
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 import structlog
 from aiohttp import web
 
-from situate.spot.certificates import Generation
-from situate.spot.names import WEBHOOK_PATH
-from situate.spot.server.answering import Reply
+from situate.runtime.serving.certificates import Generation
 
 LARGEST: Final = 16 * 2**20
 """Bytes of a review: objects have at most 3 MiB, which escapes may multiply."""
@@ -31,6 +30,15 @@ _END_S: Final = 1.0
 limit at all."""
 _JSON: Final = {"Content-Type": "application/json"}
 _TEXT: Final = {"Content-Type": "text/plain; charset=utf-8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What goes back over HTTP."""
+
+    status: int
+    body: bytes
+
 
 Answers: TypeAlias = Callable[[bytes], Awaitable[Reply]]
 """Takes a review and gives what goes back; never raises."""
@@ -54,9 +62,11 @@ class Door(Protocol):
 class Listener:
     """`run` is a task of the leader, until cancelled; then every connection is gone."""
 
-    def __init__(self, address: str, answer: Answers) -> None:
-        """`address`: `host:port`, without host for every address."""
+    def __init__(self, address: str, answer: Answers, *, path: str, setting: str) -> None:
+        """`address`: `host:port`, without host for every address, and what it is called in the settings."""
         self._address = address
+        self._path = path
+        self._setting = setting
         self._answer = answer
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.set_alpn_protocols(["http/1.1"])
@@ -128,14 +138,16 @@ class Listener:
                 await site.stop()
                 if str(problem) != told:
                     told = str(problem)
-                    self._log.warning("spot.address cannot be listened on yet", address=self._address, error=told)
+                    self._log.warning(
+                        "the webhook cannot listen yet", address=self._address, setting=self._setting, error=told
+                    )
                 await asyncio.sleep(_RETRY_S)
             else:
                 return
 
     def _application(self) -> web.Application:
         application = web.Application(client_max_size=LARGEST)
-        application.router.add_post(WEBHOOK_PATH, self._post)
+        application.router.add_post(self._path, self._post)
         return application
 
     async def _post(self, request: web.Request) -> web.Response:
