@@ -5,6 +5,8 @@ kwok takes every resize; what kubelets make of one is `situate.cluster.controlle
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from situate.cluster.controllers import allocations
 from tests.contract.api import Api, Json
 from tests.contract.things import bound, core
@@ -12,12 +14,16 @@ from tests.contract.things import bound, core
 _AT = "2026-01-01T00:00:01Z"
 
 
-async def look(api: Api, namespace: str, node: str) -> None:
-    """Reports every pod of the namespace on the node as it runs from now on, the oldest first."""
+async def look(api: Api, namespace: str, node: str, *, only: str = "") -> None:
+    """Reports every pod of the namespace on the node as it runs from now on, the oldest first.
+
+    `only`: the pod of this name alone, where another kubelet reports the others; annotated `noresize` it is ours.
+    """
     allocatable = (await api.get(f"/api/v1/nodes/{node}")).ok()["status"]["allocatable"]
     pods = (await api.get(core(namespace, "pods"))).ok()["items"]
     here = {each["metadata"]["name"]: each for each in pods if each["spec"].get("nodeName") == node}
-    for name in sorted(here, key=lambda each: (here[each]["metadata"]["creationTimestamp"], each)):
+    mine = [only] if only else sorted(here, key=lambda each: (here[each]["metadata"]["creationTimestamp"], each))
+    for name in mine:
         others = [each for each in here.values() if each["metadata"]["name"] != name]
         here[name] = await _report(api, namespace, here[name], others, allocatable)
 
@@ -39,5 +45,9 @@ async def _report(api: Api, namespace: str, pod: Json, others: list[Json], alloc
     running["conditions"] = [*running["conditions"], *known]
     status = allocations.reported(pod, running, pending, acting=False, at=_AT)
     path = core(namespace, "pods", pod["metadata"]["name"], "status")
-    written: Json = (await api.put(path, {**pod, "status": status})).ok()
+    answer = await api.put(path, {**pod, "status": status})
+    if answer.status == HTTPStatus.CONFLICT:  # the other kubelet was quicker
+        pod = (await api.get(core(namespace, "pods", pod["metadata"]["name"]))).ok()
+        return await _report(api, namespace, pod, others, allocatable)
+    written: Json = answer.ok()
     return written

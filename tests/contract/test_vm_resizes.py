@@ -6,6 +6,7 @@ The ledger decides, its patch is sent, the kubelet looks, and the pod is read ag
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,16 +15,22 @@ from situate.kube.patches import JsonPatch
 from situate.objects import pods
 from situate.objects.codec import decode
 from situate.objects.resources import PODS
-from situate.vm.actions import Condition, ResizePod, Tell
+from situate.vm.actions import Condition, HandOver, ResizePod, StartMove, Tell
 from situate.vm.amounts import Amounts
-from situate.vm.events import PodGone
-from situate.vm.names import RESIZE_REQUESTED
+from situate.vm.claims import Move
+from situate.vm.events import Beat, MigrationPhase, MigrationSeen, PodGone
+from situate.vm.model import Ref
+from situate.vm.names import AUTO_MIGRATION_LABEL, RESIZE_REQUESTED
+from situate.vm.names import RESOURCES as GUEST
 from situate.vm.rules import Rules
 from situate.vm.writes import CONFLICT, REFUSED, Change, invalid, resized
 from tests.contract.api import Answer, Api
 from tests.contract.stub_kubelet import look
+from tests.contract.test_scheduling import why_not
 from tests.contract.things import core, pod
-from tests.vm.objects import node
+from tests.contract.waiting import eventually
+from tests.contract.work import Work, ready
+from tests.vm.objects import node, runner
 from tests.vm.yard import Yard
 
 GIB = 2**30
@@ -153,6 +160,93 @@ async def test_a_sidecar_is_counted_and_resized_as_any_container(place: Place) -
     assert reported == {"first": 1, "side": 2}
     assert await place.booked("web") == Amounts.of(3000, 2 * GIB)
     assert not place.yard.state.writes
+
+
+class Leaving(Place):
+    """A node of 8 CPUs: `web` has 2 and wishes for 6, `leaving` has 5 and is the source of a move for it, 1 is free.
+
+    The scheduler is at work, and two pods wait for it: one of 4 CPUs, and one of 2.
+    """
+
+    async def begin(self, work: Work) -> Move:
+        self.yard = Yard(node(self.host, "8", "32Gi"), node("elsewhere", "64", "256Gi"))
+        for name, cpu in (("web", "2"), ("leaving", "5")):
+            requests, meta = {"cpu": cpu, "memory": "1Gi"}, {"name": name, "annotations": {"noresize": "true"}}
+            (await self.api.post(core(self.namespace, "pods"), self.body(requests, meta, nodeName=self.host))).ok(201)
+            await eventually(partial(work.pod, name), lambda each: each and ready(each))
+        guest = '{"cpus":{"min":1,"use":5,"max":5},"memorySlots":{"min":1,"use":1,"max":1},"memorySlotSize":"1Gi"}'
+        labels = {AUTO_MIGRATION_LABEL: "true"}
+        uid = await self.uid("leaving")
+        self.yard.see(runner("leaving", {GUEST: guest}, labels=labels, nodeName=self.host, metadata={"uid": uid}))
+        assert await self.wish("web", cpu="6") == []
+        for name, cpu in (("third", "4"), ("small", "2")):
+            selector = {"kubernetes.io/hostname": self.host}
+            body = self.body({"cpu": cpu}, {"name": name}, nodeSelector=selector)
+            (await self.api.post(core(self.namespace, "pods"), body)).ok(201)
+            await why_not(work, name, "Insufficient cpu")
+        self.yard.now += 6
+        self.yard.tell(Beat())
+        (started,) = self.yard.only(StartMove)
+        self.yard.answer(started)
+        return started.move
+
+    async def see(self, name: str) -> pods.Pod:
+        await look(self.api, self.namespace, self.host, only=name)
+        found = await self.read(name)
+        self.yard.see(found)
+        return found
+
+    def copied(self, move: Move) -> None:
+        succeeded = MigrationPhase(succeeded=True)
+        target = Ref(self.namespace, "target", "uid-target")
+        self.yard.tell(
+            MigrationSeen(
+                move.machine, move.name, "m", True, succeeded, move.source, self.host, target, "elsewhere", None
+            )
+        )
+
+    async def delete_source(self) -> None:
+        (await self.api.delete(core(self.namespace, "pods", "leaving"), {"gracePeriodSeconds": 0})).ok()
+
+    @staticmethod
+    def body(requests: Any, meta: Any, **spec: Any) -> Any:
+        return pod(requests=requests, meta=meta, terminationGracePeriodSeconds=0, **spec)
+
+
+@pytest.mark.rule("vm:B37", "vm:N7", "vm:F10")
+async def test_a_third_party_gets_nothing_of_the_room_that_a_pod_has_asked_for_before(
+    work: Work, own_host: str
+) -> None:
+    place = Leaving(work.api, work.namespace, own_host)
+    place.copied(await place.begin(work))
+    (ahead,) = place.yard.only(ResizePod)
+    assert place.yard.only(HandOver) == []
+    (await place.send(ahead)).ok(200)
+    place.yard.answer(ahead)
+    (over,) = place.yard.only(HandOver)
+    assert over.source.uid == await place.uid("leaving")
+    assert (await place.see("web")).condition("PodResizePending").reason == "Deferred"  # type: ignore[union-attr]
+
+    await place.delete_source()
+    await eventually(lambda: work.pod("small"), lambda each: each and ready(each))
+    assert "nodeName" not in (await work.pod("third") or {})["spec"], "the scheduler has seen who left"
+    place.yard.tell(PodGone(over.source.uid))
+    assert [each.fields["outcome"] for each in place.yard.only(Tell) if each.reason == "ClaimClosed"] == ["granted"]
+    resized = await place.see("web")
+    assert resized.status.container_statuses[0].allocated_resources["cpu"].value == 6
+    assert not place.yard.state.waiters
+
+
+@pytest.mark.rule("vm:B37")
+async def test_it_gets_the_room_where_the_pod_asks_when_the_source_is_gone(work: Work, own_host: str) -> None:
+    """What is asked for ahead is no mere haste."""
+    place = Leaving(work.api, work.namespace, own_host)
+    place.copied(await place.begin(work))
+    (ahead,) = place.yard.only(ResizePod)
+    await place.delete_source()
+    await eventually(lambda: work.pod("third"), lambda each: each and ready(each))
+    (await place.send(ahead)).ok(200)
+    assert (await place.see("web")).condition("PodResizePending").reason == "Deferred"  # type: ignore[union-attr]
 
 
 def _asking(cpu: str) -> Any:

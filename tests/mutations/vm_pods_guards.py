@@ -7,6 +7,8 @@ from tests.mutations.patch import Mutation
 _WISHES, _ACCOUNTS = "tests/vm/test_step_wishes.py", "tests/vm/test_step_accounts.py"
 _RESIZING, _WRITES = "tests/vm/test_resizing.py", "tests/vm/test_writes.py"
 
+_AHEAD = "tests/vm/test_resizing_ahead.py"
+
 VM_PODS_GUARDS = (
     Mutation(
         "vm-refused-wish-waits",
@@ -79,5 +81,53 @@ VM_PODS_GUARDS = (
         "        self._grow_account(pod, amount)\n        self.do(approval(pod, write))\n",
         "        self.do(approval(pod, write))\n        self._grow_account(pod, amount)\n",
         (_ACCOUNTS,),
+    ),
+    Mutation(
+        "vm-ahead-of-the-hand-over",
+        "the source goes when the pod has asked for its room, so that nobody else takes it between (B37)",
+        "vm/handing_over.py",
+        "    if not at_once and resizing_ahead.begun(draft, move):\n        return\n",
+        "    if not at_once:\n        resizing_ahead.begun(draft, move)\n",
+        (_AHEAD,),
+    ),
+    Mutation(
+        "vm-ahead-when-copied",
+        "nothing is asked for ahead while the machine may still run where it was (B37)",
+        "vm/resizing_ahead.py",
+        "    if move.stage is not Stage.DONE or claim",
+        "    if claim",
+        (_AHEAD,),
+    ),
+    Mutation(
+        "vm-ahead-alone",
+        "beside another claim nothing is asked for ahead: the kubelet knows of no claims (B37, I4)",
+        "vm/resizing_ahead.py",
+        "    if not alone or pod.uid in state.writes:",
+        "    if pod.uid in state.writes:",
+        (_AHEAD,),
+    ),
+    Mutation(
+        "vm-ahead-unanswered",
+        "what a kubelet has not looked at is not taken for allocated, and the claim for it stays open (B35, B37)",
+        "vm/reading_pods.py",
+        "    return 0 < pod.status.observed_generation < pod.metadata.generation",
+        "    return False",
+        (_AHEAD,),
+    ),
+    Mutation(
+        "vm-refused-left-over",
+        "what an earlier leader refused is not left standing on a pod that wishes something else (B36)",
+        "vm/wishing.py",
+        "    if refusal == told and not left_over:",
+        "    if refusal == told:",
+        (_WISHES,),
+    ),
+    Mutation(
+        "vm-resize-others",
+        "no part of a request is passed over: of what cannot be resized nothing is (B36)",
+        "vm/resize_requests.py",
+        " or of_other_resources(request.wish)",
+        "",
+        ("tests/vm/test_resize_requests.py",),
     ),
 )

@@ -347,3 +347,26 @@ def test_annotations_of_any_text_give_a_pod_or_a_reason(annotations: dict[str, s
         assert read.wrong
     else:
         assert not read.value.used.exceeds(read.value.reserved)
+
+
+@pytest.mark.rule("vm:B35", "vm:B33")
+@pytest.mark.parametrize(
+    ("allocated", "observed", "deferred"),
+    [
+        pytest.param("1", 1, True, id="its kubelet has not looked yet"),
+        pytest.param("1", 2, False, id="it has, and says nothing against it"),
+        pytest.param("1", 0, False, id="it never says what it has seen"),
+        pytest.param("3", 1, False, id="something else has changed"),
+        pytest.param("5", 1, False, id="it is to become smaller"),
+    ],
+)
+def test_a_resize_that_nobody_has_answered_is_not_taken_for_allocated(
+    allocated: str, observed: int, deferred: bool
+) -> None:
+    resources = {"requests": {"cpu": allocated, "memory": "1Gi"}}
+    statuses = [{"name": "main", "resources": resources, "allocatedResources": resources["requests"]}]
+    status = {"containerStatuses": statuses, "observedGeneration": observed}
+    read = read_pod(pod("web", container(cpu="3"), status=status, metadata={"generation": 2}), Rules()).value
+    assert read is not None
+    assert (read.deferred, read.reserved.cpu) == (deferred, max(3000, 1000 * int(allocated)))
+    assert read.used.cpu == (1000 if deferred else read.reserved.cpu)

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from situate.vm import resizing_ahead
 from situate.vm.actions import HandOver
 from situate.vm.claims import Move, Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
 
 
-def hand_over(draft: Draft, move: Move) -> None:
-    """Of a move that is not done, that is for nobody, or whose source is gone, there is nothing to hand over."""
+def hand_over(draft: Draft, move: Move, *, at_once: bool = False) -> None:
+    """Of a move that is not done, that is for nobody, or whose source is gone, there is nothing to hand over.
+
+    Unless `at_once`, a plain pod is resized first where that may be (B37).
+    """
     claim, source = draft.state.claims.get(move.claim), draft.state.pod(move.source.uid)
     if move.stage is not Stage.DONE or claim is None or source is None:
+        return
+    if not at_once and resizing_ahead.begun(draft, move):
         return
     draft.put_move(replace(move, retry_at=draft.now + SHOWN_AFTER_S))
     draft.do(HandOver(move.name, move.machine, move.uid, source.ref, claim.beneficiary.ref, claim.amount))

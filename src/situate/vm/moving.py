@@ -289,4 +289,4 @@ def ask_again(draft: Draft, move: Move) -> None:
         end(draft, move)
     else:
         draft.put_move(replace(move, retry_at=None))
-        hand_over(draft, move)
+        hand_over(draft, move, at_once=True)

@@ -177,10 +177,10 @@ def _plain(pod: objects.Pod, rules: Rules) -> Read[Pod]:
             (_amounts_of(amounts(each.resources.requests), rules) for each in pod.spec.containers), len(rules.resources)
         )
         return Read(_pod(pod, rules, asked, asked, asked))
-    pending = pod.condition(PENDING)
-    deferred = pending is not None and _current(pod, pending) and pending.reason == "Deferred"
     asked = _asked(pod, rules)
-    admitted = _asked(_with_reason(pod, "Infeasible"), rules) if deferred else asked
+    deferred, unanswered = _is_deferred(pod), _unanswered(pod)
+    admitted = _admitted(pod, rules) if deferred or unanswered else asked
+    deferred = deferred or asked.exceeds(admitted)
     made = replace(_pod(pod, rules, asked, asked, admitted), deferred=deferred)
     wish = _wish(pod, asked, rules)
     if wish is None:
@@ -205,7 +205,7 @@ def _asked(pod: objects.Pod, rules: Rules) -> Amounts:
     """Its effective request. A condition of an earlier size of it does not count (B35)."""
     pending = pod.condition(PENDING)
     if pending is not None and not _current(pod, pending):
-        pod = _with_reason(pod, "")
+        pod = _with_pending(pod)
     return _amounts_of(pod_request(pod).amounts, rules)
 
 
@@ -215,11 +215,24 @@ def _current(pod: objects.Pod, condition: Condition) -> bool:
     return condition.status == "True" and (not seen or seen >= pod.metadata.generation)
 
 
-def _with_reason(pod: objects.Pod, reason: str) -> objects.Pod:
-    """The pod as if its pending resize were pending for that reason."""
-    conditions = tuple(
-        msgspec.structs.replace(each, reason=reason) if each.type == PENDING else each for each in pod.status.conditions
-    )
+def _is_deferred(pod: objects.Pod) -> bool:
+    pending = pod.condition(PENDING)
+    return pending is not None and _current(pod, pending) and pending.reason == "Deferred"
+
+
+def _unanswered(pod: objects.Pod) -> bool:
+    """Whether its kubelet has not looked at it as it is now; one that does not say is taken to have (before 1.34)."""
+    return 0 < pod.status.observed_generation < pod.metadata.generation
+
+
+def _admitted(pod: objects.Pod, rules: Rules) -> Amounts:
+    """What its kubelet has granted it, as if what it asks for beyond that could never be."""
+    return _amounts_of(pod_request(_with_pending(pod, Condition(PENDING, "True", "Infeasible"))).amounts, rules)
+
+
+def _with_pending(pod: objects.Pod, *pending: Condition) -> objects.Pod:
+    """With this condition of a pending resize in place of what it has."""
+    conditions = (*(each for each in pod.status.conditions if each.type != PENDING), *pending)
     return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=conditions))
 
 

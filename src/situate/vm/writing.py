@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from situate.vm import accounts, waiting, wishing
+from situate.vm import accounts, resizing_ahead, waiting, wishing
 from situate.vm.actions import Approve, CancelMove, EndMove, HandOver, ResizePod, Retarget, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft, approval
 from situate.vm.ending import fail_claim, remember_failure
 from situate.vm.events import Written
+from situate.vm.handing_over import hand_over
 from situate.vm.model import Pod
 from situate.vm.state import Account, Unseen
 
@@ -43,6 +44,11 @@ def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None
     write, pod = draft.state.writes.get(uid), draft.known(uid)
     if isinstance(action, ResizePod) and pod is not None and pod.machine is not None:
         _accounted(draft, pod, action, event)
+        return
+    if isinstance(action, ResizePod) and pod is not None and write is None:
+        for move in resizing_ahead.waiting_for(draft.state, action):
+            hand_over(draft, move, at_once=True)
+            wishing.answered(draft, pod, event)
         return
     if write is None or pod is None or not _is_that(action, approval(pod, write)):
         return
