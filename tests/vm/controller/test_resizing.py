@@ -12,6 +12,7 @@ from situate.testing.objects import pod as pod_object
 from situate.testing.vm.shipped import PODS
 from situate.vm.amounts import Amounts
 from situate.vm.names import RESIZE_REQUESTED
+from situate.vm.rules import Rules
 from situate.vm.text import GIB
 from tests.vm.controller.test_controller import Stage, stage
 
@@ -85,6 +86,31 @@ def test_a_server_without_the_subresource_is_not_asked() -> None:
         web(ours)
         wish(ours, cpu=3)
         ours.wait(lambda: condition(now(ours), "ResizeRefused") == ("True", "ServerTooOld"))
+
+
+@pytest.mark.rule("vm:B37", "vm:N7", "vm:B10")
+def test_a_pod_asks_for_its_room_before_the_machine_that_makes_it_is_deleted() -> None:
+    with stage(Rules(watermark=1.0), n1="8", n2="8") as ours:
+        ours.world.call("PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": True}}, patch=True)
+        ours.run("b", cpus=4, slots=16)
+        web(ours, "2")
+        ours.world.call("PATCH", "/api/v1/nodes/n2", {"spec": {"unschedulable": False}}, patch=True)
+        source = f"{PODS}/{ours.world.runner('b')['metadata']['name']}"
+        ours.world.let_pass(1.0)
+        seen: list[str | None] = []
+
+        def when_deleted(carry_out: Any) -> Any:
+            pending = condition(now(ours), "PodResizePending")
+            seen.extend((requests(now(ours))["cpu"], None if pending is None else pending[1], allocated(ours)))
+            return carry_out()
+
+        ours.meddle("DELETE", source, when_deleted, times=1)
+        wish(ours, cpu=7)
+        ours.wait(lambda: allocated(ours) == "7", within_s=90.0)
+        assert seen in (["7", "Deferred", "2"], ["7", None, "2"]), "as it was when its source was deleted"
+        assert len(ours.writes("PATCH", f"{PODS}/web/resize")) == 1
+        ours.wait(lambda: not ours.controller.ledger.state.claims and not ours.controller.ledger.state.waiters)
+        assert ours.world.node_of("b") == "n2"
 
 
 @pytest.mark.rule("vm:B47", "vm:N8", "vm:C1")
