@@ -329,6 +329,13 @@ def test_what_cannot_be_used_is_one_sentence(arguments: list[str], told: str) ->
             id="a count",
         ),
         pytest.param(
+            POD + "spec: {containers: [{name: a, image: b}]}\n---\n"
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: many}\n"
+            "spec: {replicas: 1000000, template: {spec: {containers: [{name: a, image: b}]}}}\n",
+            "Deployment many: found 1000000 pods, allowed: 1000000 with those before it",
+            id="too many together",
+        ),
+        pytest.param(
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 1}\n",
             "Deployment web: spec.template: found null, allowed: a template",
             id="no template",

@@ -100,6 +100,7 @@ def test_room_is_made_where_that_helps(cpu: str, want: tuple[str, object]) -> No
     outcome = tried(engine, a_pod("high", cpu, spec=PodSpec(priority=10)))["high"]
     assert (outcome.node, outcome.victims) == want
     assert bool(outcome.why) == (not outcome.node)
+    assert outcome.short == ("" if outcome.node else "0/1 nodes are available: 1 Insufficient cpu.")
 
 
 def test_a_plugin_that_fails_is_told_and_counts_nothing() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from sys import intern
 from typing import Final
 
 import msgspec
@@ -20,15 +21,15 @@ from situate.framework.decisions import Asked, Decision, Failed, Placed, PlacedR
 from situate.framework.engine import Engine
 from situate.framework.extenders import Steps, finished
 from situate.framework.messages import no_node, refusal
-from situate.framework.plugin import Diagnosis, Reads, Scores, reads
+from situate.framework.plugin import Reads, Scores, reads
 from situate.framework.pods import PodInfo, PodKey
 from situate.framework.profile import ALL_NODES, Profile, Weighted
 from situate.framework.snapshot import Snapshot
 
 MOST: Final = 100_000
 """Pods of one kind that `room_for` counts before it says "at least"."""
-_TOGETHER: Final = 2**16
-"""Pods that are given to an engine at once."""
+_TOGETHER: Final = 2**12
+"""Pods that an engine decides about at once: each that it refuses takes ten bytes for each node until then."""
 _FIRST: Final = 8
 _CHUNK: Final = 256
 """Pods that are counted at once: placing a run costs next to nothing for each, but all behind the last are refused."""
@@ -49,8 +50,9 @@ class Outcome:
     """Pods of lower priority that have been ended to make room for it; the most important first."""
     why: str = ""
     """Where there is no node: the sentence of its condition, the plugin that gates it, or what failed."""
-    diagnosis: Diagnosis | None = None
-    """Of its last refusal."""
+    short: str = ""
+    """What the filters said of the nodes when it was last refused. Not the diagnosis itself: that is ten bytes for each
+    node, and a million pods may be asked about."""
 
 
 def settle(engine: Engine, now: float) -> dict[str, Outcome]:
@@ -106,7 +108,7 @@ def _heed(engine: Engine, decision: Decision | PlacedRun, outcomes: dict[str, Ou
             earlier = outcomes.get(waiting.info.uid)
             ended = (*(earlier.victims if earlier is not None else ()), *(each.pod for each in victims))
             outcomes[waiting.info.uid] = Outcome(
-                waiting.info, victims=ended, why=refusal(decision), diagnosis=diagnosis
+                waiting.info, victims=ended, why=intern(refusal(decision)), short=intern(no_node(diagnosis))
             )
             for victim in victims:
                 engine.remove_pod(victim.uid, now)

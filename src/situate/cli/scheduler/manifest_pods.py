@@ -51,6 +51,7 @@ _OWNERS: Final[Mapping[str, ResourceType[Any]]] = {
     "ReplicationController": REPLICATIONCONTROLLERS,
 }
 _MOST: Final = 1_000_000
+"""Pods, of one workload and of all: they take 2 GB of memory."""
 _JSON: Final[Mapping[str, str]] = {"content-type": "application/json", "accept": "application/json"}
 
 
@@ -88,7 +89,7 @@ def pods_of(
             content = {**each.content, "metadata": {"namespace": namespace, **_metadata(each)}}
             pods.append(_named(admission.admitted(content, each), ""))
         elif (each.api_version, each.kind) in _COUNTED:
-            pods += _of_workload(each, namespace, admission)
+            pods += _of_workload(each, namespace, admission, _MOST - len(pods))
             others += _owner(each, namespace)
         elif resource is not None:
             within = {"namespace": namespace} if resource.namespaced else {}
@@ -123,7 +124,7 @@ def _owner(each: Dumped, namespace: str) -> Iterator[tuple[ResourceType[Any], An
         yield resource, _decoded(resource, Dumped(each.place, {**kept, "metadata": metadata}))
 
 
-def _of_workload(each: Dumped, namespace: str, admission: _Admission) -> Iterator[Pod]:
+def _of_workload(each: Dumped, namespace: str, admission: _Admission, most: int) -> Iterator[Pod]:
     metadata = {"namespace": namespace, **_metadata(each)}
     name = str(metadata.get("name", ""))
     if not name:
@@ -135,6 +136,8 @@ def _of_workload(each: Dumped, namespace: str, admission: _Admission) -> Iterato
             f"{each.place}: {each.kind} {name}: spec.template: found {shown(template)}, allowed: a template"
         )
     count = _count(each, spec, name)
+    if count > most:
+        raise WrongInput(f"{each.place}: {each.kind} {name}: found {count} pods, allowed: {_MOST} with those before it")
     owner = {**each.content, "metadata": {"uid": f"{each.kind} {namespace}/{name}", **metadata}}
     if each.kind == "Deployment":  # its pods belong to a ReplicaSet, which has its selector
         owner = {**owner, "apiVersion": "apps/v1", "kind": "ReplicaSet"}

@@ -27,7 +27,6 @@ from situate.framework.cycle import PluginFailed
 from situate.framework.engine import Engine
 from situate.framework.explaining import Question, explain_steps
 from situate.framework.least_change import LeastChange, least_change
-from situate.framework.messages import no_node
 from situate.framework.pods import BadPod, PodInfo
 from situate.framework.what_if import Outcome, Room, kinds, room_for, settle_steps
 from situate.objects.nodes import Node
@@ -225,7 +224,7 @@ def _rooms(trial: Engine, outcomes: Sequence[Outcome], most: int) -> dict[str, R
 
 def _least_changes(trial: Engine, outcomes: Sequence[Outcome], extending: Extending) -> dict[str, LeastChange]:
     """For the first pod without a node of each kind: what would have to change for it now that all others are there."""
-    refused = [same[0] for same in kinds(each.pod for each in outcomes if each.diagnosis is not None and not each.node)]
+    refused = [same[0] for same in kinds(each.pod for each in outcomes if each.short and not each.node)]
     found = {}
     for pod in refused[:_CHANGED]:
         with suppress(PluginFailed):
@@ -287,7 +286,7 @@ def _remark(outcome: Outcome) -> str:
 
 def _short(outcome: Outcome) -> str:
     """Why there is no node, without what every PostFilter has to say about it."""
-    return outcome.why if outcome.diagnosis is None else no_node(outcome.diagnosis)
+    return outcome.short or outcome.why
 
 
 def _as_data(
