@@ -115,6 +115,7 @@ def test_the_share_that_ends_in_a_month() -> None:
         pytest.param([wave(5, 5), wave(1, 5)], 5, "StatefulSet", 1, (3, 1), id="in one of two it was not"),
         pytest.param([wave(1, 5)], 5, "StatefulSet", 1, (0, 0), id="one of five never takes the majority"),
         pytest.param([wave(3, 3)], 1, "StatefulSet", 1, (1, 0), id="an only pod"),
+        pytest.param([wave(5, 5)], 2**31 - 1, "StatefulSet", 2**31 - 1, (2**30, 0), id="as many as there can be"),
     ],
 )
 def test_the_least_that_every_recorded_wave_would_have_left_enough_of(

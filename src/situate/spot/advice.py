@@ -8,6 +8,7 @@ not mixed in.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from situate.spot.evictions import Workload
@@ -41,11 +42,8 @@ def advice(workload: Workload, history: History, now: float, pace: Pace = Pace()
     least = owner.replicas // 2 + 1 if owner.stateful else 1
     too_few = sum(_left(owner.replicas, asked, wave) < least for wave in history.waves)
     worst = max(history.waves, key=lambda wave: wave.share)
-    enough = next(
-        count
-        for count in range(owner.replicas + 1)
-        if _left(owner.replicas, count, worst) >= min(least, owner.replicas)
-    )
+    counts = range(owner.replicas + 1)  # of more on demand no fewer are left, so two billion replicas take 31 looks
+    enough = bisect_left(counts, min(least, owner.replicas), key=lambda count: _left(owner.replicas, count, worst))
     months = max(history.months(now), 1.0)  # a day with a wave is no thirty waves a month
     short_s = too_few * (pace.detection_s + pace.start_s) / months
     return Advice(enough, asked, len(history.waves), too_few, worst.share, short_s)

@@ -47,6 +47,10 @@ from tests.sim.vpod.scenarios import data, scenario
             ["sources"],
             id="more changes than anyone meant",
         ),
+        pytest.param({"sampleEvery": "1ms"}, ["sampleEvery"], id="more samples than anyone meant"),
+        pytest.param(
+            {"sources": [{"name": "a", "demand": 1, "count": 100_000}] * 21}, ["sources"], id="more sources than that"
+        ),
         pytest.param(
             {"sources": [{"name": "a", "demand": 1, "arrives": "1h", "leaves": "1h"}]}, ["sources[0].leaves"], id="gone"
         ),

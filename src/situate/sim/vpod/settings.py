@@ -24,6 +24,9 @@ from situate.objects.settings import (
 MOST_CHANGES = 2_000_000
 """Changes of demand in one scenario; more are a mistake in a period, not a scenario."""
 
+MOST_SAMPLES = 100_000
+"""Points of one time series, of which each variant has several."""
+
 Count = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 PositiveCount = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 NodeCount = Annotated[int, msgspec.Meta(ge=1, le=5_000)]
@@ -223,6 +226,12 @@ class ScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
                 if value is not None and value not in known:
                     allowed = "one of " + ", ".join(known[:8]) + (", …" if len(known) > 8 else "")
                     yield Mistake(f"events[{index}].{name}", shown(value), allowed, did_you_mean(value, known))
+        if self.sample_every is not None and self.duration / self.sample_every > MOST_SAMPLES:
+            allowed = f"at least {self.duration / MOST_SAMPLES:g} s, for {MOST_SAMPLES:,} samples"
+            yield Mistake("sampleEvery", f"{self.sample_every:g} s", allowed)
+        if sum(source.count for source in self.sources) > MOST_CHANGES:
+            yield Mistake("sources", "more sources", f"at most {MOST_CHANGES:,} in all")
+            return
         seen: set[tuple[str, str]] = set()
         changes = 0.0
         for index, source in enumerate(self.sources):
@@ -233,6 +242,6 @@ class ScenarioSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
             shapes = source.shapes()
             periodic = (shapes.sine, shapes.bursts, shapes.walk)
             changes += source.count * (1 + sum(self.duration / each.every for each in periodic if each is not None))
-        if changes > MOST_CHANGES or len(seen) > MOST_CHANGES:
+        if changes > MOST_CHANGES:
             allowed = f"at most {MOST_CHANGES:,} changes of demand in all"
             yield Mistake("sources", f"some {changes:,.0f} changes", allowed, "raise `every`, or shorten the duration")
