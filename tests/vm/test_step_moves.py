@@ -119,6 +119,27 @@ def test_a_move_that_takes_too_long_is_ended_and_its_claim_fails(
     assert town.world.migrations == {}
 
 
+@pytest.mark.rule("vm:B15")
+@pytest.mark.parametrize(
+    ("memory", "completion", "after", "why"),
+    [
+        pytest.param(2**30 // 10, 3600.0, 60.0, "copying takes longer than 60 s", id="little memory"),
+        pytest.param(2**30, 100.0, 100.0, "it is not over after 100 s", id="as long as any move may take"),
+    ],
+)
+def test_a_copy_has_its_time_by_its_memory_and_no_more_than_any_move(
+    memory: int, completion: float, after: float, why: str
+) -> None:
+    town, move = making_room()
+    town.rules = replace(town.rules, deadlines=replace(town.rules.deadlines, completion_s=completion))
+    town.world.migrations[move.name].copied = memory
+    town.copying(move, 9)
+
+    assert not only(town.wait(after - 1), CancelMove)
+    (cancelled,) = only(town.wait(1.0), CancelMove)
+    assert cancelled.reason == why
+
+
 @pytest.mark.rule("vm:B15", "vm:F7")
 def test_a_copy_that_does_not_come_on_is_given_up() -> None:
     town, move = making_room()
