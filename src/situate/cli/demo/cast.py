@@ -11,6 +11,7 @@ from situate.cli.demo import objects
 from situate.cli.demo.scene import DemoPod, DemoSource, DemoTask, Scene
 from situate.cli.demo.shard_cast import ShardCast
 from situate.cli.demo.spot_cast import SpotCast
+from situate.cli.demo.vm_cast import VmCast
 from situate.cli.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
@@ -47,9 +48,10 @@ class Cast:
         show: Callable[[Scene], None],
         spot: SpotCast,
         shard: ShardCast,
+        vm: VmCast,
     ) -> None:
         """`kill` ends the scheduler of that identity with SIGKILL, `explain` says why a pod of a namespace goes where
-        it goes, `show` is told of every scene; `spot` and `shard` play the chapters on these."""
+        it goes, `show` is told of every scene; `spot`, `shard` and `vm` play the chapters on these."""
         self._client = client
         self._lease = lease
         self._explain = explain
@@ -57,6 +59,7 @@ class Cast:
         self.kill = kill
         self.spot = spot
         self.shard = shard
+        self.vm = vm
 
     async def set_the_stage(self) -> None:
         """Creates what the story needs and waits until it can be used; what exists already is used."""
@@ -75,6 +78,7 @@ class Cast:
         """Removes what `set_the_stage` and the story created, but for the definitions, which others may use."""
         await self.spot.clear()
         await self.shard.clear()
+        await self.vm.clear()
         for resource, names in ((NAMESPACES, (objects.TENANT, objects.SYSTEM)), (NODES, objects.NODES)):
             for name in names:
                 try:

@@ -21,14 +21,12 @@ from rich.live import Live
 from situate.cli.demo.cast import Cast
 from situate.cli.demo.chapters import Chapter, Unfulfilled
 from situate.cli.demo.objects import CONFIGURATION
-from situate.cli.demo.picture import picture
-from situate.cli.demo.scene import Scene
+from situate.cli.demo.picture import Seen, picture
 from situate.cli.demo.shard_cast import shard_cast
-from situate.cli.demo.shard_scene import ShardScene
 from situate.cli.demo.spot_cast import SpotCast, reserved_port
-from situate.cli.demo.spot_scene import SpotScene
 from situate.cli.demo.stage import DidNotStart, Stage, hint, stage
 from situate.cli.demo.story import STORY
+from situate.cli.demo.vm_cast import VmCast
 from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.streams import complain, say
 from situate.kube.connect import connect, find_connection
@@ -51,9 +49,9 @@ def demo(
 ) -> None:
     """Play a story on an embedded cluster: sources are placed, scaled, drained, moved back after a loss; pods as well.
 
-    At its end all spot nodes of a Deployment end, and executors of an operator are killed, drained and rolled. It needs
-    no Kubernetes. The API server, the schedulers and the executors run as processes of their own; the story acts
-    through the API, and goes on until Ctrl-C.
+    Then all spot nodes of a Deployment end, executors of an operator are killed, drained and rolled, and a virtual
+    machine grows into the room that its neighbour leaves. It needs no Kubernetes. The API server, the schedulers, the
+    executors and the agent run as processes of their own; the story acts through the API, and goes on until Ctrl-C.
     """
     with mendable_failures(), tempfile.TemporaryDirectory(prefix="situate-demo-") as folder:
         try:
@@ -85,7 +83,8 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
                     start_spot = partial(built.start_product, "spot")
                     spot = SpotCast(client, connection.server, port, start_spot, teller.show)
                     shard = await stack.enter_async_context(shard_cast(client, built, teller.show))
-                    cast = Cast(client, _lease(), built.kill, built.explain, teller.show, spot, shard)
+                    vm = VmCast(client, built, stack.enter_context(reserved_port()), teller.show)
+                    cast = Cast(client, _lease(), built.kill, built.explain, teller.show, spot, shard, vm)
                     try:
                         await cast.set_the_stage()
                         await built.start_schedulers()
@@ -128,7 +127,7 @@ class _Teller:
         self.done: list[str] = []
         """The outcomes of the chapters so far."""
         self._chapter: Chapter | None = None
-        self._scene: Scene | SpotScene | ShardScene | None = None
+        self._scene: Seen | None = None
 
     def begin(self, chapter: Chapter) -> None:
         self._chapter = chapter
@@ -140,7 +139,7 @@ class _Teller:
             say(outcome)
         self._draw()
 
-    def show(self, scene: Scene | SpotScene | ShardScene) -> None:
+    def show(self, scene: Seen) -> None:
         self._scene = scene
         self._draw()
 

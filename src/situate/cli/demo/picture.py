@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from situate.cli.demo import shard_picture, spot_picture
+from situate.cli.demo import shard_picture, spot_picture, vm_picture
 from situate.cli.demo.scene import DemoPod, DemoSource, Scene
 from situate.cli.demo.shard_scene import ShardScene
 from situate.cli.demo.spot_scene import SpotScene
+from situate.cli.demo.vm_scene import VmScene
 
+Seen: TypeAlias = Scene | SpotScene | ShardScene | VmScene
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 _FULL, _FREE = "■", "·"
 _SHOWN = 3
@@ -21,9 +24,7 @@ _SHOWN = 3
 _STATE_STYLES = {"Running": "green", "Pending": "yellow", "Terminating": "red", "node lost": "bold red"}
 
 
-def picture(
-    scene: Scene | SpotScene | ShardScene | None, title: str, caption: str, done: Sequence[str], hints: Sequence[str]
-) -> RenderableType:
+def picture(scene: Seen | None, title: str, caption: str, done: Sequence[str], hints: Sequence[str]) -> RenderableType:
     """The whole screen: chapters that are over, the one that plays, what there is to be seen, how to join in."""
     past = [Text.assemble(("✓ ", "green"), outcome) for outcome in done]
     present = Text.assemble((title, "bold"), "  ", caption)
@@ -33,6 +34,8 @@ def picture(
             parts += spot_picture.drawn(scene)
         case ShardScene():
             parts += shard_picture.drawn(scene)
+        case VmScene():
+            parts += vm_picture.drawn(scene)
         case Scene():
             parts += _drawn(scene)
     parts += [Text(hint, style="dim") for hint in hints]

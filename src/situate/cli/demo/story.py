@@ -11,6 +11,7 @@ from situate.cli.demo.objects import NODES, REPORT
 from situate.cli.demo.scene import Scene
 from situate.cli.demo.shard_story import SHARD_STORY
 from situate.cli.demo.spot_story import SPOT_STORY
+from situate.cli.demo.vm_story import VM_STORY
 
 _TASKS = 100
 
@@ -133,6 +134,7 @@ STORY = (
     ),
     *SPOT_STORY,
     *SHARD_STORY,
+    *VM_STORY,
 )
 
 
