@@ -20,6 +20,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
+from tests import bytecode
 from tests.archive.servers.programs import S3_SERVER
 from tests.controlplane.build import Programs, build, locate
 from tests.controlplane.components import CONTROL_PLANE
@@ -55,6 +56,14 @@ def pytest_configure(config: pytest.Config) -> None:
     # The workers must agree on the order of the tests, and a build may end while they collect: one process looks.
     told = getattr(config, "workerinput", None)
     config.stash[_BUILT] = _is_built() if told is None else told["control_plane_is_built"]
+    if told is None and config.getoption("numprocesses", None):
+        bytecode.make(_folders(config))
+
+
+def _folders(config: pytest.Config) -> Iterator[Path]:
+    """What the workers will import from; single files they do themselves."""
+    yield config.rootpath / "src"
+    yield from (Path(arg) for arg in config.args if "::" not in arg and Path(arg).is_dir())
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
