@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from situate.vm.amending import amended
 from situate.vm.amounts import Amounts, total
 from situate.vm.model import Node, Pod
 
@@ -67,7 +68,7 @@ def _changed(node: Node, pods: Mapping[str, Pod], gone: Iterable[Pod], new: Iter
                 committed[resource] += sign * pod.reserved[resource]
                 if pod.migrating:
                     migrating[resource] += sign * amount
-    return replace(
+    return amended(
         node,
         reserved=Amounts(tuple(reserved)),
         committed=Amounts(tuple(committed)),

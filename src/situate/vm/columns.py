@@ -140,6 +140,8 @@ def held(snapshot: Snapshot, state: State, pod: Ref, own: Move | None) -> Column
 def column(amounts: Sequence[Amounts], resources: int) -> Column:
     """(resources, len(amounts)); what is more than `MOST` counts as that."""
     rows = [each.values for each in amounts]
+    if len(rows) == 1 and max(rows[0]) <= MOST:
+        return np.array(rows, dtype=np.int64).T
     try:
         values = np.array(rows, dtype=np.int64)
     except OverflowError:  # somebody wrote an absurd amount, which must not keep others from being placed

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from situate.vm import accounts
 from situate.vm.actions import Action, Approve, ResizePod, Tell
+from situate.vm.amending import amended
 from situate.vm.amounts import Amounts
 from situate.vm.booking import with_pod, without_pod
 from situate.vm.claims import Claim, Move
@@ -49,10 +50,10 @@ class Draft:
             self.stirred[node] = self.touched[node] = None
 
     def put_node(self, node: Node) -> None:
-        self.state = replace(self.state, nodes=_with(self.state.nodes, node.name, node))
+        self.state = amended(self.state, nodes=_with(self.state.nodes, node.name, node))
 
     def drop_node(self, name: str) -> None:
-        self.state = replace(self.state, nodes=_without(self.state.nodes, name))
+        self.state = amended(self.state, nodes=_without(self.state.nodes, name))
 
     def book(self, pod: Pod, node: str) -> None:
         """It counts on this node and on no other; on one that does not exist it is kept aside (D19)."""
@@ -62,14 +63,14 @@ class Draft:
             self.unbook(pod.uid)
             state = self.state
         if node in state.nodes:
-            self.state = replace(
+            self.state = amended(
                 state,
                 nodes=_with(state.nodes, node, with_pod(state.nodes[node], pod)),
                 where=state.where if former == node else _with(state.where, pod.uid, node),
                 apart=_without(state.apart, pod.uid),
             )
         else:
-            self.state = replace(state, where=_with(state.where, pod.uid, node), apart=_with(state.apart, pod.uid, pod))
+            self.state = amended(state, where=_with(state.where, pod.uid, node), apart=_with(state.apart, pod.uid, pod))
 
     def unbook(self, uid: str) -> Pod | None:
         """What was known of it; None: nothing."""
@@ -80,7 +81,7 @@ class Draft:
         node = state.nodes.get(name)
         pod = state.apart.get(uid) if node is None else node.pods.get(uid)
         nodes = state.nodes if node is None else _with(state.nodes, name, without_pod(node, uid))
-        self.state = replace(state, nodes=nodes, where=_without(state.where, uid), apart=_without(state.apart, uid))
+        self.state = amended(state, nodes=nodes, where=_without(state.where, uid), apart=_without(state.apart, uid))
         return pod
 
     def known(self, uid: str) -> Pod | None:
@@ -88,58 +89,58 @@ class Draft:
         return self.state.pod(uid) or self.state.apart.get(uid)
 
     def put_move(self, move: Move) -> None:
-        self.state = replace(self.state, moves=_with(self.state.moves, move.key, move))
+        self.state = amended(self.state, moves=_with(self.state.moves, move.key, move))
 
     def drop_move(self, key: str) -> None:
         """Whoever moved may grow again, and what was reserved for it is free."""
         move = self.state.moves[key]
         self.stir(move.source_node)
         self.stir(move.target_node)
-        self.state = replace(self.state, moves=_without(self.state.moves, key))
+        self.state = amended(self.state, moves=_without(self.state.moves, key))
 
     def put_claim(self, claim: Claim) -> None:
-        self.state = replace(self.state, claims=_with(self.state.claims, claim.id, claim))
+        self.state = amended(self.state, claims=_with(self.state.claims, claim.id, claim))
 
     def drop_claim(self, claim: str) -> None:
-        self.state = replace(self.state, claims=_without(self.state.claims, claim))
+        self.state = amended(self.state, claims=_without(self.state.claims, claim))
 
     def put_waiter(self, waiter: Waiter) -> None:
-        self.state = replace(self.state, waiters=_with(self.state.waiters, waiter.uid, waiter))
+        self.state = amended(self.state, waiters=_with(self.state.waiters, waiter.uid, waiter))
 
     def drop_waiter(self, uid: str) -> None:
-        self.state = replace(self.state, waiters=_without(self.state.waiters, uid))
+        self.state = amended(self.state, waiters=_without(self.state.waiters, uid))
 
     def put_permit(self, uid: str, permit: Permit) -> None:
-        self.state = replace(self.state, permits=_with(self.state.permits, uid, permit))
+        self.state = amended(self.state, permits=_with(self.state.permits, uid, permit))
 
     def put_write(self, uid: str, write: Unseen) -> None:
-        self.state = replace(self.state, writes=_with(self.state.writes, uid, write))
+        self.state = amended(self.state, writes=_with(self.state.writes, uid, write))
 
     def drop_write(self, uid: str) -> None:
-        self.state = replace(self.state, writes=_without(self.state.writes, uid))
+        self.state = amended(self.state, writes=_without(self.state.writes, uid))
 
     def put_denied(self, uid: str, denied: Denied) -> None:
-        self.state = replace(self.state, denied=_with(self.state.denied, uid, denied))
+        self.state = amended(self.state, denied=_with(self.state.denied, uid, denied))
 
     def drop_denied(self, uid: str) -> None:
-        self.state = replace(self.state, denied=_without(self.state.denied, uid))
+        self.state = amended(self.state, denied=_without(self.state.denied, uid))
 
     def put_account(self, uid: str, account: Account) -> None:
-        self.state = replace(self.state, accounts=_with(self.state.accounts, uid, account))
+        self.state = amended(self.state, accounts=_with(self.state.accounts, uid, account))
 
     def drop_account(self, uid: str) -> None:
-        self.state = replace(self.state, accounts=_without(self.state.accounts, uid))
+        self.state = amended(self.state, accounts=_without(self.state.accounts, uid))
 
     def put_look(self, node: str, at: float) -> None:
-        self.state = replace(self.state, looks=_with(self.state.looks, node, at))
+        self.state = amended(self.state, looks=_with(self.state.looks, node, at))
 
     def drop_look(self, node: str) -> None:
-        self.state = replace(self.state, looks=_without(self.state.looks, node))
+        self.state = amended(self.state, looks=_without(self.state.looks, node))
 
     def forget(self, uid: str) -> None:
         """What was kept of a pod beside its booking."""
         state = self.state
-        self.state = replace(
+        self.state = amended(
             state,
             waiters=_without(state.waiters, uid),
             permits=_without(state.permits, uid),

@@ -72,12 +72,16 @@ class Simulation:
             return
         frozen = short = 0
         for machine in self._world.machines.values():
-            wanted = self._agents.wanted(machine.name)
             frozen += machine.phase is Phase.FROZEN
-            short += machine.name in self._down or (wanted is not None and wanted.exceeds(machine.use))
+            short += machine.name in self._down or self._is_short(machine)
         over = sum(node.over_budget for node in self._scheduling.state.nodes.values())
         self._account.pass_time(seconds, frozen, short, over)
         self._told(until)
+
+    def _is_short(self, machine: VirtualMachine) -> bool:
+        wanted = self._agents.wanted(machine.name)
+        # most have exactly what they want, and are looked at between any two events
+        return wanted is not None and wanted.values != machine.use.values and wanted.exceeds(machine.use)
 
     # what the trace says
 

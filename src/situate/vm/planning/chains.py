@@ -56,16 +56,16 @@ class Chain:
         return sum(each.price for each in self.movers)
 
 
-def chain(view: View, short: Short) -> Option:
+def chain(view: View, short: Short, leavers: Sequence[Mover], aimed: Sequence[Mover]) -> Option:
     """The cheapest chain for all that is wanted: of one neighbour the target is made ready, all others have theirs.
+
+    `leavers` are free to leave the node, and those of them with a target are `aimed`.
 
     Nobody goes to the node on which room is made. Ties: the neighbour's creation time and UID, then the target's name.
     """
     if view.rules.chain_depth < 2:
         return Option(Way.CHAIN, why_not="chains are switched off")
     away = view.without_target(short.node)
-    leavers = away.free_to_go(short.node, short.wanted, but=short.pod.uid)
-    aimed = away.aimed(leavers)
     best: tuple[Chain, tuple[str, ...]] | None = None
     completed = 0
     for least, mover, target in islice(_promising(away, short, leavers, aimed), MOST_LINKS):
@@ -125,12 +125,12 @@ class _Pools:
         leaving, cheapest = np.zeros_like(view.targets.total), np.zeros(len(view.targets.names), dtype=np.int64)
         most = view.targets.most
         for index in np.flatnonzero(view.targets.open).tolist():
-            node = view.state.nodes[view.targets.names[index]]
-            small = [pod for pod in node.pods.values() if pod.counted(pod.reserved).within(most)]
-            movers = [view.mover(pod, node.name, node.total) for pod in small if not view.stays(pod)]
-            if movers:
-                leaving[:, index] = total((each.amount for each in movers), view.state.resources).values
-                cheapest[index] = min(each.price for each in movers)
+            pods = view.state.nodes[view.targets.names[index]].pods.values()
+            held = [(pod, pod.counted(pod.reserved)) for pod in pods]
+            leavers = [(pod, amount) for pod, amount in held if amount.within(most) and not view.stays(pod)]
+            if leavers:
+                leaving[:, index] = total((amount for _, amount in leavers), view.state.resources).values
+                cheapest[index] = min(view.least_price(pod) for pod, _ in leavers)
         return cls(leaving, cheapest)
 
 

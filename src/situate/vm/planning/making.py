@@ -9,7 +9,7 @@ from situate.vm.planning.building import built, plan_id
 from situate.vm.planning.chains import chain
 from situate.vm.planning.demand import need, whole_units
 from situate.vm.planning.limits import under_way, unlimited
-from situate.vm.planning.movers import Asker
+from situate.vm.planning.movers import Asker, Mover
 from situate.vm.planning.options import Option, Short, eviction, grown, itself, neighbours, part, waiting
 from situate.vm.planning.plan import Alternative, Plan
 from situate.vm.planning.targets import Fits, anywhere
@@ -50,10 +50,11 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
 
 def _planned(ident: str, view: View, short: Short) -> Plan:
     """All of it in one step, at least cost; else all of it in two steps; else a part of it; else by eviction."""
-    candidates = view.candidates(short.node, short.wanted, but=short.pod.uid)
+    leavers = view.free_to_go(short.node, short.wanted, but=short.pod.uid)
+    candidates = view.aimed(leavers)
     tried = [neighbours(view, short, candidates), itself(view, short), waiting(view, short)]
     further: tuple[Callable[[], Option], ...] = (
-        lambda: chain(view, short),
+        lambda: chain(view, short, leavers, candidates),
         lambda: part(view, short, candidates),
         lambda: eviction(view, short),
     )
@@ -64,7 +65,7 @@ def _planned(ident: str, view: View, short: Short) -> Plan:
             best = _cheapest(tried)
     others = tuple(Alternative(each.way, each.cost, each.why_not or "costs more") for each in tried if each is not best)
     if best is None:
-        node = _needed_node(view, short)
+        node = _needed_node(view, short, leavers)
         return Plan(ident, needs_node=node, alternatives=others, reasons=tuple(each.why_not for each in tried))
     moves, claims = built(ident, best.steps, view.now, view.rules)
     cost = best.cost or 0.0
@@ -77,17 +78,17 @@ def _cheapest(options: Sequence[Option]) -> Option | None:
     return min((each for each in options if each.cost is not None), key=lambda each: each.price, default=None)
 
 
-def _needed_node(view: View, short: Short) -> Amounts | None:
+def _needed_node(view: View, short: Short, leavers: Sequence[Mover]) -> Amounts | None:
     """What a new node would have to have room for: the one who is short, grown, or the neighbours that cost least.
 
     None: nothing may be moved, so that a new node does not help.
     """
-    return min(_movable(view, short), key=lambda each: each[0], default=(0, None))[1]
+    return min(_movable(view, short, leavers), key=lambda each: each[0], default=(0, None))[1]
 
 
-def _movable(view: View, short: Short) -> Iterator[tuple[int, Amounts]]:
+def _movable(view: View, short: Short, leavers: Sequence[Mover]) -> Iterator[tuple[int, Amounts]]:
     """Price and size of what could go to a node that had room."""
-    chosen = cheapest(view.free_to_go(short.node, short.wanted, but=short.pod.uid), short.wanted, lambda _chosen: True)
+    chosen = cheapest(leavers, short.wanted, lambda _chosen: True)
     if chosen:
         yield sum(each.price for each in chosen), total((each.amount for each in chosen), len(short.wanted))
     if not view.stays(short.pod):

@@ -17,7 +17,7 @@ from situate.vm.planning.calm import avoided_until
 from situate.vm.planning.costs import cost, surplus_share
 from situate.vm.planning.covering import cheapest_cover
 from situate.vm.planning.limits import no_place, under_way
-from situate.vm.planning.movers import Asker, Mover, stays
+from situate.vm.planning.movers import Asker, Mover, price, stays
 from situate.vm.planning.packing import fit_together, packed
 from situate.vm.planning.targets import Fits, Targets, anywhere
 from situate.vm.rules import Rules
@@ -75,8 +75,13 @@ class View:
         assert machine is not None
         held = pod.counted(pod.reserved)
         surplus = surplus_share(held, need, self.state.nodes[node].total)
-        price = cost(pod, machine, surplus, self.now, self.rules)
-        return Mover(pod, machine, node, held if amount is None else amount, price)
+        costs = cost(pod, machine, surplus, self.now, self.rules)
+        return Mover(pod, machine, node, held if amount is None else amount, costs)
+
+    def least_price(self, pod: Pod) -> int:
+        """What moving it costs at least: where nothing that it leaves is more than is needed."""
+        assert pod.machine is not None
+        return price(cost(pod, pod.machine, 0.0, self.now, self.rules))
 
     def aimed(self, movers: Sequence[Mover]) -> tuple[Mover, ...]:
         """With their targets; without those that have none.
