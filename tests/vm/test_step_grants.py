@@ -234,6 +234,42 @@ def test_no_less_is_booked_than_is_used() -> None:
     assert town.world.machines["A"].approved == both(6), "or a restart would find less"
 
 
+@pytest.mark.rule("vm:D24", "vm:C26", "vm:D16")
+@pytest.mark.parametrize(("lowers_at_once", "booked"), [(True, 3), (False, 6)])
+def test_what_a_machine_is_seen_to_use_no_more_is_given_back_in_that_step(lowers_at_once: bool, booked: int) -> None:
+    """The pod shows the smaller machine after the request for less has come; who waits does not wait for another."""
+    town = Town(n1=10)
+    town.vm("A", "n1", 6)
+    town.vm("D", "n1", 4)
+    town.start()
+    town.ask("D", 7)
+    town.ask("A", 3, lowers_at_once=lowers_at_once)
+    assert (town.booked("A"), town.booked("D")) == (6, 4), "it uses that still"
+    town.world.machines["A"].use = both(2)
+
+    town.live(town.world.seen("A"))
+
+    assert town.booked("A") == booked
+    assert town.booked("D") == 10 - max(booked, 3)
+    assert town.world.machines["A"].approved == both(booked)
+
+
+@pytest.mark.rule("vm:I2", "vm:B29")
+def test_what_lapses_is_not_given_back_because_less_is_used() -> None:
+    """Its agent may use it until it hears that it lapsed."""
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+    town.ask("A", 7, last=4)
+    town.now += 60
+    town.ask("A", 7, last=7)
+    town.world.machines["A"].use = both(3)
+
+    town.live(town.world.seen("A"))
+
+    assert town.booked("A") == 7
+
+
 @pytest.mark.rule("vm:F5")
 def test_a_request_that_a_newer_one_overtook_changes_nothing() -> None:
     town = Town(n1=10)

@@ -5,6 +5,7 @@ What it may grow to is decided with all others who wait on its node, in `situate
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from situate.vm import waiting
@@ -36,9 +37,26 @@ def asked(draft: Draft, event: Asked) -> None:
     elif (changed.requested, changed.factor) != (pod.requested, pod.factor):
         draft.expect(changed)
     told = kept.least(pod.used if lapsed else kept).least(event.requested)
-    draft.put_permit(pod.uid, Permit(told, draft.now + draft.rules.permit_s, event.sequence))
+    lowered = event.lowers_at_once and not lapsed
+    raised_at = -math.inf if permit is None else permit.raised_at
+    draft.put_permit(pod.uid, Permit(told, draft.now + draft.rules.permit_s, event.sequence, lowered, raised_at))
     waiting.note(draft, changed)
     draft.stir(node)
+
+
+def give_back(draft: Draft, pod: Pod) -> None:
+    """A machine may be seen to have shrunk only after its agent has asked for less: what it used is written off then.
+
+    Only of an agent that holds no more than it was told, so that nothing can be used of it again (D24).
+    """
+    permit = draft.state.permits.get(pod.uid)
+    if permit is None or not permit.lowered or pod.machine is None or pod.frozen:
+        return
+    write = draft.state.writes.get(pod.uid)
+    written = pod.reserved if write is None else write.amount
+    kept = written.least(permit.amount.most(pod.used))
+    if kept != written:
+        draft.approve(pod.uid, kept)
 
 
 def _late(event: Asked, permit: Permit | None) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from situate.vm import claiming, waiting, wishing
+from situate.vm import asking, claiming, waiting, wishing
 from situate.vm.booking import with_seen
 from situate.vm.drafting import Draft
 from situate.vm.events import NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved
@@ -64,6 +64,8 @@ def pod_seen(draft: Draft, event: PodSeen) -> None:
     if pod.machine is None:
         pod = wishing.judged(draft, former, event.pod, pod, event.node)
     _book(draft, pod, event.node)
+    if former is not None and former.used.exceeds(pod.used):
+        asking.give_back(draft, pod)
 
 
 def pod_reserved(draft: Draft, event: PodReserved) -> None:

@@ -57,6 +57,10 @@ class Permit:
     """An increase in it that is not used until then lapses (B28)."""
     sequence: int | None = None
     """Of the last request, where its agent numbers them."""
+    lowered: bool = False
+    """Whether its agent holds no more than that, heard or unheard: the booking follows what its machine uses (D24)."""
+    raised_at: float = -math.inf
+    """When it was last given more, seconds of the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

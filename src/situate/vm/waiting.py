@@ -135,10 +135,9 @@ def _grow(draft: Draft, node: str, pod: Pod) -> bool:
 
 def permit(draft: Draft, pod: Pod) -> None:
     """From now on its agent is told this amount, and has a while to use it (B28)."""
-    former = draft.state.permits.get(pod.uid)
-    told = pod.reserved.least(pod.requested)
-    expires = draft.now + draft.rules.permit_s
-    draft.put_permit(pod.uid, Permit(told, expires, None if former is None else former.sequence))
+    told, expires = pod.reserved.least(pod.requested), draft.now + draft.rules.permit_s
+    former = draft.state.permits.get(pod.uid) or Permit(told, expires)
+    draft.put_permit(pod.uid, replace(former, amount=told, expires=expires, raised_at=draft.now))
 
 
 def _use_claims(draft: Draft, node: str, before: Pod, after: Pod) -> None:
