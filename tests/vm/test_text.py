@@ -172,6 +172,7 @@ def test_bounds_are_ordered_and_whole(text: str, field: str) -> None:
     wrong = read_bounds(text, HERE, GIB)
     assert isinstance(wrong, tuple)
     assert wrong[0].field.endswith(field)
+    assert len(set(wrong)) == len(wrong), "each is said once"
 
 
 @pytest.mark.rule("vm:B34")

@@ -180,7 +180,7 @@ def _bounds(text: str, slot_size: int, resources: tuple[str, ...]) -> Bounds | t
             step = f"max.{name} is {shown_amount(name, most)}"
             wrong.append(part["min"][name].misread(f"at most max.{name}", step).unreadable)
     if wrong:
-        return tuple(wrong)
+        return tuple(dict.fromkeys(wrong))  # an end that is no mapping has neither of its two
     further = (0,) * (len(resources) - len(RESOURCES))
     lowest, highest = (Amounts.of(found[end]["cpu"], found[end]["mem"], *further) for end in ("min", "max"))
     return Bounds(lowest, highest)
