@@ -186,8 +186,10 @@ class Pod:
 
     def counted(self, amount: Amounts) -> Amounts:
         """An amount of this pod as it counts on its node: after overcommit, divided by pod and resource (C7)."""
+        if self.overcommit.values.count(NO_OVERCOMMIT) == len(amount):
+            return amount
         pairs = zip(amount.values, self.overcommit.values, strict=True)
-        return Amounts(tuple(value * NO_OVERCOMMIT // overcommit for value, overcommit in pairs))
+        return Amounts(tuple([value * NO_OVERCOMMIT // overcommit for value, overcommit in pairs]))
 
 
 Pods: TypeAlias = Mapping[str, Pod]
