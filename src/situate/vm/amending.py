@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
+_Fields: TypeAlias = tuple[Callable[[Any], tuple[Any, ...]], Mapping[str, int]]
+"""What reads the values of all fields, and the place of each by its name."""
+_KNOWN: Final[dict[type[Any], _Fields]] = {}
 
 
 def amended(value: T, **changes: Any) -> T:
     """The same with other values in these fields. Of a dataclass that is made by the values of all its fields."""
-    read, places = _fields(type(value))
+    kind: type[Any] = type(value)
+    read, places = _KNOWN.get(kind) or _fields(kind)
     values = list(read(value))
     for name, change in changes.items():
         values[places[name]] = change
-    return type(value)(*values)
+    made: T = kind(*values)
+    return made
 
 
-@cache
-def _fields(kind: type[Any]) -> tuple[Callable[[Any], tuple[Any, ...]], Mapping[str, int]]:
+def _fields(kind: type[Any]) -> _Fields:
     names = [field.name for field in fields(kind)]
-    return attrgetter(*names), {name: place for place, name in enumerate(names)}
+    _KNOWN[kind] = attrgetter(*names), {name: place for place, name in enumerate(names)}
+    return _KNOWN[kind]
