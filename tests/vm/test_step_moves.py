@@ -49,6 +49,44 @@ def test_room_for_a_part_shrinks_the_claim() -> None:
     assert (town.booked("A"), town.claims()) == (5, {"A": 2})
 
 
+def over_its_watermark() -> tuple[Town, Move]:
+    """B leaves n1, and C waits for its turn to."""
+    town = Town(n2=20)
+    town.tell(town.world.add_node("n1", both(20), both(6)))
+    town.plain("P", "n1", 6)
+    town.vm("B", "n1", 3, migratable=True)
+    town.vm("C", "n1", 4, migratable=True)
+    town.start()
+    town.live(Beat())
+    begun = {move.source.name: move for move in town.state.moves.values() if move.uid}
+    assert (list(begun), len(town.state.moves)) == (["B"], 2)
+    return town, begun["B"]
+
+
+@pytest.mark.rule("vm:D6", "vm:B24", "vm:B26")
+def test_one_that_is_to_move_for_its_nodes_sake_grows_instead_while_it_has_not_begun() -> None:
+    town, _ = over_its_watermark()
+
+    town.ask("C", 6)
+
+    assert town.booked("C") == 6
+    assert {move.source.name for move in town.state.moves.values()} == {"B"}
+
+
+@pytest.mark.rule("vm:B24", "vm:B26")
+def test_a_node_over_its_watermark_is_looked_at_as_soon_as_a_place_among_the_moves_is_free() -> None:
+    town, move = over_its_watermark()
+    town.ask("C", 6)
+    town.wait(11)  # it uses what it was granted, or does not
+    assert {move.source.name for move in town.state.moves.values()} == {"B"}
+    town.moved(move)
+
+    town.live(town.world.delete_pod("B", town.now))
+    town.wait(0)
+
+    assert {move.source.name for move in town.state.moves.values()} == {"C"}
+
+
 @pytest.mark.rule("vm:B22")
 @pytest.mark.parametrize(
     ("remaining", "watermark", "cancel_copying", "cancelled"),

@@ -89,6 +89,8 @@ def note_node(draft: Draft, node: Node) -> None:
 
 def _over(draft: Draft, node: Node) -> bool:
     """Whether it stays over its watermark when all have left who are leaving."""
+    if node.reserved.within(node.watermark):
+        return False
     return (node.reserved - leaving(draft.state, node.name)).exceeds(node.watermark)
 
 
@@ -169,12 +171,28 @@ def start(draft: Draft) -> None:
 
 
 def revalidate(draft: Draft, node: str) -> None:
-    """Moves that wait, from or to the node: those that cannot come to anything any more are given up at once (D6)."""
+    """Moves that wait, from or to the node: those that cannot come to anything any more are given up at once (D6).
+
+    So is one for the node's sake of a machine that has come to want more: it may grow instead, and others may leave.
+    """
     for move in list(draft.state.moves.values()):
-        waits = move.stage is Stage.PLANNED and move.asked_at is None
-        if waits and node in (move.source_node, move.target_node) and _gone(draft.state, move):
+        if move.stage is not Stage.PLANNED or move.asked_at is not None:
+            continue
+        if node not in (move.source_node, move.target_node):
+            continue
+        if _gone(draft.state, move):
             draft.drop_move(move.key)
             fail_claim(draft, move)
+        elif _for_nobody(draft.state, move) and move.source.uid in draft.state.waiters:
+            draft.drop_move(move.key)
+
+
+def _for_nobody(state: State, move: Move) -> bool:
+    """Whether its node alone is better off without it: nobody has claimed what it leaves, nor is it moved to grow."""
+    pod, node = state.pod(move.source.uid), state.nodes.get(move.source_node)
+    if move.claim or pod is None or node is None or node.draining:
+        return False
+    return move.amount.within(pod.counted(pod.reserved))
 
 
 def _gone(state: State, move: Move) -> bool:

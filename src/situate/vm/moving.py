@@ -53,6 +53,8 @@ def _gone(draft: Draft, move: Move) -> None:
         if draft.state.where.get(waiter.uid) == move.source_node:
             # its machine and its place among those at work may be planned with again
             draft.put_waiter(replace(waiter, look_at=min(waiter.look_at, draft.now)))
+    if move.source_node in draft.state.looks:
+        draft.put_look(move.source_node, min(draft.state.looks[move.source_node], draft.now))
 
 
 def _as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:

@@ -12,6 +12,7 @@ from situate.vm.model import Role
 from situate.vm.planning.plan import Plan, Way
 from situate.vm.planning.relieving import excess, relief
 from situate.vm.rules import Calm
+from situate.vm.state import Permit, Waiter
 from tests.vm.planning.playing import played
 from tests.vm.planning.shapes import NOW, RULES, cluster, move, node, plain, state, units, vm
 
@@ -77,6 +78,34 @@ def test_nobody_leaves_for_relief_while_it_cools_down() -> None:
     made = relief(seen, "n1", NOW, RULES)
     assert made.moves == ()
     assert made.reasons[0] == "shop/a was moved, and cools down for another 540 s"
+
+
+@pytest.mark.rule("vm:B24", "vm:B17")
+@pytest.mark.parametrize(
+    ("after", "leaves"), [pytest.param(9.9, "a", id="at once"), pytest.param(10.0, "c", id="late")]
+)
+def test_one_who_is_about_to_use_what_it_was_granted_is_not_frozen_for_the_nodes_sake(
+    after: float, leaves: str
+) -> None:
+    """It were short for as long as its move takes, and the node is over its watermark because of its growth."""
+    grown = replace(vm("c", 8), used=units(5))
+    pods = (vm("a", 9), grown, plain("p", 65))
+    seen = state(node("n1", 100, *pods, watermark=0.8), node("n2", 100, watermark=0.8))
+    seen = replace(seen, permits={"c": Permit(units(8), NOW + 60, raised_at=NOW - after)})
+    assert whither(relief(seen, "n1", NOW, RULES)) == [(leaves, "n2")]
+
+
+@pytest.mark.rule("vm:B24", "vm:B1")
+@pytest.mark.parametrize(
+    ("other", "leaves"), [pytest.param(8, ["a"], id="enough"), pytest.param(1, ["a", "c"], id="too little")]
+)
+def test_those_who_wait_are_moved_for_the_nodes_sake_only_if_the_others_are_not_enough(
+    other: int, leaves: list[str]
+) -> None:
+    pods = (vm("a", other), vm("c", 6, 9), plain("p", 76 - other))
+    seen = state(node("n1", 100, *pods, watermark=0.8), node("n2", 100, watermark=0.8))
+    seen = replace(seen, waiters={"c": Waiter("c", NOW)})
+    assert [who for who, _ in whither(relief(seen, "n1", NOW, RULES))] == leaves
 
 
 @pytest.mark.rule("vm:B26")

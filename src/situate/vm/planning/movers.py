@@ -13,6 +13,8 @@ from situate.vm.planning.limits import under_way
 from situate.vm.rules import Rules
 from situate.vm.state import State
 
+USED_AFTER_S: Final = 10.0
+"""From a grant until an agent has given up to use it at the latest (C39): then it is moved like any other."""
 MOST_S: Final = 1e9
 """Whatever costs more than so many seconds costs too much to be told from it."""
 
@@ -80,6 +82,8 @@ def stays(state: State, pod: Pod, now: float, rules: Rules, asker: Asker | None)
         return "is not running, or is frozen"
     if any(claim.beneficiary.ref.uid == pod.uid for claim in state.claims.values()):
         return "stays for the room that is being made for it"
+    if _grows(state, pod, now):
+        return "has just been granted more, and is about to use it"
     if asker is not None and pod.priority > asker.priority:
         return f"has priority {pod.priority}, which is above {asker.priority}"
     higher = asker is not None and asker.priority > pod.priority
@@ -90,3 +94,9 @@ def stays(state: State, pod: Pod, now: float, rules: Rules, asker: Asker | None)
     if not converges(machine, rules) and not rules.weights.post_copy:
         return "writes memory about as fast as it could be copied"
     return ""
+
+
+def _grows(state: State, pod: Pod, now: float) -> bool:
+    """Whether it would be frozen before it uses what it was given: it were short for as long as its move takes."""
+    permit = state.permits.get(pod.uid)
+    return permit is not None and now < permit.raised_at + USED_AFTER_S and permit.amount.exceeds(pod.used)

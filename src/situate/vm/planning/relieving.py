@@ -19,7 +19,7 @@ def relief(state: State, node: str, now: float, rules: Rules, fits: Fits = anywh
     """The cheapest moves that bring it to `hysteresis` below its watermark; else to its watermark; else nearer to it.
 
     They are for nobody; where somebody waits on the node, whoever carries them out gives what they leave to the first
-    in line (B1).
+    in line (B1). So those who wait are moved only where the others are not enough.
     """
     ident = plan_id(node, now)
     if node not in state.nodes:
@@ -31,8 +31,11 @@ def relief(state: State, node: str, now: float, rules: Rules, fits: Fits = anywh
     if waits := view.waits_for_a_place(node):
         return Plan(ident, reasons=(waits,))
     candidates = view.candidates(node, wanted)
+    content = [each for each in candidates if each.pod.uid not in state.waiters]
     chosen = (
-        view.cover(candidates, wanted)
+        view.cover(content, wanted)
+        or view.cover(content, _above(state, node))
+        or view.cover(candidates, wanted)
         or view.cover(candidates, _above(state, node))
         or _as_many_as_fit(view, candidates, wanted)
     )
