@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from typer.testing import CliRunner
 
+from situate.cli.agent_file import agent_settings
 from situate.cli.main import app
 
 
@@ -42,6 +45,52 @@ def test_its_configuration_comes_along_and_decides_about_its_rights(tmp_path: Pa
     assert "/etc/situate/agent.yaml" in container["args"]
     assert "Role" not in objects  # it looks for no pods
     assert "Role" in printed()
+
+
+@pytest.mark.rule("vm:C17", "vm:B44")
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        pytest.param({}, {"namespace", "tls", "caFile", "serverName"}, id="nothing"),
+        pytest.param({"namespace": "there"}, {"tls", "caFile", "serverName"}, id="where it is"),
+        pytest.param({"tls": True, "caFile": "/x/ca.crt"}, {"namespace", "serverName"}, id="whom to trust"),
+        pytest.param({"tls": False}, {"namespace"}, id="plain HTTP"),
+        pytest.param({"url": "https://there/"}, set(), id="all"),
+    ],
+)
+def test_what_it_is_not_told_of_the_scheduler_it_finds_in_its_own_namespace(
+    tmp_path: Path, said: dict[str, Any], found: set[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(json.dumps({"scheduler": said}))
+    objects = printed("-f", str(file), "-n", "ours")
+    pod = objects["DaemonSet"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    given = [each for flag, each in pairwise(container["args"]) if flag == "--set"]
+    assert {each.partition("=")[0].removeprefix("scheduler.") for each in given} == found
+    settings = agent_settings(file, given).scheduler
+    if "url" not in said:
+        where = said.get("namespace", "ours")
+        assert settings.namespace == objects["Role"]["metadata"]["namespace"] == where
+    assert [each["name"] for each in pod["volumes"] if "secret" in each] == (["permits"] if "caFile" in found else [])
+    if "caFile" in found:
+        (mount,) = (each for each in container["volumeMounts"] if each["name"] == "permits")
+        assert settings.ca_file == f"{mount['mountPath']}/ca.crt"
+        assert settings.server_name == "situate-permits.ours.svc"
+
+
+def test_without_a_file_it_finds_the_scheduler_that_is_printed_beside_it(tmp_path: Path) -> None:
+    (container,) = printed()["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+    settings = agent_settings(None, [each for flag, each in pairwise(container["args"]) if flag == "--set"]).scheduler
+    file = tmp_path / "situate.yaml"
+    file.write_text("apiVersion: situate.dev/v1alpha1\nkind: Situate\nvm: {}\n")
+    listed = yaml.safe_load_all(CliRunner().invoke(app, ["manifests", "-f", str(file)]).stdout)
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in listed}
+    service = objects["Service", "situate-permits"]
+    assert service["metadata"]["namespace"] == settings.namespace
+    assert service["spec"]["selector"]["name"] == settings.scheduler_name
+    assert settings.server_name == f"situate-permits.{settings.namespace}.svc"
+    assert settings.request_port in [each["port"] for each in service["spec"]["ports"]]
 
 
 def test_a_file_that_no_agent_would_take_is_refused(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ from situate.cli.manifests_vm import deployment_with_permits, permit_service_spe
 from situate.cli.manifests_vm_agent import FILE as AGENT_FILE
 from situate.cli.manifests_vm_agent import NAME as VM_AGENT
 from situate.cli.manifests_vm_agent import agent_arguments, agent_daemon_set, agent_rights
+from situate.cli.manifests_vm_machines import NAME as VM_MACHINES
+from situate.cli.manifests_vm_machines import machines_arguments, machines_rights
 from situate.cli.options import OptionalFileOption
 from situate.cli.output import DataFormat, DataOutputOption, print_objects
 from situate.cli.rights import files_beside, needed_rights
@@ -68,6 +70,7 @@ class Product(StrEnum):
     ARCHIVE = "archive"
     SHARD = "shard"
     VM_AGENT = "vm-agent"
+    VM_MACHINES = "vm-machines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ def manifests(
     situate manifests archive --resource batch.example.com/v1/reports
     situate manifests shard --resource batch.example.com/v1/reports
     situate manifests vm-agent -f agent.yaml
+    situate manifests vm-machines
     """
     with mendable_failures():
         where = Installation(namespace, image, replicas)
@@ -122,6 +126,8 @@ def manifests(
             objects = [*_shard(where, file, resource or (), executor_image)]
         elif product is Product.VM_AGENT:
             objects = [*_vm_agent(where, file)]
+        elif product is Product.VM_MACHINES:
+            objects = [*_vm_machines(where)]
         elif product is not None:
             objects = _alone(product, file, where)
         elif file is not None:
@@ -188,8 +194,8 @@ def _shard(where: Installation, file: Path | None, resources: Sequence[str], ima
 
 def _vm_agent(where: Installation, file: Path | None) -> Iterator[Object]:
     """The agents of virtual machines, one on each node. `file` is theirs."""
-    where = replace(where, name=VM_AGENT, arguments=agent_arguments(file, _PORT))
-    rights = agent_rights(file)
+    where = replace(where, name=VM_AGENT, arguments=agent_arguments(file, _PORT, where.namespace))
+    rights = agent_rights(file, where.namespace)
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
     yield _object("v1", "ServiceAccount", where, where.namespace)
     yield from access(where, rights)
@@ -197,6 +203,15 @@ def _vm_agent(where: Installation, file: Path | None) -> Iterator[Object]:
         text = file.read_text(encoding="utf-8")
         yield _object("v1", "ConfigMap", where, where.namespace, data={AGENT_FILE: text})
     yield agent_daemon_set(_deployment(where, mounted=file is not None))
+
+
+def _vm_machines(where: Installation) -> Iterator[Object]:
+    """What lets virtual machines live without a hypervisor."""
+    where = replace(where, name=VM_MACHINES, arguments=machines_arguments(where.namespace, _PORT))
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
+    yield _object("v1", "ServiceAccount", where, where.namespace)
+    yield from access(where, machines_rights(where.namespace))
+    yield _deployment(where, mounted=False)
 
 
 def installation(

@@ -21,8 +21,10 @@ from situate.kube.election import Candidacy
 from situate.kube.errors import KubeError
 from situate.kube.events import EventRecorder
 from situate.kube.lease_record import ElectionTimes
+from situate.runtime.health import CannotListen, Health, HealthServer
 from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.metrics import Metrics
 from situate.runtime.startup import run_process
 from situate.vm.machines import Settings
 from situate.vm.machines.controller import MachinesController
@@ -48,6 +50,7 @@ def machines(
     handover_seconds: Annotated[
         float, typer.Option(min=0.0, help="How long the pod that was left waits for a hand-over to be written.")
     ] = _DEFAULT.handover_s,
+    health_address: Annotated[str, typer.Option(help="HOST:PORT of /healthz, /readyz and /metrics; empty: none.")] = "",
     compat: Annotated[
         bool, typer.Option("--compat", help="A second migration of a machine waits, as NeonVM's, and does not fail.")
     ] = False,
@@ -64,7 +67,8 @@ def machines(
     situate crds vm | kubectl apply --server-side -f -
     situate vm machines
 
-    Never run it beside NeonVM: both would act upon the same objects.
+    Never run it beside NeonVM: both would act upon the same objects. `situate manifests vm-machines` prints what a
+    cluster needs for it.
     """
     with mendable_failures():
         settings = Settings(scale_s=scale_seconds, handover_s=handover_seconds, compat=compat)
@@ -73,14 +77,18 @@ def machines(
         identity = f"{socket.gethostname()}_{os.urandom(4).hex()}"
         candidacy = Candidacy(lease_namespace or connection.namespace, identity, times)
         configure_logging()
-        raise typer.Exit(run_process(_run(settings, candidacy, namespace, connection)))
+        raise typer.Exit(run_process(_run(settings, candidacy, namespace, health_address, connection)))
 
 
-async def _run(settings: Settings, candidacy: Candidacy, namespace: str | None, connection: Connection) -> ExitCode:
+async def _run(
+    settings: Settings, candidacy: Candidacy, namespace: str | None, health_address: str, connection: Connection
+) -> ExitCode:
     client = connect(connection, random.Random(), qps=_QPS, burst=_BURST)
     elections = connect(connection, random.Random(), qps=_ELECTION_QPS)
-    manager = Manager()
+    manager, metrics, health = Manager(), Metrics(), Health()
     stop_on_signals(manager)
+    if health_address:
+        manager.add(HealthServer(health_address, health, metrics.render))
     recorder = EventRecorder(
         elections,
         "situate-vm-machines",
@@ -89,26 +97,33 @@ async def _run(settings: Settings, candidacy: Candidacy, namespace: str | None, 
         rng=random.Random(),
     )
     reaching = Reaching(elections, random.Random())
+    health.add_readiness("connection", reaching.not_ready)
     manager.add(reaching, ready=reaching.reached)
+    metrics.add_events(recorder)
     manager.add(recorder)
-    manager.add(
-        MachinesController(
-            client,
-            candidacy,
-            settings,
-            record=recorder.record,
-            wall=lambda: datetime.now(UTC),
-            rng=random.Random(),
-            namespace=namespace,
-            election_client=elections,
-        )
+    controller = MachinesController(
+        client,
+        candidacy,
+        settings,
+        record=recorder.record,
+        wall=lambda: datetime.now(UTC),
+        rng=random.Random(),
+        namespace=namespace,
+        election_client=elections,
+        observe_election=metrics.observe_election,
     )
+    health.add_readiness(controller.name, controller.not_ready)
+    metrics.add_queue(controller.name, controller.queue)
+    for reflector in controller.watched.reflectors.values():
+        metrics.add_reflector(reflector)
+    manager.add(controller)
     try:
         await manager.run()
     except ServiceFailed as failed:
         if failed.name == Reaching.name and isinstance(failed.__cause__, KubeError):
             raise failed.__cause__ from None
-        structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=failed.__cause__)
+        if not isinstance(failed.__cause__, CannotListen):
+            structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=failed.__cause__)
         complain(str(failed))
         return ExitCode.NO
     finally:

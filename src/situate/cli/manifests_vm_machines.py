@@ -1,0 +1,21 @@
+"""What `situate vm machines` needs in a cluster: a Deployment of which one pod works, and its rights."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from situate.kube.lease_record import LeaseName
+from situate.objects.authorization import Permission
+from situate.vm.machines.controller.controller import LEASE
+from situate.vm.machines.permissions import permissions
+
+NAME: Final = "situate-vm-machines"
+
+
+def machines_arguments(namespace: str, port: int) -> tuple[str, ...]:
+    """Of the process; `namespace`: of its Lease."""
+    return ("vm", "machines", "--lease-namespace", namespace, "--health-address", f":{port}")
+
+
+def machines_rights(namespace: str) -> tuple[Permission, ...]:
+    return permissions(LeaseName(namespace, LEASE), None)
