@@ -83,6 +83,22 @@ VM_SERVER_GUARDS = (
         (_PERMITS,),
     ),
     Mutation(
+        "vm-permit-too-late",
+        "who is answered before his request is written is told no more than he holds (F16, I2, D8)",
+        "vm/permit_answers.py",
+        "told.permit.least(request.last_permit)\n    return Answer",
+        "request.resources\n    return Answer",
+        ("tests/vm/test_permit_answers.py",),
+    ),
+    Mutation(
+        "vm-permit-in-time",
+        "agents are answered in time, however slow the API server is (F16, C39)",
+        "vm/server/permits.py",
+        "            async with asyncio.timeout(self._wait_s):\n                known",
+        "            async with asyncio.timeout(None):\n                known",
+        (_PERMITS,),
+    ),
+    Mutation(
         "vm-permit-late",
         "a request that was overtaken writes nothing (F5)",
         "vm/server/permits.py",

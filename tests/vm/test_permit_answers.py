@@ -11,7 +11,7 @@ from situate.vm.amounts import Amounts
 from situate.vm.answering import Reason
 from situate.vm.model import Machine, Phase, Ref
 from situate.vm.names import APPROVED, REQUESTED
-from situate.vm.permit_answers import answered, answered_by_ledger, asked
+from situate.vm.permit_answers import answered, answered_by_ledger, asked, too_late
 from situate.vm.protocol import Answer, PermitRequest, Shown
 from situate.vm.rules import Rules
 from situate.vm.state import Permit, State, Unseen
@@ -114,12 +114,33 @@ def test_by_the_ledger(
 def test_an_increase_is_told_once_it_is_written_and_not_before() -> None:
     state = ledger(4, 4, 4, written=False)
     assert answered_by_ledger(ask(4, 1), "u", state, 0.5, OURS) is None
-    late = answered_by_ledger(ask(4, 1), "u", state, 1.0, OURS)
-    assert late is not None
-    assert late.permit == units(1)
-    first = answered_by_ledger(ask(4, None), "u", state, 1.0, OURS)
-    assert first is not None
-    assert first.status == 500
+    for last in (1, None):
+        late = answered_by_ledger(ask(4, last), "u", state, 1.0, OURS)
+        assert late is not None
+        assert late.told is not None
+        assert (late.status, late.permit, late.told.reason) == (200, units(1), Reason.BUSY)
+
+
+@pytest.mark.rule("vm:F16", "vm:C13", "vm:I2", "vm:D8")
+@pytest.mark.parametrize(
+    ("request_", "state", "wanted"),
+    [
+        pytest.param(ask(4, 2), ledger(2, 2), 2, id="what it holds"),
+        pytest.param(ask(4, None), ledger(2, 2), 1, id="what its machine uses, at first contact"),
+        pytest.param(ask(1, 2), ledger(2, 2), 1, id="what it gives back needs nobody"),
+        pytest.param(ask(8, 9), ledger(2, 2), 2, id="not what it says that it holds"),
+    ],
+)
+def test_where_the_api_server_is_too_slow_nobody_is_told_more_than_he_has(
+    request_: PermitRequest, state: State, wanted: int
+) -> None:
+    late = too_late(request_, "u", state, OURS)
+    assert late.told is not None
+    assert (late.status, late.permit, late.told.reason) == (200, units(wanted), Reason.BUSY)
+    assert late.told.retry_after_s is not None
+    frozen = too_late(request_, "u", replace(state, nodes=ledger(2, 2, phase=Phase.FROZEN).nodes), OURS)
+    assert frozen.told is not None
+    assert frozen.told.migrate
 
 
 @pytest.mark.rule("vm:C30")

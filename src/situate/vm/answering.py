@@ -23,6 +23,8 @@ class Reason(Enum):
     CLAIMED_BY_OTHERS = "claimedByOthers"
     FROZEN = "frozen"
     STARTING = "starting"
+    BUSY = "busy"
+    """The API server has not taken in time what was to be written before more could be told (F16)."""
 
 
 @dataclass(frozen=True, slots=True)

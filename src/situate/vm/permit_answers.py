@@ -5,6 +5,7 @@ The server asks with each change of the pod or the ledger, and at the end of the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from situate.vm.amounts import Amounts
@@ -76,14 +77,24 @@ def answered_by_ledger(
     if told.reason is Reason.FROZEN or not request.increases:
         return Answer(200, permit, told=told)
     if told.reason is Reason.STARTING or not settled(state, uid):
-        if not over:
-            return None
-        if request.last_permit is None:
-            return _in_vain(request, "nothing is written yet of what it may have")
-        return Answer(200, permit.least(request.last_permit), told=told)
+        return too_late(request, uid, state, rules) if over else None
     if over or request.last_permit is None or permit.exceeds(request.last_permit):
         return Answer(200, permit, told=told)
     return None
+
+
+def too_late(request: PermitRequest, uid: str, state: State, rules: Rules) -> Answer:
+    """Nothing of the request is written, or not all of it: what its agent holds already, and no more (F16, I2).
+
+    An agent that holds nothing yet is told what its machine uses: so much it has whatever becomes of the request.
+    """
+    told, pod = answer(state, asked(request, uid), rules), state.pod(uid)
+    if told is None or pod is None:
+        return unknown_pod(request)
+    if told.reason not in (Reason.FROZEN, Reason.STARTING):
+        told = replace(told, reason=Reason.BUSY, retry_after_s=rules.retry_s, expires=None)
+    held = pod.used if request.last_permit is None else told.permit.least(request.last_permit)
+    return Answer(200, held.least(request.resources), told=told)
 
 
 def _in_vain(request: PermitRequest, why: str) -> Answer:

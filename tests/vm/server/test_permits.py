@@ -177,6 +177,34 @@ def test_a_patch_that_fails_is_an_error_and_grants_nothing(compat: bool) -> None
         assert ours.node().reserved == cores(2)
 
 
+@pytest.mark.rule("vm:F16", "vm:C39", "vm:I2")
+def test_where_writes_take_too_long_agents_hear_in_time_that_they_keep_what_they_have() -> None:
+    with stage() as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        behind, held = ours.world.network.server, []
+
+        class Slow:
+            def answer(self, request: Any, now: float, identity: Any) -> Any:
+                if request.method == "PATCH" and "virtualmachines/" in request.path:
+                    held.append(request.path)
+                    return None
+                return behind.answer(request, now, identity)
+
+        ours.world.network.server = Slow()
+        before, began = ours.node(), ours.world.now
+        coming = [ours.begin(_request(asking(pod, cores(4), cores(2), sequence=each))) for each in (1, 2)]
+        ours.wait(lambda: all(each.done() for each in coming), 10.0)
+        assert ours.world.now - began <= 1.6, "also the one that waits for its turn"
+        for each in coming:
+            told = json.loads(each.result().body)
+            assert (each.result().status, told["permit"], told["reason"]) == (200, shown(cores(2)), "busy")
+            assert told["retryAfterMs"] > 0
+        assert held
+        assert ours.node() is before
+        ours.world.network.server = behind
+        assert ours.permit(pod, cores(4), cores(2), sequence=3)["reason"] == "granted"
+
+
 def _refuse_patches(ours: Stage) -> None:
     behind = ours.world.network.server
 

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, Protocol, TypeVar
 
 from situate.kube.client import Client
-from situate.kube.errors import KubeError
+from situate.kube.errors import KubeError, TooManyRequests
 from situate.kube.patches import Patch
 from situate.kube.reflector import Reflector
 from situate.objects.meta import KubernetesObject
@@ -37,6 +37,10 @@ class NotLeading(Exception):
 
 class NotWritten(Exception):
     """The message says why; it may have been carried out all the same."""
+
+
+class NotInTime(NotWritten):
+    """The API server is slow, or says that it has too much to do."""
 
 
 class Desk:
@@ -73,7 +77,9 @@ class Desk:
                 reflector.learn(await actuator.write(request))
         except Retriable as problem:
             raise NotLeading from problem
+        except TooManyRequests as problem:
+            raise NotInTime(str(problem)) from problem
         except KubeError as problem:
             raise NotWritten(str(problem)) from problem
         except TimeoutError:
-            raise NotWritten(f"no answer within {self._call_timeout_s:g} s") from None
+            raise NotInTime(f"no answer within {self._call_timeout_s:g} s") from None
