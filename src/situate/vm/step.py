@@ -20,6 +20,7 @@ from situate.vm import (
     overdue,
     restarting,
     retargeting,
+    told,
     waiting,
     writing,
 )
@@ -60,6 +61,8 @@ def step(state: State, event: Event, now: float, rules: Rules, planner: Planner 
         _settle(draft)
         draft.write_approvals()
         _wake(state, draft)
+        if not rules.compat:
+            told.tell(state, draft)
     return Decision(draft.state, tuple(draft.actions), overdue.wake_at(draft.state, rules))
 
 

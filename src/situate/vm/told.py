@@ -1,0 +1,85 @@
+"""What is told of a decision besides what is done: wishes that are denied, moves that begin, claims that shrink (B41).
+
+Once each: what the state already says from which the step began was told then. What ends is told where it ends
+(`situate.vm.ending`), and what is wrong where that is noticed.
+"""
+
+from __future__ import annotations
+
+from situate.vm.actions import ShrinkClaim, StartMove
+from situate.vm.amounts import Amounts
+from situate.vm.claims import Claim, Move
+from situate.vm.drafting import Draft
+from situate.vm.model import Pod
+from situate.vm.state import State
+from situate.vm.text import shown_amount
+
+
+def tell(before: State, draft: Draft) -> None:
+    """`before`: what the step began with."""
+    for action in tuple(draft.actions):
+        match action:
+            case StartMove(move, claim) if not _asked_for(before, move):
+                _begins(draft, move, claim)
+            case ShrinkClaim(claim) if _is_smaller(before, draft.state, claim):
+                _shrinks(draft, claim)
+    if draft.state.waiters is not before.waiters:
+        for uid in draft.state.waiters:
+            if uid not in before.waiters:
+                _waits(draft, uid)
+
+
+def _asked_for(before: State, move: Move) -> bool:
+    known = before.moves.get(move.key)
+    return known is not None and known.asked_at is not None
+
+
+def _is_smaller(before: State, after: State, claim: Claim) -> bool:
+    """And goes on. Of several in one step the last one counts; a claim whose room others took is told of as that."""
+    known = before.claims.get(claim.id)
+    return known is not None and after.claims.get(claim.id) == claim != known and not claim.broken
+
+
+def _begins(draft: Draft, move: Move, claim: Claim | None) -> None:
+    way = f"from node {move.source_node} to node {move.target_node}"
+    whom = "" if claim is None else f", which makes room for {claim.beneficiary.ref}"
+    draft.tell(move.machine, "MoveBegins", f"it moves {way}{whom}", plan=move.plan, target=move.target_node)
+    if claim is not None:
+        made = f"{move.machine} moves {way}, which makes room for it: {_words(draft, claim.amount)}"
+        draft.tell(claim.beneficiary.ref, "RoomIsMade", made, plan=move.plan, claim=claim.id, node=claim.node)
+
+
+def _shrinks(draft: Draft, claim: Claim) -> None:
+    message = f"of the room that is made for it on node {claim.node} it needs only {_words(draft, claim.amount)} now"
+    draft.tell(claim.beneficiary.ref, "ClaimShrinks", message, claim=claim.id, node=claim.node)
+
+
+def _waits(draft: Draft, uid: str) -> None:
+    state = draft.state
+    pod, node = state.pod(uid), state.where.get(uid, "")
+    if pod is None or node not in state.nodes:
+        return
+    short = _short(pod)
+    if short:
+        message = f"it is short of {_words(draft, short)}: {_why(state, node, pod, short)}"
+        draft.tell(pod.ref, "WaitsForRoom", message, node=node)
+
+
+def _short(pod: Pod) -> Amounts:
+    """What the kubelet has put off is booked already (B35)."""
+    return (pod.reserved - pod.used if pod.deferred else pod.requested - pod.reserved).positive()
+
+
+def _why(state: State, node: str, pod: Pod, short: Amounts) -> str:
+    if pod.frozen:
+        return "it is being moved"
+    if pod.deferred:
+        return f"its kubelet finds no room for it on node {node}"
+    entry = state.nodes[node]
+    kept = pod.counted(short).within((entry.total - entry.reserved).positive())
+    return f"what is free on node {node} is kept for others" if kept else f"node {node} has no more room for it"
+
+
+def _words(draft: Draft, amounts: Amounts) -> str:
+    pairs = zip(draft.rules.resources, amounts, strict=True)
+    return " and ".join(f"{shown_amount(name, amount)} {name}" for name, amount in pairs if amount)

@@ -1,0 +1,129 @@
+"""What is told of decisions, once each: by an Event and a line of the log (B41)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from situate.vm.actions import Action, StartMove, Tell
+from situate.vm.events import Beat
+from situate.vm.rules import Deadlines, Rules
+from tests.vm.town import Town, both, only
+
+
+def told(actions: Iterable[Action]) -> list[tuple[str, str, str]]:
+    return [(each.about.name, each.reason, each.message) for each in only(actions, Tell)]
+
+
+def reasons(actions: Iterable[Action]) -> list[str]:
+    return [reason for _, reason, _ in told(actions)]
+
+
+def short_of_three(rules: Rules | None = None) -> Town:
+    town = Town(rules, n1=10, n2=10)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 3, migratable=True)
+    town.vm("P", "n1", 3)
+    town.start()
+    return town
+
+
+@pytest.mark.rule("vm:B41")
+def test_a_denial_is_told_once_for_as_long_as_the_wish_stands() -> None:
+    town = short_of_three()
+    denied = ("A", "WaitsForRoom", "it is short of 3m cpu and 3 memory: node n1 has no more room for it")
+
+    assert told(town.ask("A", 7)) == [denied]
+    assert told(town.ask("A", 7)) == []
+    assert told(town.ask("A", 4)) == []
+    assert told(town.ask("A", 7)) == [denied]
+
+
+@pytest.mark.rule("vm:B41")
+def test_a_part_is_a_denial_of_the_rest_and_a_grant_is_none() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+
+    assert told(town.ask("A", 7)) == []
+    assert [message for _, _, message in told(town.ask("A", 12))] == [
+        "it is short of 2m cpu and 2 memory: node n1 has no more room for it"
+    ]
+
+
+@pytest.mark.rule("vm:B41", "vm:D13")
+def test_who_is_being_moved_is_told_that() -> None:
+    town = short_of_three()
+    town.live(town.world.start_by_hand("B", town.now))
+    town.live(town.world.freeze(next(iter(town.world.migrations))))
+
+    assert [message for _, _, message in told(town.ask("B", 4))] == [
+        "it is short of 1m cpu and 1 memory: it is being moved"
+    ]
+
+
+@pytest.mark.rule("vm:B41", "vm:B4")
+def test_who_may_not_have_what_is_free_is_told_that_others_may() -> None:
+    town = short_of_three()
+    town.ask("A", 7)
+    move = town.made_room("A")
+    town.moved(move)
+    town.live(town.world.start_by_hand("A", town.now))
+    town.live(town.world.freeze(next(name for name in town.world.migrations if name.startswith("by-hand"))))
+    town.gone("B")
+
+    assert [message for _, _, message in told(town.ask("P", 4))] == [
+        "it is short of 1m cpu and 1 memory: what is free on node n1 is kept for others"
+    ]
+
+
+@pytest.mark.rule("vm:B41", "vm:B1")
+def test_a_move_is_told_to_who_moves_and_to_whom_it_makes_room_for() -> None:
+    town = short_of_three(Rules(deadlines=Deadlines(unbound_s=100.0)))
+    town.ask("A", 7)
+
+    town.now += 5.0
+    assert told(town.tell(Beat())) == [
+        ("B", "MoveBegins", "it moves from node n1 to node n2, which makes room for default/A"),
+        (
+            "A",
+            "RoomIsMade",
+            "default/B moves from node n1 to node n2, which makes room for it: 3m cpu and 3 memory",
+        ),
+    ]
+    town.now += 30.0
+    again = town.tell(Beat())
+    assert only(again, StartMove), "it was not heard of, so it is asked for again"
+    assert told(again) == []
+
+
+@pytest.mark.rule("vm:B41", "vm:B20")
+def test_a_claim_that_shrinks_and_one_that_ends_are_told() -> None:
+    town = short_of_three()
+    town.ask("A", 7)
+    town.made_room("A")
+
+    smaller = told(town.tell(town.world.add_node("n1", both(11))))
+    assert smaller == [
+        ("A", "ClaimShrinks", "of the room that is made for it on node n1 it needs only 2m cpu and 2 memory now")
+    ]
+    assert sorted(reasons(town.tell(town.world.add_node("n1", both(13))))) == ["ClaimClosed", "MoveCancelled"]
+
+
+@pytest.mark.rule("vm:B41")
+def test_a_move_for_its_nodes_sake_makes_room_for_nobody() -> None:
+    town = Town(n2=10)
+    town.tell(town.world.add_node("n1", both(10), both(5)))
+    town.vm("B", "n1", 3, migratable=True)
+    town.vm("P", "n1", 3)
+    town.start()
+
+    assert told(town.wait(5.0)) == [("B", "MoveBegins", "it moves from node n1 to node n2")]
+
+
+@pytest.mark.rule("vm:B41")
+def test_with_compat_nothing_more_is_told_than_the_reference_tells() -> None:
+    town = short_of_three(Rules(compat=True))
+
+    assert told(town.ask("A", 7)) == []
