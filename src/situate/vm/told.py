@@ -24,9 +24,8 @@ def tell(before: State, draft: Draft) -> None:
             case ShrinkClaim(claim) if _is_smaller(before, draft.state, claim):
                 _shrinks(draft, claim)
     if draft.state.waiters is not before.waiters:
-        for uid in draft.state.waiters:
-            if uid not in before.waiters:
-                _waits(draft, uid)
+        for uid in sorted(draft.state.waiters.keys() - before.waiters.keys()):
+            _waits(draft, uid)
 
 
 def _asked_for(before: State, move: Move) -> bool:
