@@ -133,6 +133,22 @@ VM_LEDGER_GUARDS = (
         (_MOVES,),
     ),
     Mutation(
+        "vm-claim-until-used",
+        "a migration goes only when it is written that the room that it made was used (B43, B9)",
+        "vm/ending.py",
+        "in draft.state.claims or draft.being_closed(move.claim):",
+        "in draft.state.claims:",
+        (_HAND_OVER,),
+    ),
+    Mutation(
+        "vm-given-back",
+        "what an agent may still believe to hold is not given back because less is used (I2, D24, B29)",
+        "vm/asking.py",
+        "if permit is None or not permit.lowered or",
+        "if permit is None or",
+        (_GRANTS,),
+    ),
+    Mutation(
         "vm-target-watermark-in-time",
         "no move brings its target over its watermark (I13)",
         "vm/demanding.py",

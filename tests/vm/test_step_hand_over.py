@@ -30,7 +30,34 @@ def test_removing_the_source_and_growing_the_beneficiary_are_one_decision() -> N
     assert outcomes(actions) == ["granted"]
     (approve,) = only(actions, Approve)
     assert (approve.machine.name, approve.amount, approve.closed_claim) == ("A", both(7), move.claim)
-    assert [end.name for end in only(actions, EndMove)] == [move.name], "only now that its claim is closed (B2)"
+    assert not only(actions, EndMove), "whoever begins anew must find the claim, or that it was used (B43)"
+    ended = only(town.tell(Written(approve, "ok")), EndMove)
+    assert [end.name for end in ended] == [move.name], "only now that its claim is closed (B2)"
+
+
+@pytest.mark.rule("vm:B43", "vm:B9", "vm:F1", "vm:F3")
+@pytest.mark.parametrize("outcome", ["unknown", "conflict"])
+def test_a_move_whose_room_was_used_is_there_until_that_is_written(outcome: str) -> None:
+    """A crash between the two would leave the room to anybody."""
+    town, move = about_to_be_handed_over()
+    (approve,) = only(town.gone("B"), Approve)
+
+    assert not only(town.tell(Written(approve, outcome)), EndMove)
+    assert move.key in town.state.moves
+    town.wait(1.0)
+
+    assert town.world.machines["A"].closed_claim == move.claim
+    assert town.state.moves == {}
+
+
+@pytest.mark.rule("vm:B2", "vm:F9")
+def test_a_move_does_not_wait_for_what_is_written_to_one_who_is_gone() -> None:
+    town, _ = about_to_be_handed_over()
+    town.gone("B")
+
+    town.live(town.world.delete_pod("A", town.now))
+
+    assert town.state.moves == {}
 
 
 @pytest.mark.rule("vm:B9", "vm:B43")

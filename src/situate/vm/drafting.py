@@ -182,6 +182,15 @@ class Draft:
     def used(self, uid: str, claim: str) -> bool:
         return claim in self._used_claims.get(uid, ())
 
+    def being_closed(self, claim: str) -> bool:
+        """Whether it is still to be written to a machine that it was used, or nobody knows yet that it is."""
+        for uid, used in self._used_claims.items():
+            pod = self.state.pod(uid)
+            if claim in used and pod is not None and pod.machine is not None:
+                return True
+        under_way = (write.closed_claim for write in self.state.writes.values() if not write.landed)
+        return any(claim in closed.split(",") for closed in under_way if closed)
+
     def write_approvals(self) -> None:
         """One write a pod, whatever has been decided of it."""
         for uid, amount in self._approvals.items():

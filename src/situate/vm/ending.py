@@ -114,8 +114,12 @@ def fail_claim(draft: Draft, move: Move) -> None:
 
 
 def end(draft: Draft, move: Move) -> None:
-    """Once it is over and its claim is closed its object goes (B2); foreign ones are not ours to delete (C27)."""
-    if move.foreign or move.claim in draft.state.claims:
+    """Once it is over and its claim is closed its object goes (B2); foreign ones are not ours to delete (C27).
+
+    Not before it is written that the claim was used: whoever begins anew finds the one or the other (B9, B43), and what
+    the beneficiary waits for is not sent behind it.
+    """
+    if move.foreign or move.claim in draft.state.claims or draft.being_closed(move.claim):
         return
     draft.put_move(replace(move, asked_at=draft.now, retry_at=draft.now + SHOWN_AFTER_S))
     draft.do(EndMove(move.name, move.machine, move.uid))

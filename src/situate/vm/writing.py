@@ -10,7 +10,7 @@ from situate.vm.actions import Approve, CancelMove, EndMove, HandOver, ResizePod
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft, approval
-from situate.vm.ending import fail_claim, remember_failure
+from situate.vm.ending import end, fail_claim, is_over, remember_failure
 from situate.vm.events import Written
 from situate.vm.handing_over import hand_over
 from situate.vm.model import Pod
@@ -67,9 +67,18 @@ def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None
             _decide_anew(draft, pod, write)
         return
     draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWN_AFTER_S))
+    _end_moves(draft, write.closed_claim)
     booked = write.amount.most(pod.used)
     if booked != pod.reserved and not pod.frozen:
         _lower(draft, pod, booked)
+
+
+def _end_moves(draft: Draft, closed_claims: str) -> None:
+    """Those that waited only for it to be written that their claims were used."""
+    closed = [claim for claim in closed_claims.split(",") if claim]
+    for move in [each for each in draft.state.moves.values() if each.claim in closed]:
+        if move.asked_at is None and is_over(draft, move):
+            end(draft, move)
 
 
 def _is_that(action: Approve | ResizePod, decided: Approve | ResizePod) -> bool:
