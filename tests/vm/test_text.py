@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from situate.vm.amounts import Amounts
 from situate.vm.text import (
+    REMEMBERED,
     Bounds,
     ResizeWish,
     amounts_text,
@@ -179,3 +180,10 @@ def test_bounds_are_ordered_and_whole(text: str, field: str) -> None:
 def test_a_plain_pod_s_wish() -> None:
     assert read_resize('{"container":"main","cpu":"2"}', HERE) == ResizeWish("main", 2000, None)
     assert isinstance(read_resize('{"container":"main"}', HERE), Unreadable)
+
+
+def test_short_texts_are_remembered_and_long_ones_take_no_memory() -> None:
+    short, long = (f'{{"container":"{"x" * length}","cpu":1}}' for length in (8, 2 * REMEMBERED))
+    assert read_resize(short, HERE) is read_resize(short, HERE)
+    assert read_resize(long, HERE) == read_resize(long, HERE)
+    assert read_resize(long, HERE) is not read_resize(long, HERE)

@@ -22,6 +22,8 @@ from situate.vm.unreadable import NOWHERE, Misread, Part, Place, Unreadable
 
 T = TypeVar("T")
 GIB: Final = 2**30
+REMEMBERED: Final = 1024
+"""Characters: what anybody says in earnest is shorter."""
 _FURTHER: Final = ("ephemeral-storage", "hugepages-")
 """Beside names with a domain, those of resources that are no CPU or memory."""
 LEAST_CPU: Final = 50
@@ -88,14 +90,18 @@ def json_text(value: Mapping[str, Any] | Sequence[Any]) -> str:
 
 
 class Reader(Generic[T]):
-    """Reads a text that says one thing. Many objects say the same, so the last few thousand texts are remembered."""
+    """Reads a text that says one thing. Many objects say the same, so the last few thousand texts are remembered.
+
+    Long ones are not: an annotation may have 256 KiB, and thousands of them would be memory that anybody can take.
+    """
 
     def __init__(self, of: Callable[[Part, tuple[str, ...]], T]) -> None:
         self._of = of
         self._read = lru_cache(maxsize=4096)(self._fresh)
 
     def __call__(self, text: str, place: Place, resources: Sequence[str] = RESOURCES) -> T | Unreadable:
-        read = self._read(text, tuple(resources))
+        reading = self._read if len(text) <= REMEMBERED else self._fresh
+        read = reading(text, tuple(resources))
         return place.of(read) if isinstance(read, Unreadable) else read
 
     def _fresh(self, text: str, resources: tuple[str, ...]) -> T | Unreadable:
@@ -154,7 +160,8 @@ def read_bounds(
     text: str, place: Place, slot_size: int, resources: Sequence[str] = RESOURCES
 ) -> Bounds | tuple[Unreadable, ...]:
     """`{min,max{cpu,mem}}`, or everything that C5 finds wrong with them."""
-    read = _bounds(text, slot_size, tuple(resources))
+    reading = _bounds if len(text) <= REMEMBERED else _bounds.__wrapped__
+    read = reading(text, slot_size, tuple(resources))
     return read if isinstance(read, Bounds) else tuple(map(place.of, read))
 
 

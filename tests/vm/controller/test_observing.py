@@ -51,10 +51,14 @@ class Watch:
         self.watched = VmWatched.of(Client(_nowhere()), Random(1), NEONVM, self.backend)
         self.ledger = Recording(rules)
         self.wrong: dict[str, tuple[Unreadable, ...]] = {}
+        self.forgotten: list[tuple[str, str]] = []
         self.observing = Observing(self.watched, NEONVM, self.backend, self.ledger, self)
 
     def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: tuple[Unreadable, ...]) -> None:
         self.wrong[f"{resource.plural} {each.metadata.name}"] = wrong
+
+    def forget(self, resource: ResourceType[Any], uid: str) -> None:
+        self.forgotten.append((resource.plural, uid))
 
     def begin(self) -> None:
         self.observing.take_in()
@@ -193,3 +197,21 @@ def test_between_terms_nothing_is_told_and_a_new_one_begins_with_everything(watc
     watch.begin()
     assert watch.booked("web") is not None
     assert watch.ledger.state.started
+
+
+def test_of_objects_that_are_gone_nothing_is_kept() -> None:
+    """Whoever makes and deletes broken ones all day takes no memory of ours."""
+    watch = Watch(Rules())
+    watch.begin()
+    objects = (runner("broken", {"vm.neon.tech/resources": "{"}), node(), vm(), migration())
+    watch.put(*objects)
+    watch.put(runner("broken", {"vm.neon.tech/resources": "{"}, metadata={"uid": "uid-another"}))
+    assert watch.forgotten == [("pods", "uid-broken")]
+    for store in (watch.watched.all.pods.store, watch.watched.all.nodes.store):
+        for each in store.list():
+            store.remove(each.metadata.name, each.metadata.namespace)
+    for further in (watch.watched.machines.store, watch.watched.migrations.store):
+        for one in further.list():
+            further.remove(one.metadata.name, one.metadata.namespace)
+    plurals = ["nodes", "pods", "pods", "virtualmachinemigrations", "virtualmachines"]
+    assert sorted(plural for plural, _ in watch.forgotten) == plurals

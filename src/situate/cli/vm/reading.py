@@ -108,6 +108,9 @@ class _Remarks:
     said: list[str] = field(default_factory=list)
     fatal: list[str] = field(default_factory=list)
 
+    def forget(self, resource: ResourceType[Any], uid: str) -> None:
+        """Objects are read once."""
+
     def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: Sequence[Unreadable]) -> None:  # noqa: ARG002
         for problem in wrong:
             if str(problem) not in self.said:

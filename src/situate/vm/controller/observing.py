@@ -33,6 +33,10 @@ class Complaints(Protocol):
         """Told again at each change of the object; empty: nothing is wrong with it any more."""
         ...
 
+    def forget(self, resource: ResourceType[Any], uid: str) -> None:
+        """The object is gone."""
+        ...
+
 
 _NOTHING: Final[Read[Any]] = Read(None)
 
@@ -114,7 +118,13 @@ class Observing:
             self._machines[key] = found, read
         return read
 
+    def _left(self, resource: ResourceType[Any], old: KubernetesObject | None, new: KubernetesObject | None) -> None:
+        """Nothing is kept of what was wrong with an object that is gone, or is another one by now."""
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._complaints.forget(resource, old.metadata.uid)
+
     def _node(self, old: Node | None, new: Node | None) -> None:
+        self._left(NODES, old, new)
         if not self._listening:
             return
         if new is None:
@@ -129,6 +139,7 @@ class Observing:
             self._ledger.apply(NodeGone(new.metadata.name))  # what is there is kept aside until it says its size again
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        self._left(PODS, old, new)
         if old is not None and (new is None or new.spec.node_name):
             self._waiting.pop(old.metadata.uid, None)
         if not self._listening:
@@ -168,6 +179,7 @@ class Observing:
                 self._migration(found, found)
 
     def _machine(self, old: Unstructured | None, new: Unstructured | None) -> None:
+        self._left(self._system.machines, old, new)
         gone = old if new is None else None
         if gone is not None:
             self._machines.pop((gone.metadata.namespace, gone.metadata.name), None)
@@ -180,6 +192,7 @@ class Observing:
             self._see_pod(pod)
 
     def _migration(self, old: Unstructured | None, new: Unstructured | None) -> None:
+        self._left(self._backend.resource, old, new)
         if not self._listening:
             return
         if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
