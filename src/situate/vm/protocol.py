@@ -98,12 +98,12 @@ def read_request(method: str, body: bytes) -> PermitRequest | Answer:
     try:
         part = Part(Place("request", ""), first_value(body[:MOST_BODY]))
         part.mapping()
-        read = _request(part)
         version = part["protoVersion"].integer() if part["protoVersion"].there else 0
-        if version != VERSION:
+        if version != VERSION:  # another one may have other members, of which it is no use to complain
             known = VERSIONS.get(version, f"version {version}")
             return Answer(400, text=f"protocol {known} is not supported: send protoVersion {VERSION}, v5.0")
         unit_of(part["computeUnit"])
+        read = _request(part)
     except NoJson as problem:
         return Answer(400, text=f"the body is no JSON of at most {MOST_BODY} bytes: {problem}")
     except Misread as problem:

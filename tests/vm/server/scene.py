@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,10 @@ class Stage:
         """The answer to come, a future."""
         loop = self.world.members[server].process.loop
         return asyncio.run_coroutine_threadsafe(self.servers[server].answering.answer(request, peer), loop)
+
+    def run_there(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """What comes of it in the first process, a future."""
+        return asyncio.run_coroutine_threadsafe(work, self.world.members[0].process.loop)
 
     def send(
         self,
