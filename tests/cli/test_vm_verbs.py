@@ -21,16 +21,19 @@ from situate.kube.connect import connect
 from situate.kube.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS
-from situate.vm.backends import MACHINES
+from situate.vm.backends import MACHINES, MIGRATIONS
 from situate.vm.machines.crds import definitions
 from situate.vm.names import (
     APPROVED,
     AUTO_MIGRATION_LABEL,
+    CLAIM,
+    CREATED_BY_SCHEDULER_LABEL,
     DRAIN,
     ENABLED_LABEL,
     REQUESTED,
     RESOURCES,
     SCALING_UNIT,
+    TARGET_NODE,
     USAGE,
 )
 
@@ -110,6 +113,7 @@ async def said(tmp_path: Path) -> AsyncIterator[Said]:
         async def annotations(name: str) -> Any:
             return (await client.get(NODES, name)).metadata.annotations
 
+        call.client = client  # type: ignore[attr-defined]  # what the fixture gives besides
         call.annotations = annotations  # type: ignore[attr-defined]  # what the fixture gives besides
         try:
             yield call
@@ -130,8 +134,76 @@ async def test_why_a_machine_is_short_and_what_would_be_done(said: Said) -> None
     assert "machines there: a, b" in absent
     planned = json.loads(await said("plan", "-o", "json"))
     (move,) = planned["moves"]
-    assert (move["vm"], move["from"], move["to"], move["for"]) == ("default/b", "n1", "n2", "default/a-x")
+    assert (move["vm"], move["from"], move["to"], move["for"]) == ("default/b", "n1", "n2", "default/a")
     assert "neighbours" in await said("plan")
+
+
+async def under_way(client: Client) -> None:
+    """`b` is moving to n2 for `a`, into a pod that is bound there."""
+    pods = {each.metadata.name: each for each in (await client.list_all(PODS, "default")).items}
+    machine = await client.get(MACHINES, "b", "default")
+    owner = {"apiVersion": "vm.neon.tech/v1", "kind": "VirtualMachine", "name": "b", "uid": machine.metadata.uid}
+    needy = {"kind": "VM", "namespace": "default", "name": "a-x", "uid": pods["a-x"].metadata.uid}
+    claim = {
+        "id": "c",
+        "plan": "p",
+        "node": "n1",
+        "beneficiary": needy,
+        "source": {"podUID": pods["b-x"].metadata.uid},
+        "amount": {"cpu": "1500m", "mem": "6Gi"},
+        "deadline": "2099-01-01T00:00:00.000000Z",
+    }
+    metadata = {
+        "name": "schedplugin-b-x",
+        "labels": {CREATED_BY_SCHEDULER_LABEL: "true"},
+        "annotations": {CLAIM: json.dumps(claim), TARGET_NODE: "n2"},
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    move = await client.create(MIGRATIONS, {"metadata": metadata, "spec": {"vmName": "b"}}, "default")
+    ram = {"total": 100, "remaining": 60, "transferred": 40}
+    status = {
+        "phase": "Running",
+        "sourcePodName": "b-x",
+        "sourceNode": "n1",
+        "targetPodName": "b-y",
+        "info": {"ram": ram},
+    }
+    await client.patch_status(MIGRATIONS, "schedplugin-b-x", MergePatch({"status": status}), "default")
+    by = {"apiVersion": "vm.neon.tech/v1", "kind": "VirtualMachineMigration", "name": "schedplugin-b-x"}
+    meta = pods["b-x"].metadata
+    target = {
+        "metadata": {
+            "name": "b-y",
+            "labels": dict(meta.labels),
+            "annotations": dict(meta.annotations),
+            "ownerReferences": [owner, {**by, "uid": move.metadata.uid, "controller": True}],
+        },
+        "spec": {
+            "nodeName": "n2",
+            "schedulerName": "situate-vm",
+            "containers": [{"name": "runner", "image": "i"}],
+        },
+    }
+    await client.create(PODS, target, "default")
+
+
+@pytest.mark.rule("vm:B4", "vm:B39")
+async def test_what_moves_is_shown_once_on_either_node_and_for_whom(said: Said) -> None:
+    await under_way(said.client)  # type: ignore[attr-defined]  # see the fixture
+    shown = json.loads(await said("status", "-o", "json"))
+    there = shown["nodes"][1]
+    assert (there["reserved"]["cpu"], there["incoming"]["cpu"], there["free"]["cpu"]) == ("3", "0", "5")
+    (move,) = shown["moves"]
+    assert (move["machine"], move["to"], move["copied"]) == ("b", "n2", 0.4)
+    assert move["claim"]["for"] == {"kind": "VM", "name": "default/a-x", "machine": "default/a"}
+    told = await said("status")
+    assert told.startswith("situate-vm: 2 machines, 1 short of what they ask for"), "b is one, on two nodes"
+    assert [line.split()[:2] for line in told.splitlines() if "default/b" in line][:2] == [
+        ["default/b", "n1"],
+        ["default/b", "n2"],
+    ]
+    (row,) = (line for line in told.splitlines() if "40%" in line)
+    assert row.split() == ["default/b", "n1", "n2", "copying", "40%", "default/a", "1.5", "6Gi"]
 
 
 @pytest.mark.rule("vm:B46")

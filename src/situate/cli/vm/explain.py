@@ -13,6 +13,7 @@ from situate.cli.output import Column, Format, OutputOption, print_data, print_t
 from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Observed, Where, decided, observe
 from situate.cli.vm.status import InstallationOption
+from situate.vm.answering import Reason
 from situate.vm.explaining.pods import explain_pod
 
 _MOVES = (
@@ -22,6 +23,12 @@ _MOVES = (
     Column("copied", right=True),
     Column("cost", right=True),
 )
+_REASONS = {
+    Reason.NO_ROOM.value: "its node has no room for it",
+    Reason.CLAIMED_BY_OTHERS.value: "what room its node has is kept for others",
+    Reason.FROZEN.value: "it is being moved",
+    Reason.STARTING.value: "the scheduler has just begun",
+}
 _ALTERNATIVES = (Column("way"), Column("cost", right=True), Column("why not"))
 
 
@@ -59,7 +66,7 @@ def explain(
 
 def _absent(observed: Observed, namespace: str, name: str) -> str:
     pods = [pod for node in observed.state.nodes.values() for pod in node.pods.values()]
-    known = sorted(pod.machine.ref.name for pod in pods if pod.machine is not None and pod.ref.namespace == namespace)
+    known = sorted({pod.machine.ref.name for pod in pods if pod.machine is not None and pod.ref.namespace == namespace})
     there = f"; machines there: {', '.join(known[:10])}{', …' if len(known) > 10 else ''}" if known else ""
     return f"{namespace}/{name}: neither a pod nor a VirtualMachine of this name is on a node that is known{there}"
 
@@ -76,14 +83,14 @@ def _print(told: dict[str, Any], form: Format) -> None:
                 each["target"],
                 each["state"],
                 "-" if each["progress"] is None else f"{each['progress']:.0%}",
-                each["cost"],
+                _cost(each["cost"]),
             )
             for each in plan["moves"]
         ]
         print_table(_MOVES, rows, form)
     if plan["alternatives"]:
         say()
-        ways = [(each["kind"], each["cost"], each["whyNot"]) for each in plan["alternatives"]]
+        ways = [(each["kind"], _cost(each["cost"]), each["whyNot"]) for each in plan["alternatives"]]
         print_table(_ALTERNATIVES, ways, form)
 
 
@@ -94,7 +101,7 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
     if not short:
         yield "  it has what it asks for"
         return
-    yield f"  short by {_amounts(short)}: {told['reason']}"
+    yield f"  short by {_amounts(short)}: {_REASONS.get(told['reason'], told['reason'])}"
     queue, room = told["queue"], told["room"]
     if queue["position"] is not None:
         ahead = f", ahead of {', '.join(queue['aheadOf'])}" if queue["aheadOf"] else ""
@@ -108,6 +115,10 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
         yield f"  room is expected by {told['eta']}, once the moves below are over"
     for change in told["wouldHelp"]:
         yield f"  would help: {change}"
+
+
+def _cost(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.0f} s"
 
 
 def _amounts(amounts: dict[str, str]) -> str:

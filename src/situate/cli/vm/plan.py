@@ -11,7 +11,7 @@ from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOpt
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Observed, Where, decided, observe
-from situate.cli.vm.status import InstallationOption
+from situate.cli.vm.status import InstallationOption, machine_of, short_text
 from situate.vm.claims import Move
 from situate.vm.explaining.words import moved, quantities
 from situate.vm.planner import Planner
@@ -111,7 +111,7 @@ def _move(move: Move, made: Plan, state: State, observed: Observed) -> dict[str,
         "from": move.source_node,
         "to": move.target_node,
         "why": "" if made.way is None else made.way.value,
-        "for": None if claim is None else str(claim.beneficiary.ref),
+        "for": None if claim is None else machine_of(state, claim.beneficiary.ref.uid) or str(claim.beneficiary.ref),
         "room": None if claim is None else quantities(claim.amount, observed.rules),
         "cost": moved(move, state, observed.now, observed.rules)["cost"],
         "migration": f"{move.machine.namespace}/{move.name}",
@@ -119,7 +119,7 @@ def _move(move: Move, made: Plan, state: State, observed: Observed) -> dict[str,
 
 
 def _row(each: dict[str, Any]) -> tuple[object, ...]:
-    room = "-" if each["room"] is None else " ".join(each["room"].values())
+    room = "-" if each["room"] is None else short_text(each["room"])
     return (
         each["vm"],
         each["from"],
@@ -127,6 +127,6 @@ def _row(each: dict[str, Any]) -> tuple[object, ...]:
         each["why"],
         each["for"] or "-",
         room,
-        each["cost"],
+        f"{each['cost']:.0f} s",
         each["migration"],
     )

@@ -29,7 +29,9 @@ from situate.runtime.logs import configure_logging
 from situate.vm.configuration import VmSettings
 from situate.vm.controller.observing import Observing
 from situate.vm.controller.watched import VmWatched
+from situate.vm.events import PodSeen
 from situate.vm.ledger import Ledger
+from situate.vm.model import Role
 from situate.vm.rules import Rules
 from situate.vm.state import State
 from situate.vm.systems import System, system_of
@@ -92,10 +94,19 @@ async def _observe(settings: VmSettings, where: Where) -> Observed:
         if remarks.fatal:
             raise NotAllowed("\n".join(remarks.fatal))
         observing.take_in()
+        _pair_targets(ledger)
         lease = await _lease(client, settings.lease_name, where.installation, remarks)
         return Observed(rules, ledger.state, time.time(), lease, tuple(remarks.said))
     finally:
         await client.close()
+
+
+def _pair_targets(ledger: Ledger) -> None:
+    """Targets that are booked count once; a leader that starts finds them when all is listed."""
+    for node in list(ledger.state.nodes.values()):
+        for pod in node.pods.values():
+            if pod.machine is not None and pod.machine.role is Role.TARGET:
+                ledger.apply(PodSeen(pod, node.name))
 
 
 def decided(state: State) -> State:

@@ -15,6 +15,7 @@ from situate.cli.vm.reading import Observed, Where, observe
 from situate.vm.amounts import RESOURCES, Amounts
 from situate.vm.claims import Claim, Move
 from situate.vm.model import Node, Phase, Pod
+from situate.vm.state import State
 from situate.vm.text import cpu_value, memory_value
 
 InstallationOption = Annotated[str, typer.Option("--installation", help="The namespace that situate itself runs in.")]
@@ -166,10 +167,17 @@ def _claim(claim: Claim, observed: Observed) -> dict[str, Any]:
         "node": claim.node,
         "state": claim.state.value,
         "broken": claim.broken,
-        "for": {"kind": claim.beneficiary.kind.value, "name": str(claim.beneficiary.ref)},
+        "for": {"kind": claim.beneficiary.kind.value, "name": str(claim.beneficiary.ref)}
+        | {"machine": machine_of(observed.state, claim.beneficiary.ref.uid)},
         "amount": _quantities(claim.amount, observed),
         "secondsLeft": round(claim.deadline - observed.now),
     }
+
+
+def machine_of(state: State, uid: str) -> str | None:
+    """`namespace/name` of the machine that the pod runs; None for every other pod."""
+    pod = state.pod(uid)
+    return None if pod is None or pod.machine is None else str(pod.machine.ref)
 
 
 def _quantities(amounts: Amounts, observed: Observed) -> dict[str, str]:
@@ -183,9 +191,10 @@ def _quantities(amounts: Amounts, observed: Observed) -> dict[str, str]:
 
 def _print(told: dict[str, Any], form: Format) -> None:
     led = f"led by {told['leader']}" if told["leader"] else "nobody leads"
+    names = {(each["namespace"], each["name"]) for each in told["machines"]}
     waiting = sum(any(amount != "0" for amount in each["short"].values()) for each in told["machines"])
-    count = len(told["machines"])
-    say(f"{told['schedulerName']}: {count} machines, {waiting} of them short of what they ask for; {led}")
+    count = "1 machine" if len(names) == 1 else f"{len(names)} machines"
+    say(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of what they ask for; {led}")
     if told["nodes"]:
         print_table(_NODES, [row for each in told["nodes"] for row in _node_rows(each)], form)
     if told["machines"]:
@@ -202,7 +211,7 @@ def _node_rows(each: dict[str, Any]) -> Iterator[tuple[object, ...]]:
     words = {"overBudget": "over budget", "overWatermark": "over watermark", "draining": "draining"}
     columns = ("total", "watermark", "reserved", "held", "incoming", "free", "committed", "migrating")
     for number, name in enumerate(each["total"]):
-        amounts = [_shown(each[column][name]) for column in columns]
+        amounts = [shown(each[column][name]) for column in columns]
         last = (each["pods"], ", ".join(words[state] for state in states) or "-") if not number else ("", "")
         yield (each["node"] if not number else "", name, *amounts, *last)
 
@@ -214,10 +223,10 @@ def _machine_row(each: dict[str, Any]) -> tuple[object, ...]:
     return (
         f"{each['namespace']}/{each['name']}",
         each["node"],
-        _short_text(each["uses"]),
-        _short_text(each["requested"]),
-        "-" if each["approved"] is None else _short_text(each["approved"]),
-        _short_text(short) if short else "-",
+        short_text(each["uses"]),
+        short_text(each["requested"]),
+        "-" if each["approved"] is None else short_text(each["approved"]),
+        short_text(short) if short else "-",
         state or "-",
         each["pod"],
     )
@@ -231,18 +240,21 @@ def _move_row(each: dict[str, Any]) -> tuple[object, ...]:
         each["to"] or "-",
         each["stage"],
         "-" if each["copied"] is None else f"{each['copied']:.0%}",
-        "-" if claim is None else claim["for"]["name"],
-        "-" if claim is None else _short_text(claim["amount"]),
+        "-" if claim is None else claim["for"]["machine"] or claim["for"]["name"],
+        "-" if claim is None else short_text(claim["amount"]),
         "-" if claim is None else f"{claim['id']} ({claim['state']})",
     )
 
 
-def _short_text(amounts: dict[str, str]) -> str:
-    """`2 4Gi`."""
-    return " ".join(map(_shown, amounts.values()))
+def short_text(amounts: dict[str, str]) -> str:
+    """`2 4Gi`: CPUs and memory, and what else there is by its name; nothing of what is none."""
+    named = ((name, shown(amount)) for name, amount in amounts.items() if amount != "0")
+    return " ".join(amount if name in RESOURCES else f"{amount} {name}" for name, amount in named) or "0"
 
 
-def _shown(amount: str) -> str:
-    """What is no round number of bytes is rounded for people."""
+def shown(amount: str) -> str:
+    """For people: thousandths as a fraction, and what is no round number of bytes is rounded."""
+    if amount.endswith("m"):
+        return f"{int(amount[:-1]) / 1000:g}"
     large = amount.isdigit() and int(amount) >= 2**20
     return f"{int(amount) / 2**30:.1f}Gi" if large else amount
