@@ -59,7 +59,11 @@ def test_it_is_allowed_what_it_does_and_no_more(tmp_path: Path) -> None:
     assert plain["", "pods/resize"] == {"patch"}
     assert plain["", "pods/binding"] == {"create"}
     assert ("", "pods/eviction") not in plain
-    assert ("", "secrets") not in plain
+    certificates = plain["", "secrets"], plain["policy", "poddisruptionbudgets"]
+    assert certificates == ({"get", "list", "watch", "patch", "create"}, {"get", "list", "watch", "create", "delete"})
+    stock = rights(written(tmp_path, vm={"evictions": None}))
+    assert ("", "secrets") not in stock
+    assert stock["policy", "poddisruptionbudgets"] == {"get", "list", "watch"}
     assert rights(written(tmp_path, vm={"evict": True}))["", "pods/eviction"] == {"create"}
     compat = rights(written(tmp_path, vm={"compat": True}))
     assert ("", "pods/resize") not in compat
@@ -76,11 +80,37 @@ def test_its_pods_know_their_names_and_have_a_port_for_agents(tmp_path: Path) ->
     service = objects["Service", "situate-permits"]["spec"]
     labels = spec["template"]["metadata"]["labels"]
     assert service["selector"] == {**labels, "name": "situate-vm"}, "only the one that decides bears the name"
-    assert service["ports"] == [{"name": "permits", "port": 10299, "targetPort": "permits"}]
+    assert service["ports"] == [
+        {"name": "permits", "port": 10299, "targetPort": "permits"},
+        {"name": "evictions", "port": 443, "targetPort": "evictions"},
+    ]
     assert spec["replicas"] == 2
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 1}
     (container,) = spec["template"]["spec"]["containers"]
     assert [each["name"] for each in container["env"]].count("SITUATE_POD") == 1
     assert {"name": "permits", "containerPort": 10299} in container["ports"]
+    assert {"name": "evictions", "containerPort": 10298} in container["ports"]
+    assert [each["name"] for each in container["volumeMounts"]].count("tmp") == 1
     assert {"name": "permits", "mountPath": "/etc/permits", "readOnly": True} in container["volumeMounts"]
     assert {"name": "permits", "secret": {"secretName": "situate-permits"}} in spec["template"]["spec"]["volumes"]
+
+
+@pytest.mark.rule("vm:B48")
+def test_api_servers_ask_about_evictions_and_about_nothing_else(tmp_path: Path) -> None:
+    def printed(**vm: Any) -> dict[tuple[str, str], Any]:
+        result = CliRunner().invoke(app, ["manifests", "-f", str(written(tmp_path, vm=vm)), "-n", "ours"])
+        assert result.exit_code == 0, result.output
+        return {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(result.stdout)}
+
+    objects = printed(evictions={"timeout": "5s"})
+    (webhook,) = objects["ValidatingWebhookConfiguration", "situate-vm-ours"]["webhooks"]
+    assert webhook["clientConfig"] == {
+        "service": {"namespace": "ours", "name": "situate-permits", "path": "/evictions", "port": 443}
+    }
+    assert [each["resources"] for each in webhook["rules"]] == [["pods/eviction"]]
+    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Ignore", "NoneOnDryRun"), "it holds up nobody"
+    assert webhook["timeoutSeconds"] == 5
+    assert objects["Secret", "situate-vm-certificates"].get("data") is None
+    for vm in ({"evictions": None}, {"compat": True}, {"system": "kubevirt"}):
+        kinds = {kind for kind, _ in printed(**vm)}
+        assert not kinds & {"ValidatingWebhookConfiguration", "Secret"}

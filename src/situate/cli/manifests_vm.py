@@ -1,30 +1,49 @@
-"""What an installation needs where vm is part of it: a port for agents, and pods that know their own names (B44).
+"""What an installation needs where vm is part of it: a port for agents, one for API servers, and pods that know their
+own names (B44, B48).
 
 Of a rollout two pods come and go at once, so that one that has caught up is there when the other goes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from situate.cli.manifests_spot import POD_VARIABLE
 from situate.vm.configuration import VmSettings
+from situate.vm.eviction_objects import CERTIFICATES, webhook_configuration
+from situate.vm.eviction_objects import SERVICE as SERVICE
 from situate.vm.names import SCHEDULER_LABEL
 
 SECRET: Final = "situate-permits"  # noqa: S105 - a name, no secret
 """Of type `kubernetes.io/tls`: mounted where `vm.permits.certificate` says, if that is a whole path."""
-SERVICE: Final = "situate-permits"
 _PORT_NAME: Final = "permits"
+_EVICTIONS_PORT_NAME: Final = "evictions"
+_TMP: Final = "tmp"
 
 
 def permit_service_spec(labels: Mapping[str, str], settings: VmSettings) -> dict[str, Any]:
     """Of the Service that leads to the replica that decides: it bears the scheduler's name."""
-    port = int(settings.permits.address.rpartition(":")[2])
-    selector = {**labels, SCHEDULER_LABEL: settings.scheduler_name}
-    return {"selector": selector, "ports": [{"name": _PORT_NAME, "port": port, "targetPort": _PORT_NAME}]}
+    ports = [{"name": _PORT_NAME, "port": _port(settings.permits.address), "targetPort": _PORT_NAME}]
+    if settings.moves_evicted is not None:
+        ports.append({"name": _EVICTIONS_PORT_NAME, "port": 443, "targetPort": _EVICTIONS_PORT_NAME})
+    return {"selector": {**labels, SCHEDULER_LABEL: settings.scheduler_name}, "ports": ports}
+
+
+def eviction_objects(
+    namespace: str, lease_namespace: str, labels: Mapping[str, str], settings: VmSettings
+) -> Iterator[dict[str, Any]]:
+    """Secret and Lease are empty: the leader fills them, and a second apply leaves them as they are."""
+    lease = {"name": settings.lease_name, "namespace": lease_namespace, "labels": dict(labels)}
+    yield {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": lease, "spec": {}}
+    evictions = settings.moves_evicted
+    if evictions is None:
+        return
+    metadata = {"name": CERTIFICATES, "namespace": namespace, "labels": dict(labels)}
+    yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+    yield webhook_configuration(namespace, int(evictions.timeout), labels)
 
 
 def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings) -> dict[str, Any]:
@@ -34,7 +53,14 @@ def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings)
     spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]
-    container["ports"].append({"name": _PORT_NAME, "containerPort": int(settings.permits.address.rpartition(":")[2])})
+    container["ports"].append({"name": _PORT_NAME, "containerPort": _port(settings.permits.address)})
+    if settings.moves_evicted is not None:
+        port = {"name": _EVICTIONS_PORT_NAME, "containerPort": _port(settings.moves_evicted.address)}
+        container["ports"].append(port)
+        if all(each["name"] != _TMP for each in pod.get("volumes", ())):
+            # certificates pass through a file that exists for a moment
+            container.setdefault("volumeMounts", []).append({"name": _TMP, "mountPath": "/tmp"})  # noqa: S108 - of the container
+            pod.setdefault("volumes", []).append({"name": _TMP, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
     if all(each["name"] != POD_VARIABLE for each in container["env"]):
         container["env"].append({"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
     certificate = PurePosixPath(settings.permits.certificate or "")
@@ -43,3 +69,7 @@ def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings)
         container.setdefault("volumeMounts", []).append(mount)
         pod.setdefault("volumes", []).append({"name": _PORT_NAME, "secret": {"secretName": SECRET}})
     return changed
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])

@@ -40,7 +40,9 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
         found.update(dict.fromkeys(_of_spot(spot, namespace, leases)))
     vm = vm_settings(configuration)
     if vm is not None:
-        found.update(dict.fromkeys(vm_permissions(LeaseName(leases, vm.lease_name), vm.rules(), system_of(vm))))
+        evictions_in = None if vm.moves_evicted is None else namespace
+        of_vm = LeaseName(leases, vm.lease_name)
+        found.update(dict.fromkeys(vm_permissions(of_vm, vm.rules(), system_of(vm), evictions_in)))
     for entry in sharding_entries(configuration):
         found.update(dict.fromkeys(rights_of_supervisor(entry, leases)))
     return tuple(found)

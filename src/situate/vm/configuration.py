@@ -12,13 +12,18 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from situate.objects.durations import format_duration
 from situate.objects.quantity import parse_quantity
-from situate.objects.settings import ALLOWED, Duration, Mistake, ObjectName, PositiveDuration, shown
+from situate.objects.settings import ALLOWED, FORM, Duration, Mistake, ObjectName, PositiveDuration, shown
 from situate.vm.amounts import RESOURCES
 from situate.vm.rules import Calm, CostWeights, Deadlines, Rules, Scoring
 
 PORT: Final = 10299
 """Where agents ask (2.5)."""
+EVICTIONS_PORT: Final = 10298
+"""Where API servers ask about evictions (B48)."""
+LIFE_S: Final = 90 * 24 * 3600.0
+"""Of a generation of certificates; the next is served long before its end."""
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 PositiveShare = Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -185,6 +190,23 @@ class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             yield Mistake(missing, "", "the name of a file", f"it goes with {other}")
 
 
+class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where API servers ask about evictions (B48), with certificates of our own."""
+
+    address: Address = f":{EVICTIONS_PORT}"
+    """Of the one that leads; decided at the start."""
+    certificate_life: Annotated[float, msgspec.Meta(ge=60, extra={FORM: "duration"})] = LIFE_S
+    """Of each generation; the next is made at two thirds."""
+    timeout: Annotated[float, msgspec.Meta(ge=1, le=30, extra={FORM: "duration"})] = 2.0
+    """Whole seconds that API servers wait before an eviction goes on without us; it stands in the manifest."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if int(self.address.rpartition(":")[2]) > 65535:
+            yield Mistake("address", shown(self.address), "a port of at most 65535")
+        if self.timeout != int(self.timeout):
+            yield Mistake("timeout", format_duration(self.timeout), "whole seconds")
+
+
 class KubeVirtSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How KubeVirt moves machines for us (B49), with `system: kubevirt`."""
 
@@ -229,6 +251,9 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     calm: CalmSettings = CalmSettings()
     deadlines: DeadlineSettings = DeadlineSettings()
     permits: PermitSettings = PermitSettings()
+    evictions: EvictionSettings | None = EvictionSettings()
+    """How an eviction of a machine's pod becomes a move, where the webhook of the manifests is installed; null: pods of
+    machines are evicted like any other. So they are with `compat`, and KubeVirt's are KubeVirt's business."""
     demand_after: Duration = _RULES.demand_after_s
     """So long a machine is short before others move for it (B16)."""
     overtakes: Annotated[int, msgspec.Meta(ge=0, le=1000)] = _RULES.overtakes
@@ -272,6 +297,11 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             if field.name in IN_THE_FILE and given != getattr(_DEFAULTS, field.name):
                 allowed = "nothing, where configuration names a file"
                 yield Mistake(field.encode_name, shown(msgspec.to_builtins(given)), allowed)
+
+    @property
+    def moves_evicted(self) -> EvictionSettings | None:
+        """None: evictions are none of our business."""
+        return None if self.compat or self.system != "neonvm" else self.evictions
 
     def rules(self) -> Rules:
         """What decisions go by."""

@@ -18,6 +18,7 @@ from situate.vm.drafting import SHOWN_AFTER_S, Draft
 from situate.vm.ending import fail_claim
 from situate.vm.model import Node, Pod
 from situate.vm.names import NEEDS_NODE
+from situate.vm.planning.draining import evacuated
 from situate.vm.planning.plan import Plan
 from situate.vm.planning.relieving import leaving
 from situate.vm.state import State, Waiter
@@ -79,8 +80,9 @@ def _say_whether_a_node_is_missing(draft: Draft, pod: Pod, plan: Plan) -> None:
 
 
 def note_node(draft: Draft, node: Node) -> None:
-    """Keep it among those to be looked at exactly while somebody has to leave it, or might (B46)."""
-    if _over(draft, node) or (node.pods and (node.draining or draft.rules.consolidate)):
+    """Keep it among those to be looked at exactly while somebody has to leave it, or might (B46, B48)."""
+    emptied = node.draining or draft.rules.consolidate or evacuated(draft.state, node.name, draft.now)
+    if _over(draft, node) or (node.pods and emptied):
         if node.name not in draft.state.looks:
             draft.put_look(node.name, draft.now)
     else:
@@ -95,10 +97,17 @@ def _over(draft: Draft, node: Node) -> bool:
 
 
 def _look_at_node(draft: Draft, name: str) -> None:
-    draft.put_look(name, draft.now + draft.rules.retry_s)
     node = draft.state.nodes[name]
-    planning = draft.planner.relief if _over(draft, node) and not node.draining else draft.planner.drain
-    _carry_out(draft, planning(draft.state, name, draft.now, draft.rules))
+    note_node(draft, node)  # what it was looked at for may have lapsed
+    if name not in draft.state.looks:
+        return
+    draft.put_look(name, draft.now + draft.rules.retry_s)
+    over = _over(draft, node) and not node.draining
+    leaves_first = not over or evacuated(draft.state, name, draft.now)
+    plan = (draft.planner.drain if leaves_first else draft.planner.relief)(draft.state, name, draft.now, draft.rules)
+    if over and not plan and leaves_first:
+        plan = draft.planner.relief(draft.state, name, draft.now, draft.rules)
+    _carry_out(draft, plan)
 
 
 def _carry_out(draft: Draft, plan: Plan) -> None:

@@ -64,6 +64,15 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Evacuation:
+    """A machine is to leave a node because its pod was to be evicted (B48)."""
+
+    node: str
+    at: float
+    """When that was asked for last, seconds of the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a pod is not resized in place (B36)."""
 
@@ -120,6 +129,8 @@ class Machine:
     """The claim that was used for it last (`names.CLAIM_CLOSED`)."""
     moved_at: tuple[float, ...] = ()
     """When it was moved, in seconds of the epoch, oldest first (B25)."""
+    evacuation: Evacuation | None = None
+    """None: nobody has tried to evict its pod."""
 
 
 @dataclass(frozen=True, slots=True)

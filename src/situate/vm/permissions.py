@@ -10,15 +10,21 @@ from typing import Any
 from situate.kube.lease_record import LeaseName
 from situate.objects.authorization import READ, Permission
 from situate.scheduler.permissions import permissions as scheduler_permissions
+from situate.vm.eviction_objects import CERTIFICATES, configuration_name
 from situate.vm.rules import Rules
 from situate.vm.systems import System
 
 
-def permissions(lease: LeaseName, rules: Rules, system: System[Any]) -> tuple[Permission, ...]:
-    """`lease`: whose holder decides."""
+def permissions(
+    lease: LeaseName, rules: Rules, system: System[Any], evictions_in: str | None = None
+) -> tuple[Permission, ...]:
+    """`lease`: whose holder decides. `evictions_in`: the namespace of an installation for which evictions are moves."""
     machines, migrations = system.machines, system.backend(rules).resource
     return (
         *scheduler_permissions(lease, shadow=False),
+        Permission(
+            "coordination.k8s.io", "leases", READ, "hearing who asks for the lease", lease.namespace, lease.name
+        ),
         Permission(machines.group, machines.plural, READ, "knowing how large machines are"),
         Permission(
             machines.group, machines.plural, ("patch",), "writing what machines may use, and when they were moved"
@@ -31,9 +37,26 @@ def permissions(lease: LeaseName, rules: Rules, system: System[Any]) -> tuple[Pe
             "moving machines, and keeping their claims",
         ),
         *_of_pods(rules),
+        *(_of_evictions(evictions_in) if evictions_in is not None else ()),
         Permission("", "events", ("create", "patch"), "saying of machines and pods what is decided"),
         Permission("authentication.k8s.io", "tokenreviews", ("create",), "knowing who asks for room"),
         Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "knowing what who asks may do"),
+    )
+
+
+def _of_evictions(namespace: str) -> tuple[Permission, ...]:
+    certificates = "answering API servers with certificates of its own"
+    return (
+        Permission("policy", "poddisruptionbudgets", ("create", "delete"), "keeping machines' pods from being evicted"),
+        Permission(
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations",
+            (*READ, "patch"),
+            "telling API servers whom to trust",
+            name=configuration_name(namespace),
+        ),
+        Permission("", "secrets", (*READ, "patch"), certificates, namespace, CERTIFICATES),
+        Permission("", "secrets", ("create",), certificates, namespace),
     )
 
 

@@ -14,8 +14,9 @@ from situate.objects.meta import ObjectMeta
 from situate.objects.unstructured import Unstructured
 from situate.vm.amounts import RESOURCES, Amounts
 from situate.vm.claim_text import read_moved
-from situate.vm.model import Phase, Ref
-from situate.vm.names import BOUNDS, CLAIM_CLOSED, MOVED
+from situate.vm.evacuations import read_evacuation
+from situate.vm.model import Evacuation, Phase, Ref
+from situate.vm.names import BOUNDS, CLAIM_CLOSED, EVACUATE, MOVED
 from situate.vm.rules import Rules
 from situate.vm.text import Bounds, Guest, guest_of, read_bounds
 from situate.vm.unreadable import Misread, Part, Place, Read, Unreadable
@@ -38,6 +39,7 @@ class Notes:
     """For scaling: the bounds, inside of the hard ones (C5)."""
     closed_claim: str
     moved_at: tuple[float, ...]
+    evacuation: Evacuation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +112,11 @@ def read_notes(metadata: ObjectMeta, about: str, guest: Guest, rules: Rules) -> 
             wrong.append(moves)
         else:
             moved_at = moves
-    return Notes(minimum, maximum, annotations.get(CLAIM_CLOSED, ""), moved_at), tuple(wrong)
+    evacuation: Evacuation | None = None
+    if EVACUATE in annotations:
+        wish = read_evacuation(annotations[EVACUATE], Place.annotation(about, EVACUATE))
+        if isinstance(wish, Unreadable):
+            wrong.append(wish)
+        else:
+            evacuation = wish
+    return Notes(minimum, maximum, annotations.get(CLAIM_CLOSED, ""), moved_at, evacuation), tuple(wrong)

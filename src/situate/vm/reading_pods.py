@@ -134,6 +134,7 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
         maximum=notes.maximum,
         closed_claim=notes.closed_claim,
         moved_at=notes.moved_at,
+        evacuation=notes.evacuation,
     )
     booked, requested, unit = _scaled(pod, guest.use, rules) if autoscaled else (guest.use, guest.use, None)
     if not rules.compat:

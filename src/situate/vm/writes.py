@@ -89,12 +89,22 @@ class Moot:
 Write: TypeAlias = Create | Remove | Change | Moot
 
 
-def annotate(meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, str] | None = None) -> JsonPatch:
+def annotate(
+    meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, str] | None = None, without: str = ""
+) -> JsonPatch:
     """Sets annotations of the object with this uid. `tests`: annotations that must still have these texts.
 
-    Of an object without any annotation the whole map is written, and its resourceVersion tested instead (D20).
+    `without`: one that is taken away if it is there, and still as it was seen. Of an object without any annotation the
+    whole map is written, and its resourceVersion tested instead (D20).
     """
-    return _annotate(meta, notes, tests or {}, set_with="add")
+    patch = _annotate(meta, notes, tests or {}, set_with="add")
+    if without not in meta.annotations:
+        return patch
+    gone = [
+        {"op": "test", "path": _path(without), "value": meta.annotations[without]},
+        {"op": "remove", "path": _path(without)},
+    ]
+    return JsonPatch([*patch.body, *gone])
 
 
 def _annotate(meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, str], set_with: str) -> JsonPatch:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -23,16 +23,22 @@ from situate.framework.queue.waiting import Place
 from situate.kube.client import Client
 from situate.kube.election import Candidacy, ElectionNews, Elector
 from situate.kube.errors import KubeError
+from situate.kube.lease_record import LeaseName
 from situate.kube.reflector import Reflector
+from situate.kube.store import Store
 from situate.kube.version import server_version
-from situate.objects.resources import PODS
+from situate.objects.coordination import Lease
+from situate.objects.meta import OwnerReference
+from situate.objects.resources import LEASES, PODS, REPLICASETS
 from situate.runtime.actuator import Actuator
 from situate.runtime.marking import Mark, keep_marked
 from situate.runtime.outcomes import BrokenInvariant
+from situate.runtime.standing import STANDS_ASIDE, Standing
 from situate.scheduler.acting import Extending
-from situate.scheduler.controller import SchedulerController
+from situate.scheduler.controller import NotLeading, SchedulerController
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.reporting import Record
+from situate.vm.actions import Tell
 from situate.vm.claims import Move, Stage
 from situate.vm.controller.metrics import VmMetrics
 from situate.vm.controller.observing import Observing
@@ -42,8 +48,14 @@ from situate.vm.controller.telling import Telling
 from situate.vm.controller.watched import VmWatched
 from situate.vm.fitting import Fitting, planner_with
 from situate.vm.ledger import Ledger
-from situate.vm.names import SCHEDULER_LABEL
+from situate.vm.names import SCHEDULER_LABEL, WANTS
 from situate.vm.plugin import NAME, VirtualMachines
+
+if TYPE_CHECKING:
+    from situate.vm.server.webhook import EvictionWebhook
+
+REVISION: Final = "deployment.kubernetes.io/revision"
+"""Annotation of a ReplicaSet."""
 
 
 class TooSlow(Exception):
@@ -94,6 +106,43 @@ class VmController:
         self._performing: Performing | None = None
         self.actuator: Actuator | None = None
         """What writes of this term go through; None while this process does not lead."""
+        self._evicting: EvictionWebhook | None = None
+        if setup.evictions is not None:
+            # a web server and cryptography: who keeps no evictions is spared their import
+            from situate.vm.server.webhook import EvictionWebhook
+
+            self._evicting = EvictionWebhook(
+                setup.evictions,
+                self,
+                client.guarded(self._check),
+                self._tell,
+                namespace=setup.namespace,
+                call_timeout_s=setup.call_timeout_s,
+                wall=wall,
+                rng=rng,
+            )
+        self._elections = election_client or client
+        self._times = candidacy.times
+        lease = LeaseName(candidacy.namespace, setup.lease_name)
+        self._leases: Reflector[Lease] = Reflector(
+            client,
+            LEASES,
+            Store(f"leases {lease}"),
+            rng=rng,
+            namespace=lease.namespace,
+            field_selector=f"metadata.name={lease.name}",
+        )
+        self._standing = Standing(
+            lease,
+            self._leases,
+            self.watched.all.pods.store,
+            self._revision,
+            wants=WANTS,
+            pod=setup.pod,
+            namespace=setup.namespace,
+        )
+        self._rollout = asyncio.Event()
+        self._standing.on_change(self._rollout.set)
         self.scheduler = SchedulerController(
             scheduler_setup(setup, plugin),
             client,
@@ -122,6 +171,8 @@ class VmController:
         """Raises what a defect of ours raises."""
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(self._say_if_missing(each)) for each in self.watched.all.further]
+            beside += [group.create_task(each.run(), name=each.name) for each in self._own_reflectors()]
+            beside.append(group.create_task(self._ask_for_lease(), name="asking for the lease"))
             await group.create_task(self.scheduler.run())
             for task in beside:
                 task.cancel()
@@ -135,7 +186,15 @@ class VmController:
         return self.scheduler.not_ready()
 
     def reflectors(self) -> Iterator[Reflector[Any]]:
-        return self.scheduler.reflectors()
+        yield from self.scheduler.reflectors()
+        yield from self._own_reflectors()
+
+    def _own_reflectors(self) -> Iterator[Reflector[Any]]:
+        """Of what concerns this process, and not what it decides on."""
+        if self.setup.pod:
+            yield self._leases
+        if self._evicting is not None:
+            yield from self._evicting.reflectors()
 
     @property
     def elector(self) -> Elector | None:
@@ -184,6 +243,9 @@ class VmController:
             group.create_task(performing.run(self.setup.workers))
             group.create_task(self._keep(performing))
             group.create_task(self._keep_marked(client, actuator))
+            group.create_task(self._give_way())
+            if self._evicting is not None:
+                group.create_task(self._evicting.run())
 
     async def _know_the_server(self, client: Client) -> None:
         """Before anything is granted: whether it resizes pods at all (B36). One that does not say is believed to."""
@@ -204,6 +266,36 @@ class VmController:
         namespace = self.setup.namespace
         mark = Mark(namespace, self.setup.pod, SCHEDULER_LABEL, self.setup.rules.scheduler_name)
         await keep_marked(mark, client, lambda pod, patch: actuator.write(client.patch(PODS, pod, patch, namespace)))
+
+    async def _ask_for_lease(self) -> None:
+        """A pod of a newer revision that has caught up does not wait until the old one is stopped (B44)."""
+        await self.watched.all.wait_synced()
+        elector = self.elector
+        assert elector is not None
+        await self._standing.keep_asking(self._elections, elector.leading, self._times.retry_s)
+
+    async def _give_way(self) -> None:
+        await self._standing.wait_asked(self._rollout)
+        assert self.elector is not None
+        self.elector.give_way(STANDS_ASIDE * self._times.retry_s)
+
+    def _revision(self, controller: OwnerReference, namespace: str) -> int | None:
+        """By its ReplicaSet."""
+        found = self.watched.all.others[REPLICASETS].store.get(controller.name, namespace)
+        if found is None or found.metadata.uid != controller.uid:
+            return None
+        text = found.metadata.annotations.get(REVISION, "")
+        return int(text) if text.isdecimal() else None
+
+    def _tell(self, told: Tell) -> None:
+        self._telling.tell(told)
+        self._metrics.told(told.reason)
+
+    def _check(self) -> None:
+        """Raises unless this process leads at this very moment."""
+        if self.actuator is None:
+            raise NotLeading(f"the {self.name}: another process may lead by now; nothing is written", after_s=1.0)
+        self.actuator.check()
 
     def end(self) -> None:
         self.observing.end()

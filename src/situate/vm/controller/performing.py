@@ -63,7 +63,7 @@ from situate.vm.events import Written, WrittenHandOver
 from situate.vm.ledger import Ledger
 from situate.vm.merging import NO_FAILURE, Backoff
 from situate.vm.model import Ref
-from situate.vm.names import CLAIM, HANDOVER, MOVED, TARGET_NODE, TARGET_RECHOSEN
+from situate.vm.names import CLAIM, EVACUATE, HANDOVER, MOVED, TARGET_NODE, TARGET_RECHOSEN
 from situate.vm.writes import (
     CONFLICT,
     DENIED,
@@ -273,7 +273,7 @@ class Performing:
                 found = self._watched.machines.store.get(machine.name, machine.namespace)
                 if found is None or found.metadata.uid != machine.uid:
                     return Moot(f"{self._machines.kind} {machine} is gone")
-                patch = annotate(found.metadata, {MOVED: moved_text(at)})
+                patch = annotate(found.metadata, {MOVED: moved_text(at)}, without=EVACUATE)  # it has left
                 return Change(self._machines, machine.namespace, machine.name, patch)
             case Condition():
                 return self._condition(action)

@@ -13,7 +13,7 @@ from situate.plugins.registry import registry
 from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.configuration import ClientRate
 from situate.scheduler.setup import Election, Setup
-from situate.vm.configuration import VmSettings
+from situate.vm.configuration import EvictionSettings, VmSettings
 from situate.vm.names import LEASE
 from situate.vm.plugin import VirtualMachines
 from situate.vm.profile import configuration, with_ledger
@@ -38,6 +38,8 @@ class VmSetup:
     """Of one write: whether it was carried out is not known then."""
     startup_s: float = 15.0
     """By then everything that was listed must have been taken in (C30)."""
+    evictions: EvictionSettings | None = None
+    """How evictions of machines' pods become moves; None: they are none of our business."""
     node_metric_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Labels of metrics of nodes, and which labels of nodes they show (C31)."""
     namespace: str = ""
@@ -55,6 +57,7 @@ def vm_setup(settings: VmSettings) -> VmSetup:
         settings.workers,
         call_timeout_s=settings.call_timeout,
         startup_s=settings.startup,
+        evictions=settings.moves_evicted,
         node_metric_labels=settings.node_metric_labels,
     )
 

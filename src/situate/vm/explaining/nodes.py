@@ -7,6 +7,7 @@ from typing import Any
 from situate.vm.claims import ClaimState
 from situate.vm.explaining.words import held, moved, quantities
 from situate.vm.planner import Planner
+from situate.vm.planning.draining import evacuated
 from situate.vm.planning.limits import under_way
 from situate.vm.rules import Rules
 from situate.vm.state import State
@@ -35,9 +36,8 @@ def explain_node(
         "free": state.avail(name, ""),
     }
     over = node.reserved.exceeds(node.watermark)
-    plan = (
-        (planner.drain if node.draining else planner.relief)(state, name, now, rules) if over or node.draining else None
-    )
+    emptied = node.draining or evacuated(state, name, now)
+    plan = (planner.drain if emptied else planner.relief)(state, name, now, rules) if over or emptied else None
     return {
         "node": name,
         **{key: quantities(value, rules) for key, value in amounts.items()},

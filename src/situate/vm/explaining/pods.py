@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
+from situate.vm.evicting import why_it_stays
 from situate.vm.explaining.words import held, moment, moved, quantities
 from situate.vm.model import Pod
+from situate.vm.planner import Planner
+from situate.vm.planning.draining import drain
 from situate.vm.planning.explaining import Explanation, explanation
 from situate.vm.planning.helping import told
 from situate.vm.planning.targets import Fits, anywhere
@@ -21,11 +25,16 @@ def explain_pod(
 ) -> dict[str, Any] | None:
     """None: no pod of this name is on a node that is known.
 
-    Amounts are the pod's own but for `room`, which counts as its node does, after overcommit.
+    `evacuation`, where somebody has tried to evict it, is what becomes of that (B48). Amounts are the pod's own but for
+    `room`, which counts as its node does, after overcommit.
     """
     uid = uid_of(state, namespace, name)
     found = None if uid is None else explanation(state, uid, now, rules, fits)
-    return None if found is None else as_data(found, state, now, rules)
+    if found is None:
+        return None
+    planner = Planner(drain=partial(drain, fits=fits))
+    leaving = why_it_stays(state, found.pod, now, rules, planner)
+    return as_data(found, state, now, rules) | ({"evacuation": leaving} if leaving else {})
 
 
 def uid_of(state: State, namespace: str, name: str) -> str | None:

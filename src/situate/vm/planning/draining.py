@@ -1,4 +1,7 @@
-"""Emptying a node that is to be drained, or one so thinly used that others can take what is on it (B46)."""
+"""Emptying a node that is to be drained, or one so thinly used that others can take what is on it (B46).
+
+A machine whose pod was to be evicted leaves in the same way, alone (B48).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import TypeAlias
 import numpy as np
 
 from situate.vm.amounts import Amounts
+from situate.vm.evacuations import leaves
+from situate.vm.model import Pod
 from situate.vm.planning.building import Step, built, plan_id
 from situate.vm.planning.movers import Mover
 from situate.vm.planning.plan import Plan, Way
@@ -20,11 +25,14 @@ from situate.vm.state import State
 
 Look: TypeAlias = Callable[[State], View]
 """What is seen of a state."""
+Who: TypeAlias = Callable[[Pod], bool]
+"""Which pods of a node it is about."""
 
 
 def drain(state: State, node: str, now: float, rules: Rules, fits: Fits = anywhere) -> Plan:
     """The next moves off the node, cheapest first, as many as may begin now (B26); and why each other pod stays.
 
+    Where single machines are to leave it, that is done before it is emptied for any other reason.
     A node that nobody drains is emptied only where `Rules.consolidate` allows it, nobody waits for room anywhere, and
     all that is on it finds room on nodes that are fuller than it is, so that no two nodes ever empty into each other.
     """
@@ -38,6 +46,8 @@ def drain(state: State, node: str, now: float, rules: Rules, fits: Fits = anywhe
 
     if entry.draining:
         return _emptied(ident, state, node, look, Way.DRAIN)
+    if evacuated(state, node, now):
+        return _emptied(ident, state, node, look, Way.EVACUATION, lambda pod: leaves(pod, node, now))
     if why := _not_thin(state, node, rules):
         return Plan(ident, reasons=(why,))
 
@@ -49,13 +59,19 @@ def drain(state: State, node: str, now: float, rules: Rules, fits: Fits = anywhe
     return _emptied(ident, state, node, look_up, Way.CONSOLIDATION)
 
 
-def _emptied(ident: str, state: State, node: str, look: Look, way: Way) -> Plan:
+def evacuated(state: State, node: str, now: float) -> bool:
+    """Whether machines on it are to leave it."""
+    return any(leaves(pod, node, now) for pod in state.nodes[node].pods.values())
+
+
+def _emptied(ident: str, state: State, node: str, look: Look, way: Way, who: Who = lambda _: True) -> Plan:
     chosen: list[Mover] = []
     targets: list[str] = []
     view = look(state)
     waits = view.waits_for_a_place(node)
     while not waits:
-        movers = view.candidates(node, Amounts.zero(state.resources))
+        there = view.free_to_go(node, Amounts.zero(state.resources))
+        movers = view.aimed([each for each in there if who(each.pod)])
         if not movers:
             break
         first = min(movers, key=lambda each: (each.price, each.order))
@@ -69,13 +85,13 @@ def _emptied(ident: str, state: State, node: str, look: Look, way: Way) -> Plan:
     steps = [Step(mover, target) for mover, target in zip(chosen, targets, strict=True)]
     moves, claims = built(ident, steps, view.now, view.rules)
     cost = fsum(each.cost for each in chosen)
-    return Plan(ident, way if moves else None, moves, claims, cost=cost, reasons=_left_behind(view, node, waits))
+    return Plan(ident, way if moves else None, moves, claims, cost=cost, reasons=_left_behind(view, node, waits, who))
 
 
-def _left_behind(view: View, node: str, waits: str) -> tuple[str, ...]:
-    """Of each pod that does not leave with these moves, why."""
+def _left_behind(view: View, node: str, waits: str, who: Who) -> tuple[str, ...]:
+    """Of each pod that should and does not leave with these moves, why."""
     leaving = {move.source.uid for move in view.moves}
-    pods = (pod for pod in view.state.nodes[node].pods.values() if pod.uid not in leaving)
+    pods = (pod for pod in view.state.nodes[node].pods.values() if pod.uid not in leaving and who(pod))
     return tuple(f"{pod.ref} {view.stays(pod) or (f'waits: {waits}' if waits else _NO_TARGET)}" for pod in pods)
 
 

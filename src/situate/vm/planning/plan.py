@@ -34,6 +34,8 @@ class Way(Enum):
     RELIEF = "relief"
     """Nobody asked: the node is over its watermark."""
     DRAIN = "drain"
+    EVACUATION = "evacuation"
+    """Pods were to be evicted."""
     CONSOLIDATION = "consolidation"
 
 

@@ -1,0 +1,114 @@
+"""Keeps a PodDisruptionBudget for each machine that may be moved, as long as evictions lead to moves (B48)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from situate.kube.reflector import Reflector
+from situate.objects.resources import PODDISRUPTIONBUDGETS
+from situate.objects.unstructured import Unstructured
+from situate.objects.workloads import PodDisruptionBudget
+from situate.runtime.outcomes import Retriable
+from situate.vm.eviction_objects import HEALTHY, budget, budget_name, budgeted, is_budget
+from situate.vm.names import NAME_LABEL
+from situate.vm.rules import Rules
+
+_RETRY_S: Final = 1.0
+_LONGEST_RETRY_S: Final = 60.0
+
+
+class Budgets:
+    """Of one process; `run` is a task of the leader, until cancelled."""
+
+    def __init__(
+        self, machines: Reflector[Unstructured], budgets: Reflector[PodDisruptionBudget], rules: Rules
+    ) -> None:
+        self._machines = machines.store
+        self._budgets = budgets
+        self._rules = rules
+        self._changed: dict[tuple[str, str], None] = {}
+        """Namespaces and names of machines to look at, in order."""
+        self._woken = asyncio.Event()
+        self._told: dict[tuple[str, str], str] = {}
+        self._log = structlog.get_logger()
+        self._machines.on_change(lambda old, new: self._look(new or old))
+        self._budgets.store.on_change(lambda old, new: self._look_at_owner(new or old))
+
+    async def run(self, client: Client, *, wanted: bool = True) -> None:
+        """`client`: one whose writes raise a `Retriable` when we do not lead. `wanted`: otherwise there are to be none,
+        and pods of machines are evicted like any other."""
+        for machine in self._machines.list():
+            self._look(machine)
+        for each in self._budgets.store.list():
+            self._look_at_owner(each)
+        retry_s = _RETRY_S
+        while True:
+            self._woken.clear()
+            failed = False
+            for key in list(self._changed):
+                del self._changed[key]
+                failed |= not await self._kept(client, *key, wanted=wanted)
+            if not failed:
+                retry_s = _RETRY_S
+            try:
+                async with asyncio.timeout(retry_s if failed else None):
+                    await self._woken.wait()
+            except TimeoutError:
+                retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
+
+    async def _kept(self, client: Client, namespace: str, name: str, *, wanted: bool) -> bool:
+        """Whether the machine's budget is as it is to be; otherwise it is looked at again."""
+        try:
+            await self._write(client, namespace, name, wanted=wanted)
+        except (AlreadyExists, Conflict, NotFound):
+            return True  # what is there now is on its way to us
+        except (KubeError, Retriable) as problem:
+            if self._told.get((namespace, name)) != str(problem):
+                self._told[namespace, name] = str(problem)
+                self._log.warning("a budget could not be kept", machine=f"{namespace}/{name}", error=str(problem))
+            self._changed[namespace, name] = None
+            return False
+        self._told.pop((namespace, name), None)
+        return True
+
+    async def _write(self, client: Client, namespace: str, name: str, *, wanted: bool) -> None:
+        machine = self._machines.get(name, namespace)
+        if namespace in self._rules.ignored_namespaces:
+            wanted = False
+        wanted = wanted and machine is not None and budgeted(machine, self._rules.scheduler_name)
+        found = self._budgets.store.get(budget_name(name), namespace)
+        if found is None:
+            if wanted and machine is not None:
+                content = budget(machine, self._rules.scheduler_name)
+                self._budgets.learn(await client.create(PODDISRUPTIONBUDGETS, content, namespace))
+            return
+        if self._ours(found) and found.metadata.deletion_timestamp is None and not (wanted and _of(machine, found)):
+            uid = found.metadata.uid
+            await client.delete(PODDISRUPTIONBUDGETS, found.metadata.name, namespace, uid=uid)
+
+    def _ours(self, found: PodDisruptionBudget) -> bool:
+        return is_budget(found.metadata, self._rules.scheduler_name)
+
+    def _look(self, machine: Unstructured | None) -> None:
+        if machine is not None:
+            self._changed[machine.metadata.namespace, machine.metadata.name] = None
+            self._woken.set()
+
+    def _look_at_owner(self, found: PodDisruptionBudget | None) -> None:
+        if found is not None and self._ours(found):
+            self._changed[found.metadata.namespace, found.metadata.name.removeprefix(budget_name(""))] = None
+            self._woken.set()
+
+
+def _of(machine: Unstructured | None, found: PodDisruptionBudget) -> bool:
+    """Whether it is this machine's, and says what it is to say: one that is not is made anew."""
+    owner, selector = found.metadata.controller, found.spec.selector
+    if machine is None or owner is None or owner.uid != machine.metadata.uid:
+        return False
+    labels = None if selector is None else dict(selector.match_labels)
+    return found.spec.min_available == HEALTHY and labels == {NAME_LABEL: machine.metadata.name}
