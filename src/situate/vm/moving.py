@@ -220,7 +220,9 @@ def _carry_over(draft: Draft, move: Move) -> None:
     if move.target is not None and draft.state.pod(move.target.uid) is not None:
         write, permit = draft.state.writes.get(move.source.uid), draft.state.permits.get(move.source.uid)
         if write is not None:
-            draft.put_write(move.target.uid, write)
+            # what becomes of it is told of the pod that it was written for: if it does not show, it is written again
+            retry_at = draft.now + SHOWN_AFTER_S if write.retry_at is None else write.retry_at
+            draft.put_write(move.target.uid, replace(write, retry_at=retry_at))
         if permit is not None:
             draft.put_permit(move.target.uid, permit)
     draft.forget(move.source.uid)
@@ -245,7 +247,9 @@ def follow_target(draft: Draft, pod: Pod, node: str) -> None:
     if move is None:
         return
     if not node:
-        draft.put_move(replace(move, target=None, target_booked=False, target_bound_at=None))
+        # into one that was arrived in nobody comes again, however long its object stays
+        booked = move.stage is Stage.DONE
+        draft.put_move(replace(move, target=None, target_booked=booked, target_bound_at=None))
         draft.stir(move.target_node)
         return
     bound_at = None if pod.tentative else move.target_bound_at or draft.now

@@ -194,9 +194,9 @@ class State:
         """What of a reservation is not booked yet: nothing once its target is, unless more was reserved for it."""
         if not move.target_booked:
             return move.amount
-        if move.foreign:
+        if move.foreign or move.target is None:
             return Amounts.zero(self.resources)
-        target = None if move.target is None else self.pod(move.target.uid)
+        target = self.pod(move.target.uid)
         return move.amount if target is None else (move.amount - target.counted(target.reserved)).positive()
 
     def _saved(self, node: str, uid: str) -> Amounts:

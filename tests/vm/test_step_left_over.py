@@ -1,0 +1,54 @@
+"""What is left of a move when it is over: neither room that nobody comes for, nor a write that nobody answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from situate.vm.actions import Approve
+from situate.vm.drafting import SHOWN_AFTER_S
+from situate.vm.events import Written
+from tests.vm.town import Town, both, only
+
+
+def moved_by_hand(town: Town) -> str:
+    """V, which runs on n1, is moved to n2; the pod that it runs in now."""
+    town.live(town.world.start_by_hand("V", town.now))
+    (move,) = town.world.migrations.values()
+    town.live(town.world.freeze(move.name))
+    town.live(town.world.bind(move.target, "n2"))
+    town.live(town.world.copy(move.name, 0, town.now))
+    town.live(town.world.succeed(move.name))
+    return move.target
+
+
+@pytest.fixture
+def town() -> Town:
+    town = Town(n1=10, n2=10)
+    town.vm("V", "n1", 2, migratable=True)
+    town.start()
+    return town
+
+
+@pytest.mark.rule("vm:B4", "vm:F12", "vm:I5")
+def test_of_a_move_by_hand_that_is_over_nothing_is_kept_when_its_target_is_gone_too(town: Town) -> None:
+    target = moved_by_hand(town)
+    assert town.state.avail("n2", "") == both(8)
+
+    town.live(town.world.delete_pod(target, town.now))
+
+    assert town.state.moves, "nobody deletes its object"
+    assert town.state.avail("n2", "") == both(10)
+
+
+@pytest.mark.rule("vm:F1", "vm:B15")
+def test_a_write_whose_answer_is_of_the_pod_that_a_machine_left_is_repeated_for_the_one_it_runs_in(town: Town) -> None:
+    (request,) = town.world.request("V", town.world.machines["V"].unit, both(4))
+    (approve,) = only(town.tell(request), Approve)
+    target = moved_by_hand(town)
+    town.tell(Written(approve, "refused"))
+
+    (again,) = only(town.wait(SHOWN_AFTER_S), Approve)
+
+    assert (again.pod.uid, again.amount) == (target, both(4))
+    assert town.world.machines["V"].approved == both(4)
+    assert not town.state.writes
