@@ -171,6 +171,7 @@ def failed(code: int, **details: Any) -> errors.OperationFailure:
         (failed(18), ArchiveRefused),
         (failed(10334), ArchiveTooLarge),
         (failed(17420), ArchiveTooLarge),
+        (failed(1), ArchiveUnavailable),
         (failed(14031), ArchiveUnavailable),
         (failed(91, errorLabels=["RetryableWriteError"]), ArchiveUnavailable),
         (failed(64, writeConcernErrors=[{}]), ArchiveUnavailable),

@@ -59,8 +59,8 @@ COLLECTION: Final = "archive"
 
 _TOO_LARGE: Final = frozenset({10334, 17419, 17420, 17280})
 """BSONObjectTooLarge, and its old numbers for updates, upserts and index keys."""
-_NO_ROOM: Final = frozenset({14031})
-"""OutOfDiskSpace."""
+_TROUBLED: Final = frozenset({1, 14031})
+"""InternalError, OutOfDiskSpace: the server's own trouble, which may pass. SecantusDB says the first on a full disk."""
 _ATTEMPTS: Final = 50
 """Each that fails means that another put of the same object was done, or a delete."""
 _FAREWELL_S: Final = 1.0
@@ -231,7 +231,7 @@ def _failure(where: str, error: Exception) -> ArchiveError:
             return ArchiveRefused(f"{where}: BSON cannot say it: {error!s:.200}")
         case AutoReconnect() | ConnectionFailure() | ExecutionTimeout() | WTimeoutError() | WaitQueueTimeoutError():
             return ArchiveUnavailable(f"{where}: no answer in time ({type(error).__name__}); see whether it runs")
-        case OperationFailure(code=code) if code in _NO_ROOM or _passes(error):
+        case OperationFailure(code=code) if code in _TROUBLED or _passes(error):
             return ArchiveUnavailable(f"{where}: {_said(error)}")
         case OperationFailure():
             return ArchiveRefused(f"{where}: {_said(error)}; see the rights of its user and the server's log")

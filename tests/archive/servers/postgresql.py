@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -39,12 +41,15 @@ def why_not() -> str:
 class PostgresqlServer:
     """Keeps its port and what was stored while it is down."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk: Callable[[Path], AbstractContextManager[object]] = nullcontext) -> None:
+        """`disk`: what is mounted on the folder for the data."""
+        self._mounted = ExitStack()
         place = Path(tempfile.gettempdir())
         self.folder = Path(tempfile.mkdtemp("", "situate-postgresql-", place if _open_to_all(place) else _EVERYBODYS))
         self._port = ReservedPort()
         data = self.folder / "data"
         data.mkdir(mode=0o700)
+        self._mounted.enter_context(disk(data))
         programs = _programs(self.folder)
         if os.geteuid() == 0:
             self.folder.chmod(0o755)
@@ -90,6 +95,7 @@ class PostgresqlServer:
 
     def __exit__(self, *_: object) -> None:
         self.process.stop()
+        self._mounted.close()
         self._port.release()
         shutil.rmtree(self.folder)
 
