@@ -9,6 +9,7 @@ import msgspec
 import yaml
 from prometheus_client import CollectorRegistry
 
+from situate.cli.configured import load, vm_settings
 from situate.objects.settings import parse_section
 from situate.vm.agent.controller.metrics import AgentMetrics
 from situate.vm.agent.settings import (
@@ -21,7 +22,9 @@ from situate.vm.agent.settings import (
     VmAccess,
 )
 
-PAGE = (Path(__file__).parents[2] / "docs" / "vm-agent.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "vm-agent.md").read_text(encoding="utf-8")
+EXAMPLES = ROOT / "examples" / "vm"
 SECTIONS = (
     AgentSettings,
     SchedulerAccess,
@@ -59,4 +62,14 @@ def test_the_metrics_are_those_that_are_shown() -> None:
 
 def test_the_example_is_valid() -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    assert parse_section(yaml.safe_load(example), AgentSettings)[1] == ()
+    settings, mistakes = parse_section(yaml.safe_load(example), AgentSettings)
+    assert mistakes == ()
+    assert yaml.safe_load(example) == yaml.safe_load((EXAMPLES / "agent.yaml").read_text(encoding="utf-8"))
+    assert settings is not None
+    ours = load(EXAMPLES / "situate.yaml")
+    vm = vm_settings(ours)
+    assert vm is not None
+    assert settings.scheduler.url == f"https://localhost:{vm.permits.address.rpartition(':')[2]}/"
+    assert settings.scheduler.ca_file == vm.permits.certificate
+    machines = list(yaml.safe_load_all((EXAMPLES / "machines.yaml").read_text(encoding="utf-8")))
+    assert {each["spec"]["schedulerName"] for each in machines} == {vm.scheduler_name}
