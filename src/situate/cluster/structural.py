@@ -43,6 +43,7 @@ _Object = dict[str, Any]
 _MAX_INT32: Final = 2**31 - 1
 _NOTHING: Final[Mapping[str, Any]] = {}
 _SCALARS: Final = frozenset({str, int, bool, type(None)})
+_OF_EVERY_OBJECT: Final = frozenset({"apiVersion", "kind", "metadata"})
 _ANYTHING: Final[Mapping[str, Any]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -60,6 +61,8 @@ class Resource:
     """additionalPrinterColumns as they are written."""
     selectable_fields: tuple[str, ...]
     """JSON paths that field selectors may name, such as `.spec.color`."""
+    content: Mapping[str, Any]
+    """`raw` without what every object has: apiVersion, kind and metadata."""
     extended: bool
     """Whether the schema says anywhere what only `validate_extensions` looks at."""
     defaults: Mapping[int, Mapping[str, Any]]
@@ -72,7 +75,7 @@ class Resource:
         duplicates = () if raw is None else duplicate_fields(raw, obj)
         unknown: list[str] = []
         try:
-            pruned = _pruned_resource(obj, self.raw, "", unknown)
+            pruned = _pruned_resource(obj, self.content, "", unknown)
         except (WrongTypeError, leaves.LeafError) as error:
             return cannot_handle(obj, str(error))
         problems = [f"duplicate field {quote(path)}" for path in duplicates]
@@ -159,27 +162,26 @@ def compile_version(definition: Mapping[str, Any], version: str) -> Resource:
         scale=None if scale is None else ScalePaths.of(scale),
         columns=tuple(found.get("additionalPrinterColumns", ())),
         selectable_fields=tuple(each["jsonPath"] for each in found.get("selectableFields", ())),
+        content=_content_schema(raw),
         extended=is_extended(raw),
         defaults=_defaults_of(raw),
     )
 
 
-def _pruned_resource(obj: _Object, schema: Mapping[str, Any], path: str, unknown: list[str]) -> _Object:
+def _content_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a schema of an object with apiVersion, kind and metadata says of the rest of it."""
+    properties = {key: value for key, value in schema.get("properties", {}).items() if key not in _OF_EVERY_OBJECT}
+    return {**schema, "properties": properties, "x-kubernetes-embedded-resource": False}
+
+
+def _pruned_resource(obj: _Object, content: Mapping[str, Any], path: str, unknown: list[str]) -> _Object:
     """An object with apiVersion, kind and metadata, whether it is the whole or embedded."""
-    rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    rest = {key: value for key, value in obj.items() if key not in _OF_EVERY_OBJECT}
     pruned: _Object = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
     metadata = obj.get("metadata")
     if metadata is not None:
         pruned["metadata"] = _metadata(metadata, f"{path}metadata", unknown)
-    properties = {
-        key: value
-        for key, value in schema.get("properties", {}).items()
-        if key not in ("apiVersion", "kind", "metadata")
-    }
-    content = _pruned(
-        rest, {**schema, "properties": properties, "x-kubernetes-embedded-resource": False}, path, unknown
-    )
-    pruned.update(content)
+    pruned.update(_pruned(rest, content, path, unknown))
     return pruned
 
 
@@ -203,7 +205,7 @@ def _pruned(value: Any, schema: Mapping[str, Any], path: str, unknown: list[str]
     if not isinstance(value, dict):
         return value
     if schema.get("x-kubernetes-embedded-resource"):
-        return _pruned_resource(value, schema, path, unknown)
+        return _pruned_resource(value, _content_schema(schema), path, unknown)
     properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
     kept: _Object = {}
     for name, item in value.items():
@@ -247,12 +249,14 @@ def _default(value: Any, schema: Mapping[str, Any], defaults: Mapping[int, Mappi
     if not isinstance(value, dict):
         return
     properties, additional = schema.get("properties", _NOTHING), schema.get("additionalProperties")
-    for name in [name for name, item in value.items() if item is None]:
-        if name in properties and not properties[name].get("nullable"):
-            del value[name]
-    for name, default in defaults.get(id(schema), _NOTHING).items():
-        if name not in value:
-            value[name] = deepcopy(default)
+    if None in value.values():
+        for name in [name for name, item in value.items() if item is None]:
+            if name in properties and not properties[name].get("nullable"):
+                del value[name]
+    if defaults:
+        for name, default in defaults.get(id(schema), _NOTHING).items():
+            if name not in value:
+                value[name] = deepcopy(default)
     for name, item in value.items():
         if type(item) in _SCALARS:
             continue

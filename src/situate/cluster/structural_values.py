@@ -38,7 +38,13 @@ def validate_value(value: Any, schema: _Raw, path: str, old: Any = MISSING) -> l
         return []
     if value is None and schema.get("nullable"):
         return []
-    errors = [] if _TYPES.get(type(value), "null") == schema.get("type") else _type(value, schema, path)
+    kind = type(value)
+    if _TYPES.get(kind, "null") == schema.get("type"):
+        if kind in _SCALARS and schema.keys() <= _SAYS_THE_TYPE_ALONE:
+            return []
+        errors: list[FieldError] = []
+    else:
+        errors = _type(value, schema, path)
     if not _COMBINATIONS.isdisjoint(schema):
         errors += _combinations(value, schema, path)
     if isinstance(value, str):
@@ -63,6 +69,8 @@ _TYPES: Final[Mapping[type, str]] = {
     float: "number",
     bool: "boolean",
 }
+_SCALARS: Final = frozenset({str, int, float, bool})
+_SAYS_THE_TYPE_ALONE: Final = frozenset({"type", "description", "title", "default", "nullable"})
 _COMBINATIONS: Final = frozenset({"anyOf", "oneOf", "allOf", "not"})
 
 
@@ -233,10 +241,15 @@ def _object(value: dict[str, Any], schema: _Raw, path: str, old: Any) -> list[Fi
     errors += [required(_child(path, name)) for name in schema.get("required", ()) if name not in value]
     before = old if isinstance(old, dict) else {}
     properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
-    for name, item in sorted(value.items()):
+    found: dict[str, list[FieldError]] = {}
+    for name, item in value.items():
         below = properties.get(name, additional)
         if isinstance(below, dict):
-            errors += validate_value(item, below, _child(path, name), before.get(name, MISSING))
+            wrong = validate_value(item, below, _child(path, name), before.get(name, MISSING))
+            if wrong:
+                found[name] = wrong
+    for name in sorted(found):
+        errors += found[name]
     return errors
 
 

@@ -34,8 +34,10 @@ class Timeline:
     def at(self, when: float, call: Callable[[], object]) -> Due:
         """Runs `call` at `when`, or at once if that is past."""
         self._added += 1
-        due = Due(max(when, self.now), call)
-        heapq.heappush(self._heap, (due.when, self._added, due))
+        if when < self.now:
+            when = self.now
+        due = Due(when, call)
+        heapq.heappush(self._heap, (when, self._added, due))
         return due
 
     def after(self, seconds: float, call: Callable[[], object]) -> Due:
@@ -54,9 +56,11 @@ class Timeline:
         heap = self._heap
         while heap and heap[0][0] <= until:
             when, _, due = heapq.heappop(heap)
-            call, due.call = due.call, None
+            call = due.call
             if call is not None:
-                self.now = max(self.now, when)
+                due.call = None
+                if when > self.now:
+                    self.now = when
                 call()
                 return True
         self.now = max(self.now, until)

@@ -18,6 +18,8 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Self, TypeVarTuple
 
+import msgspec
+
 from situate.sim.timeline import Due, Timeline
 
 _Ts = TypeVarTuple("_Ts")
@@ -30,19 +32,15 @@ class Stuck(Exception):
     """The processes do not come to rest at one instant, or nothing is due although something is awaited."""
 
 
-class _Call:
+class _Call(msgspec.Struct, eq=False):
     """A callback that a loop has been asked for: the part of `asyncio.Handle` that asyncio itself relies on."""
 
-    __slots__ = ("args", "callback", "context", "due", "planned")
-
-    def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, due: float
-    ) -> None:
-        self.callback: Callable[..., object] | None = callback
-        self.args = args
-        self.context = copy_context() if context is None else context
-        self.due = due
-        self.planned: Due | None = None
+    callback: Callable[..., object] | None
+    args: tuple[Any, ...]
+    context: Context
+    due: float = 0.0
+    """Of a timer."""
+    planned: Due | None = None
 
     def cancel(self) -> None:
         self.callback = None
@@ -100,7 +98,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         return _Task(self._tasks_made, coro, self, **options)
 
     def call_soon(self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None) -> Any:
-        call = _Call(callback, args, context, self._timeline.now)
+        call = _Call(callback, args, copy_context() if context is None else context)
         self.waiting.append(call)
         return call
 
@@ -122,7 +120,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         *args: *_Ts,
         context: Context | None = None,
     ) -> Any:
-        call = _Call(callback, args, context, when)
+        call = _Call(callback, args, copy_context() if context is None else context, when)
         call.planned = self._timeline.at(when / self._speed, partial(self.waiting.append, call))
         return call
 
@@ -233,7 +231,7 @@ class World:
         self.timeline = timeline or Timeline()
         self.processes: list[Process] = []
         # those that may get a turn again, for the others are many after a while, and what each is to run
-        self._alive: list[tuple[deque[_Call], Process]] = []
+        self._alive: tuple[tuple[deque[_Call], Process], ...] = ()
 
     @property
     def now(self) -> float:
@@ -243,7 +241,7 @@ class World:
         """A new process. Several may bear one name, as after a restart. `speed`: of its clock."""
         process = Process(name, self.timeline, main, speed)
         self.processes.append(process)
-        self._alive.append((process.loop.waiting, process))
+        self._alive += ((process.loop.waiting, process),)
         return process
 
     def run_until(self, when: float, *, stop: Callable[[], bool] = lambda: False) -> bool:
@@ -251,22 +249,21 @@ class World:
 
         Raises `Stuck` when the processes keep each other busy without time passing.
         """
-        self._alive = [each for each in self._alive if each[1].is_alive]
+        self._alive = tuple([each for each in self._alive if each[1].is_alive])
         hooks = sys.get_asyncgen_hooks()
         timeline = self.timeline
         calls, instant = 0, timeline.now
         try:
             while True:
-                if timeline.now > instant:
-                    calls, instant = 0, timeline.now
                 if called := self._turn_of_each():
+                    if timeline.now > instant:
+                        calls, instant = 0, timeline.now
                     calls += called
                     if calls > _MOST_CALLS_AT_ONE_INSTANT:
                         raise Stuck(f"the processes do not come to rest at {instant:.3f} s: {self._busy()}")
                     if stop():
                         return True
-                    continue
-                if not timeline.advance(when):
+                elif not timeline.advance(when):
                     return stop()
         finally:
             sys.set_asyncgen_hooks(*hooks)
@@ -278,7 +275,7 @@ class World:
         if process.state is not ProcessState.ENDED:
             raise Stuck(f"still running after {at_most_s} virtual seconds")
         self.processes.remove(process)
-        self._alive.remove((process.loop.waiting, process))
+        self._alive = tuple([each for each in self._alive if each[1] is not process])
         failure = process.failure()
         process.close()
         if failure is not None:
@@ -295,11 +292,11 @@ class World:
         for process in self.processes:
             process.close()
         self.processes.clear()
-        self._alive.clear()
+        self._alive = ()
 
     def _turn_of_each(self) -> int:
         calls = 0
-        for waiting, process in tuple(self._alive):
+        for waiting, process in self._alive:
             if waiting and process.state is ProcessState.RUNNING:
                 calls += process.turn()
         return calls

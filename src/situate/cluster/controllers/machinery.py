@@ -154,7 +154,8 @@ class Machinery:
         self._now = max(self._now, now)
         left = self._settings.reconciles_per_step
         while left > 0:
-            self._take_in()
+            if self._changes:
+                self._take_in()
             if self._runs:
                 left -= self._proceed(self._runs.popleft())
                 continue
