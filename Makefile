@@ -80,7 +80,7 @@ soak-shard: $(STAMP) ## every order of events in sharding's small worlds, then h
 	@$(BIN)/python -m situate.testing.sharding soak $(ARGS)
 
 soak-vm: $(STAMP) ## interleavings of the steps of vm's ledger, then histories of its processes under faults; ARGS="--histories 100000"
-	@$(BIN)/python -m situate.testing.vm.soak $(ARGS)
+	@$(BIN)/python -m situate.testing.vm.ledger soak $(ARGS)
 	@$(BIN)/python -m situate.testing.vm soak $(ARGS)
 
 soak-scheduler: $(STAMP) ## 20,000 pods beside the real kube-scheduler
@@ -110,7 +110,7 @@ bench-spot: $(STAMP) ## spot's webhook under load: 20,000 pods cached, 200 revie
 bench-shard: $(STAMP) ## supervisors, executors and the archive, beside the peers; ARGS="--rows placements,failover" for some
 	@$(BIN)/python -m bench.shard $(ARGS)
 
-bench-vm: $(STAMP) ## plans, permits, hand-over and start of vm, and five loads beside the reference's rules; ARGS="--rows loads"
+bench-vm: $(STAMP) ## plans, permits, hand-over and start of vm, and six loads beside the reference's rules; ARGS="--rows loads"
 	@$(BIN)/python -m bench.vm $(ARGS)
 
 lock: ## pin the requirements anew (needs uv)

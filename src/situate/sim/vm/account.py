@@ -42,6 +42,14 @@ class Outcome:
         """Of these wishes, or of all, ascending."""
         return sorted(waited.seconds for key, waited in self.waits.items() if of is None or key in of)
 
+    def waited(self, share: float, of: Collection[WishKey]) -> Waited:
+        """Of these wishes the one that so many waited no longer than; of none, one that was granted at once."""
+        found = sorted((each.seconds, not each.granted) for key, each in self.waits.items() if key in of)
+        if not found:
+            return Waited(0.0, granted=True)
+        seconds, never = found[rank(share, len(found))]
+        return Waited(seconds, not never)
+
     def waiters(self, longer_than_s: float) -> set[WishKey]:
         return {key for key, waited in self.waits.items() if waited.seconds > longer_than_s}
 
@@ -65,7 +73,12 @@ class Outcome:
 
 def quantile(ascending: Sequence[float], share: float) -> float:
     """The smallest value that this share is not above; 0 of nothing."""
-    return ascending[max(0, math.ceil(share * len(ascending)) - 1)] if ascending else 0.0
+    return ascending[rank(share, len(ascending))] if ascending else 0.0
+
+
+def rank(share: float, count: int) -> int:
+    """Place in ascending order, from 0, of the smallest that this share of so many is not above."""
+    return max(0, math.ceil(share * count) - 1)
 
 
 class Account:

@@ -1,5 +1,7 @@
 """Loads that a scheduler of machines must bear (section 6): steady, burst, full, unequal nodes, and a lost node.
 
+One beyond them is the hardest for our rules: every node is at its watermark, so that none may take anybody (B13).
+
 Each machine has 4 GiB for each CPU, uses half of its memory, and dirties some of that while it is copied.
 """
 
@@ -49,6 +51,13 @@ def full_cluster(chance: Chance, nodes: int = 6) -> Trace:
     return Trace("full-cluster", 7800, cluster.in_order())
 
 
+def at_watermark(chance: Chance, nodes: int = 6) -> Trace:
+    """Every node is as full as its watermark, and has a tenth left for those who grow; some want more for a while."""
+    cluster = _Cluster(chance, [16] * nodes, lambda _: 0.9)
+    cluster.bursts(begin=600, end=6600, every=240, share=0.3, lasts=600)
+    return Trace("at-watermark", 7800, cluster.in_order())
+
+
 def heterogeneous(chance: Chance, nodes: int = 6) -> Trace:
     """Nodes of 10 and of 40 CPUs: what fits on a large one may be too big for any small one."""
     cluster = _Cluster(chance, [10 if number % 2 else 40 for number in range(nodes)], lambda _: 0.75)
@@ -70,6 +79,7 @@ SCENARIOS: Final[Mapping[str, Callable[[Chance, int], Trace]]] = {
     "steady": steady,
     "burst": burst,
     "full-cluster": full_cluster,
+    "at-watermark": at_watermark,
     "heterogeneous": heterogeneous,
     "node-loss": node_loss,
 }
