@@ -146,3 +146,12 @@ def test_json_patches_that_are_none(operations: Any, code: int, message: str) ->
     outcome = json_patch(DOCUMENT, operations)
     assert isinstance(outcome, Refused)
     assert (outcome.code, outcome.message) == (code, message)
+
+
+def test_copies_that_double_each_time_come_to_an_end() -> None:
+    """2^40 values out of forty operations."""
+    doubling = [{"op": "copy", "from": "/list", "path": "/list/-"}] * 40
+    outcome = json_patch(DOCUMENT, doubling)
+    assert isinstance(outcome, Refused)
+    assert outcome.code == 422
+    assert not isinstance(json_patch(DOCUMENT, doubling[:10]), Refused)

@@ -193,6 +193,17 @@ class TestVersions:
             None,
         )
 
+    async def test_out_of_range(self, api: Api, namespace: str) -> None:
+        many = "9" * 5000
+        answer = await api.get(core(namespace, "configmaps"), resourceVersion=many)
+        answer.refused(
+            400,
+            "BadRequest",
+            f'invalid resource version: resourceVersion: Invalid value: "{many}": strconv.ParseUint: parsing '
+            f'"{many}": value out of range',
+            None,
+        )
+
     async def test_future(self, api: Api, namespace: str) -> None:
         answer = await api.get(core(namespace, "configmaps"), resourceVersion=99999999)
         answer.refused(504, "Timeout", "Timeout: Too large resource version: 99999999, current: …", ...)

@@ -34,6 +34,13 @@ async def test_json_patch_whose_test_fails(api: Api, namespace: str) -> None:
     assert (await api.get(core(namespace, "configmaps", "c"))).ok()["data"] == {"a": "1"}
 
 
+async def test_json_patch_whose_copies_double(api: Api, namespace: str) -> None:
+    (await api.post(core(namespace, "configmaps"), configmap("c"))).ok(201)
+    operations = [{"op": "add", "path": "/x", "value": [1]}, *[{"op": "copy", "from": "/x", "path": "/x/-"}] * 40]
+    answer = await api.patch(core(namespace, "configmaps", "c"), operations, form="json")
+    answer.refused(422, "Invalid", "the server rejected our request due to an error in our request", ...)
+
+
 async def test_json_patch_of_what_is_missing(api: Api, namespace: str) -> None:
     (await api.post(core(namespace, "configmaps"), configmap("c"))).ok(201)
     operations = [{"op": "replace", "path": "/data/a", "value": "2"}]

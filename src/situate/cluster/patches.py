@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from situate.cluster.field_errors import Refused, bad_request
 
 MAX_OPERATIONS: Final = 10_000
+MAX_COPIED: Final = 3 * 1024 * 1024
+"""Bytes of JSON that the copies of one patch may come to: each could double what the last one has made."""
 _GO_NAMES: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 
 
@@ -38,8 +42,13 @@ def json_patch(document: Any, operations: Any) -> Any | Refused:
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
         )
     patched = copied(document)
+    left = MAX_COPIED
     try:
         for operation in operations:
+            if operation.get("op") == "copy":
+                left -= len(msgspec.json.encode(_get(*_container(patched, operation.get("from", "")))))
+                if left < 0:
+                    raise _DoesNotApplyError
             _OPERATIONS.get(operation.get("op", ""), _unknown)(patched, operation)
     except _DoesNotApplyError:
         return Refused(422, "Invalid", "the server rejected our request due to an error in our request")

@@ -226,12 +226,20 @@ def _read_token(text: str) -> tuple[int, str]:
 
 
 def _number(text: str) -> int | None:
-    """Digits only, as Go's ParseUint."""
-    return int(text) if text.isascii() and text.isdecimal() else None
+    """Digits only, and no more than 64 bits hold, as Go's ParseUint."""
+    if not (text.isascii() and text.isdecimal()):
+        return None
+    digits = text.lstrip("0")[: _MOST_DIGITS + 1]
+    return number if (number := int(digits or "0")) < 2**64 else None
+
+
+_MOST_DIGITS = 20
+"""Of a number of 64 bits."""
 
 
 def _syntax(text: str) -> str:
-    return f"Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: invalid syntax"
+    why = "value out of range" if text.isascii() and text.isdecimal() else "invalid syntax"
+    return f"Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: {why}"
 
 
 def _revision(text: str) -> int:

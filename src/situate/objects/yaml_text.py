@@ -85,7 +85,7 @@ def load_yaml_documents(
             if node is None:
                 continue
             most = loader.nodes + len(text) // _LONG + _MOST_NODES
-            if _unfolded(node, {}, most) > most:
+            if unfolded(node, {}, most) > most:
                 allowed = f"aliases that add at most {_MOST_NODES} values when unfolded"
                 return [], (Mistake("", "aliases within aliases", allowed),)
             data = loader.construct_document(node)
@@ -109,7 +109,7 @@ def load_yaml_documents(
     return documents, ()
 
 
-def _unfolded(node: yaml.Node, sizes: dict[int, int], most: int) -> int:
+def unfolded(node: yaml.Node, sizes: dict[int, int], most: int) -> int:
     """How many values there are when every alias is written out; counts no further than a little over `most`."""
     known = sizes.get(id(node))
     if known is not None:
@@ -121,7 +121,7 @@ def _unfolded(node: yaml.Node, sizes: dict[int, int], most: int) -> int:
     if isinstance(node, yaml.MappingNode | yaml.SequenceNode):
         for child in node.value:
             for each in child if isinstance(child, tuple) else (child,):
-                size += _unfolded(each, sizes, most)
+                size += unfolded(each, sizes, most)
                 if size > most:
                     break
     sizes[id(node)] = size

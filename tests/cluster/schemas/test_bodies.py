@@ -79,3 +79,14 @@ def test_bodies_without_bottom_are_refused(raw: bytes, kind: str) -> None:
 def test_a_deep_body_within_the_limit_is_read() -> None:
     raw = b"[" * 199 + b"]" * 199 + b" " * 300
     assert isinstance(decode(raw), list)
+
+
+def test_what_aliases_multiply_is_refused() -> None:
+    """Small as text, and more than any memory holds where it is written out."""
+    lines = ["a: &b0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"b{n}: &b{n} [{', '.join([f'*b{n - 1}'] * 10)}]" for n in range(1, 10)]
+    found = decode("\n".join(lines).encode(), "application/yaml")
+    assert isinstance(found, Refused)
+    assert found.message == "error decoding YAML: yaml: document contains excessive aliasing"
+    assert decode(b"a: &a [1]\nb: *a\n", "application/yaml") == {"a": [1], "b": [1]}
+    assert decode(b"", "application/yaml") is None
