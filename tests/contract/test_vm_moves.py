@@ -129,15 +129,22 @@ async def town(work: Work, machines: Api) -> AsyncIterator[Town]:  # noqa: F811
 
 
 @contextmanager
-def programs(server: Server, work: Work, folder: Path) -> Iterator[Process]:
-    """The scheduler, and the stand-in for a hypervisor, which is given."""
-    kubeconfig = ("--kubeconfig", str(server.kubeconfig(folder)))
+def programs(server: Server, work: Work, folder: Path, home: str = "default", **vm: Any) -> Iterator[Process]:
+    """The scheduler, and the stand-in for a hypervisor, which is given.
+
+    `home`: the namespace in which they are at home. `vm`: further keys of the section.
+    """
+    within_home = folder / "home.kubeconfig"
+    document = yaml.safe_load(server.kubeconfig(folder).read_text())
+    document["contexts"][0]["context"]["namespace"] = home
+    within_home.write_text(yaml.safe_dump(document))
+    kubeconfig = ("--kubeconfig", str(within_home))
     document = {
         "apiVersion": "situate.dev/v1alpha1",
         "kind": "Situate",
         "health": {"address": None},
         "leaderElection": {"namespace": work.namespace},
-        "vm": {"schedulerName": SCHEDULER, "watermark": 1, "demandAfter": "500ms", "calm": AT_ONCE},
+        "vm": {"schedulerName": SCHEDULER, "watermark": 1, "demandAfter": "500ms", "calm": AT_ONCE, **vm},
     }
     (folder / "situate.yaml").write_text(yaml.safe_dump(document))
     within = ("--namespace", work.namespace, "--lease-namespace", work.namespace)
