@@ -21,8 +21,8 @@ def host(name: str, cpu: str = "10", **more: Any) -> nodes.Node:
     return node(name, cpu=cpu, further={"pods": "110"}, **more)
 
 
-def fitting(*objects: Any) -> tuple[Bench, Fitting]:
-    bench = Bench(Rules())
+def fitting(*objects: Any, rules: Rules | None = None) -> tuple[Bench, Fitting]:
+    bench = Bench(rules or Rules())
     bench.add(*objects)
     bench.listed()
     return bench, Fitting(bench.engine, bench.ledger, NEONVM)
@@ -65,3 +65,14 @@ def test_requests_count_where_the_ledger_has_room_and_not_where_a_plan_would_hav
     bench, fits = fitting(host("n1"), host("n2", cpu="4"))
     bench.add(pod("a-c", container(cpu="5"), nodeName="n1", owners=(VM_OWNER,), annotations={RESOURCES: GUEST}))
     assert not fits("uid-a-c", "n2"), "the ledger has room for the machine, and no node for its pod"
+
+
+@pytest.mark.rule("vm:C28", "vm:B12", "vm:I7")
+def test_pods_of_ignored_namespaces_count_where_a_plan_would_make_room_for_they_stay() -> None:
+    """Else the plan's first move is made, its second is refused, and both are tried again for ever."""
+    spare = pod("spare", container(cpu="3500m"), nodeName="n2", metadata={"namespace": "spare"})
+    there = host("n1"), host("n2", cpu="4"), runner("greedy", nodeName="n1"), runner("other", nodeName="n2")
+    _, fits = fitting(*there, spare, rules=Rules(ignored_namespaces=frozenset(("spare",))))
+    assert not fits("uid-greedy", "n2")
+    _, fits = fitting(*there)
+    assert fits("uid-greedy", "n2")

@@ -3,7 +3,8 @@
 The pod of the future is the pod that runs now, without its node and under another name (C34), and without what only
 the last move of its machine asked for. What the ledger's own
 plugin would say of amounts, plans know better: they try what is not so yet. For the same reason NodeResourcesFit is not
-asked about nodes that are full by the ledger: a plan that makes room there first would never be found.
+asked about nodes that are full by the ledger: a plan that makes room there first would never be found. Where pods of
+ignored namespaces are it is asked all the same: they count there, no plan moves them, and the ledger has none (C28).
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class Fitting:
         self._position = 0
         self._free: list[Amounts | None] = []
         """By row of the snapshot's nodes; None of one that the ledger does not have."""
+        self._has_ignored: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        """(nodes,)"""
         self._known: dict[str, NDArray[np.bool_]] = {}
 
     def __call__(self, uid: str, node: str) -> bool:
@@ -71,6 +74,11 @@ class Fitting:
             self._as_of, self._position = as_of, snapshot.log_position
             self._known = {}
             self._free = [state.avail(name, "") if name in state.nodes else None for name in snapshot.nodes.names]
+            self._has_ignored = np.array([self._ignores_any(snapshot, at) for at in range(snapshot.count)], np.bool_)
+
+    def _ignores_any(self, snapshot: Snapshot, index: int) -> bool:
+        ignored = self._ledger.rules.ignored_namespaces
+        return bool(ignored) and any(info.pod.metadata.namespace in ignored for info in snapshot.pods_on(index))
 
     def _passes(self, uid: str, snapshot: Snapshot) -> NDArray[np.bool_]:
         """(nodes,)"""
@@ -81,10 +89,11 @@ class Fitting:
         amount = pod.counted(pod.reserved)
         has_room = np.array([free is not None and amount.within(free) for free in self._free], dtype=np.bool_)
         by_all = find_feasible(self._profile, moved, snapshot).passes
-        if (by_all | has_room).all():
+        counts = has_room | self._has_ignored
+        if (by_all | counts).all():
             return by_all
         but_amounts = find_feasible(self._but_amounts, moved, snapshot).passes
-        return np.where(has_room, by_all, but_amounts)
+        return np.where(counts, by_all, but_amounts)
 
     def _moved(self, info: PodInfo) -> PodInfo | None:
         """None where its fields cannot be acted on."""
