@@ -8,8 +8,8 @@ import pytest
 
 from situate.vm.actions import Approve, CancelMove, EndMove, NoteMoved, StartMove, Tell
 from situate.vm.claims import Move, Stage
-from situate.vm.events import Beat, MigrationGone, NodeGone, PodGone, Written
-from situate.vm.model import Phase, Ref
+from situate.vm.events import Beat, MigrationGone, NodeGone, PodGone, PodSeen, Written
+from situate.vm.model import Evacuation, Phase, Ref
 from situate.vm.planning.plan import Plan
 from situate.vm.rules import Rules
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
@@ -71,6 +71,18 @@ def test_one_that_is_to_move_for_its_nodes_sake_grows_instead_while_it_has_not_b
 
     assert town.booked("C") == 6
     assert {move.source.name for move in town.state.moves.values()} == {"B"}
+
+
+@pytest.mark.rule("vm:B48", "vm:D6")
+def test_one_whose_pod_is_to_be_evicted_leaves_however_much_it_wants() -> None:
+    town, _ = over_its_watermark()
+    pod = town.pod("C")
+    assert pod.machine is not None
+    leaves = replace(pod.machine, evacuation=Evacuation("n1", town.now))
+
+    town.tell(PodSeen(replace(pod, requested=both(6), machine=leaves), "n1"))
+
+    assert {move.source.name for move in town.state.moves.values()} == {"B", "C"}
 
 
 @pytest.mark.rule("vm:B24", "vm:B26")

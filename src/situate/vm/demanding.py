@@ -16,6 +16,7 @@ from situate.vm.amounts import Amounts, total
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move, Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
 from situate.vm.ending import fail_claim
+from situate.vm.evacuations import leaves
 from situate.vm.model import Node, Pod
 from situate.vm.names import NEEDS_NODE
 from situate.vm.planning.draining import evacuated
@@ -192,14 +193,14 @@ def revalidate(draft: Draft, node: str) -> None:
         if _gone(draft.state, move):
             draft.drop_move(move.key)
             fail_claim(draft, move)
-        elif _for_nobody(draft.state, move) and move.source.uid in draft.state.waiters:
+        elif move.source.uid in draft.state.waiters and _for_nobody(draft, move):
             draft.drop_move(move.key)
 
 
-def _for_nobody(state: State, move: Move) -> bool:
-    """Whether its node alone is better off without it: nobody has claimed what it leaves, nor is it moved to grow."""
-    pod, node = state.pod(move.source.uid), state.nodes.get(move.source_node)
-    if move.claim or pod is None or node is None or node.draining:
+def _for_nobody(draft: Draft, move: Move) -> bool:
+    """Whether it is for its full node alone: nobody claims what it leaves, nor is it to leave in any case, or grows."""
+    pod, node = draft.state.pod(move.source.uid), draft.state.nodes.get(move.source_node)
+    if move.claim or pod is None or node is None or node.draining or leaves(pod, node.name, draft.now):
         return False
     return move.amount.within(pod.counted(pod.reserved))
 
