@@ -94,8 +94,16 @@ VM_SERVER_GUARDS = (
         "vm-permit-in-time",
         "agents are answered in time, however slow the API server is (F16, C39)",
         "vm/server/permits.py",
-        "            async with asyncio.timeout(self._wait_s):\n                known",
-        "            async with asyncio.timeout(None):\n                known",
+        "            async with asyncio.timeout(self._wait_s):\n                await turn",
+        "            async with asyncio.timeout(None):\n                await turn",
+        (_PERMITS,),
+    ),
+    Mutation(
+        "vm-permit-turn-ends",
+        "who waits for room keeps nobody from being written (F16)",
+        "vm/server/permits.py",
+        "                if settled(ledger.state, uid):\n",
+        "                if False:\n",
         (_PERMITS,),
     ),
     Mutation(

@@ -14,6 +14,7 @@ from situate.vm.amounts import Amounts
 from situate.vm.configuration import PermitSettings
 from situate.vm.names import REQUESTED
 from situate.vm.rules import Rules
+from situate.vm.server.permits import Turn
 from situate.vm.text import GIB
 from tests.vm.server.scene import AGENT, Stage, asking, cores, shown, stage
 
@@ -182,6 +183,43 @@ def _request(body: dict[str, Any] | bytes) -> Any:
 
 def _milli(value: int | str) -> int:
     return int(value.removesuffix("m")) if isinstance(value, str) else 1000 * value
+
+
+@pytest.mark.rule("vm:F16", "vm:F5")
+async def test_a_pod_has_one_turn_at_a_time_and_whoever_is_cut_off_leaves_his_place() -> None:
+    """However often one pod asks, it keeps one place of all."""
+    pod, lane = asyncio.Lock(), asyncio.Semaphore(2)
+    first, again, other = Turn(pod, lane), Turn(pod, lane), Turn(asyncio.Lock(), lane)
+    await first.come()
+    waiting = asyncio.create_task(again.come())
+    await other.come()
+    assert lane.locked()
+    assert not waiting.done()
+    first.end()
+    first.end()
+    await waiting
+    late = Turn(asyncio.Lock(), lane)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await late.come()
+    late.end()
+    again.end()
+    other.end()
+    assert (lane._value, pod.locked()) == (2, False)
+
+
+@pytest.mark.rule("vm:F16")
+def test_who_waits_for_room_keeps_nobody_from_being_written() -> None:
+    with stage() as ours:
+        pod, other = ours.run("a", cpus=7, slots=28), ours.run("b", cpus=1, slots=4)
+        desk = ours.servers[0].answering._desk
+        desk.lane = asyncio.Semaphore(1)
+        coming = ours.begin(_request(asking(pod, cores(8), cores(7))))
+        ours.world.let_pass(0.3)
+        assert not coming.done()
+        began = ours.world.now
+        assert ours.permit(other, cores(1), cores(1))["reason"] == "granted", "it is written that it asks"
+        assert ours.world.now - began < 0.5
 
 
 @pytest.mark.rule("vm:C14", "vm:F1")

@@ -19,7 +19,7 @@ from situate.vm.ledger import Ledger
 
 T = TypeVar("T", bound=KubernetesObject)
 _AT_ONCE: Final = 48
-"""Writes under way before answers: of many at once each would take longer than it may, and all would fail."""
+"""Requests of which something is being written: of many at once each would take too long, and all would fail."""
 
 
 class Leading(Protocol):
@@ -51,7 +51,8 @@ class Desk:
         self._leading = leading
         self._client = client
         self._call_timeout_s = call_timeout_s
-        self._lane = asyncio.Semaphore(_AT_ONCE)
+        self.lane = asyncio.Semaphore(_AT_ONCE)
+        """Of requests: from what is written before the answer to what is written because of it."""
 
     @property
     def ledger(self) -> Ledger:
@@ -72,7 +73,7 @@ class Desk:
         if actuator is None:
             raise NotLeading
         try:
-            async with self._lane, asyncio.timeout(self._call_timeout_s):
+            async with asyncio.timeout(self._call_timeout_s):
                 request: Coroutine[Any, Any, T] = self._client.patch(resource, meta.name, patch, meta.namespace)
                 reflector.learn(await actuator.write(request))
         except Retriable as problem:

@@ -11,6 +11,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from situate.objects.pods import Pod
+from situate.vm.answering import settled
 from situate.vm.backends import MACHINES
 from situate.vm.model import Ref
 from situate.vm.permit_answers import answered, answered_by_ledger, asked, too_late
@@ -24,6 +25,26 @@ NOT_LEADING: Final = Answer(503, text="notLeader: another replica decides; ask t
 
 _MOST_WAITS: Final = 1.5
 """Until the answer, in times that an answer waits: for the request to be written, and for what it asks for."""
+
+
+class Turn:
+    """One request of a pod after the other, as they come: the booking follows the last one. Of all pods so many at a
+    time, until what they came to is written: whoever began is done before others begin.
+    """
+
+    def __init__(self, pod: asyncio.Lock, lane: asyncio.Semaphore) -> None:
+        self._pod, self._lane = pod, lane
+        self._held: list[asyncio.Lock | asyncio.Semaphore] = []
+
+    async def come(self) -> None:
+        for each in (self._pod, self._lane):
+            await each.acquire()
+            self._held.append(each)
+
+    def end(self) -> None:
+        """Repeating it changes nothing."""
+        while self._held:
+            self._held.pop().release()
 
 
 class Permits:
@@ -55,7 +76,8 @@ class Permits:
 
     async def _by_annotations(self, request: PermitRequest, pod: Pod) -> Answer:
         rules = self._desk.ledger.rules
-        await self._note(request, pod, _shown(pod))
+        async with self._desk.lane:
+            await self._note(request, pod, _shown(pod))
 
         def look(elapsed_s: float) -> Answer | None:
             now = self._pod(request.pod)
@@ -69,43 +91,45 @@ class Permits:
     async def _by_ledger(self, request: PermitRequest, pod: Pod) -> Answer:
         """However slow the API server is, the agent that waits for two seconds hears from us (C39, F16)."""
         uid, ledger, began = pod.metadata.uid, self._desk.ledger, _clock()
+        turn = Turn(self._turns.setdefault(uid, asyncio.Lock()), self._desk.lane)
         try:
             async with asyncio.timeout(self._wait_s):
+                await turn.come()
                 known = await self._decided(request, pod)
+            if known is not None:
+                return known
+            within_s = min(self._wait_s, _MOST_WAITS * self._wait_s - (_clock() - began))
+
+            def look(elapsed_s: float) -> Answer | None:
+                if settled(ledger.state, uid):
+                    turn.end()  # it waits for room at most: that keeps nobody from being written
+                return answered_by_ledger(request, uid, ledger.state, elapsed_s, ledger.rules, within_s)
+
+            def seen() -> tuple[object, ...]:
+                state = ledger.state
+                return state.pod(uid), state.permits.get(uid), state.writes.get(uid)
+
+            found = await self._rounds.wait(look, seen, within_s)
+            assert found is not None, "the end of the wait is an answer"
+            return found if self._desk.leads() else NOT_LEADING
         except (TimeoutError, NotInTime):
             return too_late(request, uid, ledger.state, ledger.rules) if self._desk.leads() else NOT_LEADING
-        if known is not None:
-            return known
-        within_s = min(self._wait_s, _MOST_WAITS * self._wait_s - (_clock() - began))
-
-        def look(elapsed_s: float) -> Answer | None:
-            return answered_by_ledger(request, uid, ledger.state, elapsed_s, ledger.rules, within_s)
-
-        def seen() -> tuple[object, ...]:
-            state = ledger.state
-            return state.pod(uid), state.permits.get(uid), state.writes.get(uid)
-
-        found = await self._rounds.wait(look, seen, within_s)
-        assert found is not None, "the end of the wait is an answer"
-        return found if self._desk.leads() else NOT_LEADING
+        finally:
+            turn.end()
 
     async def _decided(self, request: PermitRequest, pod: Pod) -> Answer | None:
-        """One request of a pod after the other, as they come: the booking follows the last one.
-
-        None: it is written and decided on. Else what is said of one that changes nothing.
-        """
+        """None: it is written and decided on. Else what is said of one that changes nothing."""
         uid, ledger = pod.metadata.uid, self._desk.ledger
-        async with self._turns.setdefault(uid, asyncio.Lock()):
-            known = ledger.state.pod(uid)
-            if known is None:
-                return unknown_pod(request)
-            if not ledger.state.started or known.frozen or self._is_late(request, uid):
-                return self._now(request, uid, self._wait_s)
-            await self._note(request, pod, self._noted(pod))
-            if not self._desk.leads():
-                raise NotLeading
-            ledger.apply(asked(request, uid))
-            return None
+        known = ledger.state.pod(uid)
+        if known is None:
+            return unknown_pod(request)
+        if not ledger.state.started or known.frozen or self._is_late(request, uid):
+            return self._now(request, uid, self._wait_s)
+        await self._note(request, pod, self._noted(pod))
+        if not self._desk.leads():
+            raise NotLeading
+        ledger.apply(asked(request, uid))
+        return None
 
     def _now(self, request: PermitRequest, uid: str, elapsed_s: float) -> Answer:
         ledger = self._desk.ledger

@@ -43,7 +43,8 @@ class Resizing:
         said = {RESIZE_REQUESTED: note(request.wish)}
         try:
             if pod.metadata.annotations.get(RESIZE_REQUESTED) != said[RESIZE_REQUESTED]:
-                await self._desk.patch(pods, PODS, pod, annotate(pod.metadata, said))
+                async with self._desk.lane:
+                    await self._desk.patch(pods, PODS, pod, annotate(pod.metadata, said))
         except NotLeading:
             return NOT_LEADING
         except NotWritten as problem:
