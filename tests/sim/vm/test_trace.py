@@ -28,6 +28,8 @@ def test_what_is_written_is_read(name: str) -> None:
     [
         pytest.param("", "empty", id="nothing"),
         pytest.param("{", "line 1", id="no JSON"),
+        pytest.param("[" * 100_000, "line 1", id="without a bottom"),
+        pytest.param(NODE.replace('"time":0', '"time":NaN'), "line 1.time", id="no time"),
         pytest.param('{"time":0}', "line 1.event", id="no event"),
         pytest.param(NODE.replace("node-added", "node-add"), "line 1.event", id="an unknown event"),
         pytest.param(NODE.replace('"8"', '"eight"'), "line 1.allocatable.cpu", id="no quantity"),

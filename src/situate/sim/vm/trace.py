@@ -93,7 +93,7 @@ def read_trace(text: str, name: str, after_s: float = 600.0) -> tuple[Trace | No
         where = f"line {number}"
         try:
             data = json.loads(line)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             mistakes.append(Mistake(where, shown(line), "one JSON object", str(problem)))
             continue
         change, wrong = parse_section(data, Change, where)
