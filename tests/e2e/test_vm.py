@@ -6,15 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+import yaml
 
-from situate.vm.names import REQUESTED, TARGET_NODE
+from situate.vm.names import LOAD, REQUESTED, TARGET_NODE
+from tests.controlplane.certificates import Authority
 from tests.controlplane.ports import ReservedPort
 from tests.controlplane.process import Process
-from tests.e2e.vm_crew import STALLED, VmCrew, amount, claim_of, copies, memory, stand_in
+from tests.e2e.vm_crew import STALLED, VmCrew, amount, claim_of, copies, memory, printed, stand_in
 from tests.e2e.vpod_cluster import Cluster, rfc3339_now
 from tests.waiting import eventually
 
@@ -49,6 +52,7 @@ def crew(bare_cluster: Cluster, machines: Process, tmp_path: Path, request: pyte
 @pytest.mark.rule("vm:N1", "vm:N5", "vm:N6", "vm:N7", "vm:N8", "vm:N11", "vm:N14", "vm:B2", "vm:B4", "vm:B9", "vm:I4")
 def test_what_a_neighbour_leaves_goes_to_nobody_but_the_one_who_asked(crew: VmCrew) -> None:
     home, other = crew.nodes
+    crew.wait_kept_from_evictions("b")
     crew.ask("a", 7)
     move = crew.wait_move(copies)
     assert crew.approved("a") == amount(3), "what was free is granted at once"
@@ -158,6 +162,58 @@ def test_the_one_that_lost_the_lease_writes_nothing_and_the_other_sees_room_take
     assert [each for each in crew.writes_of(first) if since < each.at <= lost["time"]] == []
     assert crew.bound()["stranger"] == home
     assert crew.moves_begun() == 1
+
+
+@pytest.mark.rule("vm:C17", "vm:C35", "vm:B44", "vm:C2")
+def test_printed_agents_find_the_scheduler_that_is_printed_beside_them(
+    bare_cluster: Cluster, machines: Process, tmp_path: Path
+) -> None:
+    """By what is printed alone, but for the guests that there are not, and for ports and files of this machine."""
+    assert machines.running
+    authority = Authority("permits", datetime.now(UTC))
+    pair = authority.server(names=("situate-permits.vm-agents.svc",), addresses=())
+    with VmCrew(bare_cluster, "vm-agents", tmp_path, leaderElection=ELECTION) as crew, ReservedPort() as port:
+        (tmp_path / "tls.crt").write_bytes(pair.certificate)
+        (tmp_path / "tls.key").write_bytes(pair.key)
+        (tmp_path / "ca.crt").write_bytes(authority.certificate)
+        address = f"127.0.0.1:{port.number}"
+        crew.settings["permits"] = {"address": address, "certificate": "tls.crt", "key": "tls.key"}
+        crew.configure()
+        crew.add_nodes(1)
+        crew.create("first", schedulerName="nobody")
+        shown = {"podIP": "127.0.0.1", "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        bare_cluster.plane.request("PATCH", f"{crew.path('first')}/status", {"status": shown})
+        crew.wait_leads(crew.start("first"))
+        crew.create_machine("a", 2)
+        crew.wait_runs("a", crew.nodes[0])
+        account, arguments = printed(bare_cluster, "vm-agent", crew.name)
+        here = [each.replace("/etc/situate-permits", str(tmp_path)) for each in arguments]
+        kubeconfig = str(bare_cluster.plane.service_account_kubeconfig(crew.name, account))
+        for each in (f"requestPort={port.number}", f"schedulerName={crew.name}", f"tokenFile={token(kubeconfig)}"):
+            here += ["--set", f"scheduler.{each}"]
+        here += ["--set", "monitor.kind=standIn", "--set", "metrics.source=annotation", "--health-address", ""]
+        agent = bare_cluster.process(
+            "agent",
+            tmp_path / "agent.log",
+            *(*here, "--kubeconfig", kubeconfig),
+            environment={"SITUATE_NODE": crew.nodes[0]},
+        )
+        agent.start()
+        try:
+            crew.annotate("a", {LOAD: '{"load1": 4.5}'})
+            crew.wait_approved("a", 5)
+            eventually("a has grown", lambda: crew.machine("a")["status"].get("cpus"), lambda cpus: cpus == 5)
+        finally:
+            agent.stop()
+        assert "Traceback" not in agent.log.read_text()
+
+
+def token(kubeconfig: str) -> Path:
+    """What a pod of the account would have mounted."""
+    (user,) = yaml.safe_load(Path(kubeconfig).read_text())["users"]
+    file = Path(f"{kubeconfig}.token")
+    file.write_text(user["user"]["token"])
+    return file
 
 
 @contextmanager

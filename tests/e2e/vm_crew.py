@@ -12,7 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import yaml
+from typer.testing import CliRunner
+
+from situate.cli.main import app
 from situate.cli.manifests_spot import POD_VARIABLE
+from situate.vm.eviction_objects import CERTIFICATES, budget_name, configuration_name
 from situate.vm.machines.crds import definitions
 from situate.vm.machines.hypervisor import HYPERVISOR
 from situate.vm.names import (
@@ -35,6 +40,8 @@ CPUS = 8
 """Of each node, with 4 GiB for each; so has a machine, and a unit is one of them."""
 QUICK = {"usedMemory": "64Mi"}
 """A machine that has moved in an instant."""
+_STAND_IN = "vm-machines"
+"""The namespace that it is installed in."""
 STALLED = {**QUICK, "stallAtPercent": 40}
 """A machine that moves copies until its hypervisor is told otherwise."""
 
@@ -57,8 +64,19 @@ class VmCrew(Crew):
         """`shared`: sections of the configuration file besides."""
         super().__init__(cluster, name, folder)
         calm = {"coolDown": "0s", "longestCoolDown": "0s", "afterFailure": "0s", "longestAfterFailure": "0s"}
-        self.settings = {"schedulerName": name, "demandAfter": "500ms", "retry": "500ms", "calm": calm}
+        evictions = {"address": "127.0.0.1:0"}  # nobody asks there
+        self.settings = {
+            "schedulerName": name,
+            "demandAfter": "500ms",
+            "retry": "500ms",
+            "calm": calm,
+            "evictions": evictions,
+        }
         self.shared |= shared
+
+    def __exit__(self, *of: Any) -> None:
+        super().__exit__(*of)
+        self.cluster.kubectl("delete", "validatingwebhookconfiguration", configuration_name(self.name))
 
     def add_nodes(self, count: int) -> None:
         """One after the other, so that the caller knows what comes where."""
@@ -157,6 +175,13 @@ class VmCrew(Crew):
     def wait_approved(self, name: str, cpus: int) -> None:
         eventually(f"{name} may use {cpus}", partial(self.approved, name), lambda text: text == amount(cpus))
 
+    def wait_kept_from_evictions(self, name: str) -> None:
+        """Until the machine has its budget, and API servers could trust whoever decides about evictions."""
+        path = f"/apis/policy/v1/namespaces/{self.name}/poddisruptionbudgets/{budget_name(name)}"
+        eventually(f"{name} has a budget", lambda: self.cluster.get(path))
+        secret = f"/api/v1/namespaces/{self.name}/secrets/{CERTIFICATES}"
+        eventually("there are certificates", lambda: self.cluster.get(secret)["data"])
+
     def closed_claims(self, name: str) -> str:
         return str(self.machine(name)["metadata"]["annotations"].get(CLAIM_CLOSED, ""))
 
@@ -224,20 +249,38 @@ def copies(move: Any) -> bool:
 
 @contextmanager
 def stand_in(cluster: Cluster, folder: Path) -> Iterator[Process]:
-    """The definitions, and `situate vm machines`, which leaves the source of a move to its scheduler for minutes."""
+    """The definitions, and `situate vm machines` under the rights that are printed for it.
+
+    It leaves the source of a move to its scheduler for minutes.
+    """
     cluster.apply(*definitions())
     kubectl = cluster.kubectl
     kubectl("wait", "--for=condition=Established", "--timeout=120s", *(f"crd/{_name(each)}" for each in definitions()))
-    kubeconfig = str(cluster.plane.kubeconfig())
-    made = cluster.process(
-        "machines", folder / "machines.log", "vm", "machines", "--kubeconfig", kubeconfig, "--handover-seconds", "600"
-    )
+    account, arguments = printed(cluster, "vm-machines", _STAND_IN)
+    kubeconfig = str(cluster.plane.service_account_kubeconfig(_STAND_IN, account))
+    further = ("--health-address", "", "--kubeconfig", kubeconfig, "--handover-seconds", "600")
+    made = cluster.process("machines", folder / "machines.log", *arguments, *further)
     made.start()
     try:
         yield made
     finally:
         made.stop()
         assert "Traceback" not in made.log.read_text(), made.log.read_text()
+    refused = {(each.verb, each.resource) for each in cluster.requests(_STAND_IN) if each.code == 403}
+    # a crew's namespace takes nothing new once it ends, which looks the same
+    assert not {each for each in refused if each[0] != "create"}, refused
+
+
+def printed(cluster: Cluster, product: str, namespace: str) -> tuple[str, list[str]]:
+    """Applies what `situate manifests PRODUCT` prints, but for its pods: their account, and what they are to run."""
+    result = CliRunner().invoke(app, ["manifests", product, "-n", namespace])
+    assert result.exit_code == 0, result.output
+    objects = list(yaml.safe_load_all(result.stdout))
+    cluster.apply(*(each for each in objects if each["kind"] not in ("Deployment", "DaemonSet")))
+    (workload,) = (each for each in objects if each["kind"] in ("Deployment", "DaemonSet"))
+    pod = workload["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    return pod["serviceAccountName"], container["args"]
 
 
 def _name(definition: Mapping[str, Any]) -> str:
