@@ -175,7 +175,8 @@ def test_each_machine_that_may_be_moved_has_a_budget_and_nobody_else(ours: Stage
         ours.world.call("PATCH", f"{MACHINES}/a", label, patch=True)
         ours.wait(lambda names=names: list(found()) == names)  # type: ignore[misc]  # a default binds the loop's variable
     running.cancel()
-    strange = {"metadata": {"name": "situate-b"}, "spec": {"minAvailable": 1}}
+    strange = {"metadata": {"name": "situate-fixed"}, "spec": {"minAvailable": 1}}
     ours.world.call("POST", BUDGETS, strange)
     asked.do(without)
-    ours.wait(lambda: list(found()) == ["situate-b"])
+    ours.wait(lambda: "situate-a" not in found())
+    assert list(found()) == ["situate-fixed"], "somebody else's stays"
