@@ -25,8 +25,8 @@ VM_READING_GUARDS = (
         "vm-rounded-up",
         "what a pod counts for is rounded down, pod by pod (C7)",
         "vm/model.py",
-        "        return Amounts(tuple(value * NO_OVERCOMMIT // overcommit for value, overcommit in pairs))",
-        "        return Amounts(tuple(-(-value * NO_OVERCOMMIT // overcommit) for value, overcommit in pairs))",
+        "        return Amounts(tuple([value * NO_OVERCOMMIT // overcommit for value, overcommit in pairs]))",
+        "        return Amounts(tuple([-(-value * NO_OVERCOMMIT // overcommit) for value, overcommit in pairs]))",
         (_BOOKING,),
     ),
     Mutation(
