@@ -160,7 +160,7 @@ class Pod:
     tentative: bool = False
     """Placed by a cycle whose binding the cluster does not show yet."""
     deferred: bool = False
-    """The kubelet has put a resize of it off: what it wants beyond `used` is its demand (B35)."""
+    """The kubelet has put a resize of it off, or not looked at it yet: what it wants beyond `used` is demand (B35)."""
     resize: Resize | None = None
     """Of a plain pod; None: nobody wishes another size for it."""
     account: Amounts | None = None
