@@ -15,6 +15,7 @@ from tests.mutations.sharding_supervisor_guards import SHARDING_SUPERVISOR_GUARD
 from tests.mutations.spot_guards import SPOT_GUARDS
 from tests.mutations.spot_process_guards import SPOT_PROCESS_GUARDS
 from tests.mutations.vm_agent_guards import VM_AGENT_GUARDS
+from tests.mutations.vm_evictions_guards import VM_EVICTIONS_GUARDS
 from tests.mutations.vm_histories_guards import VM_HISTORIES_GUARDS
 from tests.mutations.vm_kubevirt_guards import VM_KUBEVIRT_GUARDS
 from tests.mutations.vm_ledger_guards import VM_LEDGER_GUARDS
@@ -385,6 +386,7 @@ GUARDS = (
     *VM_READING_GUARDS,
     *VM_RETARGETING_GUARDS,
     *VM_SERVER_GUARDS,
+    *VM_EVICTIONS_GUARDS,
     *VM_HISTORIES_GUARDS,
     *VM_SHELL_GUARDS,
     *VM_KUBEVIRT_GUARDS,

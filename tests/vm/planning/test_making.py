@@ -351,6 +351,7 @@ def test_eviction_is_the_last_way_and_only_under_its_switch() -> None:
     assert plan(state(node("n1", 10, A, same)), "A", NOW, allowed).evictions == (), "only of lower priority"
     movable = state(node("n1", 10, A, plain("low", 3, priority=-1), vm("B", 3)), node("n2", 10))
     assert whither(plan(movable, "A", NOW, allowed)) == [("B", "n2")], "not where a move helps"
+    assert plan(state(node("n1", 10, A, vm("B", 3, priority=-1))), "A", NOW, allowed).evictions == (), "it may be moved"
 
 
 @pytest.mark.rule("vm:B19")

@@ -106,6 +106,17 @@ def test_an_eviction_is_refused_as_by_a_budget_and_a_move_begins(ours: Stage) ->
     ours.wait(lambda: ours.world.annotation("a", EVACUATE) is None)
 
 
+@pytest.mark.rule("vm:B48", "vm:B43")
+def test_the_next_leader_goes_on_with_the_wish(ours: Stage) -> None:
+    pod, asked = ours.run("a", cpus=2, slots=8), Asked(ours)
+    asked.about(pod)
+    ours.wait(lambda: ours.world.annotation("a", EVACUATE) is not None)
+    ours.world.members[0].process.kill()
+    ours.world.start_member()
+    ours.world.call("POST", "/api/v1/nodes", node("n2", cpu="8", memory="32Gi", pods=110))
+    ours.wait(lambda: ours.world.node_of("a") == "n2", within_s=180.0)
+
+
 @pytest.mark.rule("vm:B48")
 @pytest.mark.parametrize(
     "request_", TRIED, ids=["the request", "the eviction's options", "an eviction that cannot be read"]
@@ -177,6 +188,9 @@ def test_each_machine_that_may_be_moved_has_a_budget_and_nobody_else(ours: Stage
     running.cancel()
     strange = {"metadata": {"name": "situate-fixed"}, "spec": {"minAvailable": 1}}
     ours.world.call("POST", BUDGETS, strange)
+    store = member.controller.watched.all.others[PODDISRUPTIONBUDGETS].store
+    ours.wait(lambda: store.get("situate-fixed", NAMESPACE) is not None)
     asked.do(without)
     ours.wait(lambda: "situate-a" not in found())
+    ours.world.let_pass(3.0)
     assert list(found()) == ["situate-fixed"], "somebody else's stays"

@@ -125,6 +125,11 @@ def _surpluses(view: View, node: str) -> Iterator[tuple[float, str, Amounts]]:
             yield seconds, key, frees if claim is None else (frees - claim.amount).positive()
 
 
+def _kept_from_evictions(pod: Pod) -> bool:
+    """Whether an eviction would be refused: it is moved instead, as far as it can be (B48)."""
+    return pod.migrating or (pod.machine is not None and pod.machine.own and pod.migratable)
+
+
 def eviction(view: View, short: Short) -> Option:
     """Pods of lower priority: the lowest first, of equal ones the youngest, and none that is not needed (B19)."""
     if not view.rules.evict:
@@ -132,7 +137,7 @@ def eviction(view: View, short: Short) -> Option:
     pods = [
         pod
         for pod in view.state.nodes[short.node].pods.values()
-        if pod.priority < short.pod.priority and not pod.tentative and not pod.migrating
+        if pod.priority < short.pod.priority and not pod.tentative and not _kept_from_evictions(pod)
     ]
     pods.sort(key=lambda pod: (pod.priority, -pod.created_at, pod.uid))
     left, chosen = short.wanted, []

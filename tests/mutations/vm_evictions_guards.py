@@ -1,0 +1,98 @@
+"""The safety guards of evictions: no machine that can be moved is killed, and nothing else is held up."""
+
+from __future__ import annotations
+
+from tests.mutations.patch import Mutation
+
+_SERVER, _DECIDING = "tests/vm/server/test_evictions.py", "tests/vm/test_evicting.py"
+
+VM_EVICTIONS_GUARDS = (
+    Mutation(
+        "vm-eviction-refused",
+        "the pod of a machine that may be moved is not evicted (B48)",
+        "vm/server/evictions.py",
+        "allowed(question) if found is None else refused(question, found.message)",
+        "allowed(question)",
+        (_SERVER,),
+    ),
+    Mutation(
+        "vm-eviction-others",
+        "other pods are evicted as if nobody had been asked (B48)",
+        "vm/evicting.py",
+        "    if not machine.migratable:\n        return None\n",
+        "",
+        (_DECIDING, _SERVER),
+    ),
+    Mutation(
+        "vm-eviction-tried",
+        "nothing comes of an eviction that is only tried (B48)",
+        "vm/server/evictions.py",
+        "        if found is None or question.dry_run:\n",
+        "        if found is None:\n",
+        (_SERVER,),
+    ),
+    Mutation(
+        "vm-eviction-tried-by-its-options",
+        "nothing comes of an eviction whose own options say that it is only tried (B48)",
+        "vm/eviction_reviews.py",
+        "bool(request.dry_run) or _only_tried(request.object)",
+        "bool(request.dry_run)",
+        (_SERVER,),
+    ),
+    Mutation(
+        "vm-eviction-leader",
+        "only the one that leads judges evictions (B44)",
+        "vm/server/evictions.py",
+        "        if not self._desk.leads():\n",
+        "        if False:\n",
+        (_SERVER,),
+    ),
+    Mutation(
+        "vm-eviction-left",
+        "a machine that has left its node is not moved on (B48)",
+        "vm/evacuations.py",
+        "wish.node == node and abs",
+        "abs",
+        (_DECIDING,),
+    ),
+    Mutation(
+        "vm-eviction-lapses",
+        "nobody moves for an eviction that nobody asks for any more (B48, I5)",
+        "vm/evacuations.py",
+        "wish.node == node and abs(now - wish.at) < WISH_S",
+        "wish.node == node",
+        (_DECIDING,),
+    ),
+    Mutation(
+        "vm-eviction-alone",
+        "the others on its node stay (B48)",
+        "vm/planning/draining.py",
+        "Way.EVACUATION, lambda pod: leaves(pod, node, now))",
+        "Way.EVACUATION)",
+        (_DECIDING,),
+    ),
+    Mutation(
+        "vm-eviction-budget-while-moving",
+        "neither of the two pods of a machine that moves may be evicted (B48)",
+        "vm/eviction_objects.py",
+        "HEALTHY: Final = 2\n",
+        "HEALTHY: Final = 1\n",
+        (_SERVER,),
+    ),
+    Mutation(
+        "vm-eviction-strangers-budget",
+        "budgets of others are left alone (B48)",
+        "vm/controller/budgets.py",
+        "        if self._ours(found) and found.metadata",
+        "        if found.metadata",
+        (_SERVER,),
+    ),
+    Mutation(
+        "election-gives-way-after-its-work",
+        "a leader that gives way keeps the lease until its work has ended (B44, spot P1)",
+        "kube/election.py",
+        "                lead.cancel()\n                await asyncio.wait([lead])\n",
+        "                lead.cancel()\n",
+        ("tests/kube/test_election.py",),
+    ),
+)
