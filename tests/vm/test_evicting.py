@@ -10,6 +10,8 @@ from situate.vm.decision import Decision
 from situate.vm.evacuations import WISH_S, evacuation_text, leaves, read_evacuation
 from situate.vm.events import Beat, PodSeen
 from situate.vm.evicting import Because, refused, why_it_stays
+from situate.vm.explaining.nodes import explain_node
+from situate.vm.explaining.pods import explain_pod
 from situate.vm.model import Evacuation, Phase, Pod, Role
 from situate.vm.names import EVACUATE
 from situate.vm.planner import Planner
@@ -172,6 +174,14 @@ def test_what_it_waits_for_is_explained() -> None:
     pods = seen.nodes["n1"].pods
     assert "no other node has room" in why_it_stays(seen, pods["a"], NOW, RULES, Planner())
     assert why_it_stays(seen, pods["b"], NOW, RULES, Planner()) == ""
+    told_a, told_b = (explain_pod(seen, "shop", name, NOW, RULES) or {} for name in "ab")
+    assert told_a["evacuation"] == why_it_stays(seen, pods["a"], NOW, RULES, Planner())
+    assert told_b, "and of the other one no such thing"
+    assert "evacuation" not in told_b
+    node_told = explain_node(seen, "n1", NOW, RULES) or {}
+    assert node_told["plan"]["reasons"] == [
+        "shop/a stays because no other node has room for it below its watermark, and would take it"
+    ]
 
 
 def test_what_is_written_comes_back() -> None:

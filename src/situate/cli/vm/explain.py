@@ -97,6 +97,8 @@ def _print(told: dict[str, Any], form: Format) -> None:
 def _sentences(told: dict[str, Any]) -> Iterator[str]:
     yield f"{told['pod']} on node {told['node']}"
     yield f"  holds {_amounts(told['reserved'])} and asks for {_amounts(told['requested'])}"
+    if "evacuation" in told:
+        yield f"  its pod was to be evicted: {told['evacuation']}"
     short = {name: amount for name, amount in told["shortBy"].items() if amount != "0"}
     if not short:
         yield "  it has what it asks for"
