@@ -12,16 +12,13 @@ import typer
 
 from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.streams import complain
-from situate.cluster.controllers.controllers import Cluster
+from situate.cluster.controllers.controllers import Cluster, Controller
 from situate.cluster.controllers.nodes import nodes
-from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.embedded.journal import Unusable
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import DidNotStart, EmbeddedServer, Settings
 from situate.runtime.logs import configure_logging
 from situate.runtime.startup import run_process
-from situate.vm.machines import Settings as MachinesSettings
-from situate.vm.machines.crds import definitions as vm_definitions
 
 _MOST_NODES = 20_000
 """Some seconds of start; nodes come from a hand that slipped, or from a test of size."""
@@ -50,7 +47,7 @@ def embedded(
     configure_logging("warning")
     with mendable_failures():
         settings = Settings(host=host, port=port, data=data, further=(_machines,) if machines else ())
-        known = vm_definitions() if machines else ()
+        known = _definitions_of_machines() if machines else ()
         try:
             raise typer.Exit(run_process(_serve(settings, node_count, known, kubeconfig)))
         except (DidNotStart, Unusable) as problem:
@@ -58,8 +55,18 @@ def embedded(
             raise typer.Exit(ExitCode.NO) from None
 
 
-def _machines(cluster: Cluster) -> VirtualMachineController:
+def _machines(cluster: Cluster) -> Controller:
+    # a server without machines is spared their import
+    from situate.cluster.controllers.virtual_machines import VirtualMachineController
+    from situate.vm.machines import Settings as MachinesSettings
+
     return VirtualMachineController(cluster, MachinesSettings())
+
+
+def _definitions_of_machines() -> tuple[dict[str, Any], ...]:
+    from situate.vm.machines.crds import definitions
+
+    return definitions()
 
 
 async def _serve(

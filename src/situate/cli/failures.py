@@ -20,7 +20,6 @@ from enum import IntEnum
 
 import typer
 
-from situate.archive.protocol import ArchiveError, NotArchived
 from situate.cli.streams import complain
 from situate.kube.errors import KubeError
 from situate.runtime.configuration import BadConfiguration
@@ -49,12 +48,25 @@ def mendable_failures() -> Iterator[None]:
         yield
     except (BadConfiguration, WrongInput) as wrong:
         _end(str(wrong), ExitCode.WRONG_INPUT)
-    except NotArchived as absent:
-        _end(str(absent), ExitCode.NO)
-    except (KubeError, NotAllowed, ArchiveError) as failed:
+    except (KubeError, NotAllowed) as failed:
         _end(str(failed), ExitCode.CLUSTER)
     except KeyboardInterrupt:
         _end("interrupted", ExitCode.INTERRUPTED)
+    except typer.Exit:
+        raise
+    except Exception as failed:
+        _end_for_the_archive(failed)
+        raise
+
+
+def _end_for_the_archive(failed: Exception) -> None:
+    """Few commands have an archive: the others are spared its import, unless they fail."""
+    from situate.archive.protocol import ArchiveError, NotArchived
+
+    if isinstance(failed, NotArchived):
+        _end(str(failed), ExitCode.NO)
+    if isinstance(failed, ArchiveError):
+        _end(str(failed), ExitCode.CLUSTER)
 
 
 def _end(sentence: str, code: ExitCode) -> None:

@@ -1,4 +1,7 @@
-"""Sends the calls of admission webhooks over HTTPS, and words failures as Go's client does."""
+"""Sends the calls of admission webhooks over HTTPS, and words failures as Go's client does.
+
+The client is imported with the first call: 0.2 s of processor time that a server is spared which calls nobody.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ import base64
 import binascii
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import aiohttp
+from typing import TYPE_CHECKING, Any
 
 from situate.cluster.effects import CallWebhook, Effect, Reply, WebhookReply
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
 
 ServiceAddress = Callable[[str, str, int], str]
 """Where a Service's port can be reached from here, as `https://host:port`; raises `LookupError` if nowhere."""
@@ -22,7 +26,7 @@ class WebhookCaller:
 
     def __init__(self, address: ServiceAddress) -> None:
         self._address = address
-        self._session = aiohttp.ClientSession(trust_env=False)
+        self._session: ClientSession | None = None
         self._tls: dict[str, ssl.SSLContext] = {}
 
     async def carried_out(self, effect: Effect) -> Reply:
@@ -33,6 +37,9 @@ class WebhookCaller:
 
     async def _call(self, effect: CallWebhook) -> WebhookReply:
         """One attempt; whatever goes wrong is told in the reply."""
+        import aiohttp
+
+        session = self._session = self._session or aiohttp.ClientSession(trust_env=False)
         if effect.not_before_s:
             await asyncio.sleep(effect.not_before_s)
         clock = asyncio.get_running_loop().time
@@ -42,7 +49,7 @@ class WebhookCaller:
             url, tls = self._destination(effect.client_config)
             async with (
                 asyncio.timeout(effect.timeout_s),
-                self._session.post(
+                session.post(
                     url,
                     params={"timeout": f"{max(1, round(effect.timeout_s + 0.499))}s"},
                     data=effect.body,
@@ -69,7 +76,8 @@ class WebhookCaller:
 
     async def close(self) -> None:
         """Ends the connections."""
-        await self._session.close()
+        if self._session is not None:
+            await self._session.close()
 
     def _destination(self, config: Mapping[str, Any]) -> tuple[str, ssl.SSLContext | bool]:
         bundle = config.get("caBundle") or ""
@@ -93,6 +101,8 @@ class WebhookCaller:
 
 
 def _worded(failure: Exception) -> str:
+    import aiohttp
+
     if isinstance(failure, aiohttp.ClientConnectorCertificateError):
         return f"tls: failed to verify certificate: x509: {failure.certificate_error}"
     if isinstance(failure, aiohttp.ClientConnectorError) and isinstance(failure.os_error, ConnectionRefusedError):
