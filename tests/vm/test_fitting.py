@@ -76,3 +76,16 @@ def test_pods_of_ignored_namespaces_count_where_a_plan_would_make_room_for_they_
     assert not fits("uid-greedy", "n2")
     _, fits = fitting(*there)
     assert fits("uid-greedy", "n2")
+
+
+@pytest.mark.rule("vm:C19", "vm:C28", "vm:B12", "vm:I7")
+def test_beside_pods_of_ignored_namespaces_machines_count_for_all_that_they_hold_as_when_they_are_placed() -> None:
+    """Their pods may request less, so that the scheduler's own filter would take one that the ledger's refuses."""
+    for memory, taken in (("8Gi", True), ("8704Mi", False)):
+        spare = pod("spare", container(cpu="1", memory=memory), nodeName="n2", metadata={"namespace": "spare"})
+        there = host("n1"), host("n2", memory="10Gi"), runner("greedy", nodeName="n1"), spare
+        bench, fits = fitting(*there, rules=Rules(ignored_namespaces=frozenset(("spare",))))
+        held = bench.ledger.state.pod("uid-greedy")
+        assert held is not None
+        assert held.reserved.memory == 2 * 2**30, "and its pod requests 1 GiB"
+        assert fits("uid-greedy", "n2") == taken

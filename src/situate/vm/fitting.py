@@ -3,8 +3,8 @@
 The pod of the future is the pod that runs now, without its node and under another name (C34), and without what only
 the last move of its machine asked for. What the ledger's own
 plugin would say of amounts, plans know better: they try what is not so yet. For the same reason NodeResourcesFit is not
-asked about nodes that are full by the ledger: a plan that makes room there first would never be found. Where pods of
-ignored namespaces are it is asked all the same: they count there, no plan moves them, and the ledger has none (C28).
+asked about nodes that are full by the ledger: a plan that makes room there first would never be found. Pods of
+ignored namespaces keep others out wherever they are: no plan moves them, and the filter counts them (C19, C28).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from situate.framework.plugin import Plugin
 from situate.framework.pods import BadPod, PodInfo
 from situate.framework.profile import Profile
 from situate.framework.snapshot import Snapshot
-from situate.vm.amounts import Amounts
+from situate.vm.amounts import Amounts, total
 from situate.vm.ledger import Ledger
 from situate.vm.planner import Planner
 from situate.vm.planning import draining, making, rechoosing, relieving
@@ -50,8 +50,8 @@ class Fitting:
         self._position = 0
         self._free: list[Amounts | None] = []
         """By row of the snapshot's nodes; None of one that the ledger does not have."""
-        self._has_ignored: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        """(nodes,)"""
+        self._beside: dict[int, Amounts] = {}
+        """By row, where there are pods of ignored namespaces: what is free beside them, as our filter has it."""
         self._known: dict[str, NDArray[np.bool_]] = {}
 
     def __call__(self, uid: str, node: str) -> bool:
@@ -74,11 +74,16 @@ class Fitting:
             self._as_of, self._position = as_of, snapshot.log_position
             self._known = {}
             self._free = [state.avail(name, "") if name in state.nodes else None for name in snapshot.nodes.names]
-            self._has_ignored = np.array([self._ignores_any(snapshot, at) for at in range(snapshot.count)], np.bool_)
+            self._beside = self._beside_ignored(snapshot) if self._ledger.rules.ignored_namespaces else {}
 
-    def _ignores_any(self, snapshot: Snapshot, index: int) -> bool:
-        ignored = self._ledger.rules.ignored_namespaces
-        return bool(ignored) and any(info.pod.metadata.namespace in ignored for info in snapshot.pods_on(index))
+    def _beside_ignored(self, snapshot: Snapshot) -> dict[int, Amounts]:
+        rules, found = self._ledger.rules, {}
+        for index, free in enumerate(self._free):
+            ignored = [each.pod for each in snapshot.pods_on(index) if each.namespace in rules.ignored_namespaces]
+            if ignored and free is not None:
+                booked = (self._system.by_requests(pod, rules, None).reserved for pod in ignored)
+                found[index] = free - total(booked, len(free))
+        return found
 
     def _passes(self, uid: str, snapshot: Snapshot) -> NDArray[np.bool_]:
         """(nodes,)"""
@@ -89,11 +94,13 @@ class Fitting:
         amount = pod.counted(pod.reserved)
         has_room = np.array([free is not None and amount.within(free) for free in self._free], dtype=np.bool_)
         by_all = find_feasible(self._profile, moved, snapshot).passes
-        counts = has_room | self._has_ignored
-        if (by_all | counts).all():
-            return by_all
-        but_amounts = find_feasible(self._but_amounts, moved, snapshot).passes
-        return np.where(counts, by_all, but_amounts)
+        if not (by_all | has_room).all():
+            by_all = np.where(has_room, by_all, find_feasible(self._but_amounts, moved, snapshot).passes)
+        shared = [index for index, free in self._beside.items() if not amount.within(free)]
+        if shared:
+            by_all = by_all.copy()
+            by_all[shared] = False
+        return by_all
 
     def _moved(self, info: PodInfo) -> PodInfo | None:
         """None where its fields cannot be acted on."""
