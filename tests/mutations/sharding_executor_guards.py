@@ -107,6 +107,22 @@ SHARDING_EXECUTOR_GUARDS = (
         (_LEASE,),
     ),
     Mutation(
+        "sharding-waits-for-others",
+        "what another thread has to bring about is looked for: a loop that goes on, a handler that ends (S1)",
+        "sharding/controller/lease.py",
+        "        if tenure.over or not self._may_renew():",
+        "        if False:",
+        (_LEASE,),
+    ),
+    Mutation(
+        "sharding-suspended",
+        "a machine that was suspended has lost the right to work at once, whatever its timers say (S1)",
+        "sharding/controller/lease.py",
+        "            keeper.look()",
+        "            pass",
+        (f"{_LEASE}::test_the_thread_looks_by_itself",),
+    ),
+    Mutation(
         "sharding-ends-process",
         "what has not stopped in time ends with the process (S1)",
         "sharding/controller/lease.py",

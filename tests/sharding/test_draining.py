@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from situate.sharding.actions import Assign, RequestDrain, Revoke
 from situate.sharding.assignment import DrainRequest, Holder, ObjectView
@@ -103,7 +104,7 @@ def test_after_a_restart_a_revocation_counts_from_when_it_is_seen() -> None:
 
 
 def test_a_holder_with_a_longer_lease_is_given_longer() -> None:
-    slow = replace(DRAINING, lease_s=60.0)
+    slow = structs.replace(DRAINING, lease_s=60.0)
     taken = after(asked(T - 1), order(decide(asked(T - 1), NEW, situation(slow, B))))
     assert decide(taken, NEW, situation(slow, B)).wake_at == T + 60
 
@@ -176,7 +177,7 @@ def test_during_a_rollout_an_executor_of_the_newest_revision_is_a_successor() ->
         found = members(*there, newest_revision="2")
         return situation(members=found, now=now, config={"wait_for_successor": 20.0})
 
-    old, other = replace(DRAINING, revision="1"), executor("b", revision="1")
+    old, other = structs.replace(DRAINING, revision="1"), executor("b", revision="1")
     seen, memory = begun(rollout(old, other))
     waiting = decide(acked(seen), memory, rollout(old, other))
     assert waiting.actions == ()

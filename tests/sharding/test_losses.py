@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from situate.objects.timestamps import rfc3339
 from situate.sharding.actions import Assign, Complete, Revoke
@@ -115,7 +116,7 @@ def test_what_is_moved_prefers_the_newest_revision() -> None:
     (order,) = lost(held("z"), NEW, rollout).actions
     assert isinstance(order, Assign)
     assert order.placement.holder.executor == "b"
-    full = replace(new, status=ExecutorStatus.FULL)
+    full = structs.replace(new, status=ExecutorStatus.FULL)
     crowded = situation(old, full, removed=("z",))
     (order,) = lost(held("z"), NEW, replace(crowded, members=replace(crowded.members, newest_revision="2"))).actions
     assert isinstance(order, Assign)

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
 from situate.objects.label_selectors import valid_label_value
+from situate.objects.meta import NO_LABELS
 from situate.objects.timestamps import BadTime, micro_time, parse_time, rfc3339
 from situate.sharding.adapter import Content, ObjectAdapter, UnreadableField, unreadable
 from situate.sharding.names import (
@@ -90,8 +92,7 @@ Source: TypeAlias = Content | bytes
 """An object as plain data, or as JSON, which takes an eighth of the memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectView:
+class ObjectView(msgspec.Struct, frozen=True, eq=False):
     """One object at one resourceVersion."""
 
     uid: str
@@ -132,7 +133,14 @@ class ObjectView:
 
     faults: tuple[str, ...] = ()
     oddities: tuple[str, ...] = ()
-    source: Source = field(default_factory=dict, compare=False, repr=False)
+    source: Source = msgspec.field(default_factory=dict)
+    """Not compared: the other fields say what it says."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is ObjectView and _said(self) == _said(other)
+
+    def __hash__(self) -> int:
+        return hash(_said(self))
 
     @property
     def content(self) -> Content:
@@ -166,6 +174,9 @@ class ObjectView:
         return finalizer in self.finalizers
 
 
+_said = attrgetter(*ObjectView.__struct_fields__[:-1])
+
+
 def content_of(source: Source) -> Content:
     """Plain data; from JSON a new copy each time."""
     return msgspec.json.decode(source) if isinstance(source, bytes) else source
@@ -174,19 +185,19 @@ def content_of(source: Source) -> Content:
 def view_of(content: Content, adapter: ObjectAdapter, source: Source | None = None) -> ObjectView:
     """What the object says; never raises, whatever it is. `source`: what to keep of it instead of `content`."""
     reading = _Reading(content)
-    annotations = reading.annotations
+    annotations, metadata = reading.annotations, reading.metadata
     epoch = reading.number(EPOCH)
     drain = reading.advice(DRAIN, _drain_request, "an epoch, a time and a cause")
     revoked = reading.advice(REVOKED, _revocation, "an epoch, a cause, a UID and the id of an executor")
     return ObjectView(
-        uid=_text(reading.metadata.get("uid")),
-        resource_version=_text(reading.metadata.get("resourceVersion")),
-        namespace=_text(reading.metadata.get("namespace")),
-        name=_text(reading.metadata.get("name")),
-        created_at=_time_or_none(reading.metadata.get("creationTimestamp")),
-        deleting=reading.metadata.get("deletionTimestamp") is not None,
-        finalizers=tuple(each for each in _listed(reading.metadata.get("finalizers")) if isinstance(each, str)),
-        owner_uid=_controller_uid(reading.metadata),
+        uid=_text(metadata.get("uid")),
+        resource_version=_text(metadata.get("resourceVersion")),
+        namespace=_text(metadata.get("namespace")),
+        name=_text(metadata.get("name")),
+        created_at=_time_or_none(metadata.get("creationTimestamp")),
+        deleting=metadata.get("deletionTimestamp") is not None,
+        finalizers=_finalizers(metadata.get("finalizers")),
+        owner_uid=_controller_uid(metadata.get("ownerReferences")),
         executor=reading.field(adapter.assigned_to) or "",
         executor_uid=annotations.get(EXECUTOR_UID, ""),
         epoch=epoch,
@@ -212,7 +223,7 @@ def view_of(content: Content, adapter: ObjectAdapter, source: Source | None = No
 
 def unpacked(view: ObjectView) -> ObjectView:
     """The same, so that asking for its content often costs nothing."""
-    return replace(view, source=view.content) if isinstance(view.source, bytes) else view
+    return msgspec.structs.replace(view, source=view.content) if isinstance(view.source, bytes) else view
 
 
 def executor_label(executor: str) -> str:
@@ -424,8 +435,14 @@ def _time_or_none(value: object) -> datetime | None:
         return None
 
 
-def _controller_uid(metadata: Mapping[str, Any]) -> str:
-    for owner in _listed(metadata.get("ownerReferences")):
+def _finalizers(value: object) -> tuple[str, ...]:
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+
+
+def _controller_uid(value: object) -> str:
+    if not isinstance(value, list):
+        return ""
+    for owner in value:
         if isinstance(owner, Mapping) and owner.get("controller") is True:
             return _text(owner.get("uid"))
     return ""
@@ -438,11 +455,9 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _texts(value: object) -> Mapping[str, str]:
+    if value is None:
+        return NO_LABELS
     return {key: each for key, each in _mapping(value).items() if isinstance(each, str)}
-
-
-def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _text(value: object) -> str:

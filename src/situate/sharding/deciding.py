@@ -7,8 +7,9 @@ look at it, at its finalizer, at its completion, then at its holder, and place i
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from situate.sharding.actions import Action, Archive, Delete, RemoveFinalizer, TellCompleted
 from situate.sharding.archiving import due_in, hastened

@@ -293,8 +293,10 @@ class Membership:
 
     def _lease_s(self, seen: _Incarnation) -> float:
         """d; longer if the executor's own Lease says so, for it will act on that."""
-        own = seen.claim.lease_s if seen.claim is not None and seen.claim.holder else 0.0
-        return max(self.times.lease_s, min(own, LONGEST_LEASE_S))
+        ours, claim = self.times.lease_s, seen.claim
+        if claim is None or claim.lease_s <= ours or not claim.holder:
+            return ours
+        return max(ours, min(claim.lease_s, LONGEST_LEASE_S))
 
     def _ending(self, seen: _Incarnation, now: float) -> Ending | None:
         """None while the lease lives."""
@@ -309,6 +311,7 @@ class Membership:
         return now - seen.changed_at >= self._lease_s(seen)
 
     def _executor(self, seen: _Incarnation, open_objects: int, now: float) -> Executor:
+        lease_s = self._lease_s(seen)
         ready = seen.pod is not None and _ready(seen.pod) and not self._overdue(seen, now)
         seen.unhealthy_since = None if ready else now if seen.unhealthy_since is None else seen.unhealthy_since
         return Executor(
@@ -322,8 +325,8 @@ class Membership:
             open=open_objects,
             metrics=seen.report.metrics,
             sampled_at=seen.sampled_at if seen.report.metrics else None,
-            lease_s=self._lease_s(seen),
-            expires_at=seen.changed_at + self._lease_s(seen),
+            lease_s=lease_s,
+            expires_at=seen.changed_at + lease_s,
             unhealthy_since=seen.unhealthy_since,
         )
 

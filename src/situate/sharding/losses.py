@@ -6,8 +6,9 @@ executors does not flood the API server; a turn is late, never lost.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from situate.sharding.actions import Complete, Revoke
 from situate.sharding.assignment import ObjectView

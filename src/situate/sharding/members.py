@@ -12,6 +12,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from situate.objects.meta import NO_LABELS
 
 NO_METRICS: Final[Mapping[str, float]] = MappingProxyType({})
@@ -26,8 +28,7 @@ class ExecutorStatus(StrEnum):
     DRAINING = "Draining"
 
 
-@dataclass(frozen=True, slots=True)
-class Executor:
+class Executor(msgspec.Struct, frozen=True):
     """One incarnation of an executor whose lease lives."""
 
     id: str
@@ -36,7 +37,7 @@ class Executor:
     """The incarnation: the pod's UID. An equal id with another uid is another executor and inherits nothing."""
     status: ExecutorStatus = ExecutorStatus.HEALTHY
     namespace: str = ""
-    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    labels: Mapping[str, str] = NO_LABELS
     """The pod's."""
     revision: str = ""
     """Of the pod template, newest as the workload's controller says; empty if unknown."""
@@ -44,7 +45,7 @@ class Executor:
     """Open objects, or their weight, that it takes; None: no limit is declared."""
     open: int = 0
     """Objects assigned to it and not completed, as listed."""
-    metrics: Mapping[str, float] = field(default_factory=lambda: NO_METRICS)
+    metrics: Mapping[str, float] = NO_METRICS
     """Its latest sample, such as cpu and memory; hostile until a strategy has looked at each value."""
     sampled_at: float | None = None
     """When that sample was seen, on the observer's monotonic clock; None if there is none."""

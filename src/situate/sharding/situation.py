@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, Protocol
 
+import msgspec
+
 from situate.sharding.actions import Action
 from situate.sharding.adapter import FieldPaths, ObjectAdapter
 from situate.sharding.assignment import Holder, ObjectView
@@ -47,8 +49,7 @@ class MoveLimit:
         return at, MoveLimit(self.per_s, at + 1 / self.per_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(msgspec.Struct, frozen=True):
     """What one supervisor remembers of one object. Lost with the process, it costs at most one more lease's wait.
 
     Times are the monotonic clock's.

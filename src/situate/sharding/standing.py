@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from situate.sharding.assignment import Holder, ObjectView
 from situate.sharding.members import Executor, ExecutorStatus, Members

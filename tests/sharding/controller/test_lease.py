@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import threading
+from typing import Any, cast
 
 import pytest
 
 from situate.cluster.effects import Identity
 from situate.kube.client import Client
-from situate.sharding.controller.lease import Heart, LeaseKeeper, LeaseOf, Patient, clock
+from situate.sharding.controller.lease import Heart, LeaseKeeper, LeaseOf, LeaseThread, Patient, clock
 from situate.sharding.leases import LeaseTimes
 from situate.sharding.names import CORDON
 from situate.sharding.reports import NOTHING
@@ -89,6 +91,8 @@ class Kept:
     def __init__(self, place: Place) -> None:
         self.busy = self.stalled = False
         self.lost = 0
+        self.suspended_s = 0.0
+        """By so much its clock is ahead of the timers of event loops."""
         self.ended_with: list[int] = []
         self.tenure = Tenure(LeaseTimes())
         patient = Patient(lambda: NOTHING, lambda: self.busy, lambda: self.stalled, self._lost)
@@ -101,7 +105,7 @@ class Kept:
                 of,
                 self.tenure,
                 patient,
-                now=lambda: place.world.now,
+                now=lambda: place.world.now + self.suspended_s,
                 wall=place.wall,
                 end_process=self.ended_with.append,
             )
@@ -160,6 +164,62 @@ def test_nothing_is_renewed_while_something_runs_that_may_not(place: Place) -> N
     kept.busy = False
     place.run(5)
     assert renewed_at(place) > before
+
+
+def test_a_handler_that_ends_is_noticed_while_nothing_is_renewed_for_it(place: Place) -> None:
+    kept = Kept(place)
+    place.run(5)
+    kept.busy = True
+    kept.tenure.lose(place.world.now)
+    place.run(3)
+    before = renewed_at(place)
+    kept.busy = False
+    assert place.run(0.3, lambda: renewed_at(place) > before)
+
+
+def test_with_the_right_to_work_it_wakes_for_renewals_alone(place: Place) -> None:
+    kept = Kept(place)
+    place.run(10)
+    turns, renewals = kept.process.turns, kept.keeper.renewals
+    place.run(40)
+    assert kept.keeper.renewals - renewals == 10
+    assert kept.process.turns - turns <= 30, "one to begin, one for the answer, and the time-out that is taken back"
+
+
+@pytest.mark.rule("sharding:S1")
+def test_a_machine_that_was_suspended_has_lost_the_right_as_soon_as_anybody_looks(place: Place) -> None:
+    kept = Kept(place)
+    place.run(5)
+    kept.busy, kept.suspended_s = True, 3600.0
+    kept.process.loop.call_soon_threadsafe(kept.keeper.look)
+    place.run(0.001)
+    assert (kept.lost, kept.ended_with) == (1, [70])
+
+
+@pytest.mark.rule("sharding:S1")
+def test_the_thread_looks_by_itself() -> None:
+    """For its timers stand still while the machine is suspended."""
+
+    class Sleeper:
+        """A keeper whose own timer is far away."""
+
+        def __init__(self) -> None:
+            self.woken = asyncio.Event()
+
+        def look(self) -> None:
+            self.woken.set()
+
+        async def run(self) -> None:
+            await self.woken.wait()
+            ended.set()
+
+    class Unused:
+        async def close(self) -> None:
+            pass
+
+    ended = threading.Event()
+    LeaseThread(lambda: cast(Client, Unused()), lambda _: cast(LeaseKeeper, Sleeper())).start()
+    assert ended.wait(30)
 
 
 @pytest.mark.rule("sharding:S5")

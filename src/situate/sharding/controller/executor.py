@@ -189,7 +189,8 @@ class Executor:
         """As long as this event loop runs."""
         while True:
             self._heart.beat()
-            self._report = replace(self._report, open=self._objects.held())
+            if (held := self._objects.held()) != self._report.open:
+                self._report = replace(self._report, open=held)
             await asyncio.sleep(self._heart.interval_s)
 
     async def _drained(self) -> None:

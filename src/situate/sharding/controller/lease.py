@@ -34,6 +34,8 @@ EXIT_CODE: Final = 70
 STALL_LIMIT_S: Final = 5.0
 RELEASE_S: Final = 3.0
 """How long a release may hold up the end of the process."""
+LOOK_S: Final = 0.25
+"""How soon after a machine was suspended its executors' rights to work are judged."""
 _T = TypeVar("_T")
 
 
@@ -135,6 +137,10 @@ class LeaseKeeper:
         self._next = -math.inf
         self._woken.set()
 
+    def look(self) -> None:
+        """What is due may be due already: its clock may have gone on where the loop's has not."""
+        self._woken.set()
+
     def stop(self) -> None:
         """Ends `run`. The lease is given back unless a handler still runs."""
         self._stopping = True
@@ -177,15 +183,17 @@ class LeaseKeeper:
             self._end_process(EXIT_CODE)
 
     async def _pause(self) -> None:
-        """Until something is due, and never for long: the executor's thread may have changed what is."""
-        times, now = self._tenure.times, self._now()
-        due = (now + times.retry_s / 4, self._next, self._tenure.deadline, self._tenure.ends_process_at())
-        seconds = max(0.001, min(when for when in due if when > now) - now)
+        """Until something is due. What the executor's thread has to bring about is looked for four times in `retry_s`,
+        and only while it is waited for: a tenure that begins, a loop that goes on, a handler that ends."""
+        tenure, now = self._tenure, self._now()
+        due = [self._next, tenure.deadline, tenure.ends_process_at()]
+        if tenure.over or not self._may_renew():
+            due.append(now + tenure.times.retry_s / 4)
+        seconds = max(0.001, min((when for when in due if when > now), default=now) - now)
         self._woken.clear()
         if self._stopping:
             return
-        # four times a second for as long as the executor lives: a timer costs a third of a task that waits
-        timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)
+        timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)  # a third of a task that waits
         try:
             await self._woken.wait()
         finally:
@@ -349,6 +357,16 @@ class LeaseThread:
             self.keeper = self._make(client)
             if self._stop_asked:
                 self.keeper.stop()
-            await self.keeper.run()
+            looking = asyncio.create_task(self._look(self.keeper))
+            try:
+                await self.keeper.run()
+            finally:
+                looking.cancel()
         finally:
             await client.close()
+
+    async def _look(self, keeper: LeaseKeeper) -> None:
+        """While the machine is suspended `clock` goes on, and the timers of event loops do not."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            keeper.look()

@@ -6,10 +6,10 @@ A standby keeps it as warm as the leader, so that a take-over begins with decisi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import structlog
+from msgspec.structs import replace
 
 from situate.sharding.actions import Assign
 from situate.sharding.adapter import ObjectAdapter

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
+
+import msgspec
 
 from situate.objects.settings import shown
 from situate.sharding.adapter import Content
@@ -17,8 +19,7 @@ HIGHEST_PRIORITY: Final = 1_000_000_000
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectFacts:
+class ObjectFacts(msgspec.Struct, frozen=True, eq=False):
     """One object, as a strategy is told of it and asked about it."""
 
     uid: str
@@ -36,12 +37,22 @@ class ObjectFacts:
     moved: bool = False
     """Whether it has been assigned before."""
     completed: bool = False
-    source: Source = field(default_factory=dict, compare=False, repr=False)
+    source: Source = msgspec.field(default_factory=dict)
+    """Not compared: the other fields say what it says."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is ObjectFacts and _said(self) == _said(other)
+
+    def __hash__(self) -> int:
+        return hash(_said(self))
 
     @property
     def content(self) -> Content:
         """The whole object, for strategies and rules of users. Ask once: it may have to be read from JSON."""
         return content_of(self.source)
+
+
+_said = attrgetter(*ObjectFacts.__struct_fields__[:-1])
 
 
 def facts_of(view: ObjectView, weight_of: Callable[[ObjectView], int] | None = None) -> ObjectFacts:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from situate.cluster.patches import json_patch
 from situate.sharding import executing

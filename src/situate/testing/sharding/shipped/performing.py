@@ -21,7 +21,7 @@ from situate.sharding.configuration import OrphanPolicy, SupervisorConfig
 from situate.sharding.controller.work import NotOwner, Work
 from situate.sharding.executing import Outcome
 from situate.sharding.leases import OUT_OF_SERVICE
-from situate.sharding.names import FINALIZER
+from situate.sharding.names import CORDON, FINALIZER
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.testing.network import CALM, Weather, Wire
 from situate.testing.processes import ProcessState
@@ -194,18 +194,16 @@ class Performer:
             if member.uid in self._stubborn or self._present.get(member.pod) is not member:
                 member.crash()
             else:
-                self._tell(member, ready=True)
-                self._label(member, LABELS)
-                self._cordon(member, on=False)
+                self._restore(member)
         for number in range(EXECUTORS):
             member_there = self._present.get(f"e{number}")
             if member_there is None or not member_there.process.is_alive:
                 self._employ(f"e{number}")
         while len(self._supervisors()) < 2:
             self._supervise()
-        for view in stage.views():
-            if FOREIGN in view.finalizers:
-                self._hold(view.name, on=False)
+        for stored in stage.objects():
+            if FOREIGN in (stored.object()["metadata"].get("finalizers") or ()):
+                self._hold(stored.name, on=False)
 
     def tidy(self) -> None:
         """Whoever has died gets a successor, as a workload's controller would see to."""
@@ -223,7 +221,8 @@ class Performer:
     def unsettled(self) -> str | None:
         """What is not as it should be at the end; None: nothing."""
         living = {each.uid for each in self._living()}
-        for view in self.stage.views():
+        for stored in self.stage.objects():
+            view = view_of(stored.object(), PATHS)
             if view.completed_at is not None and view.completed_at > self.stage.wall() and not view.deleting:
                 continue  # by a supervisor whose clock was ahead: its time has not come
             if view.completed or view.deleting:
@@ -247,16 +246,20 @@ class Performer:
         self._present[name] = self.stage.work(name, self._script, concurrency=5, speed=self._speed())
 
     async def _script(self, member: Member, obj: Content, work: Work) -> Outcome | None:
-        """What handlers do: some progress now and then, and sometimes an end."""
+        """What handlers do: some progress now and then, and sometimes an end.
+
+        Once all is calm they write nothing more: whatever they ended would have to be archived before the history ends.
+        """
         rng, name = Random(f"{work.token} {member.uid}"), str(obj["metadata"]["name"])
         await self._rest(member, rng.uniform(0.5, 6.0))
         while True:
-            if name in self._finishing or rng.random() < 0.12:
+            if name in self._finishing or (not self._healing and rng.random() < 0.12):
                 self._finishing.discard(name)
                 return Outcome.succeeded()
-            await work.patch_status(self._progress(member))
-            if rng.random() < 0.1:
-                return Outcome.again(rng.uniform(0.5, 3.0))
+            if not self._healing:
+                await work.patch_status(self._progress(member))
+                if rng.random() < 0.1:
+                    return Outcome.again(rng.uniform(0.5, 3.0))
             await self._rest(member, rng.uniform(2.0, 10.0))
 
     async def _rest(self, member: Member, seconds: float) -> None:
@@ -354,6 +357,20 @@ class Performer:
     def _tell(self, member: Member, *, ready: bool, terminated: bool = False) -> None:
         if self._is_there(member):
             self.stage.tell_pod(member.pod, ready=ready, terminated=terminated)
+
+    def _restore(self, member: Member) -> None:
+        """Its pod is ready, has its labels and is not cordoned."""
+        stored = self.stage.api.store.get("pods", NAMESPACE, member.pod)
+        if stored is None:
+            return
+        pod = stored.object()
+        metadata = pod["metadata"]
+        if pod["status"]["conditions"][0]["status"] != "True":
+            self._tell(member, ready=True)
+        if metadata.get("labels") != LABELS:
+            self._label(member, LABELS)
+        if metadata.get("annotations", {}).get(CORDON, "false") != "false":
+            self._cordon(member, on=False)
 
     def _label(self, member: Member, labels: dict[str, str]) -> None:
         if self._is_there(member):

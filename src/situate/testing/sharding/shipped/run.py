@@ -19,7 +19,7 @@ from situate.testing.undisturbed import collector_at_rest, logs_off
 BEGIN_S = 3.0
 HEALING_S = 150.0
 """Once all is calm every object has its place, or is in the archive, within this time."""
-LOOK_S = 3.0
+LOOK_S = 1.0
 _UNJUDGED = frozenset({"S4", "L1", "L2"})
 """What a supervisor knows is late by as much as the weather makes it; these have tests of their own."""
 
