@@ -185,7 +185,7 @@ async def test_a_neighbour_makes_room_and_the_command_line_shows_it(tmp_path: Pa
         assert [(each["vm"], each["target"], each["state"]) for each in why["plan"]["moves"]] == [
             ("default/b", "n2", "copying")
         ]
-        assert "short by 2 cpu, 8Gi memory: noRoom" in story
+        assert "short by 2 cpu, 8Gi memory: its node has no room for it" in story
         assert "room is expected by" in story
         assert dry_run["moves"] == [], "the room is on its way"
         await annotate(client, "b", {HYPERVISOR: '{"usedMemory":"64Mi"}'})
