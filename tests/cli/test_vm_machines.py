@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from typer.testing import CliRunner
 
 from situate.cli.main import app
+from situate.embedded.kubeconfig import kubeconfig as kubeconfig_of
+from situate.embedded.kubeconfig import write_kubeconfig
+from situate.embedded.running import EmbeddedServer, Settings
+from situate.vm.machines.crds import definitions
 from tests.cli.processes import process
+from tests.controlplane.ports import ReservedPort
 from tests.waiting import eventually
 
 GUEST = {"cpus": {"min": 1, "use": 1, "max": 4}, "memorySlots": {"min": 1, "use": 1, "max": 4}}
@@ -48,6 +56,28 @@ def test_a_cluster_in_which_machines_live(tmp_path: Path) -> None:
         assert running["node"] == "node-0"
     finally:
         server.stop()
+
+
+async def test_it_is_ready_once_the_cluster_knows_machines(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    with ReservedPort() as port:
+        async with EmbeddedServer(Settings(machinery=None)) as server:
+            write_kubeconfig(kubeconfig, kubeconfig_of(server.url))
+            arguments = ("--kubeconfig", str(kubeconfig), "--health-address", f"127.0.0.1:{port.number}")
+            stand_in = process(tmp_path, "machines", "vm", "machines", *arguments)
+            stand_in.start()
+            try:
+
+                def ready() -> str:
+                    with suppress(OSError), urlopen(f"http://127.0.0.1:{port.number}/readyz", timeout=60) as answer:
+                        return str(answer.status)
+                    return stand_in.log.read_text()
+
+                await asyncio.to_thread(eventually, "it says what is missing", ready, lambda told: "crds vm" in told)
+                server.create_definitions(definitions())
+                await asyncio.to_thread(eventually, "it is ready", ready, lambda told: told == "200")
+            finally:
+                await asyncio.to_thread(stand_in.stop)
 
 
 @pytest.mark.parametrize(
