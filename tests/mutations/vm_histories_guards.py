@@ -1,8 +1,11 @@
-"""The safety guards of vm that histories of its processes have asked for."""
+"""The safety guards of vm that histories asked for, and those that the histories themselves miss."""
 
 from __future__ import annotations
 
 from tests.mutations.patch import Mutation
+
+_LEDGER = "tests/vm/test_interleavings.py::test_whatever_happens_in_whatever_order_every_invariant_holds[0]"
+_PROCESSES = "tests/vm/test_histories_of_the_process.py::test_invariants_hold_under_faults[0]"
 
 VM_HISTORIES_GUARDS = (
     Mutation(
@@ -12,5 +15,133 @@ VM_HISTORIES_GUARDS = (
         "(self.machine.role is not Role.IDLE or self.machine.phase is Phase.FROZEN)",
         "(self.migrating or self.machine.phase is Phase.FROZEN)",
         ("tests/vm/test_step_moves.py",),
+    ),
+    Mutation(
+        "vm-left-by-hand",
+        "for a move that is over, and its target gone, no room is kept (B4, I5)",
+        "vm/moving.py",
+        "        booked = move.stage is Stage.DONE\n",
+        "        booked = False\n",
+        ("tests/vm/test_step_left_over.py",),
+    ),
+    Mutation(
+        "vm-carried-write",
+        "what was being written when a machine moved is written again if it does not show (F1)",
+        "vm/moving.py",
+        "draft.put_write(move.target.uid, replace(write, retry_at=retry_at))",
+        "draft.put_write(move.target.uid, write)",
+        ("tests/vm/test_step_left_over.py",),
+    ),
+    Mutation(
+        "vm-ignored-stay",
+        "no plan makes room on a node for one that ignored pods keep out of it (C28, I7)",
+        "vm/fitting.py",
+        "        if shared:\n",
+        "        if False:\n",
+        ("tests/vm/test_fitting.py",),
+    ),
+    Mutation(
+        "vm-history-i1",
+        "histories see a node over its Total (I1)",
+        "vm/waiting.py",
+        "    grown = pod_within(wish, state.avail(node, pod.uid), joint=True)",
+        "    grown = pod_within(wish, state.nodes[node].total, joint=True)",
+        (_LEDGER,),
+    ),
+    Mutation(
+        "vm-history-i2",
+        "histories see less booked than an agent may use (I2)",
+        "vm/asking.py",
+        "    if permit is not None and event.last_permit == permit.amount:",
+        "    if permit is not None:",
+        (_LEDGER,),
+    ),
+    Mutation(
+        "vm-history-i3",
+        "histories see a claim that two moves back (I3)",
+        "vm/planning/building.py",
+        '            claim = f"{ident}-{number}"\n',
+        "            claim = ident\n",
+        (_LEDGER,),
+    ),
+    Mutation(
+        "vm-history-i4",
+        "histories see growth into room that is held for another (I4)",
+        "vm/state.py",
+        "entry.reserved - self.held(node, uid) - self.incoming(node, uid)",
+        "entry.reserved - self.held(node, uid)",
+        (_LEDGER,),
+    ),
+    Mutation(
+        "vm-history-i5",
+        "histories see a wish that is not granted although there is room (I5)",
+        "vm/step.py",
+        "    waiting.serve(draft, node)\n",
+        "",
+        (_LEDGER,),
+    ),
+    Mutation(
+        "vm-history-i6",
+        "histories see a machine that stays frozen (I6)",
+        "vm/machines/machine.py",
+        "    if phase in fields.FROZEN and not fields.held(machine, sight.migrations):\n",
+        "    if False:\n",
+        (_PROCESSES,),
+    ),
+    Mutation(
+        "vm-history-i7",
+        "histories see moves that never end (I7)",
+        "vm/fitting.py",
+        "        if shared:\n",
+        "        if False:\n",
+        (_PROCESSES,),
+    ),
+    Mutation(
+        "vm-history-i8",
+        "histories see a grant that a restart forgets (I8)",
+        "vm/reading_pods.py",
+        "    return use if approved is None else approved, use",
+        "    return use, use",
+        (_PROCESSES,),
+    ),
+    Mutation(
+        "vm-history-i9",
+        "histories see moves for pods of an ignored namespace (I9, C28)",
+        "vm/controller/observing.py",
+        "        if pod.metadata.namespace in rules.ignored_namespaces:",
+        "        if False:",
+        (_PROCESSES,),
+    ),
+    Mutation(
+        "vm-history-i9-of-the-ledger",
+        "histories see a node relieved of what ignored pods hold (I9, C28)",
+        "vm/planning/relieving.py",
+        "if pod.migrating or pod.ignored or",
+        "if pod.migrating or",
+        (_LEDGER,),
+    ),
+    Mutation(
+        "vm-history-i10",
+        "histories see a decision that chance has a part in (I10)",
+        "vm/planning/building.py",
+        '    return f"{subject}-{round(now * 1000)}"',
+        "    return f\"{subject}-{__import__('random').random()}\"",
+        (_LEDGER,),
+    ),
+    Mutation(
+        "vm-history-i11",
+        "histories see a lopsided grant (I11, B30)",
+        "vm/waiting.py",
+        "state.avail(node, pod.uid), joint=True)",
+        "state.avail(node, pod.uid), joint=False)",
+        (_LEDGER,),
+    ),
+    Mutation(
+        "vm-history-i13",
+        "histories see a target above its watermark (I13)",
+        "vm/reading_nodes.py",
+        "    return Amounts(tuple(int(each * fraction) for each in total))",
+        "    return total",
+        (_PROCESSES,),
     ),
 )

@@ -16,8 +16,8 @@ from random import Random
 from typing import Any, Final
 
 from situate.objects.messages import Response
-from situate.testing.vm.place import Place
-from situate.testing.vm.shipped import MACHINES, NAMESPACE, UNIT
+from situate.testing.vm.place import Obj, Place
+from situate.testing.vm.shipped import MACHINE_TABLE, MACHINES, NAMESPACE, UNIT
 from situate.vm.agent.permits import VERSION
 from situate.vm.amounts import Amounts
 from situate.vm.names import ENABLED_LABEL
@@ -135,10 +135,10 @@ class Agents:
             agent = agents[number % len(agents)]
             self._post(self._request(agent, agent.permit), self._ignore)
 
-    def _acting(self, agent: Agent) -> dict[str, Any] | None:
+    def _acting(self, agent: Agent) -> Obj | None:
         """The machine, if its agent may do anything about it now (C35, D13)."""
-        machine = self._place.machine(agent.name)
-        if machine["kind"] == "Status" or machine["metadata"]["uid"] != agent.uid:
+        machine = self._place.object(MACHINE_TABLE, NAMESPACE, agent.name)
+        if machine is None or machine["metadata"]["uid"] != agent.uid:
             self.by_name.pop(agent.name, None)
             return None
         enabled = (machine["metadata"].get("labels") or {}).get(ENABLED_LABEL) == "true"
@@ -236,7 +236,7 @@ class Agents:
         assert answer["kind"] == "VirtualMachine", answer
 
 
-def used_by_spec(machine: dict[str, Any]) -> Amounts:
+def used_by_spec(machine: Obj) -> Amounts:
     """What its spec lets the guest use; slots are of 1 GiB."""
     guest = machine["spec"]["guest"]
     return Amounts.of(milli(guest["cpus"]["use"]), guest["memorySlots"]["use"] * GIB)

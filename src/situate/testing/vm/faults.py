@@ -46,7 +46,7 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "F9 deleted mid-move, recreated": ("recreated moving", "recreated beneficiary"),
     "F10 another scheduler binds": ("Intrude", "intruded into claimed room"),
     "F11 node shrinks": ("ShrinkNode",),
-    "F12 migrations deleted and made by hand": ("made by hand", "migration dropped"),
+    "F12 migrations deleted and made by hand": ("made by hand", "migration dropped", "migration dropped by force"),
     "F13 others resize pods": ("deferred", "admitted first"),
     "F14 clock jump": ("SetClock",),
     "F15 label or overcommit changed mid-move": ("relabelled mid-move",),

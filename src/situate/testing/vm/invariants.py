@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from situate.vm.actions import Approve, Retarget, StartMove, Tell
-from situate.vm.amounts import Amounts
+from situate.vm.amounts import Amounts, total
 from situate.vm.claims import ClaimState
 from situate.vm.decision import Decision
 from situate.vm.events import Event, Listed, MigrationSeen, NodeSeen, PodReserved, PodSeen
@@ -219,6 +219,34 @@ def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
 
 def _leaves(pod: Pod) -> bool:
     return pod.frozen and pod.machine is not None and pod.machine.role is not Role.TARGET
+
+
+def moved_for_the_ignored(stepped: Stepped) -> Iterator[str]:
+    """I9: who leaves a node for nobody's sake leaves one that is over its watermark without its ignored pods too."""
+    before, after = stepped.before, stepped.after
+    if not after.started or isinstance(stepped.event, MigrationSeen | Listed):
+        return  # it was decided before
+    for key, move in after.moves.items():
+        if key in before.moves or move.foreign or (move.claim and not move.for_node):
+            continue
+        node, source = after.nodes.get(move.source_node), after.pod(move.source.uid)
+        if node is None or source is None or node.draining or source.uid in after.waiters:
+            continue
+        pressing = [pod.counted(pod.reserved) for pod in node.pods.values() if not pod.ignored]
+        if total(pressing, after.resources).within(node.watermark):
+            yield f"I9: {key} leaves node {node.name}, which is not over its watermark by what counts"
+
+
+def regranted(before: Mapping[str, Amounts], after: State) -> Iterator[str]:
+    """I8: where nothing is under way, another leader books for everybody what the one before had booked.
+
+    Not for a pod that its machine has left and that nobody deletes: of that it knows what the pod shows.
+    """
+    booked = {uid: pod for node in after.nodes.values() for uid, pod in node.pods.items()}
+    for uid in dict.fromkeys((*before, *booked)):
+        pod = booked.get(uid)
+        if pod is None or (not pod.frozen and before.get(uid) != pod.reserved):
+            yield f"I8: {before.get(uid)} was booked for {uid}, and after a restart {pod and pod.reserved}"
 
 
 def changed_by_a_restart(state: State, uids: Iterable[str], shown: Callable[[str], Pod]) -> Iterator[str]:

@@ -17,10 +17,10 @@ from situate.testing.objects import pod as pod_object
 from situate.testing.processes import ProcessState
 from situate.testing.vm import steps
 from situate.testing.vm.history import MachinePlan, Settings
-from situate.testing.vm.place import Place, kind_of
-from situate.testing.vm.shipped import MACHINES, MIGRATIONS, NAMESPACE, PODS, VmMember
+from situate.testing.vm.place import SPARE, Place, kind_of
+from situate.testing.vm.shipped import MACHINES, MIGRATION_TABLE, MIGRATIONS, NAMESPACE, PODS, VmMember
 from situate.testing.vm.steps import AnyStep, ProcessStep, WorldStep
-from situate.testing.vm.watchdog import AT_WORK, FROZEN, MIGRATION_TABLE, Watchdog, divided, name_of, owner_of, phase
+from situate.testing.vm.watchdog import AT_WORK, FROZEN, Watchdog, divided, name_of, owner_of, phase
 from situate.vm.amounts import Amounts
 from situate.vm.machines.hypervisor import HYPERVISOR
 from situate.vm.names import AUTO_MIGRATION_LABEL, CLAIM, DRAIN
@@ -29,13 +29,13 @@ from situate.vm.text import GIB
 Obj = Mapping[str, Any]
 WITHIN_S: Final = 60.0
 """A leader that is to be killed at a write is left alone if there is none for so long."""
-HEAL_TICK_S: Final = 30.0
+HEAL_TICK_S: Final = 10.0
 _BEHAVIOURS: Final = {
     "refuse": {"refuseStart": "no route to host"},
     "stall": {"usedMemory": "1Gi", "bandwidth": "256Mi", "stallAtPercent": 40},
     "slow": {"usedMemory": "2Gi", "bandwidth": "128Mi", "dirtyRate": "80Mi"},
-    "fail": {"usedMemory": "1Gi", "bandwidth": "96Mi", "failAtPercent": 99},
-    "well": {"usedMemory": "1Gi", "bandwidth": "96Mi"},
+    "fail": {"usedMemory": "1Gi", "bandwidth": "192Mi", "failAtPercent": 99},
+    "well": {"usedMemory": "1Gi", "bandwidth": "192Mi"},
 }
 _STORMS: Final = {
     "request lost": Weather(lose_request=0.3),
@@ -70,9 +70,14 @@ class Performer:
         for plan in self._plans.values():
             self._create(plan)
 
-    def add_pods(self, pods: tuple[int, ...]) -> None:
-        for cpus in pods:
+    def add_pods(self, settings: Settings) -> None:
+        for cpus in settings.pods:
             self._add_pod(cpus)
+        for number in settings.spare:
+            self._made += 1
+            body = pod_object(f"spare{self._made}", cpu="2", memory="8Gi", node=self._node(number))
+            answer = self._place.call("POST", f"/api/v1/namespaces/{SPARE}/pods", body)
+            assert answer["kind"] == "Pod", answer
 
     def heal(self) -> None:
         """Every process runs, messages arrive, nodes are whole, machines do as they should, and nobody meddles."""
@@ -138,11 +143,9 @@ class Performer:
                 self._defer(number, admitted)
             case steps.MoveByHand(machine=number):
                 self._move_by_hand(number)
-            case steps.DropMigration(migration=number):
-                moves = list(self._watchdog.table(MIGRATION_TABLE))
-                if moves:
-                    self._happened["migration dropped"] += 1
-                    self._place.call("DELETE", f"{MIGRATIONS}/{name_of(moves[number % len(moves)])}")
+            case steps.DropMigration(migration=number, forced=forced):
+                if moves := list(self._watchdog.table(MIGRATION_TABLE)):
+                    self._drop(name_of(moves[number % len(moves)]), forced)
             case _:
                 assert_never(step)
 
@@ -173,6 +176,10 @@ class Performer:
                 place.clock_off_s = seconds
             case steps.Pass():
                 pass
+            case steps.AwaitMove(most=most):
+                until = place.now + most
+                while place.now < until and not any(phase(each) == "Running" for each, _ in self._moving()):
+                    place.let_pass(0.5)
             case _:
                 assert_never(step)
 
@@ -315,6 +322,12 @@ class Performer:
         }
         self._place.call("POST", MIGRATIONS, migration)
 
+    def _drop(self, name: str, forced: bool) -> None:
+        self._happened["migration dropped by force" if forced else "migration dropped"] += 1
+        self._place.call("DELETE", f"{MIGRATIONS}/{name}")
+        if forced:
+            self._place.call("PATCH", f"{MIGRATIONS}/{name}", {"metadata": {"finalizers": None}}, patch=True)
+
     # nodes and pods
 
     def _node(self, number: int) -> str:
@@ -347,7 +360,7 @@ class Performer:
         self._place.call("DELETE", f"/api/v1/nodes/{name}")
         for pod in list(self._watchdog.table("pods")):
             if pod["spec"].get("nodeName") == name:
-                self._delete_pod(name_of(pod), at_once=True)
+                self._delete_pod(name_of(pod), at_once=True, namespace=pod["metadata"]["namespace"])
         self._place.timeline.after(seconds, partial(self._join, name))
 
     def _join(self, name: str) -> None:
@@ -355,12 +368,12 @@ class Performer:
         self._place.call("POST", "/api/v1/nodes", node_object(name, cpu=str(cpus), memory=f"{4 * cpus}Gi", pods=110))
 
     def _plain(self) -> list[Obj]:
-        """Bound pods that run no machine."""
-        return [each for each in self._watchdog.table("pods") if each["spec"].get("nodeName") and not owner_of(each)]
+        """Bound pods that run no machine, and are not of the ignored namespace."""
+        pods = (each for each in self._watchdog.table("pods") if each["metadata"]["namespace"] == NAMESPACE)
+        return [each for each in pods if each["spec"].get("nodeName") and not owner_of(each)]
 
     def _pod(self, name: str) -> Obj | None:
-        stored = self._place.cluster.api.store.get("pods", NAMESPACE, name) if name else None
-        return None if stored is None else stored.object()
+        return self._place.object("pods", NAMESPACE, name) if name else None
 
     def _add_pod(self, cpus: int, node: str = "") -> None:
         self._made += 1
@@ -369,9 +382,9 @@ class Performer:
         answer = self._place.call("POST", PODS, body)
         assert answer["kind"] == "Pod", answer
 
-    def _delete_pod(self, name: str, *, at_once: bool = False) -> None:
+    def _delete_pod(self, name: str, *, at_once: bool = False, namespace: str = NAMESPACE) -> None:
         options = {"gracePeriodSeconds": 0} if at_once else None
-        self._place.call("DELETE", f"{PODS}/{name}", options)
+        self._place.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", options)
 
     def _intrude(self, number: int, cpus: int) -> None:
         node = self._node(number)

@@ -6,14 +6,15 @@ Requests reach a permit port without sockets; everything behind it is the shippe
 from __future__ import annotations
 
 from asyncio import Task
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from random import Random
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from prometheus_client import CollectorRegistry
 
 from situate.cluster.effects import Identity
+from situate.cluster.stored import Stored
 from situate.cluster.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
@@ -28,6 +29,9 @@ from situate.vm.server.permits import Permits
 from situate.vm.server.resizing import Resizing
 from situate.vm.server.rounds import Rounds
 
+Obj: TypeAlias = Mapping[str, Any]
+SPARE: Final = "spare"
+"""A namespace that is ignored (C28)."""
 _WAIT_S: Final = 1.0
 _BUSY = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429,"message":"busy"}'
 _INVALID = (
@@ -40,17 +44,36 @@ _JSON: Final = {"content-type": "application/json"}
 class Place(VmWorld):
     """Everything of one history. Close it when done."""
 
-    def __init__(self, seed: int, setup: VmSetup, *, nodes: Mapping[str, str]) -> None:
+    def __init__(self, seed: int, setup: VmSetup, *, nodes: Mapping[str, str], processes: int = 2) -> None:
         self.clock_off_s = 0.0
         """By so much the wall clock of our processes is off."""
         self.ports: dict[str, Answering] = {}
         """By identity of the process."""
-        super().__init__(seed, setup, nodes=nodes, processes=2)
+        self.begun: list[Callable[[VmMember], None]] = []
+        """Told of every process in whose ledger all is taken in that there is, before it has decided anything else."""
+        self._known: dict[str, tuple[Stored, Obj]] = {}
+        super().__init__(seed, setup, nodes=nodes, processes=processes)
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPARE}})
         self.refusing = _Refusing(self, Random(f"refusals {seed}"))
         self.network.server = self.refusing
 
     def wall(self) -> datetime:
         return super().wall() + timedelta(seconds=self.clock_off_s)
+
+    def objects(self, table: str) -> Iterator[Obj]:
+        """All of a table as they are now. Nobody changes them: each is decoded once for all who ask."""
+        return map(self._decoded, self.cluster.api.store.table(table).ordered())
+
+    def object(self, table: str, namespace: str, name: str) -> Obj | None:
+        """Likewise."""
+        stored = self.cluster.api.store.get(table, namespace, name)
+        return None if stored is None else self._decoded(stored)
+
+    def _decoded(self, stored: Stored) -> Obj:
+        known = self._known.get(stored.uid)
+        if known is None or known[0] is not stored:
+            known = self._known[stored.uid] = stored, stored.object()
+        return known[1]
 
     def start_member(self) -> None:
         super().start_member()
@@ -67,6 +90,7 @@ class Place(VmWorld):
         )
         leading.ledger.listeners.append(rounds.changed)
         leading.watched.all.pods.store.on_change(lambda _, __: rounds.changed())
+        leading.ledger.listeners.insert(0, _Beginning(member, self.begun).look)
         member.process.loop.create_task(_serve(rounds))
 
     def ask_port(self, member: VmMember, body: bytes) -> Task[Response]:
@@ -74,6 +98,22 @@ class Place(VmWorld):
         request = Request("POST", "/", (), {}, body)
         task: Task[Response] = member.process.loop.create_task(self.ports[member.identity].answer(request, "10.0.0.9"))
         return task
+
+
+class _Beginning:
+    """Says when a ledger has taken in all that there is, once a term."""
+
+    def __init__(self, member: VmMember, tell: Sequence[Callable[[VmMember], None]]) -> None:
+        self._member = member
+        self._tell = tell
+        self._started = False
+
+    def look(self) -> None:
+        started = self._member.controller.ledger.state.started
+        if started and not self._started:
+            for each in self._tell:
+                each(self._member)
+        self._started = started
 
 
 async def _serve(rounds: Rounds) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from situate.testing.playing import Played
@@ -9,15 +10,29 @@ from situate.testing.processes import Stuck
 from situate.testing.undisturbed import collector_at_rest, logs_off
 from situate.testing.vm.history import History
 from situate.testing.vm.performing import Performer
-from situate.testing.vm.place import Place
+from situate.testing.vm.place import SPARE, Place
 from situate.testing.vm.watchdog import Breach, Watchdog
 from situate.vm.controller.setup import VmSetup
+from situate.vm.rules import Calm, Deadlines, Rules
 
-BEGIN_S: Final = 6.0
+BEGIN_S: Final = 4.0
 HEALING_S: Final = 900.0
 """Once all is calm every move is over, every claim closed and every wish answered within this time."""
-QUIET_S: Final = 700.0
-"""Longer than a cool-down: who moves after it, moves again and again."""
+COOL_DOWN_S: Final = 20.0
+"""Of a brisk history, and never more than twice as much."""
+RULES: Final = Rules(ignored_namespaces=frozenset((SPARE,)))
+BRISK: Final = replace(
+    RULES,
+    calm=Calm(
+        cool_down_s=COOL_DOWN_S, most_cool_down_s=2 * COOL_DOWN_S, after_failure_s=5.0, most_after_failure_s=COOL_DOWN_S
+    ),
+    deadlines=Deadlines(unbound_s=10.0, not_running_s=20.0, no_progress_s=15.0, total_least_s=30.0),
+)
+QUIET_S: Final = 50.0
+"""Longer than the cool-downs of a brisk history: who moves after it, moves again and again."""
+DEFAULT_QUIET_S: Final = 700.0
+"""Likewise with the defaults, for who has moved once."""
+TAKING_OVER_S: Final = 60.0
 MOST_ROUNDS: Final = 8
 """Of such times until one passes without a move (I7)."""
 
@@ -32,12 +47,13 @@ def _play(history: History) -> Played:
     settings = history.settings
     played = Played()
     nodes = {f"n{number}": str(cpus) for number, cpus in enumerate(settings.nodes)}
-    place = Place(history.seed, VmSetup(), nodes=nodes)
+    setup = VmSetup(BRISK if settings.brisk else RULES)
+    place = Place(history.seed, setup, nodes=nodes, processes=settings.processes)
     watchdog = Watchdog(place, played.happened)
     performer = Performer(place, watchdog, settings, played.happened)
     try:
-        place.let_pass(2.0)
-        performer.add_pods(settings.pods)
+        place.let_pass(1.0)
+        performer.add_pods(settings)
         performer.begin()
         place.let_pass(BEGIN_S)
         watchdog.check()
@@ -49,7 +65,7 @@ def _play(history: History) -> Played:
             watchdog.check()
         played.at_step = len(history.steps)
         performer.heal()
-        _rest(place, watchdog)
+        _rest(place, watchdog, QUIET_S if settings.brisk else DEFAULT_QUIET_S)
     except (Breach, Stuck) as breach:
         played.breach = str(breach)
         played.last = watchdog.last()
@@ -67,10 +83,10 @@ def _play(history: History) -> Played:
     return played
 
 
-def _rest(place: Place, watchdog: Watchdog) -> None:
+def _rest(place: Place, watchdog: Watchdog, quiet_s: float) -> None:
     """Until all is as it should be, and then until nobody moves any more."""
     end = place.now + HEALING_S
-    place.let_pass(60.0)
+    place.let_pass(20.0)
     while (missing := watchdog.unfinished()) is not None:
         place.let_pass(10.0)
         watchdog.check()
@@ -78,8 +94,27 @@ def _rest(place: Place, watchdog: Watchdog) -> None:
             raise Breach(f"{HEALING_S:g} s after the last fault: {missing}")
     for _ in range(MOST_ROUNDS):
         before = watchdog.created
-        place.let_pass(QUIET_S)
+        place.let_pass(quiet_s)
         watchdog.check()
         if watchdog.created == before:
+            _begin_anew(place, watchdog)
             return
-    raise Breach(f"I7: machines are still moved {MOST_ROUNDS * QUIET_S:g} s after the last fault")
+    raise Breach(f"I7: machines are still moved {MOST_ROUNDS * quiet_s:g} s after the last fault")
+
+
+def _begin_anew(place: Place, watchdog: Watchdog) -> None:
+    """Where nothing changes, the next leader has booked for everybody what the one before had (I8)."""
+    leader, before = place.leader(), watchdog.booked()
+    assert leader is not None
+    assert before is not None
+    place.end(leader)
+    place.let_pass(TAKING_OVER_S, stop=lambda: watchdog.booked() is not None)
+    watchdog.check()
+    after = watchdog.booked()
+    if after is None:
+        raise Breach(f"I8: nobody leads {TAKING_OVER_S:g} s after a leader was killed")
+    for uid, amount in before.items():
+        if uid in after and after[uid] != amount:
+            raise Breach(f"I8: {amount.values} were booked for {uid}, and after a restart {after[uid].values}")
+    if before.keys() != after.keys():
+        raise Breach(f"I8: booked were {sorted(before)}, and after a restart {sorted(after)}")

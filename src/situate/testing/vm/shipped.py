@@ -41,6 +41,8 @@ UNIT: Final = Amounts.of(250, GIB)
 MACHINES: Final = f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachines"
 MIGRATIONS: Final = f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachinemigrations"
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+MACHINE_TABLE: Final = "virtualmachines.vm.neon.tech"
+MIGRATION_TABLE: Final = "virtualmachinemigrations.vm.neon.tech"
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _IDLE: Final = frozenset(
     {"statefulset", "deployment", "replicaset", "scheduler", "namespace", "serviceaccount", "endpoint-slices"}

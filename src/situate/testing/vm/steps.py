@@ -128,9 +128,10 @@ class MoveByHand(Step, frozen=True, tag=True):
 
 
 class DropMigration(Step, frozen=True, tag=True):
-    """Somebody deletes a migration (F12)."""
+    """Somebody deletes a migration (F12); by force, so that its controller has no time to end it."""
 
     migration: int
+    forced: bool
 
 
 class KillLeader(Step, frozen=True, tag=True):
@@ -182,6 +183,12 @@ class Pass(Step, frozen=True, tag=True):
     """Time passes."""
 
 
+class AwaitMove(Step, frozen=True, tag=True):
+    """Time passes until a machine is moved, but no more than so many seconds."""
+
+    most: float
+
+
 WorldStep = (
     Wish
     | Misask
@@ -203,6 +210,8 @@ WorldStep = (
     | DropMigration
 )
 """What agents, users, machines and others do."""
-ProcessStep = KillLeader | KillLeaderAt | PauseLeaderAt | StopLeader | Storm | Calm | CutWatches | SetClock | Pass
+ProcessStep = (
+    KillLeader | KillLeaderAt | PauseLeaderAt | StopLeader | Storm | Calm | CutWatches | SetClock | Pass | AwaitMove
+)
 """What happens to processes of ours and to messages."""
 AnyStep = WorldStep | ProcessStep

@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any, Final
 
@@ -20,22 +19,21 @@ from situate.objects.messages import Request, Response
 from situate.objects.quantity import Quantity, decode_quantity
 from situate.testing.vm.agents import Agents, milli, used_by_spec
 from situate.testing.vm.freed import FreedRoom, Stand
-from situate.testing.vm.place import Place, kind_of
-from situate.testing.vm.shipped import UNIT
+from situate.testing.vm.place import SPARE, Place, kind_of
+from situate.testing.vm.shipped import MACHINE_TABLE, MIGRATION_TABLE, UNIT, VmMember
 from situate.vm.amounts import Amounts
 from situate.vm.names import (
     APPROVED,
     CLAIM,
     CLAIM_CLOSED,
     CREATED_BY_SCHEDULER_LABEL,
+    DRAIN,
     NAME_LABEL,
     REQUESTED,
     TARGET_NODE,
 )
 
 Obj = Mapping[str, Any]
-MACHINE_TABLE: Final = "virtualmachines.vm.neon.tech"
-MIGRATION_TABLE: Final = "virtualmachinemigrations.vm.neon.tech"
 FROZEN: Final = frozenset({"PreMigrating", "Migrating"})
 AT_WORK: Final = frozenset({"", "Pending", "Running"})
 FACT_S: Final = 60.0
@@ -43,26 +41,14 @@ FACT_S: Final = 60.0
 STRANDED_S: Final = 10.0
 LATE_S: Final = 20.0
 """What is decided of an object may be so late: watches, writes and answers are."""
+REASON_S: Final = 40.0
+"""So long after its reason has gone a move may still begin: leaders are paused, and watches and writes late."""
 _NOTHING: Final = Amounts.zero()
 _LAST: Final = 25
 
 
 class Breach(Exception):
     """An invariant does not hold."""
-
-
-@dataclass(slots=True)
-class Freed:
-    """Room that a move has made for somebody who has not got any of it yet (I4)."""
-
-    claim: str
-    node: str
-    machine: str
-    uid: str
-    wanted: Amounts
-    had: Amounts
-    taken_by: str = ""
-    since: float = 0.0
 
 
 class Watchdog:
@@ -87,9 +73,14 @@ class Watchdog:
         """By id of a claim the machine that used it."""
         self._frozen: dict[str, float] = {}
         self._stranded: dict[str, float] = {}
+        self._between: set[str] = set()
+        """Uids of machines that were approved something when their pod was lost and its successor not placed yet."""
+        self._pressed: dict[str, float] = {}
+        """When somebody had last a reason to leave a node."""
         self._lately: deque[tuple[float, dict[str, Amounts]]] = deque(maxlen=200)
         self._freed = FreedRoom(self.breach, happened)
         place.told.append(self._hear)
+        place.begun.append(self._begun)
 
     # what a history says
 
@@ -122,8 +113,7 @@ class Watchdog:
     # what there is
 
     def table(self, name: str) -> Iterator[Obj]:
-        for each in self._place.cluster.api.store.table(name).ordered():
-            yield each.object()
+        return self._place.objects(name)
 
     def machines(self) -> dict[str, Obj]:
         return {each["metadata"]["name"]: each for each in self.table(MACHINE_TABLE)}
@@ -131,7 +121,7 @@ class Watchdog:
     def permitted(self, machine: Obj) -> Amounts:
         """What it uses, or may use by what its agent was told."""
         status = machine.get("status") or {}
-        use = used_by_spec(dict(machine))
+        use = used_by_spec(machine)
         if status.get("cpus") is not None and status.get("memorySize") is not None:
             use = use.most(Amounts.of(milli(status["cpus"]), _bytes(str(status["memorySize"]))))
         agent = self.agents.by_name.get(machine["metadata"]["name"])
@@ -156,19 +146,48 @@ class Watchdog:
         return divided(self.permitted(machine), machine)
 
     def sums(self, machines: Mapping[str, Obj]) -> dict[str, Amounts]:
-        """By node."""
+        """By node; what pods of an ignored namespace hold is nobody's to count (C28)."""
         found: dict[str, Amounts] = {}
         for pod in self.table("pods"):
             node = pod["spec"].get("nodeName", "")
-            if node:
+            if node and pod["metadata"]["namespace"] != SPARE:
                 found[node] = found.get(node, _NOTHING) + self.counted(pod, machines)
         return found
+
+    def _demand(self, machines: Mapping[str, Obj]) -> dict[str, Amounts]:
+        """By node, with all that is asked for there, and all that may be on its way there: as much as is booked."""
+        found: dict[str, Amounts] = {}
+        anywhere = _NOTHING
+        for pod in self.table("pods"):
+            if pod["metadata"]["namespace"] == SPARE:
+                continue
+            if node := pod["spec"].get("nodeName", ""):
+                found[node] = found.get(node, _NOTHING) + self._asked_for(pod, machines)
+            else:
+                anywhere += self._asked_for(pod, machines)
+        for each in self.table(MIGRATION_TABLE):
+            mover, target = machines.get(each["spec"]["vmName"]), _note(each, TARGET_NODE)
+            if mover is not None and target:
+                found[target] = found.get(target, _NOTHING) + self._most(mover)
+        return {node: amount + anywhere for node, amount in found.items()}
+
+    def _asked_for(self, pod: Obj, machines: Mapping[str, Obj]) -> Amounts:
+        machine = machines.get(owner_of(pod))
+        return self.counted(pod, machines) if machine is None else self._most(machine)
+
+    def _most(self, machine: Obj) -> Amounts:
+        """What it uses, may use or asks for, as it counts on a node."""
+        most = self.permitted(machine)
+        for text in (_note(machine, APPROVED), _note(machine, REQUESTED)):
+            most = most.most(_amounts(text)) if text else most
+        return divided(most, machine)
 
     # the invariants
 
     def look(self) -> None:
         machines = self.machines()
         self._overbooked(machines)
+        self._press(machines)
         self._stranded_ones(machines)
         self._booked(machines)
         self._freed_room(machines)
@@ -187,9 +206,56 @@ class Watchdog:
             self.full[name] = excess
             if not grown:
                 continue
-            allowed = sum((amount for _, amount in self._facts.get(name, ())), _NOTHING)
+            allowed = sum((amount for _, amount in self._facts.get(name, ())), self._granted_between(name, machines))
             if excess.exceeds(allowed):
                 self.breach(f"I1: node {name} is over its total by {excess.values}, {grown.values} more than before")
+
+    def _granted_between(self, node: str, machines: Mapping[str, Obj]) -> Amounts:
+        """What was granted to pods that were lost, and shows on those that came after them (docs/limits.md)."""
+        found = _NOTHING
+        for pod in self.table("pods"):
+            machine = machines.get(owner_of(pod)) if pod["spec"].get("nodeName") == node else None
+            if machine is not None and machine["metadata"]["uid"] in self._between:
+                found += self.counted(pod, machines)
+        return found
+
+    def _press(self, machines: Mapping[str, Obj]) -> None:
+        """Notes which nodes somebody has a reason to leave (I9)."""
+        demand = self._demand(machines)
+        for node in self.table("nodes"):
+            name = name_of(node)
+            if DRAIN in (node["metadata"].get("annotations") or {}) or demand.get(name, _NOTHING).exceeds(
+                self._watermark(node)
+            ):
+                self._pressed[name] = self._place.now
+
+    def _watermark(self, node: Obj) -> Amounts:
+        fraction = self._place.setup.rules.watermark
+        return Amounts(tuple(int(each * fraction) for each in total_of(node)))
+
+    def _begun(self, member: VmMember) -> None:
+        """I8: whoever begins to lead has booked what was granted before, by all that it can know."""
+        state, watched = member.controller.ledger.state, member.controller.watched
+        for machine in self.table(MACHINE_TABLE):
+            known = watched.machines.store.get(name_of(machine), machine["metadata"]["namespace"])
+            granted, runner = _note(machine, APPROVED), (machine.get("status") or {}).get("podName", "")
+            pod = self._place.object("pods", machine["metadata"]["namespace"], runner)
+            if known is None or pod is None or not granted:
+                continue
+            booked, newest = state.pod(pod["metadata"]["uid"]), machine["metadata"]["resourceVersion"]
+            if booked is None or known.metadata.resource_version != newest:
+                continue
+            if _amounts(granted).exceeds(booked.reserved):
+                was = _amounts(granted).values
+                self.breach(f"I8: {name_of(machine)} was granted {was}, and a restart books {booked.reserved.values}")
+
+    def booked(self) -> dict[str, Amounts] | None:
+        """By uid of each pod, in the ledger of whoever leads and has taken all in; None: nobody."""
+        leader = self._place.leader()
+        if leader is None or leader.controller.actuator is None or not leader.controller.ledger.state.started:
+            return None
+        nodes = leader.controller.ledger.state.nodes.values()
+        return {uid: pod.reserved for node in nodes for uid, pod in node.pods.items()}
 
     def _stranded_ones(self, machines: Mapping[str, Obj]) -> None:
         """I6."""
@@ -243,8 +309,8 @@ class Watchdog:
             return sum((self._approved_of(each, machines) for each in here), _NOTHING)
 
         def total(node: str) -> Amounts | None:
-            stored = self._place.cluster.api.store.get("nodes", "", node)
-            return None if stored is None else total_of(stored.object())
+            there = self._place.object("nodes", "", node)
+            return None if there is None else total_of(there)
 
         def disturbed_at(node: str) -> float:
             return max((at for at, _ in self._facts.get(node, ())), default=float("-inf"))
@@ -291,10 +357,14 @@ class Watchdog:
             self.breach(f"B12: {name} was created without a target node")
         if machine is None:
             return
-        source = self._place.cluster.api.store.get("pods", meta["namespace"], machine["status"].get("podName", ""))
-        pod = None if source is None else source.object()
+        pod = self._place.object("pods", meta["namespace"], machine["status"].get("podName", ""))
+        now = self._place.now
         node = "" if pod is None else pod["spec"].get("nodeName", "")
         self._happened["moved"] += 1
+        self._press(machines)
+        chained = _beneficiary_kind(migration) == "Target"
+        if node and not chained and now - self._pressed.get(node, float("-inf")) > REASON_S:
+            self.breach(f"I9: {name} leaves {node}, and nobody needs its room since {REASON_S:g} s")
         if pod is not None and name == f"schedplugin-{name_of(pod)}":
             if target == node:
                 self.breach(f"I12: {name} leads to the node {node} that it leaves")
@@ -319,8 +389,8 @@ class Watchdog:
     def _above_watermark(self, migration: Obj, machine: Obj, target: str, machines: Mapping[str, Obj]) -> None:
         """I13, unless a fact of the last while is to blame. Who grew there since it was decided may fill the node."""
         now = self._place.now
-        stored = self._place.cluster.api.store.get("nodes", "", target)
-        if stored is None or any(at >= now - FACT_S for at, _ in self._facts.get(target, ())):
+        there = self._place.object("nodes", "", target)
+        if there is None or any(at >= now - FACT_S for at, _ in self._facts.get(target, ())):
             return
         coming = divided(self.permitted(machine), machine)
         for other in self.table(MIGRATION_TABLE):
@@ -332,8 +402,7 @@ class Watchdog:
                 coming += divided(self.permitted(mover), mover)
         lately = [sums.get(target, _NOTHING) for at, sums in self._lately if at >= now - LATE_S]
         filled = reduce(Amounts.least, lately, self.sums(machines).get(target, _NOTHING)) + coming
-        fraction = self._place.setup.rules.watermark
-        watermark = Amounts(tuple(int(each * fraction) for each in total_of(stored.object())))
+        watermark = self._watermark(there)
         if filled.exceeds(watermark):
             self.breach(f"I13: {name_of(migration)} brings {target} to {filled.values} of {watermark.values}")
 
@@ -344,8 +413,11 @@ class Watchdog:
         """I3 and I14."""
         meta, now = machine["metadata"], self._place.now
         since = self._frozen.get(meta["uid"])
-        if since is not None and now - since > LATE_S:
+        if phase(machine) in FROZEN and since is not None and now - since > LATE_S:
             self.breach(f"I14: {meta['name']} is {phase(machine)} since {now - since:g} s, and was approved something")
+        runs_in = self._place.object("pods", meta["namespace"], (machine.get("status") or {}).get("podName") or "")
+        if (machine["status"].get("restartCount") or 0) and (runs_in is None or not runs_in["spec"].get("nodeName")):
+            self._between.add(meta["uid"])
         closed = (meta.get("annotations") or {}).get(CLAIM_CLOSED)
         if closed:
             first = closed not in self._closed
@@ -396,6 +468,16 @@ class Watchdog:
             if agent.name in machines and phase(machines[agent.name]) == "Running" and waiting:
                 return f"I5: {agent.name} is not answered"
         return None
+
+
+def _note(obj: Obj, key: str) -> str:
+    """An annotation; empty if it is not there."""
+    return str((obj["metadata"].get("annotations") or {}).get(key, ""))
+
+
+def _beneficiary_kind(migration: Obj) -> str:
+    text = _note(migration, CLAIM)
+    return str(json.loads(text)["beneficiary"]["kind"]) if text else ""
 
 
 def phase(obj: Obj) -> str:

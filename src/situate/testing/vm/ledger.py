@@ -1,0 +1,137 @@
+"""`python -m situate.testing.vm.ledger`: random interleavings of the events of vm's ledger alone, one or many.
+
+Fifty times as fast as a history of the processes, and so the ones of which there are 10^5: `soak --histories 100000`.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar, Final
+
+import msgspec
+
+from situate.testing import playing
+from situate.testing.playing import Played, Product, command_line
+from situate.testing.undisturbed import collector_at_rest
+from situate.testing.vm.interleaving import Happening, Interleaving, Violation, What
+
+LENGTH: Final = 120
+"""Happenings before all settles."""
+_OFTEN: Final[dict[What, int]] = {
+    "told": 3,
+    "write": 2,
+    "hear": 2,
+    "ask": 2,
+    "answer": 2,
+    "use": 1,
+    "time": 2,
+    "migrate": 3,
+    "bind target": 2,
+    "place": 1,
+}
+_SELDOM: Final[tuple[What, ...]] = (
+    "restart",
+    "ask again",
+    "bound by others",
+    "delete a pod",
+    "delete a migration",
+    "migrate by hand",
+    "fail a migration",
+    "resize a node",
+    "lose a node",
+    "cordon a node",
+    "refuse a target",
+    "write late",
+)
+"""All of them together as often as one of the others."""
+_USUAL: Final[tuple[What, ...]] = tuple(what for what, weight in _OFTEN.items() for _ in range(weight))
+FAULTS: Final[dict[str, tuple[str, ...]]] = {
+    "F1 write lost, applied but not answered, refused, late": (
+        "write lost",
+        "write unknown",
+        "write refused",
+        "write late",
+    ),
+    "F2 watch delayed, repeated": ("told", "told twice"),
+    "F3 kill between any two events": ("restart",),
+    "F5 agents repeat": ("ask again",),
+    "F6 target refused, cordoned": ("refuse a target", "cordon a node"),
+    "F7 migration fails": ("fail a migration",),
+    "F8 node lost": ("lose a node",),
+    "F9 pod deleted": ("delete a pod",),
+    "F10 another scheduler binds": ("bound by others",),
+    "F11 node resized": ("resize a node",),
+    "F12 migrations deleted and made by hand": ("delete a migration", "migrate by hand"),
+    "what is done": (
+        "Approve",
+        "StartMove",
+        "CancelMove",
+        "HandOver",
+        "EndMove",
+        "NoteMoved",
+        "Retarget",
+        "ShrinkClaim",
+        "granted",
+        "failed",
+    ),
+}
+"""Faults that a ledger can meet; the others are played with the processes."""
+
+
+class LedgerHistory(msgspec.Struct, frozen=True):
+    """A replayable run."""
+
+    seed: int
+    steps: tuple[Happening, ...]
+
+    def to_json(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(self), indent=1)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> LedgerHistory:
+        """Raises `msgspec.ValidationError` for anything that `to_json` did not write."""
+        return msgspec.json.decode(data, type=cls)
+
+
+class Totals(playing.Totals):
+    PREFIX: ClassVar[str] = "vm-ledger-"
+
+
+def generate(seed: int, length: int = LENGTH) -> LedgerHistory:
+    """The history of a seed."""
+    rng = Random(f"ledger {seed}")
+
+    def happening() -> Happening:
+        many = len(_USUAL)
+        number = rng.randrange(many + 1)
+        what = _USUAL[number] if number < many else _SELDOM[rng.randrange(len(_SELDOM))]
+        return Happening(what, rng.getrandbits(32))
+
+    return LedgerHistory(seed, tuple(happening() for _ in range(length)))
+
+
+def play(history: LedgerHistory) -> Played:
+    """Equal histories go equally."""
+    interleaving, played = Interleaving(history.seed), Played()
+    with collector_at_rest():
+        try:
+            interleaving.play(history.steps)
+        except Violation as violation:
+            played.breach = str(violation)
+            played.last = interleaving.told_story()[-40:]
+    played.at_step = interleaving.at_step
+    played.happened.update(interleaving.happened)
+    played.writes = sum(interleaving.happened[f"write {outcome}"] for outcome in ("ok", "unknown"))
+    played.virtual_s = interleaving.now
+    return played
+
+
+def play_seed(seed: int) -> Played:
+    return play(generate(seed))
+
+
+PRODUCT = Product("situate.testing.vm.ledger", generate, LedgerHistory.from_json, play, play_seed, FAULTS, Totals)
+app = command_line(PRODUCT)
+
+if __name__ == "__main__":
+    app()
