@@ -82,6 +82,14 @@ VM_SHELL_GUARDS = (
         (_WRITES,),
     ),
     Mutation(
+        "vm-approval-of-its-pod",
+        "what one pod is granted never counts for the next pod of its machine (I1)",
+        "vm/writes.py",
+        "    if runs_in and runs_in != action.pod.name:",
+        "    if False:",
+        (_WRITES,),
+    ),
+    Mutation(
         "vm-write-uid",
         "a write reaches no other object of the same name (B44)",
         "vm/writes.py",

@@ -72,6 +72,25 @@ def test_an_approval_of_something_that_was_asked_for_otherwise_by_now_is_moot() 
     assert found.outcome == CONFLICT
 
 
+@pytest.mark.rule("vm:I1", "vm:B44")
+def test_what_one_pod_is_granted_never_counts_for_the_next_pod_of_its_machine() -> None:
+    annotations = {SCALING_UNIT: UNIT, REQUESTED: REQUEST}
+    here = approval(APPROVE, vm(annotations=annotations, status={"podName": "a-xyz"}), MACHINES, Rules())
+    assert conditions_of(here)["/status/podName"] == "a-xyz"
+    elsewhere = vm(annotations=annotations, status={"podName": "a-next"})
+    found = approval(APPROVE, elsewhere, MACHINES, Rules())
+    assert isinstance(found, Moot)
+    assert found.outcome == CONFLICT
+    as_reference = approval(APPROVE, elsewhere, MACHINES, Rules(compat=True))
+    assert "/status/podName" not in conditions_of(as_reference)
+
+
+@pytest.mark.parametrize("status", [None, {"podName": 5}, {"podName": None}])
+def test_a_status_that_names_no_pod_hinders_no_approval(status: Any) -> None:
+    there = vm(annotations={SCALING_UNIT: UNIT, REQUESTED: REQUEST}, status=status)
+    assert "/status/podName" not in conditions_of(approval(APPROVE, there, MACHINES, Rules()))
+
+
 @pytest.mark.rule("vm:D20")
 def test_without_annotations_the_version_stands_for_them() -> None:
     bare = approval(APPROVE, vm(resourceVersion="7"), MACHINES, Rules())

@@ -124,9 +124,13 @@ def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any]
     """C26: what is approved, as long as unit and request are those that were decided on.
 
     They are tested as the texts that the machine has, whoever wrote them in whichever words. Where one of them is
-    missing, no text can be tested, and the resourceVersion stands for it.
+    missing, no text can be tested, and the resourceVersion stands for it. What is granted to one pod of the machine is
+    not to count for the next one, which may stand elsewhere: the name of its pod is tested as well.
     """
     meta = machine.metadata
+    runs_in = "" if rules.compat else _runs_in(machine)
+    if runs_in and runs_in != action.pod.name:
+        return Moot(f"it runs in {runs_in} by now", CONFLICT)
     tests: dict[str, str] = {}
     missing = False
     for key, amount in ((SCALING_UNIT, action.unit), (REQUESTED, action.requested)):
@@ -145,7 +149,16 @@ def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any]
     if missing and meta.annotations:
         version = {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
         patch = JsonPatch([version, *patch.body])
+    if runs_in:
+        patch = JsonPatch([{"op": "test", "path": "/status/podName", "value": runs_in}, *patch.body])
     return Change(resource, meta.namespace, meta.name, patch)
+
+
+def _runs_in(machine: Unstructured) -> str:
+    """The name of its pod, as far as its status says one."""
+    status = machine.content.get("status")
+    name = status.get("podName") if isinstance(status, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rules) -> Change | Moot:

@@ -73,8 +73,6 @@ class Watchdog:
         """By id of a claim the machine that used it."""
         self._frozen: dict[str, float] = {}
         self._stranded: dict[str, float] = {}
-        self._between: set[str] = set()
-        """Uids of machines that were approved something when their pod was lost and its successor not placed yet."""
         self._pressed: dict[str, float] = {}
         """When somebody had last a reason to leave a node."""
         self._lately: deque[tuple[float, dict[str, Amounts]]] = deque(maxlen=200)
@@ -206,18 +204,9 @@ class Watchdog:
             self.full[name] = excess
             if not grown:
                 continue
-            allowed = sum((amount for _, amount in self._facts.get(name, ())), self._granted_between(name, machines))
+            allowed = sum((amount for _, amount in self._facts.get(name, ())), _NOTHING)
             if excess.exceeds(allowed):
                 self.breach(f"I1: node {name} is over its total by {excess.values}, {grown.values} more than before")
-
-    def _granted_between(self, node: str, machines: Mapping[str, Obj]) -> Amounts:
-        """What was granted to pods that were lost, and shows on those that came after them (docs/limits.md)."""
-        found = _NOTHING
-        for pod in self.table("pods"):
-            machine = machines.get(owner_of(pod)) if pod["spec"].get("nodeName") == node else None
-            if machine is not None and machine["metadata"]["uid"] in self._between:
-                found += self.counted(pod, machines)
-        return found
 
     def _press(self, machines: Mapping[str, Obj]) -> None:
         """Notes which nodes somebody has a reason to leave (I9)."""
@@ -415,9 +404,6 @@ class Watchdog:
         since = self._frozen.get(meta["uid"])
         if phase(machine) in FROZEN and since is not None and now - since > LATE_S:
             self.breach(f"I14: {meta['name']} is {phase(machine)} since {now - since:g} s, and was approved something")
-        runs_in = self._place.object("pods", meta["namespace"], (machine.get("status") or {}).get("podName") or "")
-        if (machine["status"].get("restartCount") or 0) and (runs_in is None or not runs_in["spec"].get("nodeName")):
-            self._between.add(meta["uid"])
         closed = (meta.get("annotations") or {}).get(CLAIM_CLOSED)
         if closed:
             first = closed not in self._closed
