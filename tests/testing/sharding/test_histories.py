@@ -22,12 +22,12 @@ from situate.testing.sharding.history import LEAST_FAULTS, Fencing, History, Set
 from situate.testing.sharding.shipped.run import play
 from situate.testing.sharding.soak import DECISIONS, PRODUCT
 
-BLOCK = 60
+BLOCK = 100
 """So many seeds show every row of the fault table."""
-BLOCKS = 4
-"""Workers of xdist share them. A history takes some 0.3 s of a busy processor."""
+BLOCKS = 10
+"""Workers of xdist share them."""
 DECIDED = 210
-"""So many show every name of the fault table, and take a quarter of that time each."""
+"""So many show every name of the fault table, and take a quarter of the time of shipped ones."""
 
 
 @pytest.mark.slow
