@@ -9,6 +9,7 @@ import pytest
 from situate.vm.actions import Approve, Condition, StartMove
 from situate.vm.events import Asked, Listed, NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved
 from situate.vm.planning.plan import Plan
+from situate.vm.rules import Rules
 from situate.vm.step import step
 from tests.vm.town import Town, both, only
 
@@ -32,13 +33,30 @@ def test_pods_of_a_node_that_is_gone_are_kept_aside_for_its_return() -> None:
     assert town.reserved("n1") == 4
 
 
-@pytest.mark.rule("vm:C27", "vm:N23")
-def test_what_was_only_reserved_on_a_node_goes_with_it() -> None:
+@pytest.mark.rule("vm:C27", "vm:N23", "vm:I1", "vm:F2")
+def test_what_was_reserved_on_a_node_counts_when_it_returns_before_the_binding_shows() -> None:
     town = Town(n1=10)
     town.start()
     town.world.add_pod("P", both(2), "n1")
     town.tell(PodReserved(town.world.pod("P"), "n1"))
+    node = town.state.nodes["n1"]
     assert town.pod("P").tentative
+
+    town.tell(NodeGone("n1"))
+    town.tell(NodeSeen(node))
+    assert town.reserved("n1") == 2
+
+    town.tell(NodeGone("n1"))
+    town.tell(PodUnreserved("P"))
+    assert town.state.where == {}
+
+
+@pytest.mark.rule("vm:C27")
+def test_as_the_reference_what_was_only_reserved_on_a_node_goes_with_it() -> None:
+    town = Town(Rules(compat=True), n1=10)
+    town.start()
+    town.world.add_pod("P", both(2), "n1")
+    town.tell(PodReserved(town.world.pod("P"), "n1"))
 
     town.tell(NodeGone("n1"))
 

@@ -45,7 +45,7 @@ VERBS: Final = {
     "scheduler": Verb("situate.cli.scheduler", "Pods on nodes: why, what if, compare."),
     "shard": Verb("situate.cli.shard", "Custom resources on executors, and their archive."),
     "spot": Verb("situate.cli.spot", "Spot and on demand: what is, why, what would be."),
-    "vm": Verb("situate.cli.vm", "Virtual machines: their agent."),
+    "vm": Verb("situate.cli.vm", "Virtual machines: what is, why, what would be."),
     "vpod": Verb("situate.cli.vpod", "Virtual replicas: what is, why, what would be."),
 }
 

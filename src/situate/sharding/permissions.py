@@ -27,7 +27,14 @@ def supervisor_permissions(
     """
     within, name = lease
     deletes = (Permission(group, plural, ("delete",), "deleting what is archived", namespace),) if archives else ()
-    tables = (Permission("", "configmaps", READ, "following the table of partitions", within, table),) if table else ()
+    tables = (
+        (
+            Permission("", "configmaps", READ, "following the table of partitions", within, table),
+            Permission("", "events", ("create", "patch"), "telling what is wrong with that table", within),
+        )
+        if table
+        else ()
+    )
     return (
         Permission(group, plural, READ, "knowing the objects", namespace),
         Permission(group, plural, ("patch",), "assigning objects", namespace),

@@ -42,7 +42,10 @@ def _empty(node: Node) -> Node:
 
 
 def node_gone(draft: Draft, event: NodeGone) -> None:
-    """Its pods are kept aside until they are gone too, or it returns; what was only reserved on it is not (C27)."""
+    """Its pods are kept aside until they are gone too, or it returns (C27).
+
+    With `compat` what was only reserved on it is not; but the node may return before a binding to it shows.
+    """
     node = draft.state.nodes.get(event.name)
     if node is None:
         return
@@ -50,7 +53,7 @@ def node_gone(draft: Draft, event: NodeGone) -> None:
     draft.drop_look(event.name)
     for pod in node.pods.values():
         draft.unbook(pod.uid)
-        if not pod.tentative:
+        if not (pod.tentative and draft.rules.compat):
             draft.book(pod, event.name)
         draft.drop_waiter(pod.uid)
     lose_node(draft, event.name)
@@ -78,7 +81,7 @@ def pod_reserved(draft: Draft, event: PodReserved) -> None:
 
 def pod_unreserved(draft: Draft, event: PodUnreserved) -> None:
     """Exactly what was reserved is undone, and only as long as the pod is not seen to be bound (C22)."""
-    pod = draft.state.pod(event.uid)
+    pod = draft.known(event.uid)
     if pod is not None and pod.tentative:
         _lost(draft, event.uid)
 
