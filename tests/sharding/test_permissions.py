@@ -14,7 +14,7 @@ def test_a_supervisor_reads_the_table_of_partitions_and_no_other_and_writes_none
     assert (table.verbs, table.namespace, table.name) == (("get", "list", "watch"), "situate", "slots")
 
 
-@pytest.mark.rule("sharding:K15", "sharding:X13")
+@pytest.mark.rule("sharding:K15")
 @pytest.mark.parametrize("table", ["", "slots"])
 def test_a_supervisor_may_tell_of_its_objects_and_of_the_table_wherever_either_is(table: str) -> None:
     given = supervisor_permissions("g", "reports", ("situate", "lease"), table=table, namespace="team")
