@@ -129,10 +129,11 @@ def test_a_request_is_granted_by_a_patch_that_tests_what_was_decided_on() -> Non
         ours.world.ask("a", Amounts.of(3000, 12 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"}, within_s=1.0)
         (patch,) = ours.writes("PATCH", f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachines/a")
-        uid = ours.world.machine("a")["metadata"]["uid"]
+        machine = ours.world.machine("a")
         prefix, inner = "/metadata/annotations/", "internal.autoscaling.neon.tech~1resources-"
         assert patch == [
-            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "test", "path": "/status/podName", "value": machine["status"]["podName"]},
+            {"op": "test", "path": "/metadata/uid", "value": machine["metadata"]["uid"]},
             {
                 "op": "test",
                 "path": f"{prefix}autoscaling.neon.tech~1scaling-unit",
