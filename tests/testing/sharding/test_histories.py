@@ -31,7 +31,7 @@ DECIDED = 210
 
 
 @pytest.mark.slow
-@pytest.mark.rule("sharding:B3", "sharding:S1-S3", "sharding:S5-S11", "sharding:L2", "sharding:L3", "sharding:L6")
+@pytest.mark.rule("sharding:B3", "sharding:S1-S3", "sharding:S5-S11", "sharding:L3", "sharding:L6")
 @pytest.mark.rule("sharding:B9", "sharding:X4", "sharding:X5", "sharding:X9", "sharding:X10")
 @pytest.mark.parametrize("first", range(0, BLOCKS * BLOCK, BLOCK))
 def test_nothing_stale_nothing_twice_nothing_lost(first: int) -> None:
