@@ -23,8 +23,8 @@ from situate.testing.vm.run import play
 
 BLOCK = 100
 """So many seeds show every row of the fault table, and each fault of it is what one is about."""
-BLOCKS = 4
-"""Workers of xdist share them: some four minutes of one processor. With a thousand interleavings it is 1,400 in all."""
+BLOCKS = 10
+"""Workers of xdist share them."""
 
 
 @pytest.mark.slow
