@@ -41,6 +41,8 @@ ATTEMPTS: Final = 5
 RETRY: Final = Backoff(initial_s=1.0, cap_s=30.0)
 FLUSH_S: Final = 2.0
 """How long the end of the process waits for Events."""
+_LEAST_REST_S: Final = 1e-6
+"""What is due a rounding error from now would be looked for again without time passing."""
 LONGEST_MESSAGE: Final = 1024
 
 NORMAL: Final = "Normal"
@@ -215,7 +217,7 @@ class EventRecorder:
             elif self._stopping.is_set():
                 return
             else:
-                await self._rest(None if key is None else due - now)
+                await self._rest(None if key is None else max(due - now, _LEAST_REST_S))
 
     async def _rest(self, seconds: float | None) -> None:
         """Until there is something new to write, or for so long."""
