@@ -1,10 +1,11 @@
 """Embedded API servers for `bench.vm`, as processes of their own.
 
-    python -m bench.vm_cluster --pairs N
+    python -m bench.vm_cluster --pairs N [--crowded]
     python -m bench.vm_cluster --machines N --nodes N
 
 With `--pairs`, nodes that are full with one machine that may move and one that wants more, and large empty nodes that
-take nobody yet; machines and migrations are looked after by the stand-in. With `--machines`, so many that run, and no
+take nobody yet; machines and migrations are looked after by the stand-in. With `--crowded` the nodes have room for a
+plain pod besides, and no copy comes to its end. With `--machines`, so many that run, and no
 controllers: what is written stays as it is. The first line ends with the URL.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 import time
 from typing import Any, Final
@@ -39,7 +41,7 @@ SCHEDULER: Final = "situate-vm"
 ROOM: Final = 64
 """CPUs of a large node, with 4 GiB for each."""
 ASKS: Final = 3
-"""CPUs of the machine that wants more."""
+"""CPUs of the machine that wants more; so many more."""
 MOVES: Final = 5
 """Of the one that moves for it."""
 PAIR: Final = ASKS + MOVES
@@ -53,7 +55,8 @@ def node(name: str, cpus: int, *, schedulable: bool = True) -> dict[str, Any]:
     return made if schedulable else {**made, "spec": {**made.get("spec", {}), "unschedulable": True}}
 
 
-def machine(name: str, cpus: int, *, migratable: bool) -> dict[str, Any]:
+def machine(name: str, cpus: int, *, migratable: bool, **behaviour: Any) -> dict[str, Any]:
+    """`behaviour`: of its hypervisor."""
     return {
         "apiVersion": "vm.neon.tech/v1",
         "kind": "VirtualMachine",
@@ -61,7 +64,7 @@ def machine(name: str, cpus: int, *, migratable: bool) -> dict[str, Any]:
             "name": name,
             "namespace": NAMESPACE,
             "labels": {ENABLED_LABEL: "true", AUTO_MIGRATION_LABEL: str(migratable).lower()},
-            "annotations": {HYPERVISOR: '{"usedMemory":"64Mi"}'},
+            "annotations": {HYPERVISOR: json.dumps({"usedMemory": "64Mi", **behaviour})},
         },
         "spec": {
             "schedulerName": SCHEDULER,
@@ -74,14 +77,15 @@ def machine(name: str, cpus: int, *, migratable: bool) -> dict[str, Any]:
     }
 
 
-async def serve_pairs(pairs: int) -> None:
+async def serve_pairs(pairs: int, beside: int) -> None:
+    """`beside`: CPUs of each node for others."""
     settings = ServerSettings(
         machinery=MachinerySettings(kubelet=KubeletSettings(start_delay=0.1, stop_delay=0.1, lease_renewal=0.0)),
         further=(lambda cluster: VirtualMachineController(cluster, Pace(poll_s=0.5, wait_s=0.5)),),
     )
     async with EmbeddedServer(settings) as server:
         server.create_definitions(definitions())
-        server.create_nodes(node(f"n{number}", PAIR) for number in range(pairs))
+        server.create_nodes(node(f"n{number}", PAIR + beside) for number in range(pairs))
         spare = -(-pairs * MOVES // ROOM) + 1
         server.create_nodes(node(f"spare-{number}", ROOM, schedulable=False) for number in range(spare))
         await _answer(server.url)
@@ -131,12 +135,15 @@ def _write(server: EmbeddedServer, method: str, path: str, body: dict[str, Any])
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.vm_cluster")
     parser.add_argument("--pairs", type=int, default=0)
+    parser.add_argument("--crowded", action="store_true")
     parser.add_argument("--machines", type=int, default=2000)
     parser.add_argument("--nodes", type=int, default=100)
     chosen = parser.parse_args()
     configure_logging("warning")
     run_process(
-        serve_pairs(chosen.pairs) if chosen.pairs else serve_machines(chosen.machines, chosen.nodes),
+        serve_pairs(chosen.pairs, ASKS if chosen.crowded else 0)
+        if chosen.pairs
+        else serve_machines(chosen.machines, chosen.nodes),
     )
 
 

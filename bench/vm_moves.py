@@ -42,8 +42,8 @@ from situate.vm.text import GIB, amounts_text
 _READY_S: Final = 60.0
 _WAIT_S: Final = 120.0
 _POLL_S: Final = 0.2
-_WANTED: Final = amounts_text(Amounts.of(2 * ASKS * 1000, 8 * ASKS * GIB))
-_RULES: Final[dict[str, Any]] = {
+WANTED: Final = amounts_text(Amounts.of(2 * ASKS * 1000, 8 * ASKS * GIB))
+RULES: Final[dict[str, Any]] = {
     "watermark": 1.0,
     "demandAfter": "200ms",
     "calm": {"movesInCluster": 1000, "movesIntoNode": 1000, "link": "1000Gi"},
@@ -96,7 +96,7 @@ class Scheduler:
 def ready(machines: int, nodes: int, starts: int) -> dict[str, float]:
     arguments = ("--machines", str(machines), "--nodes", str(nodes))
     with server("bench.vm_cluster", *arguments) as api, tempfile.TemporaryDirectory() as folder:
-        scheduler = Scheduler(api, Path(folder), {"permits": _RULES["permits"]})
+        scheduler = Scheduler(api, Path(folder), {"permits": RULES["permits"]})
         seconds = []
         for _ in range(starts):
             try:
@@ -108,20 +108,20 @@ def ready(machines: int, nodes: int, starts: int) -> dict[str, float]:
 
 def handover(pairs: int, per_second: float) -> dict[str, float]:
     with server("bench.vm_cluster", "--pairs", str(pairs)) as api, tempfile.TemporaryDirectory() as folder:
-        scheduler = Scheduler(api, Path(folder), _RULES)
+        scheduler = Scheduler(api, Path(folder), RULES)
         try:
             scheduler.start()
             times, writes = asyncio.run(_handed_over(api.url, pairs, per_second))
         finally:
             scheduler.process.stop()
     return {
-        "handover_ms_p50": _ms(times, 0.5),
-        "handover_ms_p99": _ms(times, 0.99),
-        "write_ms_p50": _ms(writes, 0.5),
+        "handover_ms_p50": milliseconds(times, 0.5),
+        "handover_ms_p99": milliseconds(times, 0.99),
+        "write_ms_p50": milliseconds(writes, 0.5),
     }
 
 
-def _ms(seconds: list[float], share: float) -> float:
+def milliseconds(seconds: list[float], share: float) -> float:
     return round(quantile(sorted(seconds), share) * 1e3, 2)
 
 
@@ -133,14 +133,14 @@ async def _handed_over(url: str, pairs: int, per_second: float) -> tuple[list[fl
             for number in range(pairs):
                 body = machine(f"{kind}{number}", cpus, migratable=kind == "b")
                 await client.create(MACHINES, body, NAMESPACE)
-            await _until(lambda kind=kind: _running(client, kind), lambda found: len(found) == pairs)  # type: ignore[misc]  # bound early
+            await until(lambda kind=kind: running(client, kind), lambda found: len(found) == pairs)  # type: ignore[misc]  # bound early
         return await _watched(client, pairs, per_second)
     finally:
         await client.close()
 
 
 async def _watched(client: Client, pairs: int, per_second: float) -> tuple[list[float], list[float]]:
-    asking, moving = await _running(client, "a"), await _running(client, "b")
+    asking, moving = await running(client, "a"), await running(client, "b")
     neighbour = {node: name for name, (_, node) in asking.items()}
     sources = {pod: neighbour[node] for pod, node in moving.values()}
     gone: dict[str, float] = {}
@@ -158,31 +158,31 @@ async def _watched(client: Client, pairs: int, per_second: float) -> tuple[list[
     def machine_seen(_: str, found: dict[str, Any], at: float) -> None:
         metadata = found["metadata"]
         annotations = metadata.get("annotations", {})
-        if annotations.get(REQUESTED) == _WANTED:
+        if annotations.get(REQUESTED) == WANTED:
             seen_at.setdefault(metadata["name"], at)
-        if annotations.get(APPROVED) == _WANTED:
+        if annotations.get(APPROVED) == WANTED:
             written.setdefault(metadata["name"], at)
 
     async with asyncio.TaskGroup() as group:
         watches = [
-            group.create_task(_follow(client, resource, listing.resource_version, seen))
+            group.create_task(follow(client, resource, listing.resource_version, seen))
             for resource, seen in ((PODS, pod_seen), (MACHINES, machine_seen))
         ]
         for node in (await client.list(NODES)).items:
             if node.metadata.name.startswith("spare"):
                 await client.patch(NODES, node.metadata.name, MergePatch({"spec": {"unschedulable": False}}))
-        notes = {SCALING_UNIT: UNIT, REQUESTED: _WANTED}
+        notes = {SCALING_UNIT: UNIT, REQUESTED: WANTED}
         for name in asking:
             sent[name] = time.perf_counter()
             await client.patch(MACHINES, name, MergePatch({"metadata": {"annotations": notes}}), NAMESPACE)
             await asyncio.sleep(1 / per_second)
-        await _until(_value(written), lambda found: len(found) == pairs)
+        await until(value_of(written), lambda found: len(found) == pairs)
         for watch in watches:
             watch.cancel()
     return [written[name] - gone[name] for name in asking], [seen_at[name] - sent[name] for name in asking]
 
 
-async def _follow(
+async def follow(
     client: Client, resource: ResourceType[Any], version: str, seen: Callable[[str, dict[str, Any], float], None]
 ) -> None:
     async with client.watch(resource, NAMESPACE, resource_version=version, timeout_s=3600) as batches:
@@ -196,7 +196,7 @@ async def _follow(
                     seen(event["type"], event["object"], at)
 
 
-async def _running(client: Client, kind: str) -> dict[str, tuple[str, str]]:
+async def running(client: Client, kind: str) -> dict[str, tuple[str, str]]:
     """Pod and node of each machine of a kind that runs, by name."""
     items = [each for each in (await client.list(MACHINES, NAMESPACE)).items if each.metadata.name.startswith(kind)]
     statuses = {each.metadata.name: each.content.get("status", {}) for each in items}
@@ -207,14 +207,14 @@ async def _running(client: Client, kind: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def _value(found: dict[str, float]) -> Callable[[], Awaitable[dict[str, float]]]:
+def value_of(found: dict[str, float]) -> Callable[[], Awaitable[dict[str, float]]]:
     async def now() -> dict[str, float]:
         return found
 
     return now
 
 
-async def _until(look: Callable[[], Awaitable[Any]], holds: Callable[[Any], bool]) -> None:
+async def until(look: Callable[[], Awaitable[Any]], holds: Callable[[Any], bool]) -> None:
     deadline = time.monotonic() + _WAIT_S
     while not holds(found := await look()):
         if time.monotonic() > deadline:

@@ -6,7 +6,8 @@
 `decision_cpu_ms_p99` the machine was busy with other things. `answer_ms_p99`: from
 the request to its answer, over TLS and by token: an embedded API server with machines and the shipped scheduler are
 processes of their own, and every one of `--requests` grows or shrinks a machine, so that each is written before it is
-answered. `explain_ms_p99` is a pod's explanation over the same port (B41). The last line is one JSON object.
+answered. `explain_ms_p99` is a pod's explanation over the same port, `explain_node_ms_p99` a node's, `what_if_ms_p99`
+what would be if a pod wanted more than its node has (B41). The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,6 +62,8 @@ UNIT: Final = Amounts.of(250, GIB)
 NOW: Final = 1_000_000.0
 _SETTLING_S: Final = 15.0
 """For Events and statuses of machines that have only just begun to run."""
+_LOOKS: Final = 200
+"""Explanations of each kind."""
 _UNIT_BODY: Final = {"vCPUs": "250m", "mem": "1Gi"}
 
 
@@ -175,20 +178,31 @@ async def _asked(
     await asyncio.gather(*(one(pod, began + number / options.per_second) for number, pod in enumerate(chosen)))
     if refused:
         raise SystemExit(f"{len(refused)} of {len(chosen)} were not granted, such as {refused[0]}")
-    explained = [await _explained(session, url, pod) for pod in chosen[:200]]
+    looks = chosen[:_LOOKS]
+    explained = [await _took(session.get(f"{url}explain/pod/{NAMESPACE}/{pod}")) for pod in looks]
+    of_nodes = [await _took(session.get(f"{url}explain/node/n{at % options.nodes}")) for at in range(len(looks))]
+    tried = [await _took(session.post(f"{url}whatif", json=_what_if(pod))) for pod in looks]
     return {
         "answer_ms_p50": _ms(times, 0.5),
         "answer_ms_p99": _ms(times, 0.99),
         "explain_ms_p99": _ms(explained, 0.99),
+        "explain_node_ms_p99": _ms(of_nodes, 0.99),
+        "what_if_ms_p99": _ms(tried, 0.99),
     }
 
 
-async def _explained(session: aiohttp.ClientSession, url: str, pod: str) -> float:
+async def _took(request: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> float:
     begun = time.perf_counter()
-    async with session.get(f"{url}explain/pod/{NAMESPACE}/{pod}") as answer:
+    async with request as answer:
         assert answer.status == 200, await answer.text()
         await answer.read()
     return time.perf_counter() - begun
+
+
+def _what_if(pod: str) -> dict[str, Any]:
+    """A neighbour would have to move."""
+    wanted = {"namespace": NAMESPACE, "name": pod, "cpu": str(NODE_CPUS), "memory": f"{4 * NODE_CPUS}Gi"}
+    return {"pods": [wanted], "forSeconds": 10}
 
 
 def _body(pod: str, wanted: int, held: int) -> dict[str, Any]:

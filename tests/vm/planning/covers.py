@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -41,11 +42,11 @@ def cover_case(rng: Random, candidates: int) -> CoverCase:
     return CoverCase(costs, amounts, need)
 
 
-def optimum(costs: Sequence[int], freed: NDArray[np.int64], need: Sequence[int]) -> int:
-    """The least cost of all sets that cover the need; -1: none does."""
+def optimum(costs: Sequence[int], freed: NDArray[np.int64], need: Sequence[int], most: int | None = None) -> int:
+    """The least cost of all sets, of up to `most` members, that cover the need; -1: none does."""
     sets = np.arange(1, 1 << len(costs))
     members = ((sets[:, None] >> np.arange(len(costs))) & 1).astype(np.int64)
-    covering = (members @ freed >= np.array(need)).all(axis=1)
+    covering = (members @ freed >= np.array(need)).all(axis=1) & (members.sum(axis=1) <= (most or len(costs)))
     return int((members @ np.array(costs))[covering].min(initial=-1 if not covering.any() else np.iinfo(np.int64).max))
 
 
@@ -53,3 +54,12 @@ def ratio(case: CoverCase) -> float:
     """What the choice costs, by what the best one does."""
     chosen = cheapest_cover(case.costs, case.freed, case.need, lambda _chosen: True)
     return sum(case.costs[each] for each in chosen) / optimum(case.costs, case.freed, case.need)
+
+
+def ratio_of_few(case: CoverCase, most: int = 3) -> float | None:
+    """The same where no more than `most` may be chosen together; None where so few cannot cover the need."""
+    best = optimum(case.costs, case.freed, case.need, most)
+    if best < 0:
+        return None
+    chosen = cheapest_cover(case.costs, case.freed, case.need, lambda chosen: len(chosen) <= most)
+    return sum(case.costs[each] for each in chosen) / best if chosen else math.inf
