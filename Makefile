@@ -66,20 +66,22 @@ control-plane: $(STAMP) ## build the real servers for the tests, once (13 minute
 mutations: $(STAMP) ## take each safety guard out, on a copy: a test must notice
 	@$(BIN)/python -m tests.mutations $(ARGS)
 
-soak: soak-vpod soak-spot soak-shard soak-vm soak-scheduler ## all of these for as long as ARGS="--minutes 60" says; each goes on where it ended
+# One after the other, and none after one that has found something. What comes before the histories is not repeated for a
+# commit for which it has held.
+soak: soak-vpod soak-spot soak-shard soak-vm soak-scheduler ## 100,000 histories of each product (days; each goes on where it ended); ARGS="--minutes 60" or "--histories 500" for less
 
-soak-vpod: $(STAMP) ## histories of vpod under faults
+soak-vpod: $(STAMP) ## 100,000 histories of vpod under faults
 	@$(BIN)/python -m situate.testing.vpod soak $(ARGS)
 
-soak-spot: $(STAMP) ## 10,000 pods and situations for each property of admission, then histories under faults
-	@$(BIN)/python -m pytest -q -n 0 --hypothesis-profile soak tests/spot/test_patch.py tests/spot/test_admission.py
+soak-spot: $(STAMP) ## 10,000 pods and situations for each property of admission, then 100,000 histories under faults
+	@$(BIN)/python -m situate.testing.soaking spot-properties $(BIN)/python -m pytest -q -n 0 --hypothesis-profile soak tests/spot/test_patch.py tests/spot/test_admission.py
 	@$(BIN)/python -m situate.testing.spot soak $(ARGS)
 
-soak-shard: $(STAMP) ## every order of events in sharding's small worlds, then histories under faults; ARGS="--histories 100000"
-	@$(BIN)/python -m situate.testing.sharding explore --large
+soak-shard: $(STAMP) ## every order of events in sharding's small worlds, then 100,000 histories under faults
+	@$(BIN)/python -m situate.testing.soaking sharding-explored $(BIN)/python -m situate.testing.sharding explore --large
 	@$(BIN)/python -m situate.testing.sharding soak $(ARGS)
 
-soak-vm: $(STAMP) ## interleavings of the steps of vm's ledger, then histories of its processes under faults; ARGS="--histories 100000"
+soak-vm: $(STAMP) ## 100,000 interleavings of the steps of vm's ledger, then 100,000 histories of its processes under faults
 	@$(BIN)/python -m situate.testing.vm.ledger soak $(ARGS)
 	@$(BIN)/python -m situate.testing.vm soak $(ARGS)
 

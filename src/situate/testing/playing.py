@@ -1,16 +1,18 @@
 """Histories of a product from the command line: one seed, a file, or seed after seed for as long as one likes.
 
-The product says what a history is and how it is played. Long runs use every core, go on where the last one ended, and
-keep totals for each commit; a breach is shortened and written to a file that can be replayed.
+The product says what a history is and how it is played. Long runs use every core, go on where the last one ended until
+so many have been played of a commit, and keep its totals; a breach is shortened and written to a file that can be
+replayed.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +23,8 @@ import typer
 
 from situate.sim.shrink import shrink
 from situate.testing import soaking
-from situate.testing.soaking import FOLDER, PROGRESS_S, present_commit
+from situate.testing.soaking import FOLDER, HISTORIES, PROGRESS_S, ended_by_sigterm, progress
 
-_MINUTES = 10.0
 _ENOUGH = 100
 """So many histories show everything that a product's faults name."""
 
@@ -144,54 +145,64 @@ def command_line(product: Product[H]) -> typer.Typer:
 
     @app.command()
     def soak(
-        minutes: Annotated[
-            float | None, typer.Option(help="How long to go on; 10 unless --histories is given.")
-        ] = None,
-        histories: Annotated[int | None, typer.Option(min=1, help="Play the seeds below this number.")] = None,
+        minutes: Annotated[float | None, typer.Option(help="Stop after that time, however many there were.")] = None,
+        histories: Annotated[
+            int, typer.Option(min=1, help="How many to play of the present commit, those of earlier runs included.")
+        ] = HISTORIES,
         from_seed: Annotated[
-            int | None, typer.Option("--from", help="First seed; else where the last run ended.")
+            int | None,
+            typer.Option(
+                "--from", help="Play so many from this seed on, and keep no totals; else where the last ended."
+            ),
         ] = None,
-        jobs: Annotated[int, typer.Option(help="Histories at once.")] = os.cpu_count() or 1,
+        jobs: Annotated[int, typer.Option(min=1, help="Histories at once.")] = os.cpu_count() or 1,
     ) -> None:
         """Play seed after seed; totals are kept per commit. Ends at the first history that does not hold."""
-        _soak(product, minutes, histories, from_seed, jobs)
+        with ended_by_sigterm():
+            _soak(product, minutes, histories, from_seed, jobs)
 
     return app
 
 
-def _soak(product: Product[H], minutes: float | None, histories: int | None, from_seed: int | None, jobs: int) -> None:
-    totals = product.totals.load(present_commit())
-    first = totals.next_seed if from_seed is None else from_seed
+def _soak(product: Product[H], minutes: float | None, histories: int, from_seed: int | None, jobs: int) -> None:
+    totals = product.totals.to_go_on_with(from_seed)
+    before, first = totals.histories, totals.next_seed
+    beyond = first + max(0, histories - before)
     began = told = time.monotonic()
-    if minutes is None and histories is None:
-        minutes = _MINUTES
     end = math.inf if minutes is None else began + 60.0 * minutes
-    beyond = math.inf if histories is None else histories
-    until = []
-    if minutes is not None:
-        until.append(f"for {minutes:g} minutes")
-    if histories is not None:
-        until.append(f"up to seed {histories - 1}")
-    typer.echo(
-        f"commit {totals.commit}: {totals.histories} histories so far; from seed {first} on, {' and '.join(until)}"
-    )
-    for seed, played in _played_in_order(
-        product.play_seed, first, jobs, lambda seed: seed < beyond and time.monotonic() < end
-    ):
-        if played.breach is not None:
-            _tell(product, f"seed {seed}", played, product.generate(seed))
-        totals.add(seed, played)
-        now = time.monotonic()
-        if now >= told + PROGRESS_S:
-            told = now
+    if first < beyond:
+        typer.echo(f"commit {totals.commit}: {before:,} of {histories:,} histories so far; from seed {first} on")
+    results = _played_in_order(product.play_seed, first, jobs, lambda seed: seed < beyond and time.monotonic() < end)
+    try:
+        for seed, played in results:
+            if played.breach is not None:
+                _tell(product, f"seed {seed}", played, product.generate(seed))
+            totals.add(seed, played)
+            now = time.monotonic()
+            if now >= told + PROGRESS_S:
+                told = now
+                if from_seed is None:
+                    totals.save()
+                far = progress("histories", totals.histories, before, histories, now - began, end - now)
+                typer.echo(f"{far}  no breach")
+    finally:
+        results.close()
+        if from_seed is None:
             totals.save()
-            speed = (seed + 1 - first) / (now - began)
-            typer.echo(f"{now - began:6.0f} s  seed {seed}  {speed:.2f} histories a second  no breach")
-    totals.save()
-    hours = totals.virtual_s / 3600.0
-    typer.echo(f"{totals.histories} histories, {totals.writes} writes, {hours:.0f} virtual hours, no breach")
-    for line in product.table(totals.happened):
-        typer.echo(f"  {line}")
+    _sum_up(product, totals, histories, before)
+
+
+def _sum_up(product: Product[H], totals: Totals, histories: int, before: int) -> None:
+    """A line alone if there was nothing left to play."""
+    left = histories - totals.histories
+    typer.echo(
+        f"commit {totals.commit}: {totals.histories:,} histories, {totals.writes:,} writes, "
+        f"{totals.virtual_s / 3600.0:,.0f} virtual hours, no breach; "
+        + (f"{left:,} are left, the same command goes on" if left > 0 else f"all {histories:,} asked for are played")
+    )
+    if totals.histories > before:
+        for line in product.table(totals.happened):
+            typer.echo(f"  {line}")
     if (never := product.missing(totals.happened)) and totals.histories >= _ENOUGH:
         typer.echo(f"never happened: {', '.join(never)}")
         raise typer.Exit(1)
@@ -199,9 +210,11 @@ def _soak(product: Product[H], minutes: float | None, histories: int | None, fro
 
 def _played_in_order(
     play_seed: Callable[[int], Played], first: int, jobs: int, go_on: Callable[[int], bool]
-) -> Iterator[tuple[int, Played]]:
+) -> Generator[tuple[int, Played]]:
     """Seeds from `first` on with how they went, in order, on so many processes, until `go_on` says no to a seed."""
-    with ProcessPoolExecutor(jobs) as pool:
+    if not go_on(first):
+        return
+    with ProcessPoolExecutor(jobs, initializer=_leave_ending_to_the_parent) as pool:
         under_way: dict[int, Future[Played]] = {}
         begun = told = first
         try:
@@ -216,6 +229,12 @@ def _played_in_order(
         finally:
             for future in under_way.values():
                 future.cancel()
+
+
+def _leave_ending_to_the_parent() -> None:
+    """Ctrl-C reaches every process of a terminal: one of them says that it ends, and waits for the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _tell(product: Product[H], name: str, played: Played, history: H) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -18,7 +18,7 @@ import msgspec
 import typer
 
 from situate.testing import soaking
-from situate.testing.soaking import FOLDER, present_commit
+from situate.testing.soaking import FOLDER
 from tests.controlplane.build import build
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.differential.cases import Case, Played
@@ -41,6 +41,7 @@ class Totals(soaking.Totals):
     PREFIX: ClassVar[str] = "kube-scheduler-"
 
     counts: dict[str, int] = msgspec.field(default_factory=dict)
+    clusters: int = 0
 
     @property
     def pods(self) -> int:
@@ -49,14 +50,14 @@ class Totals(soaking.Totals):
     def add(self, seed: int, played: Played) -> None:
         """One more cluster without a difference."""
         self.played(seed)
+        self.clusters += 1
         self.counts = dict(Counter(self.counts) + played.counts)
 
 
 @contextmanager
 def _kube_scheduler(*flags: str) -> Iterator[tuple[KubeScheduler, ControlPlane]]:
     """Ends with this process, also if that is told to end."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with ExtenderServer() as extenders:
+    with soaking.ended_by_sigterm(), ExtenderServer() as extenders:
         wanted = options(extenders)
         wanted = replace(wanted, flags={**wanted.flags, SCHEDULER: (*wanted.flags[SCHEDULER], *flags)})
         programs = build(wanted.names(), say=typer.echo)
@@ -74,36 +75,66 @@ def _kube_scheduler(*flags: str) -> Iterator[tuple[KubeScheduler, ControlPlane]]
 @app.command()
 def soak(
     pods: Annotated[int, typer.Option(min=1, help="How many to compare, those of earlier runs included.")] = _PODS,
+    histories: Annotated[
+        int | None, typer.Option(min=1, help="Of so many clusters at most, those of earlier runs included.")
+    ] = None,
     minutes: Annotated[float | None, typer.Option(help="Stop after that time, however many there were.")] = None,
-    from_seed: Annotated[int | None, typer.Option("--from", help="First seed; else where the last run ended.")] = None,
+    from_seed: Annotated[
+        int | None,
+        typer.Option(
+            "--from", help="Compare so many from this seed on, and keep no totals; else where the last ended."
+        ),
+    ] = None,
 ) -> None:
     """Play seed after seed; totals are kept per commit. Ends at the first difference, with a file to replay it."""
-    totals = Totals.load(present_commit())
-    seed = totals.next_seed if from_seed is None else from_seed
+    totals = Totals.to_go_on_with(from_seed)
     began = told = time.monotonic()
     end = math.inf if minutes is None else began + 60.0 * minutes
-    typer.echo(f"commit {totals.commit}: {totals.pods} pods compared so far; from seed {seed} on, up to {pods} pods")
-    before = totals.pods
-    with _kube_scheduler() as (scheduler, _):
-        while totals.pods < pods and time.monotonic() < end:
-            played = play(seed, scheduler)
-            for case in played.cases:
-                _tell(case)
-            if played.cases:
-                raise typer.Exit(1)
-            totals.add(seed, played)
-            totals.save()
-            seed += 1
-            if (now := time.monotonic()) >= told + soaking.PROGRESS_S:
-                told = now
-                speed = (totals.pods - before) / (now - began)
-                typer.echo(
-                    f"{now - began:6.0f} s  seed {seed - 1}  {totals.pods} pods, {speed:.1f} a second  no difference"
-                )
-    typer.echo("\n".join(table(totals.counts)))
+    goal = Goal(pods, histories)
+    if not goal.reached(totals):
+        typer.echo(f"commit {totals.commit}: {goal.said(totals)} so far; from seed {totals.next_seed} on")
+        before = copy(totals)
+        with _kube_scheduler() as (scheduler, _):
+            while not goal.reached(totals) and time.monotonic() < end:
+                seed = totals.next_seed
+                played = play(seed, scheduler)
+                for case in played.cases:
+                    _tell(case)
+                if played.cases:
+                    raise typer.Exit(1)
+                totals.add(seed, played)
+                if from_seed is None:
+                    totals.save()
+                if (now := time.monotonic()) >= told + soaking.PROGRESS_S:
+                    told = now
+                    typer.echo(f"{goal.progress(totals, before, now - began, end - now)}  no difference")
+        typer.echo("\n".join(table(totals.counts)))
+    reached = "all that was asked for" if goal.reached(totals) else "the same command goes on"
+    typer.echo(f"commit {totals.commit}: {goal.said(totals)}, no difference; {reached}")
     if totals.pods >= _ENOUGH_TO_JUDGE and (few := rarely(totals.counts)):
         typer.echo(f"too seldom: {', '.join(few)}")
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Where a soak ends: whichever comes first."""
+
+    pods: int
+    clusters: int | None
+
+    def reached(self, totals: Totals) -> bool:
+        return totals.pods >= self.pods or (self.clusters is not None and totals.clusters >= self.clusters)
+
+    def said(self, totals: Totals) -> str:
+        of = "" if self.clusters is None else f" of {self.clusters:,}"
+        return f"{totals.pods:,} of {self.pods:,} pods in {totals.clusters:,}{of} clusters"
+
+    def progress(self, totals: Totals, before: Totals, spent_s: float, left_s: float) -> str:
+        """In whichever of the two is nearer its end."""
+        if self.clusters is not None and totals.clusters * self.pods > totals.pods * self.clusters:
+            return soaking.progress("clusters", totals.clusters, before.clusters, self.clusters, spent_s, left_s)
+        return soaking.progress("pods", totals.pods, before.pods, self.pods, spent_s, left_s)
 
 
 @app.command("play")
