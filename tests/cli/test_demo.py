@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from situate.cli.demo.objects import MACHINES, SYSTEM
 from situate.cli.demo.story import STORY
 from tests.conftest import PlaneFactory
 from tests.controlplane.plane import ControlPlane, Options
+from tests.e2e.vpod_cluster import Cluster, audit
 from tests.waiting import eventually
 
 
@@ -83,22 +85,57 @@ def _logs_of_schedulers(demo: subprocess.Popen[str], folder: Path) -> list[Path]
 
 
 @pytest.fixture(scope="module")
-def plane(start_control_plane: PlaneFactory) -> ControlPlane:
-    return start_control_plane(Options(controllers=True, scheduler=True, kwok=True))
+def cluster(start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    log, flags = audit(tmp_path_factory.mktemp("audit"))
+    options = Options(controllers=True, scheduler=True, kwok=True, flags={"kube-apiserver": flags})
+    return Cluster(start_control_plane(options), log)
 
 
 @pytest.mark.slow
 @pytest.mark.realcluster
 @pytest.mark.xdist_group("demo-cluster")
 @pytest.mark.rule("vpod:V19", "vpod:V23", "vpod:B7")
-def test_the_same_story_holds_on_a_real_control_plane(plane: ControlPlane, tmp_path: Path) -> None:
+def test_the_same_story_holds_on_a_real_control_plane(cluster: Cluster, tmp_path: Path) -> None:
+    """Every process acts under the rights that `situate manifests` prints for it, and nothing of the demo stays."""
+    plane = cluster.plane
+    before = stays(plane)
     told = play(tmp_path, "--kubeconfig", str(plane.kubeconfig()))
     played_by = "\n".join(plane.component(name).tail() for name in ("kwok", "kube-controller-manager"))
     assert told.returncode == 0, told.stdout + told.stderr + played_by
     assert_told(told.stdout)
+    asked = [each for namespace in (SYSTEM, MACHINES) for each in cluster.requests(namespace)]
+    assert {each.account for each in asked} == ACCOUNTS
+    assert [each for each in asked if each.code == 403] == []
     assert plane.request("GET", "/api/v1/nodes")["items"] == []
     left = plane.request("GET", "/api/v1/namespaces")["items"]
     assert all("deletionTimestamp" in each["metadata"] for each in left if "demo" in each["metadata"]["name"])
+    assert stays(plane) == before
+
+
+ACCOUNTS = {
+    f"{SYSTEM}:{name}"
+    for name in (
+        "situate",
+        "situate-spot",
+        "situate-shard",
+        "renders-executor",
+        "situate-vm-machines",
+        "situate-vm-agent",
+    )
+} | {f"{MACHINES}:situate"}
+
+
+def stays(plane: ControlPlane) -> set[str]:
+    """Names of what belongs to no namespace."""
+    found = set()
+    for group, plurals in {
+        "rbac.authorization.k8s.io": ("clusterroles", "clusterrolebindings"),
+        "admissionregistration.k8s.io": ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+    }.items():
+        for plural in plurals:
+            items = plane.request("GET", f"/apis/{group}/v1/{plural}")["items"]
+            found |= {f"{plural}/{each['metadata']['name']}" for each in items}
+    return found
 
 
 def assert_told(output: str) -> None:

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.conftest import PlaneFactory
 from tests.controlplane.plane import Options
 from tests.e2e.spot_installed import Installed, installation
-from tests.e2e.vpod_cluster import AUDIT_POLICY, Arena, Cluster
+from tests.e2e.vpod_cluster import Arena, Cluster, audit
 
 _GROUPS = {"cluster": "vpod-cluster", "spot_cluster": "spot-cluster", "bare_cluster": "scheduler-cluster"}
 """By fixture: the group of the tests that share it."""
@@ -63,12 +62,8 @@ def installed(spot_cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
 def _audited(
     start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory, *, scheduler: bool = True
 ) -> Cluster:
-    folder = tmp_path_factory.mktemp("audit")
-    policy, log = folder / "policy.yaml", folder / "audit.log"
-    policy.write_text(yaml.safe_dump(AUDIT_POLICY))
-    log.touch()
-    audit = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
-    options = Options(controllers=True, scheduler=scheduler, kwok=True, flags={"kube-apiserver": audit})
+    log, flags = audit(tmp_path_factory.mktemp("audit"))
+    options = Options(controllers=True, scheduler=scheduler, kwok=True, flags={"kube-apiserver": flags})
     return Cluster(start_control_plane(options), log)
 
 

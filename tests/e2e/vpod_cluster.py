@@ -41,6 +41,8 @@ AUDIT_POLICY = {
     "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}],
 }
 
+_ACCOUNTS = "system:serviceaccount:"
+
 QUICK: dict[str, Any] = {
     "refreshPeriod": "1s",
     "scaleDownStabilization": "1s",
@@ -58,6 +60,8 @@ class Request:
     """When it was received, RFC 3339 with microseconds; compares as text."""
     namespace: str
     """Of the account."""
+    account: str
+    """NAMESPACE:NAME."""
     credential: str
     """Id of the token that was shown; each scheduler has its own."""
     verb: str
@@ -70,6 +74,14 @@ class Request:
     def decided(self) -> bool:
         """Whether it is a write that only a leader may make (S7)."""
         return self.verb in ("create", "update", "patch", "delete") and self.resource not in ("leases", "events")
+
+
+def audit(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """The log, and the flags for an API server that writes it."""
+    policy, log = folder / "policy.yaml", folder / "audit.log"
+    policy.write_text(yaml.safe_dump(AUDIT_POLICY))
+    log.touch()
+    return log, (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
 
 
 class Cluster:
@@ -174,7 +186,7 @@ class Cluster:
 
     def requests(self, namespace: str) -> list[Request]:
         """What the service accounts of a namespace have asked for so far, in the order of the answers."""
-        prefix = f"system:serviceaccount:{namespace}:"
+        prefix = f"{_ACCOUNTS}{namespace}:"
         with self._audit.open() as lines:
             return [_request(line, namespace) for line in lines if prefix in line and line.endswith("}\n")]
 
@@ -191,6 +203,7 @@ def _request(line: str, namespace: str) -> Request:
     return Request(
         at=event["requestReceivedTimestamp"],
         namespace=namespace,
+        account=event["user"]["username"].removeprefix(_ACCOUNTS),
         credential=event["user"].get("extra", {}).get("authentication.kubernetes.io/credential-id", [""])[0],
         verb=event["verb"],
         uri=event["requestURI"],

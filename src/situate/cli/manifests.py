@@ -119,22 +119,34 @@ def manifests(
     situate manifests vm-machines
     """
     with mendable_failures():
-        where = Installation(namespace, image, replicas)
-        if product is Product.ARCHIVE:
-            objects = [*_archive(where, resource or ())]
-        elif product is Product.SHARD:
-            objects = [*_shard(where, file, resource or (), executor_image)]
-        elif product is Product.VM_AGENT:
-            objects = [*_vm_agent(where, file)]
-        elif product is Product.VM_MACHINES:
-            objects = [*_vm_machines(where)]
-        elif product is not None:
-            objects = _alone(product, file, where)
-        elif file is not None:
-            objects = _together(file, where)
-        else:
-            raise WrongInput(f"name the configuration with -f, or a product: {', '.join(Product)}")
+        objects = printed(product, file, Installation(namespace, image, replicas), resource or (), executor_image)
     print_objects(objects, output)
+
+
+def printed(
+    product: Product | None,
+    file: Path | None,
+    where: Installation,
+    resources: Sequence[str] = (),
+    executor_image: str = "",
+) -> list[Object]:
+    """All of it, in the order in which it may be applied. `product` None: those of the configuration file.
+
+    Raises what reading the file raises, and `WrongInput`.
+    """
+    if product is Product.ARCHIVE:
+        return [*_archive(where, resources)]
+    if product is Product.SHARD:
+        return [*_shard(where, file, resources, executor_image)]
+    if product is Product.VM_AGENT:
+        return [*_vm_agent(where, file)]
+    if product is Product.VM_MACHINES:
+        return [*_vm_machines(where)]
+    if product is not None:
+        return _alone(product, file, where)
+    if file is not None:
+        return _together(file, where)
+    raise WrongInput(f"name the configuration with -f, or a product: {', '.join(Product)}")
 
 
 def _together(file: Path, where: Installation) -> list[Object]:

@@ -12,6 +12,7 @@ from situate.cli.demo.scene import DemoPod, DemoSource, DemoTask, Scene
 from situate.cli.demo.shard_cast import ShardCast
 from situate.cli.demo.spot_cast import SpotCast
 from situate.cli.demo.vm_cast import VmCast
+from situate.cli.demo.waiting import PREPARED_S, until_usable
 from situate.cli.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
@@ -32,8 +33,6 @@ from situate.vpod.crds import INTERNAL_GROUP, definitions
 
 CONSUMER_GROUPS = unstructured(INTERNAL_GROUP, "v1alpha1", "ConsumerGroup", "consumergroups")
 _MANAGER = "situate-demo"
-_PREPARED_S = 120.0
-"""For each thing that the stage needs, such as the end of an earlier demo's namespace."""
 
 
 class Cast:
@@ -65,12 +64,12 @@ class Cast:
         """Creates what the story needs and waits until it can be used; what exists already is used."""
         for definition in definitions():
             await self._make(CUSTOMRESOURCEDEFINITIONS, definition)
-        for name in (objects.SYSTEM, objects.TENANT):
+        for name in (objects.SYSTEM, objects.MACHINES, objects.TENANT):
             await self._make_namespace(name)
         for name, zone in zip(objects.NODES, objects.ZONES, strict=True):
             await self._make(NODES, objects.node(name, zone))
         await self._make(STATEFULSETS, objects.dispatcher(), objects.SYSTEM)
-        await _until(self._serves_sources, "the API server does not serve ConsumerGroups")
+        await until_usable(self._serves_sources, "the API server does not serve ConsumerGroups")
         for name in objects.NODES:
             await self._until_it_runs(name)
 
@@ -79,7 +78,10 @@ class Cast:
         await self.spot.clear()
         await self.shard.clear()
         await self.vm.clear()
-        for resource, names in ((NAMESPACES, (objects.TENANT, objects.SYSTEM)), (NODES, objects.NODES)):
+        for resource, names in (
+            (NAMESPACES, (objects.TENANT, objects.MACHINES, objects.SYSTEM)),
+            (NODES, objects.NODES),
+        ):
             for name in names:
                 try:
                     await self._client.delete(resource, name)
@@ -156,7 +158,7 @@ class Cast:
                 return (await self._client.get(NAMESPACES, name)).metadata.deletion_timestamp is None
             return False
 
-        await _until(
+        await until_usable(
             stays,
             f"namespace {name} is still being deleted; see what holds it: kubectl get namespace {name} -o yaml",
         )
@@ -171,12 +173,12 @@ class Cast:
     async def _until_it_runs(self, name: str) -> None:
         """Raises `WrongInput` if a node cannot be used in time, and says what of it."""
         clock = asyncio.get_running_loop().time
-        deadline = clock() + _PREPARED_S
+        deadline = clock() + PREPARED_S
         while not (node := await self._client.get(NODES, name)).ready or node.spec.taints:
             if clock() > deadline:
                 taints = ", ".join(taint.key for taint in node.spec.taints) or "none"
                 raise WrongInput(
-                    f"after {_PREPARED_S:g} s node {name} is {'Ready' if node.ready else 'not Ready'}, its taints: "
+                    f"after {PREPARED_S:g} s node {name} is {'Ready' if node.ready else 'not Ready'}, its taints: "
                     f"{taints}; a kubelet, or kwok in its place, must play it: kubectl get node {name} -o yaml"
                 )
             await asyncio.sleep(0.2)
@@ -189,16 +191,6 @@ class Cast:
         except AlreadyExists:
             merge = MergePatch({"metadata": {"labels": content["metadata"].get("labels") or {}}})
             await self._client.patch(resource, content["metadata"]["name"], merge, namespace, field_manager=_MANAGER)
-
-
-async def _until(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
-    """Raises `WrongInput` if it does not hold in time."""
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + _PREPARED_S
-    while not await holds():
-        if clock() > deadline:
-            raise WrongInput(f"after {_PREPARED_S:g} s {otherwise}")
-        await asyncio.sleep(0.2)
 
 
 def _pod(pod: Pod, nodes: Mapping[str, Node]) -> DemoPod:

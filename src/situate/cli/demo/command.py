@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,10 +17,12 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from situate.cli.demo.accounts import Accounts
 from situate.cli.demo.cast import Cast
 from situate.cli.demo.chapters import Chapter, Unfulfilled
 from situate.cli.demo.objects import CONFIGURATION
 from situate.cli.demo.picture import Seen, picture
+from situate.cli.demo.products import Products
 from situate.cli.demo.shard_cast import shard_cast
 from situate.cli.demo.spot_cast import SpotCast, reserved_port
 from situate.cli.demo.stage import DidNotStart, Stage, hint, stage
@@ -80,20 +81,20 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
                 async with AsyncExitStack() as stack:
                     teller = stack.enter_context(_teller(hint(built.kubeconfig), quiet=once))
                     port = stack.enter_context(reserved_port())
-                    start_spot = partial(built.start_product, "spot")
-                    spot = SpotCast(client, connection.server, port, start_spot, teller.show)
-                    shard = await stack.enter_async_context(shard_cast(client, built, teller.show))
-                    vm = VmCast(client, built, stack.enter_context(reserved_port()), teller.show)
+                    products = Products(built, Accounts(client, connection, folder))
+                    spot = SpotCast(client, connection.server, port, products, teller.show)
+                    shard = await stack.enter_async_context(shard_cast(client, products, teller.show))
+                    vm = VmCast(client, products, stack.enter_context(reserved_port()), teller.show)
                     cast = Cast(client, _lease(), built.kill, built.explain, teller.show, spot, shard, vm)
                     try:
                         await cast.set_the_stage()
-                        await built.start_schedulers()
+                        await products.start_schedulers()
                         failed = await _tell(cast, built, teller, started)
                         if not once and not failed:
                             await teller.linger(cast)
                     finally:
                         if kubeconfig is not None:  # somebody's cluster: nothing of ours stays, however it ends
-                            await cast.clear_the_stage()
+                            await _leave(cast, products)
                     return ExitCode.NO if failed else ExitCode.DONE
             finally:
                 await client.close()
@@ -107,15 +108,35 @@ async def _tell(cast: Cast, built: Stage, teller: _Teller, started: float) -> in
     for number, chapter in enumerate(STORY, 1):
         teller.begin(chapter)
         try:
-            outcome = await chapter.play(cast)
-            built.check()
+            outcome = await played(chapter, cast, built)
         except Unfulfilled as problem:
-            built.check()  # the end of a process says more than what stayed undone for want of it
             teller.end(f"{number}. {chapter.title}: NOT HELD: {problem}")
             return len(STORY) - number + 1
         teller.end(f"{number}. {chapter.title}: {outcome} ({time.monotonic() - started:.1f} s)")
         await teller.pause()
     return 0
+
+
+async def played(chapter: Chapter, cast: Cast, built: Stage) -> str:
+    """Raises `Unfulfilled` also where all came about, but a process was refused a right; `DidNotStart` if one ended."""
+    missed = []
+    try:
+        outcome = await chapter.play(cast)
+    except Unfulfilled as problem:
+        outcome, missed = "", [str(problem)]
+    built.check()  # the end of a process says more than what stayed undone for want of it
+    if problems := [*missed, *built.refusals()]:
+        raise Unfulfilled("; ".join(problems))
+    return outcome
+
+
+async def _leave(cast: Cast, products: Products) -> None:
+    """Processes first, while they may still do what they do at their end. One that fails holds up no other step."""
+    async with AsyncExitStack() as last_first:
+        last_first.push_async_callback(products.accounts.remove)
+        last_first.push_async_callback(cast.clear_the_stage)
+        last_first.push_async_callback(products.stage.stop)
+        last_first.push_async_callback(cast.shard.end)
 
 
 class _Teller:

@@ -8,6 +8,8 @@ from situate.scheduler.configuration import SCHEDULER_NAME
 
 SYSTEM = "situate-demo"
 """Namespace of the StatefulSet."""
+MACHINES = "situate-demo-vm"
+"""Namespace of the scheduler for virtual machines: what is printed for two configurations has the same names."""
 TENANT = "situate-demo-tenant"
 """Namespace of the sources."""
 DISPATCHER = "demo-dispatcher"

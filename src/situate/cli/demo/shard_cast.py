@@ -12,10 +12,12 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
 from situate.cli.demo import objects, shard_objects
+from situate.cli.demo.products import Products
 from situate.cli.demo.shard_executor import RUNS
 from situate.cli.demo.shard_kind import RENDERS
 from situate.cli.demo.shard_scene import DemoExecutor, DemoRender, ShardScene
-from situate.cli.demo.stage import DidNotStart, Stage
+from situate.cli.demo.stage import DidNotStart
+from situate.cli.manifests import Product
 from situate.embedded.pod_processes import PodEnded, PodProcesses, pod_processes
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
@@ -32,20 +34,23 @@ _HASH: Final = "pod-template-hash"
 class ShardCast:
     """Remembers which renders were made, and who was killed."""
 
-    def __init__(self, client: Client, stage: Stage, show: Callable[[ShardScene], None], stack: AsyncExitStack) -> None:
+    def __init__(
+        self, client: Client, products: Products, show: Callable[[ShardScene], None], stack: AsyncExitStack
+    ) -> None:
         """`stack` ends the executors' processes."""
         self._client = client
-        self._stage = stage
+        self._products = products
         self._show = show
         self._stack = stack
-        self._archive = stage.folder / "archive"
-        self._log = stage.folder / "runs.log"
+        self._folder = products.stage.folder
+        self._archive = self._folder / "archive"
+        self._log = self._folder / "runs.log"
         self._processes = PodProcesses(
             client,
             objects.SYSTEM,
             f"app={shard_objects.EXECUTORS}",
-            stage.folder,
-            {"KUBECONFIG": str(stage.kubeconfig), RUNS: str(self._log)},
+            self._folder,
+            {"KUBECONFIG": str(products.accounts.kubeconfig_of(shard_objects.ACCOUNT)), RUNS: str(self._log)},
         )
         self._killed: set[str] = set()
         self.made: list[str] = []
@@ -57,7 +62,7 @@ class ShardCast:
         with suppress(AlreadyExists):
             await self._client.create(CUSTOMRESOURCEDEFINITIONS, shard_objects.definition())
         await self._client.create(_DEPLOYMENTS, shard_objects.deployment(), objects.SYSTEM, field_manager=_MANAGER)
-        await self._stage.start_product("shard", shard_objects.configuration(self._archive))
+        await self._products.start("shard", shard_objects.configuration(self._archive), Product.SHARD)
         await self._stack.enter_async_context(pod_processes(self._processes))
 
     async def served(self) -> bool:
@@ -114,7 +119,7 @@ class ShardCast:
     async def archived(self) -> Mapping[str, bool]:
         """How each archived render ended, by name, as `situate shard archive search` tells it."""
         asked = ("shard", "archive", "search", "--archive-url", self._archive.as_uri(), "-o", "json", "--limit", "0")
-        told = json.loads(await self._stage.call("archive", *asked))
+        told = json.loads(await self._products.stage.call("archive", *asked))
         return {each["subject"]["name"]: bool(each["successful"]) for each in told["records"]}
 
     async def look(self) -> ShardScene:
@@ -134,6 +139,10 @@ class ShardCast:
         )
         self._show(scene)
         return scene
+
+    async def end(self) -> None:
+        """Of the executors' processes."""
+        await self._stack.aclose()
 
     async def clear(self) -> None:
         """Takes the finalizers away that would keep a namespace; with the supervisor's end nobody else does."""
@@ -158,10 +167,12 @@ class ShardCast:
 
 
 @asynccontextmanager
-async def shard_cast(client: Client, stage: Stage, show: Callable[[ShardScene], None]) -> AsyncIterator[ShardCast]:
+async def shard_cast(
+    client: Client, products: Products, show: Callable[[ShardScene], None]
+) -> AsyncIterator[ShardCast]:
     """At the end no executor's process is left."""
     async with AsyncExitStack() as stack:
-        yield ShardCast(client, stage, show, stack)
+        yield ShardCast(client, products, show, stack)
 
 
 def _render(content: Mapping[str, Any]) -> DemoRender:

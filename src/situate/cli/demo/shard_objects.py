@@ -11,6 +11,8 @@ from situate.cli.demo.shard_kind import RENDERS
 
 EXECUTORS: Final = "demo-executors"
 """The Deployment, and the label of its pods."""
+ACCOUNT: Final = f"{RENDERS.plural}-executor"
+"""Of executors, as the manifests name it."""
 COUNT: Final = 3
 """Executors."""
 LEASE_S: Final = 6.0
@@ -48,10 +50,11 @@ def deployment() -> dict[str, Any]:
         "name": "executor",
         "image": "example.com/renderer:1",
         "command": ["python", "-m", "situate.cli.demo.shard_executor"],
-        "args": [*_lease_flags(), "--executor-namespace=$(POD_NAMESPACE)"],
+        "args": [*_lease_flags(), "--executor-namespace=$(POD_NAMESPACE)", f"--namespace={TENANT}"],
         "env": [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in field.items()],
     }
     pod = {
+        "serviceAccountName": ACCOUNT,
         "nodeSelector": {"situate-demo": "true"},
         "terminationGracePeriodSeconds": 30,
         "containers": [container],

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 from situate.cli.demo import objects, spot_objects
+from situate.cli.demo.products import Products
 from situate.cli.demo.spot_scene import Replica, SpotNode, SpotScene
+from situate.cli.manifests import Product
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import MergePatch
@@ -44,15 +46,14 @@ class SpotCast:
         client: Client,
         server: str,
         port: int,
-        start: Callable[[Mapping[str, Any]], Awaitable[None]],
+        products: Products,
         show: Callable[[SpotScene], None],
     ) -> None:
-        """`server`: address of the API server; `port`: for the webhook; `start` starts `situate run` with a
-        configuration."""
+        """`server`: address of the API server; `port`: for the webhook."""
         self._client = client
         self._server = server
         self._port = port
-        self._start = start
+        self._products = products
         self._show = show
         self._scene: SpotScene | None = None
         self._began = 0.0
@@ -71,7 +72,7 @@ class SpotCast:
         await self._make(_DEPLOYMENTS, spot_objects.deployment(spot_objects.TRIED, 0), objects.TENANT)
         for name in spot_objects.ON_DEMAND_NODES:
             await self._make(NODES, spot_objects.node(name), None)
-        await self._start(spot_objects.configuration(self._port))
+        await self._products.start("spot", spot_objects.configuration(self._port), Product.SPOT)
 
     async def answers(self) -> bool:
         """Whether a pod that is only tried gets its class: API servers know whom to ask, and are answered."""

@@ -1,25 +1,27 @@
-"""The processes of the demo: an API server, and two schedulers of which one stands by. Each is one of ours, started
-as a user would start it; the story can kill the leader, and everything is stopped and waited for at the end."""
+"""The processes of the demo: an API server, and schedulers. Each is one of ours, started as a user would start it; the
+story can kill them, and everything is stopped and waited for at the end."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from situate.cli.demo.objects import CONFIGURATION, SYSTEM
+from situate.cli.demo.objects import SYSTEM
 from situate.cli.failures import ExitCode
 
-SCHEDULERS = ("scheduler-1", "scheduler-2")
-_READY_S = 120.0
-_STOP_S = 20.0
+_READY_S: Final = 120.0
+_STOP_S: Final = 20.0
+_NOT_GRANTED: Final = re.compile(r'forbidden: User \\?"system:serviceaccount:[^;\n]*')
+"""What API servers say of an account that lacks a right, also as logs in JSON have it."""
 
 
 class DidNotStart(Exception):
@@ -34,37 +36,16 @@ class Stage:
     kubeconfig: Path
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
 
-    async def start(self, name: str, *arguments: str) -> None:
-        """Starts `situate ARGUMENTS` as in the demo's namespace, its output in a log file of its own."""
+    async def start(self, name: str, *arguments: str, namespace: str = SYSTEM) -> None:
+        """Starts `situate ARGUMENTS` as in a pod of that namespace, its output in a log file of its own."""
         with self.log_of(name).open("ab") as log:
             self.processes[name] = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "situate", *arguments),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "SITUATE_NAMESPACE": SYSTEM},
+                env={**os.environ, "SITUATE_NAMESPACE": namespace},
             )
-
-    async def start_schedulers(self) -> None:
-        """Two of them; their identities are their names here."""
-        configuration = self.folder / "situate.yaml"
-        configuration.write_text(json.dumps(CONFIGURATION))  # JSON is YAML
-        for name in SCHEDULERS:
-            await self.start(
-                name,
-                *("run", "-f", str(configuration), "--kubeconfig", str(self.kubeconfig)),
-                *("--set", f"leaderElection.identity={name}", "--set", "health.address=127.0.0.1:0"),
-            )
-
-    async def start_product(self, name: str, content: Mapping[str, Any]) -> None:
-        """Another process, which looks after what this configuration names, and nothing else."""
-        configuration = self.folder / f"{name}.yaml"
-        configuration.write_text(json.dumps(content))
-        await self.start(
-            name,
-            *("run", "-f", str(configuration), "--kubeconfig", str(self.kubeconfig)),
-            *("--set", f"leaderElection.identity={name}", "--set", "health.address=127.0.0.1:0"),
-        )
 
     async def kill(self, name: str) -> None:
         """SIGKILL: no good-bye, the Lease stays as it is."""
@@ -97,6 +78,14 @@ class Stage:
         for name, process in self.processes.items():
             if process.returncode is not None:
                 raise DidNotStart(f"{name} ended with code {process.returncode}: {self.last_words(name)}")
+
+    def refusals(self) -> list[str]:
+        """What processes, pods' as well, were refused for want of a right, as their logs tell it."""
+        return [
+            f"{log.stem} was refused something: {found[0]}"
+            for log in sorted(self.folder.glob("*.log"))
+            if (found := _NOT_GRANTED.search(log.read_text(errors="replace"))) is not None
+        ]
 
     def log_of(self, name: str) -> Path:
         return self.folder / f"{name}.log"

@@ -1,7 +1,7 @@
 """The hands of the chapters on virtual machines: load, pods and nodes, by the API alone.
 
-Scheduler, agent and what plays the hypervisor are processes of their own, as a user would start them; the agent shows a
-token of its account, and the scheduler a certificate that was made for it.
+Scheduler, agent and what plays the hypervisor are processes of their own, as a user would start them; the agent shows
+the token of its account, and the scheduler a certificate that was made for it.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import msgspec
-
 from situate.cli.demo import objects, vm_objects
+from situate.cli.demo.products import Products
 from situate.cli.demo.spot_cast import state_of
-from situate.cli.demo.stage import Stage
 from situate.cli.demo.vm_scene import DemoMachine, DemoMove, DemoPlainPod, VmScene
+from situate.cli.manifests import Product
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import MergePatch
-from situate.objects.messages import Request
 from situate.objects.pods import Pod
 from situate.objects.quantity import Quantity, decode_quantity
-from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS, SERVICEACCOUNTS, ResourceType
+from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS, ResourceType
 from situate.runtime.serving.issuing import generation
 from situate.vm.backends import MACHINES, MIGRATIONS
 from situate.vm.machines.crds import definitions
@@ -34,16 +32,15 @@ from situate.vm.names import APPROVED, AUTO_MIGRATION_LABEL, CLAIM, LOAD, REQUES
 
 _MANAGER: Final = "situate-demo"
 _DAY_S: Final = 86_400.0
-_JSON: Final = {"content-type": "application/json", "accept": "application/json"}
 
 
 class VmCast:
     """Everything is in the tenant's namespace."""
 
-    def __init__(self, client: Client, stage: Stage, port: int, show: Callable[[VmScene], None]) -> None:
+    def __init__(self, client: Client, products: Products, port: int, show: Callable[[VmScene], None]) -> None:
         """`port`: for permits."""
         self._client = client
-        self._stage = stage
+        self._products = products
         self._port = port
         self._show = show
 
@@ -52,18 +49,21 @@ class VmCast:
         for definition in definitions():
             await self._make(CUSTOMRESOURCEDEFINITIONS, definition)
         await self.add_node(vm_objects.NODES[0])
-        await self._make(SERVICEACCOUNTS, {"metadata": {"name": vm_objects.AGENT}}, objects.TENANT)
-        folder, kubeconfig = self._stage.folder, str(self._stage.kubeconfig)
+        products = self._products
+        folder = products.stage.folder
         pair = generation(("localhost", "127.0.0.1"), datetime.now(UTC), _DAY_S)
         for name, content in (("ca.crt", pair.authority), ("tls.crt", pair.certificate), ("tls.key", pair.key)):
             (folder / name).write_bytes(content)
-        (folder / "token").write_text(await self._token())
-        (folder / "agent.yaml").write_text(json.dumps(vm_objects.agent_configuration(self._port, folder)))
-        await self._stage.start_product("vm", vm_objects.configuration(self._port))
-        leases = ("--lease-namespace", objects.SYSTEM, "--namespace", objects.TENANT)
-        await self._stage.start("vm-machines", "vm", "machines", *leases, "--kubeconfig", kubeconfig)
-        asked = ("-f", str(folder / "agent.yaml"), "--health-address", "", "--kubeconfig", kubeconfig)
-        await self._stage.start("vm-agent", "vm", "agent", "--all-nodes", *asked)
+        await products.start("vm", vm_objects.configuration(self._port), namespace=objects.MACHINES)
+        (account,) = await products.install(Product.VM_MACHINES, None)
+        leases = ("--lease-namespace", account.namespace, "--namespace", objects.TENANT)
+        as_account = ("--kubeconfig", str(account.kubeconfig))
+        await products.stage.start("vm-machines", "vm", "machines", *leases, *as_account)
+        file = products.write("agent", vm_objects.agent_configuration(self._port, folder))
+        (account,) = await products.install(Product.VM_AGENT, file)
+        (folder / "token").write_text(account.token)
+        asked = ("-f", str(file), "--health-address", "", "--kubeconfig", str(account.kubeconfig))
+        await products.stage.start("vm-agent", "vm", "agent", "--all-nodes", *asked)
 
     async def served(self) -> bool:
         """Definitions are served some moments after they are made."""
@@ -135,12 +135,6 @@ class VmCast:
         for name in vm_objects.NODES:
             with suppress(NotFound):
                 await self._client.delete(NODES, name)
-
-    async def _token(self) -> str:
-        path = SERVICEACCOUNTS.path(objects.TENANT, vm_objects.AGENT, "token")
-        body = msgspec.json.encode(vm_objects.token_request())
-        made = await self._client.raw(Request("POST", path, (), _JSON, body))
-        return str(msgspec.json.decode(made.body)["status"]["token"])
 
     async def _annotate(self, name: str, key: str, value: str) -> None:
         patch = MergePatch({"metadata": {"annotations": {key: value}}})

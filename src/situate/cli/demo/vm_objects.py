@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,8 +23,6 @@ BEGIN: Final = {GROWS: 2, LEAVES: 4, ASKS: 1}
 """CPUs; with `PLAIN` the first node is full."""
 STALL_PERCENT: Final = 40
 """So far a move copies until the story lets it go on."""
-AGENT: Final = "demo-vm-agent"
-"""Its ServiceAccount."""
 _GIB_PER_CPU: Final = 4
 _LOAD_PER_CPU: Final = 0.9
 """The agent's `loadAverageFractionTarget`."""
@@ -114,7 +111,3 @@ def pod(name: str) -> dict[str, Any]:
 
 def memory(cpus: int) -> str:
     return f"{_GIB_PER_CPU * cpus}Gi"
-
-
-def token_request() -> Mapping[str, Any]:
-    return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 86_400}}

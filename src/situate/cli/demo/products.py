@@ -1,0 +1,55 @@
+"""Starts our products as a user would: installed as `situate manifests` prints them, as processes of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from situate.cli.demo.accounts import Account, Accounts
+from situate.cli.demo.objects import CONFIGURATION, SYSTEM
+from situate.cli.demo.stage import Stage
+from situate.cli.manifests import Installation, Product, printed
+
+SCHEDULERS: Final = ("scheduler-1", "scheduler-2")
+
+
+class Products:
+    """On one stage."""
+
+    def __init__(self, stage: Stage, accounts: Accounts) -> None:
+        self.stage = stage
+        self.accounts = accounts
+
+    async def start_schedulers(self) -> None:
+        """Two of them with one account, as replicas have it; their identities are their names here."""
+        file = self.write("situate", CONFIGURATION)
+        (account,) = await self.install(None, file)
+        for name in SCHEDULERS:
+            await self._run(name, file, account)
+
+    async def start(
+        self, name: str, content: Mapping[str, Any], product: Product | None = None, namespace: str = SYSTEM
+    ) -> None:
+        """Another process, which looks after what this configuration names, and nothing else."""
+        file = self.write(name, content)
+        account, *_ = await self.install(product, file, namespace)
+        await self._run(name, file, account)
+
+    async def install(self, product: Product | None, file: Path | None, namespace: str = SYSTEM) -> list[Account]:
+        """What is printed for it there, but for its pods; the accounts."""
+        return await self.accounts.make(printed(product, file, Installation(namespace, "example.com/situate:1", 2)))
+
+    def write(self, name: str, content: Mapping[str, Any]) -> Path:
+        file = self.stage.folder / f"{name}.yaml"
+        file.write_text(json.dumps(content))  # JSON is YAML
+        return file
+
+    async def _run(self, name: str, file: Path, account: Account) -> None:
+        await self.stage.start(
+            name,
+            *("run", "-f", str(file), "--kubeconfig", str(account.kubeconfig)),
+            *("--set", f"leaderElection.identity={name}", "--set", "health.address=127.0.0.1:0"),
+            namespace=account.namespace,
+        )

@@ -1,0 +1,22 @@
+"""Waits for what the stage needs before the story begins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from situate.cli.failures import WrongInput
+
+PREPARED_S: Final = 120.0
+"""For each thing that the stage needs, such as the end of an earlier demo's namespace."""
+
+
+async def until_usable(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
+    """Raises `WrongInput` if it does not hold in time."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + PREPARED_S
+    while not await holds():
+        if clock() > deadline:
+            raise WrongInput(f"after {PREPARED_S:g} s {otherwise}")
+        await asyncio.sleep(0.2)
