@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from situate.cluster.builtin_resources import BUILT_IN, LEFT_OUT, LEFT_OUT_SUBRESOURCES
 from tests.contract.api import Api
+from tests.contract.servers import Server
 from tests.contract.things import apps, configmap, core, deployment, pod
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -83,6 +85,32 @@ async def test_aggregated_discovery(api: Api) -> None:
     assert resources["deployments"]["responseKind"]["kind"] == "Deployment"
     assert resources["deployments"]["scope"] == "Namespaced"
     assert {each["subresource"] for each in resources["deployments"]["subresources"]} == {"scale", "status"}
+
+
+async def test_whatever_is_served_is_known_and_what_is_not_is_left_out_by_name(api: Api, server: Server) -> None:
+    """Of stable versions: what kube-apiserver has besides is neither forgotten nor refused without a word."""
+    accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+    served: set[tuple[str, str]] = set()
+    subresources: set[tuple[str, str, str]] = set()
+    for path in ("/api", "/apis"):
+        for group in (await api.call("GET", path, accept=accept)).ok()["items"]:
+            name = group["metadata"].get("name", "")
+            stable = [version for version in group["versions"] if version["version"] in ("v1", "v2")]
+            for resource in (each for version in stable for each in version["resources"]):
+                served.add((name, resource["resource"]))
+                of_it = resource.get("subresources", ())
+                subresources |= {(name, resource["resource"], each["subresource"]) for each in of_it}
+    known = {(each.group, each.plural) for each in BUILT_IN}
+    known_subresources = {(each.group, each.plural, sub.name) for each in BUILT_IN for sub in each.subresources}
+    refused = {("", *each) for each in LEFT_OUT_SUBRESOURCES}
+    custom = {each for each in served if each[0].endswith("example.com")}
+    if server.name == "real":
+        assert known <= served - custom <= known | LEFT_OUT.keys()
+        of_known = {each for each in subresources if each[:2] in known}
+        assert of_known == known_subresources | refused
+    else:
+        assert served - custom == known
+        assert {each for each in subresources if each[:2] in known} == known_subresources
 
 
 async def test_schemas(api: Api) -> None:

@@ -6,39 +6,61 @@ from typing import Any
 
 import pytest
 
+from situate.cluster.builtin_resources import LEFT_OUT, LEFT_OUT_SUBRESOURCES
 from tests.contract.api import Api
-from tests.contract.things import core, group, pod
+from tests.contract.things import core, group
 
 pytestmark = pytest.mark.parametrize("server", ["embedded"], indirect=True)
 
 
+NAMESPACED = {
+    "bindings",
+    "horizontalpodautoscalers",
+    "limitranges",
+    "resourceclaims",
+    "resourceclaimtemplates",
+    "resourcequotas",
+}
+"""Of the resources that are left out."""
+
+
 @pytest.mark.parametrize(
-    ("path", "reason"),
-    [
-        ("/api/v1/namespaces/{}/bindings", "bind a pod through pods/NAME/binding"),
-        ("/api/v1/namespaces/{}/resourcequotas", "quotas are not enforced"),
-        ("/api/v1/namespaces/{}/limitranges", "limit ranges are not enforced"),
-        (
-            "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
-            "their expressions make typed objects, which are not evaluated here; use a webhook",
-        ),
-        ("/apis/apiregistration.k8s.io/v1/apiservices", "other API servers are not aggregated"),
-        ("/apis/certificates.k8s.io/v1/certificatesigningrequests", "nobody signs certificates"),
-    ],
+    ("resource", "why"),
+    [pytest.param(*each, id=".".join(filter(None, reversed(each[0])))) for each in LEFT_OUT.items()],
 )
-async def test_resources(api: Api, namespace: str, path: str, reason: str) -> None:
-    answer = await api.post(path.format(namespace), {"metadata": {"name": "x"}})
-    resource = path.rpartition("/")[2]
+async def test_resources(api: Api, namespace: str, resource: tuple[str, str], why: str) -> None:
+    """Whatever is asked of them: reading, or a watch, would otherwise look as if there were none."""
+    group, plural = resource
+    root = f"/apis/{group}/v1" if group else "/api/v1"
+    path = f"{root}/namespaces/{namespace}/{plural}" if plural in NAMESPACED else f"{root}/{plural}"
+    body = {"metadata": {"name": "x"}}
+    answers = {
+        "list": await api.get(path),
+        "list of all namespaces": await api.get(f"{root}/{plural}"),
+        "watch": await api.get(path, watch=True),
+        "deletecollection": await api.delete(path),
+        "create": await api.post(path, body),
+        "get": await api.get(f"{path}/x"),
+        "update": await api.put(f"{path}/x", body),
+        "patch": await api.patch(f"{path}/x", body),
+        "apply": await api.apply(f"{path}/x", body, manager="m"),
+        "delete": await api.delete(f"{path}/x"),
+        "get status": await api.get(f"{path}/x/status"),
+    }
     message = "the server could not find the requested resource: situate's embedded API server does not serve "
-    answer.refused(404, "NotFound", f"{message}{resource}: {reason}", ...)
+    for answer in answers.values():
+        answer.refused(404, "NotFound", f"{message}{plural}: {why}", ...)
 
 
-@pytest.mark.parametrize("subresource", ["log", "exec", "attach", "portforward", "ephemeralcontainers"])
-async def test_running_containers(api: Api, namespace: str, subresource: str) -> None:
-    (await api.post(core(namespace, "pods"), pod("p"))).ok(201)
-    answer = await api.get(core(namespace, "pods", "p", subresource))
-    assert answer.status == 404
-    assert "containers do not run" in answer.body["message"]
+@pytest.mark.parametrize(
+    ("subresource", "why"), [pytest.param(*each, id="/".join(each[0])) for each in LEFT_OUT_SUBRESOURCES.items()]
+)
+async def test_subresources(api: Api, namespace: str, subresource: tuple[str, str], why: str) -> None:
+    plural, name = subresource
+    root = "/api/v1/nodes" if plural == "nodes" else core(namespace, plural)
+    path = f"{root}/p/{name}"
+    for answer in (await api.get(path), await api.post(path, {}), await api.put(path, {}), await api.patch(path, {})):
+        answer.refused(404, "NotFound", f"the server could not find the requested resource: {why}", ...)
 
 
 @pytest.mark.parametrize(
