@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from situate.cli.agent_file import agent_settings
 from situate.cli.main import app
+from situate.runtime.serving.certificates import AUTHORITY
 
 
 def printed(*arguments: str) -> dict[str, Any]:
@@ -72,10 +73,14 @@ def test_what_it_is_not_told_of_the_scheduler_it_finds_in_its_own_namespace(
     if "url" not in said:
         where = said.get("namespace", "ours")
         assert settings.namespace == objects["Role"]["metadata"]["namespace"] == where
-    assert [each["name"] for each in pod["volumes"] if "secret" in each] == (["permits"] if "caFile" in found else [])
+    permits = [each["projected"]["sources"] for each in pod["volumes"] if each["name"] == "permits"]
+    assert bool(permits) == ("caFile" in found)
     if "caFile" in found:
         (mount,) = (each for each in container["volumeMounts"] if each["name"] == "permits")
-        assert settings.ca_file == f"{mount['mountPath']}/ca.crt"
+        assert settings.ca_file == mount["mountPath"]
+        shown = {each["key"] for source in permits[0] for each in source["secret"]["items"]}
+        assert shown == {prefix + AUTHORITY for prefix in ("", "next-", "previous-")}, "keys are the scheduler's alone"
+        assert all(source["secret"]["optional"] for source in permits[0])
         assert settings.server_name == "situate-permits.ours.svc"
 
 
@@ -89,6 +94,10 @@ def test_without_a_file_it_finds_the_scheduler_that_is_printed_beside_it(tmp_pat
     service = objects["Service", "situate-permits"]
     assert service["metadata"]["namespace"] == settings.namespace
     assert service["spec"]["selector"]["name"] == settings.scheduler_name
+    secrets = [name for kind, name in objects if kind == "Secret"]
+    volumes = printed()["DaemonSet"]["spec"]["template"]["spec"]["volumes"]
+    (mounted,) = (each["projected"]["sources"] for each in volumes if "projected" in each)
+    assert secrets == [mounted[0]["secret"]["name"]]
     assert settings.server_name == f"situate-permits.{settings.namespace}.svc"
     assert settings.request_port in [each["port"] for each in service["spec"]["ports"]]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.vm.eviction_objects import CERTIFICATES, PATH, budget_name, webhook_configuration
+from situate.vm.eviction_objects import CERTIFICATES, PATH, budget_name, configuration_name, webhook_configuration
 from situate.vm.names import EVACUATE, MOVED
 from tests.contract.api import Api, Json
 from tests.contract.servers import Server
@@ -32,7 +32,7 @@ async def home(work: Work) -> AsyncIterator[tuple[str, int]]:
         configuration["webhooks"][0]["clientConfig"] = {"url": f"https://127.0.0.1:{port.number}{PATH}"}
         (await api.post(CONFIGURATIONS, configuration)).ok(201)
         yield own, port.number
-        (await api.delete(f"{CONFIGURATIONS}/{name(configuration)}")).ok()
+        assert (await api.delete(f"{CONFIGURATIONS}/{name(configuration)}")).status in (200, 404)
         (await api.delete(f"/api/v1/namespaces/{own}")).ok()
 
 
@@ -76,6 +76,11 @@ async def test_a_drain_ends_when_the_machine_has_left_and_kills_nothing(
     told = await api.post(core(work.namespace, "pods", runner, "eviction"), eviction(runner))
     assert told.status == 429, "while nobody answers the budget says no"
     assert told.body["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
+
+    (await api.delete(f"{CONFIGURATIONS}/{configuration_name(own)}")).ok()
+    await eventually(lambda: api.get(budget), lambda answer: answer.status == 404)
+    told = await api.post(core(work.namespace, "pods", runner, "eviction"), eviction(runner))
+    assert told.status == 201, "an installation that is gone holds up nobody"
 
 
 async def _refused_by_us(api: Api, work: Work, pod: str) -> Json:

@@ -144,7 +144,14 @@ def programs(server: Server, work: Work, folder: Path, home: str = "default", **
         "kind": "Situate",
         "health": {"address": None},
         "leaderElection": {"namespace": work.namespace},
-        "vm": {"schedulerName": SCHEDULER, "watermark": 1, "demandAfter": "500ms", "calm": AT_ONCE, **vm},
+        "vm": {
+            "schedulerName": SCHEDULER,
+            "watermark": 1,
+            "demandAfter": "500ms",
+            "calm": AT_ONCE,
+            "permits": {"address": "127.0.0.1:0"},
+            **vm,
+        },
     }
     (folder / "situate.yaml").write_text(yaml.safe_dump(document))
     within = ("--namespace", work.namespace, "--lease-namespace", work.namespace)

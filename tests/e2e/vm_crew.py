@@ -64,13 +64,14 @@ class VmCrew(Crew):
         """`shared`: sections of the configuration file besides."""
         super().__init__(cluster, name, folder)
         calm = {"coolDown": "0s", "longestCoolDown": "0s", "afterFailure": "0s", "longestAfterFailure": "0s"}
-        evictions = {"address": "127.0.0.1:0"}  # nobody asks there
+        unasked = {"address": "127.0.0.1:0"}
         self.settings = {
             "schedulerName": name,
             "demandAfter": "500ms",
             "retry": "500ms",
             "calm": calm,
-            "evictions": evictions,
+            "evictions": unasked,
+            "permits": unasked,
         }
         self.shared |= shared
 

@@ -80,6 +80,22 @@ VM_EVICTIONS_GUARDS = (
         (_SERVER,),
     ),
     Mutation(
+        "vm-eviction-budget-goes",
+        "a budget goes with the webhook, and outlives no installation (B48)",
+        "vm/controller/budgets.py",
+        "return owners == {configuration.uid} and found",
+        "return found",
+        (_SERVER,),
+    ),
+    Mutation(
+        "vm-eviction-budget-of-nobody",
+        "a machine that is gone leaves no budget behind (B48)",
+        "vm/controller/budgets.py",
+        "        if self._ours(found) and found.metadata.deletion_timestamp is None:",
+        "        if machine is not None and self._ours(found) and found.metadata.deletion_timestamp is None:",
+        (_SERVER,),
+    ),
+    Mutation(
         "vm-eviction-strangers-budget",
         "budgets of others are left alone (B48)",
         "vm/controller/budgets.py",

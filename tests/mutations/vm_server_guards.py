@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.patch import Mutation
 
 _CALLERS, _PERMITS = "tests/vm/server/test_callers.py", "tests/vm/server/test_permits.py"
+_CERTIFICATES = "tests/vm/server/test_certificates.py"
 _EXPLAINING = "tests/vm/server/test_explaining.py"
 
 VM_SERVER_GUARDS = (
@@ -145,5 +146,29 @@ VM_SERVER_GUARDS = (
         "    for other in sorted(marked - {mark.pod}):",
         "    for other in ():",
         ("tests/vm/controller/test_controller.py",),
+    ),
+    Mutation(
+        "vm-certificates-of-nobody",
+        "no Secret is made where situate is not installed (B44)",
+        "vm/server/certificates.py",
+        "                await self._wait(installed=True)\n",
+        "",
+        (_CERTIFICATES,),
+    ),
+    Mutation(
+        "vm-certificates-announced",
+        "a certificate is shown no sooner than agents can know whom to trust (B44)",
+        "runtime/serving/certificates.py",
+        "    if now >= due and known:",
+        "    if known:",
+        (_CERTIFICATES,),
+    ),
+    Mutation(
+        "vm-agent-trusts-whom-it-is-told",
+        "an agent that knows no authority yet asks nobody (B44)",
+        "vm/agent/controller/permit_client.py",
+        "        if tls is None:\n",
+        "        if False:\n",
+        ("tests/vm/agent/controller/test_permit_client.py",),
     ),
 )

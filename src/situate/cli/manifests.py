@@ -40,7 +40,7 @@ from situate.cli.manifests_shard import (
 )
 from situate.cli.manifests_spot import admission_objects, deployment_with_webhook
 from situate.cli.manifests_vm import SERVICE as PERMITS
-from situate.cli.manifests_vm import deployment_with_permits, eviction_objects, permit_service_spec
+from situate.cli.manifests_vm import deployment_with_permits, leading_objects, permit_service_spec
 from situate.cli.manifests_vm_agent import FILE as AGENT_FILE
 from situate.cli.manifests_vm_agent import NAME as VM_AGENT
 from situate.cli.manifests_vm_agent import agent_arguments, agent_daemon_set, agent_rights
@@ -245,7 +245,7 @@ def installation(
     vm = vm_settings(configuration)
     if vm is not None:
         leases = configuration.runtime.leader_election.namespace or where.namespace
-        yield from eviction_objects(where.namespace, leases, where.labels, vm)
+        yield from leading_objects(where.namespace, leases, where.labels, vm)
         deployment = deployment_with_permits(deployment, vm)
         yield _object("v1", "Service", where, where.namespace, PERMITS, spec=permit_service_spec(where.labels, vm))
     if entries := sharding_entries(configuration):

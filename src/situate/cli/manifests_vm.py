@@ -18,7 +18,8 @@ from situate.vm.eviction_objects import SERVICE as SERVICE
 from situate.vm.names import SCHEDULER_LABEL
 
 SECRET: Final = "situate-permits"  # noqa: S105 - a name, no secret
-"""Of type `kubernetes.io/tls`: mounted where `vm.permits.certificate` says, if that is a whole path."""
+"""Of type `kubernetes.io/tls`, made by others: mounted where `vm.permits.certificate` says, if that is a whole path.
+Without that setting the permit port shows what the Secret `CERTIFICATES` holds, as the webhook does."""
 _PORT_NAME: Final = "permits"
 _EVICTIONS_PORT_NAME: Final = "evictions"
 _TMP: Final = "tmp"
@@ -32,18 +33,17 @@ def permit_service_spec(labels: Mapping[str, str], settings: VmSettings) -> dict
     return {"selector": {**labels, SCHEDULER_LABEL: settings.scheduler_name}, "ports": ports}
 
 
-def eviction_objects(
+def leading_objects(
     namespace: str, lease_namespace: str, labels: Mapping[str, str], settings: VmSettings
 ) -> Iterator[dict[str, Any]]:
     """Secret and Lease are empty: the leader fills them, and a second apply leaves them as they are."""
     lease = {"name": settings.lease_name, "namespace": lease_namespace, "labels": dict(labels)}
     yield {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": lease, "spec": {}}
-    evictions = settings.moves_evicted
-    if evictions is None:
-        return
-    metadata = {"name": CERTIFICATES, "namespace": namespace, "labels": dict(labels)}
-    yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
-    yield webhook_configuration(namespace, int(evictions.timeout), labels)
+    if settings.keeps_certificates:
+        metadata = {"name": CERTIFICATES, "namespace": namespace, "labels": dict(labels)}
+        yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+    if settings.moves_evicted is not None:
+        yield webhook_configuration(namespace, int(settings.moves_evicted.timeout), labels)
 
 
 def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings) -> dict[str, Any]:
@@ -57,10 +57,10 @@ def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings)
     if settings.moves_evicted is not None:
         port = {"name": _EVICTIONS_PORT_NAME, "containerPort": _port(settings.moves_evicted.address)}
         container["ports"].append(port)
-        if all(each["name"] != _TMP for each in pod.get("volumes", ())):
-            # certificates pass through a file that exists for a moment
-            container.setdefault("volumeMounts", []).append({"name": _TMP, "mountPath": "/tmp"})  # noqa: S108 - of the container
-            pod.setdefault("volumes", []).append({"name": _TMP, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
+    if settings.keeps_certificates and all(each["name"] != _TMP for each in pod.get("volumes", ())):
+        # certificates pass through a file that exists for a moment
+        container.setdefault("volumeMounts", []).append({"name": _TMP, "mountPath": "/tmp"})  # noqa: S108 - of the container
+        pod.setdefault("volumes", []).append({"name": _TMP, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
     if all(each["name"] != POD_VARIABLE for each in container["env"]):
         container["env"].append({"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
     certificate = PurePosixPath(settings.permits.certificate or "")

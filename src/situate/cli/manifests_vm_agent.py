@@ -1,14 +1,14 @@
 """What `situate vm agent` needs in a cluster: a pod on each node, its rights, and its configuration if there is one.
 
 What it is not told it finds as an installation of ours in the same namespace has it: the scheduler's pods there, and
-the authority of their certificate in the Secret that they show it from.
+whom to trust in the Secrets that their certificate may come from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 from situate.cli.agent_file import NODE_VARIABLE, agent_settings
@@ -16,13 +16,13 @@ from situate.cli.manifests_vm import SECRET
 from situate.objects.authorization import Permission
 from situate.objects.yaml_text import load_yaml
 from situate.vm.agent.permissions import permissions
+from situate.vm.eviction_objects import AUTHORITY_KEYS, CERTIFICATES, SERVICE
 
 NAME: Final = "situate-vm-agent"
 FILE: Final = "agent.yaml"
-AUTHORITY: Final = "/etc/situate-permits/ca.crt"
-"""Where the authority of the scheduler's certificate is mounted."""
-_SERVICE: Final = "situate-permits"
-"""The name that the certificate is for, as the installation's Service has it."""
+AUTHORITIES: Final = "/etc/situate-permits"
+"""Where those of the scheduler's certificate are mounted."""
+_VOLUME: Final = "permits"
 
 
 def agent_assignments(file: Path | None, namespace: str) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def agent_assignments(file: Path | None, namespace: str) -> tuple[str, ...]:
     said = _said(file)
     found = {"namespace": namespace}
     if not agent_settings(file, ()).compat and said.get("tls", True):
-        found |= {"tls": "true", "caFile": AUTHORITY, "serverName": f"{_SERVICE}.{namespace}.svc"}
+        found |= {"tls": "true", "caFile": AUTHORITIES, "serverName": f"{SERVICE}.{namespace}.svc"}
     return tuple(f"scheduler.{name}={value}" for name, value in found.items() if name not in said)
 
 
@@ -62,14 +62,20 @@ def agent_daemon_set(deployment: Mapping[str, Any]) -> dict[str, Any]:
     pod["tolerations"] = [{"operator": "Exists"}]
     (container,) = pod["containers"]
     container["env"].append({"name": NODE_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
-    if f"scheduler.caFile={AUTHORITY}" in container["args"]:
-        name, authority = "permits", PurePosixPath(AUTHORITY)
-        mount = {"name": name, "mountPath": str(authority.parent), "readOnly": True}
+    if f"scheduler.caFile={AUTHORITIES}" in container["args"]:
+        mount = {"name": _VOLUME, "mountPath": AUTHORITIES, "readOnly": True}
         container.setdefault("volumeMounts", []).append(mount)
-        # the key is the scheduler's alone
-        secret = {"secretName": SECRET, "items": [{"key": authority.name, "path": authority.name}]}
-        pod.setdefault("volumes", []).append({"name": name, "secret": secret})
+        pod.setdefault("volumes", []).append({"name": _VOLUME, "projected": {"sources": [*_sources()]}})
     return changed
+
+
+def _sources() -> Iterator[dict[str, Any]]:
+    """Authorities alone, for keys are the scheduler's: of the certificates that the installation makes, those before
+    and after the present one too; and of one that others made. Which of them there are is not known here."""
+    own = [{"key": key, "path": key} for key in AUTHORITY_KEYS]
+    others = [{"key": AUTHORITY_KEYS[0], "path": f"{SECRET}.crt"}]
+    for secret, items in ((CERTIFICATES, own), (SECRET, others)):
+        yield {"secret": {"name": secret, "items": items, "optional": True}}
 
 
 def _said(file: Path | None) -> Mapping[str, Any]:

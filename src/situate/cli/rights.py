@@ -41,8 +41,9 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
     vm = vm_settings(configuration)
     if vm is not None:
         evictions_in = None if vm.moves_evicted is None else namespace
+        certificates_in = namespace if vm.keeps_certificates else None
         of_vm = LeaseName(leases, vm.lease_name)
-        found.update(dict.fromkeys(vm_permissions(of_vm, vm.rules(), system_of(vm), evictions_in)))
+        found.update(dict.fromkeys(vm_permissions(of_vm, vm.rules(), system_of(vm), evictions_in, certificates_in)))
     for entry in sharding_entries(configuration):
         found.update(dict.fromkeys(rights_of_supervisor(entry, leases)))
     return tuple(found)

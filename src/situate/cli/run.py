@@ -356,6 +356,7 @@ class _Composition:
                 self._metrics.registry,
                 folder=_NO_FILE.parent if self._source is None else self._source.folder,
                 call_timeout_s=setup.call_timeout_s,
+                certificates=controller.certificates if setup.issues else None,
             )
         )
         return controller

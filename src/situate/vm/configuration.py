@@ -171,7 +171,7 @@ class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     address: Address = f":{PORT}"
     certificate: str | None = None
-    """A file with the certificate chain, in PEM. null: plain HTTP with `compat`, and else nobody is answered."""
+    """A file with the certificate chain, in PEM. null: plain HTTP with `compat`, and else the installation's own."""
     key: str | None = None
     """A file with its private key."""
     callers: Literal["token", "node", "any"] | None = None
@@ -302,6 +302,16 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def moves_evicted(self) -> EvictionSettings | None:
         """None: evictions are none of our business."""
         return None if self.compat or self.system != "neonvm" else self.evictions
+
+    @property
+    def issues(self) -> bool:
+        """Whether the permit port shows the installation's own certificate."""
+        return not self.compat and self.permits.certificate is None
+
+    @property
+    def keeps_certificates(self) -> bool:
+        """Whether there are certificates of the installation's own."""
+        return self.issues or self.moves_evicted is not None
 
     def rules(self) -> Rules:
         """What decisions go by."""

@@ -11,13 +11,17 @@ from typing import Any, Final
 
 from situate.objects.meta import NO_LABELS, ObjectMeta
 from situate.objects.unstructured import Unstructured
-from situate.vm.names import ALWAYS_MIGRATE_LABEL, API_VERSION, AUTO_MIGRATION_LABEL, MACHINE_KIND, NAME_LABEL, PREFIX
+from situate.vm.names import ALWAYS_MIGRATE_LABEL, AUTO_MIGRATION_LABEL, NAME_LABEL, PREFIX
 
+CONFIGURATION_API: Final = "admissionregistration.k8s.io/v1"
+CONFIGURATION_KIND: Final = "ValidatingWebhookConfiguration"
 WEBHOOK: Final = "evictions.vm.situate.dev"
 """The one webhook of the configuration."""
 PATH: Final = "/evictions"
 CERTIFICATES: Final = "situate-vm-certificates"
 """The Secret."""
+AUTHORITY_KEYS: Final = ("ca.crt", "next-ca.crt", "previous-ca.crt")
+"""What it holds of authorities: the one whose certificate is shown, and those after and before it."""
 SERVICE: Final = "situate-permits"
 """It leads to the replica that decides."""
 MANAGED: Final[Mapping[str, str]] = {"app.kubernetes.io/managed-by": "situate-vm"}
@@ -63,8 +67,8 @@ def webhook_configuration(namespace: str, timeout_s: int = 2, labels: Mapping[st
         "namespaceSelector": {"matchExpressions": [elsewhere]},
     }
     return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
+        "apiVersion": CONFIGURATION_API,
+        "kind": CONFIGURATION_KIND,
         "metadata": {"name": configuration_name(namespace), "labels": dict(labels)},
         "webhooks": [webhook],
     }
@@ -90,10 +94,16 @@ def budget_name(machine: str) -> str:
     return f"situate-{machine}"
 
 
-def budget(machine: Unstructured, scheduler_name: str) -> dict[str, Any]:
-    """It goes with its machine."""
+def budget(machine: Unstructured, scheduler_name: str, configuration: ObjectMeta) -> dict[str, Any]:
+    """It goes with the webhook: what is left of an installation that is gone must hold up nobody. Of a machine that is
+    gone whoever leads takes it away, and meanwhile it selects nothing."""
     meta = machine.metadata
-    owner = {"apiVersion": API_VERSION, "kind": MACHINE_KIND, "name": meta.name, "uid": meta.uid, "controller": True}
+    owner = {
+        "apiVersion": CONFIGURATION_API,
+        "kind": CONFIGURATION_KIND,
+        "name": configuration.name,
+        "uid": configuration.uid,
+    }
     return {
         "metadata": {
             "name": budget_name(meta.name),

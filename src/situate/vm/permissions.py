@@ -16,9 +16,14 @@ from situate.vm.systems import System
 
 
 def permissions(
-    lease: LeaseName, rules: Rules, system: System[Any], evictions_in: str | None = None
+    lease: LeaseName,
+    rules: Rules,
+    system: System[Any],
+    evictions_in: str | None = None,
+    certificates_in: str | None = None,
 ) -> tuple[Permission, ...]:
-    """`lease`: whose holder decides. `evictions_in`: the namespace of an installation for which evictions are moves."""
+    """`lease`: whose holder decides. `evictions_in`: the namespace of an installation for which evictions are moves;
+    `certificates_in`: of one that has certificates of its own."""
     machines, migrations = system.machines, system.backend(rules).resource
     return (
         *scheduler_permissions(lease, shadow=False),
@@ -38,6 +43,7 @@ def permissions(
         ),
         *_of_pods(rules),
         *(_of_evictions(evictions_in) if evictions_in is not None else ()),
+        *(_of_certificates(certificates_in) if certificates_in is not None else ()),
         Permission("", "events", ("create", "patch"), "saying of machines and pods what is decided"),
         Permission("authentication.k8s.io", "tokenreviews", ("create",), "knowing who asks for room"),
         Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "knowing what who asks may do"),
@@ -45,7 +51,6 @@ def permissions(
 
 
 def _of_evictions(namespace: str) -> tuple[Permission, ...]:
-    certificates = "answering API servers with certificates of its own"
     return (
         Permission("policy", "poddisruptionbudgets", ("create", "delete"), "keeping machines' pods from being evicted"),
         Permission(
@@ -55,8 +60,14 @@ def _of_evictions(namespace: str) -> tuple[Permission, ...]:
             "telling API servers whom to trust",
             name=configuration_name(namespace),
         ),
-        Permission("", "secrets", (*READ, "patch"), certificates, namespace, CERTIFICATES),
-        Permission("", "secrets", ("create",), certificates, namespace),
+    )
+
+
+def _of_certificates(namespace: str) -> tuple[Permission, ...]:
+    purpose = "answering agents and API servers with certificates of its own"
+    return (
+        Permission("", "secrets", (*READ, "patch"), purpose, namespace, CERTIFICATES),
+        Permission("", "secrets", ("create",), purpose, namespace),
     )
 
 

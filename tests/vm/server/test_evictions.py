@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from situate.kube.client import Client
+from situate.objects.meta import ObjectMeta
 from situate.objects.resources import PODDISRUPTIONBUDGETS
 from situate.testing.objects import node
 from situate.testing.vm.shipped import MIGRATIONS, NAMESPACE
 from situate.vm.actions import Tell
 from situate.vm.controller.budgets import Budgets
+from situate.vm.eviction_objects import webhook_configuration
 from situate.vm.names import AUTO_MIGRATION_LABEL, EVACUATE
 from situate.vm.rules import Rules
 from situate.vm.server.desk import Desk
@@ -20,6 +22,7 @@ from situate.vm.server.evictions import Evictions
 from tests.vm.server.scene import Stage, stage
 
 MACHINES = f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachines"
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 
 
@@ -162,29 +165,38 @@ def test_each_machine_that_may_be_moved_has_a_budget_and_nobody_else(ours: Stage
     async def begin() -> asyncio.Task[None]:
         watched = member.controller.watched
         kept.append(Budgets(watched.machines, watched.all.others[PODDISRUPTIONBUDGETS], Rules()))
-        return asyncio.create_task(kept[0].run(Client(member.wire)))
+        return asyncio.create_task(kept[0].run(Client(member.wire), installed))
 
     async def without() -> asyncio.Task[None]:
-        return asyncio.create_task(kept[0].run(Client(member.wire), wanted=False))
+        return asyncio.create_task(kept[0].run(Client(member.wire), None))
 
     def found() -> dict[str, Any]:
         return {each["metadata"]["name"]: each for each in ours.world.items(BUDGETS)}
 
+    webhook = ours.world.call("POST", CONFIGURATIONS, webhook_configuration(NAMESPACE))["metadata"]
+    installed = ObjectMeta(name=webhook["name"], uid=webhook["uid"])
     asked = Asked(ours)
     running = asked.do(begin)
     ours.wait(lambda: list(found()) == ["situate-a"])
     made = found()["situate-a"]
     assert made["spec"] == {"minAvailable": 2, "selector": {"matchLabels": {"vm.neon.tech/name": "a"}}}
     (owner,) = made["metadata"]["ownerReferences"]
-    assert (owner["name"], owner["uid"]) == ("a", ours.world.machine("a")["metadata"]["uid"])
+    assert (owner["kind"], owner["uid"]) == ("ValidatingWebhookConfiguration", installed.uid)
 
-    ours.world.call("PATCH", f"{BUDGETS}/situate-a", {"spec": {"minAvailable": 0}}, patch=True)
-    ours.wait(lambda: "situate-a" in found() and found()["situate-a"]["spec"]["minAvailable"] == 2)
-    assert found()["situate-a"]["metadata"]["uid"] != made["metadata"]["uid"], "one that says less is made anew"
+    for wrong in ({"spec": {"minAvailable": 0}}, {"metadata": {"ownerReferences": None}}):
+        before = found()["situate-a"]["metadata"]["uid"]
+        ours.world.call("PATCH", f"{BUDGETS}/situate-a", wrong, patch=True)
+        ours.wait(lambda uid=before: "situate-a" in found() and found()["situate-a"]["metadata"]["uid"] != uid)  # type: ignore[misc]  # bound early
+        anew = found()["situate-a"]
+        assert (anew["spec"], anew["metadata"]["ownerReferences"]) == (made["spec"], [owner])
     for value, names in (("false", []), ("true", ["situate-a"])):
         label = {"metadata": {"labels": {AUTO_MIGRATION_LABEL: value}}}
         ours.world.call("PATCH", f"{MACHINES}/a", label, patch=True)
         ours.wait(lambda names=names: list(found()) == names)  # type: ignore[misc]  # a default binds the loop's variable
+    ours.world.call("DELETE", f"{MACHINES}/a")
+    ours.wait(lambda: not found(), within_s=60.0)
+    ours.run("a", cpus=1, slots=4)
+    ours.wait(lambda: list(found()) == ["situate-a"])
     running.cancel()
     strange = {"metadata": {"name": "situate-fixed"}, "spec": {"minAvailable": 1}}
     ours.world.call("POST", BUDGETS, strange)

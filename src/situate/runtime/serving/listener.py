@@ -95,7 +95,7 @@ class Listener:
         self,
         name: str,
         address: str,
-        certificate: Certificate | None,
+        certificate: Certificate | ssl.SSLContext | None,
         answer: Answers,
         *,
         setting: str = "--address",
@@ -103,13 +103,14 @@ class Listener:
         limits: Limits = Limits(),
     ) -> None:
         """`address`: `host:port`, without host for every address, and what it is called in the settings. No
-        certificate: plain HTTP. `most_body`: so many bytes of a body are read, by the path. Raises `CannotServe`."""
+        certificate: plain HTTP; a context is kept up by whoever gives it. `most_body`: so many bytes of a body are
+        read, by the path. Raises `CannotServe`."""
         self.name = name
         self._address = address
         self._setting = setting
-        self._certificate = certificate
-        self._stamp = () if certificate is None else certificate.stamp()
-        self._context = None if certificate is None else certificate.context()
+        self._certificate = certificate if isinstance(certificate, Certificate) else None
+        self._stamp = () if self._certificate is None else self._certificate.stamp()
+        self._context = certificate.context() if isinstance(certificate, Certificate) else certificate
         self._answer = answer
         self._most_body = most_body
         self._limits = limits

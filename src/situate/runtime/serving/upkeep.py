@@ -1,4 +1,4 @@
-"""Keeps a webhook's certificates while this process leads: reads the Secret, follows the plan, tells API servers.
+"""Keeps a Service's certificates while this process leads: reads the Secret, follows the plan, tells API servers.
 
 What is to be done when is decided in `certificates`. Every write is conditional on what was read, so a second leader
 that there must never be would be refused, not followed.
@@ -74,14 +74,15 @@ class Upkeep:
         kept: Kept,
         client: Client,
         secrets: Reflector[Secret],
-        configurations: Reflector[Unstructured],
+        configurations: Reflector[Unstructured] | None,
         *,
         names: Sequence[str],
         life_s: Callable[[], float],
         wall: Callable[[], float],
         serve: Callable[[Generation], None],
     ) -> None:
-        """`client`: one whose writes raise a `Retriable` when we do not lead; `names`: host names that are served."""
+        """`client`: one whose writes raise a `Retriable` when we do not lead; `names`: host names that are served.
+        `configurations`: None where no API server asks."""
         self._kept = kept
         self._client = client
         self._secrets = secrets
@@ -95,11 +96,13 @@ class Upkeep:
         self._changed = asyncio.Event()
         self._log = structlog.get_logger()
         secrets.store.on_change(self._wake)
-        configurations.store.on_change(self._wake)
+        if configurations is not None:
+            configurations.store.on_change(self._wake)
 
     async def run(self) -> None:
         await self._secrets.store.wait_synced()
-        await self._configurations.store.wait_synced()
+        if self._configurations is not None:
+            await self._configurations.store.wait_synced()
         self._served = None
         while True:
             self._changed.clear()
@@ -121,7 +124,8 @@ class Upkeep:
         now = self._wall()
         secret = self._secrets.store.get(self._kept.secret, self._kept.namespace)
         content = decoded(secret.data) if secret is not None else {}
-        configuration = self._configurations.store.get(self._kept.configuration)
+        configurations = self._configurations
+        configuration = None if configurations is None else configurations.store.get(self._kept.configuration)
         found = plan(content, self._names, now, self._life_s(), self._published(configuration))
         if found.held is not None:
             if found.held.current != self._served:
@@ -165,7 +169,8 @@ class Upkeep:
         self._secrets.learn(await self._client.patch(SECRETS, self._kept.secret, patch, self._kept.namespace))
 
     async def _publish(self, configuration: Unstructured | None, bundle: bytes) -> None:
-        if configuration is None or self._published(configuration) in (None, bundle):
+        configurations = self._configurations
+        if configurations is None or configuration is None or self._published(configuration) in (None, bundle):
             return
         number = _number(configuration.content, self._kept.webhook)
         patch = JsonPatch(
@@ -179,7 +184,7 @@ class Upkeep:
             ]
         )
         name = configuration.metadata.name
-        self._configurations.learn(await self._client.patch(self._kept.configurations, name, patch))
+        configurations.learn(await self._client.patch(self._kept.configurations, name, patch))
         self._log.info("API servers are told whom to trust", configuration=name)
 
     def _published(self, configuration: Unstructured | None) -> bytes | None:
@@ -188,7 +193,8 @@ class Upkeep:
     async def _look_again(self) -> None:
         try:
             await self._secrets.relist()
-            await self._configurations.relist()
+            if self._configurations is not None:
+                await self._configurations.relist()
         except KubeError as problem:
             self._tell(str(problem))
 

@@ -81,7 +81,7 @@ class Listener:
 
     def serve_with(self, generation: Generation) -> None:
         """New connections are given this certificate from now on; those that exist go on."""
-        _load(self._context, generation)
+        load(self._context, generation)
         self._certified.set()
 
     async def run(self) -> None:
@@ -171,7 +171,7 @@ def _abort(runner: web.AppRunner) -> None:
             connection.transport.abort()
 
 
-def _load(context: ssl.SSLContext, generation: Generation) -> None:
+def load(context: ssl.SSLContext, generation: Generation) -> None:
     """Python reads a certificate from files only, so it passes through one that nobody else can read."""
     handle, path = tempfile.mkstemp(prefix="situate-")
     try:

@@ -80,7 +80,8 @@ class SchedulerAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
     tls: bool = False
     """Speak https to the pod that is found (B44)."""
     ca_file: str | None = None
-    """Authorities that its certificate is checked against, in PEM; null: those of the system."""
+    """Authorities that its certificate is checked against: a file in PEM, or a folder of such, named .crt; null: those
+    of the system. They are looked at before each request."""
     server_name: str | None = None
     """The name that its certificate bears; null: the host that is asked."""
     token_file: str | None = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - a place, no secret

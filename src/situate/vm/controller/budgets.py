@@ -10,6 +10,7 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from situate.kube.reflector import Reflector
+from situate.objects.meta import ObjectMeta
 from situate.objects.resources import PODDISRUPTIONBUDGETS
 from situate.objects.unstructured import Unstructured
 from situate.objects.workloads import PodDisruptionBudget
@@ -39,9 +40,9 @@ class Budgets:
         self._machines.on_change(lambda old, new: self._look(new or old))
         self._budgets.store.on_change(lambda old, new: self._look_at_owner(new or old))
 
-    async def run(self, client: Client, *, wanted: bool = True) -> None:
-        """`client`: one whose writes raise a `Retriable` when we do not lead. `wanted`: otherwise there are to be none,
-        and pods of machines are evicted like any other."""
+    async def run(self, client: Client, configuration: ObjectMeta | None) -> None:
+        """`client`: one whose writes raise a `Retriable` when we do not lead. `configuration`: of the webhook; None:
+        there are to be none, and pods of machines are evicted like any other."""
         for machine in self._machines.list():
             self._look(machine)
         for each in self._budgets.store.list():
@@ -52,7 +53,7 @@ class Budgets:
             failed = False
             for key in list(self._changed):
                 del self._changed[key]
-                failed |= not await self._kept(client, *key, wanted=wanted)
+                failed |= not await self._kept(client, *key, configuration)
             if not failed:
                 retry_s = _RETRY_S
             try:
@@ -61,10 +62,10 @@ class Budgets:
             except TimeoutError:
                 retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
 
-    async def _kept(self, client: Client, namespace: str, name: str, *, wanted: bool) -> bool:
+    async def _kept(self, client: Client, namespace: str, name: str, configuration: ObjectMeta | None) -> bool:
         """Whether the machine's budget is as it is to be; otherwise it is looked at again."""
         try:
-            await self._write(client, namespace, name, wanted=wanted)
+            await self._write(client, namespace, name, configuration)
         except (AlreadyExists, Conflict, NotFound):
             return True  # what is there now is on its way to us
         except (KubeError, Retriable) as problem:
@@ -76,20 +77,25 @@ class Budgets:
         self._told.pop((namespace, name), None)
         return True
 
-    async def _write(self, client: Client, namespace: str, name: str, *, wanted: bool) -> None:
+    async def _write(self, client: Client, namespace: str, name: str, configuration: ObjectMeta | None) -> None:
         machine = self._machines.get(name, namespace)
-        if namespace in self._rules.ignored_namespaces:
-            wanted = False
-        wanted = wanted and machine is not None and budgeted(machine, self._rules.scheduler_name)
+        content = None
+        if machine is not None and configuration is not None and self._budgeted(machine):
+            content = budget(machine, self._rules.scheduler_name, configuration)
         found = self._budgets.store.get(budget_name(name), namespace)
         if found is None:
-            if wanted and machine is not None:
-                content = budget(machine, self._rules.scheduler_name)
+            if content is not None:
                 self._budgets.learn(await client.create(PODDISRUPTIONBUDGETS, content, namespace))
             return
-        if self._ours(found) and found.metadata.deletion_timestamp is None and not (wanted and _of(machine, found)):
+        if configuration is not None and content is not None and _of(found, name, configuration):
+            return
+        if self._ours(found) and found.metadata.deletion_timestamp is None:
             uid = found.metadata.uid
             await client.delete(PODDISRUPTIONBUDGETS, found.metadata.name, namespace, uid=uid)
+
+    def _budgeted(self, machine: Unstructured) -> bool:
+        ignored = machine.metadata.namespace in self._rules.ignored_namespaces
+        return not ignored and budgeted(machine, self._rules.scheduler_name)
 
     def _ours(self, found: PodDisruptionBudget) -> bool:
         return is_budget(found.metadata, self._rules.scheduler_name)
@@ -105,10 +111,9 @@ class Budgets:
             self._woken.set()
 
 
-def _of(machine: Unstructured | None, found: PodDisruptionBudget) -> bool:
-    """Whether it is this machine's, and says what it is to say: one that is not is made anew."""
-    owner, selector = found.metadata.controller, found.spec.selector
-    if machine is None or owner is None or owner.uid != machine.metadata.uid:
-        return False
+def _of(found: PodDisruptionBudget, machine: str, configuration: ObjectMeta) -> bool:
+    """Whether it goes with the webhook, and says what it is to say: one that does not is made anew."""
+    selector = found.spec.selector
+    owners = {each.uid for each in found.metadata.owner_references}
     labels = None if selector is None else dict(selector.match_labels)
-    return found.spec.min_available == HEALTHY and labels == {NAME_LABEL: machine.metadata.name}
+    return owners == {configuration.uid} and found.spec.min_available == HEALTHY and labels == {NAME_LABEL: machine}

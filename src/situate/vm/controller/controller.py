@@ -40,6 +40,7 @@ from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.reporting import Record
 from situate.vm.actions import Tell
 from situate.vm.claims import Move, Stage
+from situate.vm.configuration import LIFE_S
 from situate.vm.controller.metrics import VmMetrics
 from situate.vm.controller.observing import Observing
 from situate.vm.controller.performing import Performing
@@ -52,6 +53,7 @@ from situate.vm.names import SCHEDULER_LABEL, WANTS
 from situate.vm.plugin import NAME, VirtualMachines
 
 if TYPE_CHECKING:
+    from situate.vm.server.certificates import Certificates
     from situate.vm.server.webhook import EvictionWebhook
 
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -106,20 +108,26 @@ class VmController:
         self._performing: Performing | None = None
         self.actuator: Actuator | None = None
         """What writes of this term go through; None while this process does not lead."""
+        self.certificates: Certificates | None = None
         self._evicting: EvictionWebhook | None = None
-        if setup.evictions is not None:
-            # a web server and cryptography: who keeps no evictions is spared their import
+        if setup.issues or setup.evictions is not None:
+            # a web server and cryptography: who serves nobody by certificates of his own is spared their import
+            from situate.vm.server.certificates import Certificates
+
+            guarded = client.guarded(self._check)
+            self.certificates = Certificates(
+                guarded,
+                namespace=setup.namespace,
+                life_s=LIFE_S if setup.evictions is None else setup.evictions.certificate_life,
+                for_webhook=setup.evictions is not None,
+                wall=wall,
+                rng=rng,
+            )
+        if self.certificates is not None and setup.evictions is not None:
             from situate.vm.server.webhook import EvictionWebhook
 
             self._evicting = EvictionWebhook(
-                setup.evictions,
-                self,
-                client.guarded(self._check),
-                self._tell,
-                namespace=setup.namespace,
-                call_timeout_s=setup.call_timeout_s,
-                wall=wall,
-                rng=rng,
+                setup.evictions, self, guarded, self._tell, self.certificates, call_timeout_s=setup.call_timeout_s
             )
         self._elections = election_client or client
         self._times = candidacy.times
@@ -193,8 +201,8 @@ class VmController:
         """Of what concerns this process, and not what it decides on."""
         if self.setup.pod:
             yield self._leases
-        if self._evicting is not None:
-            yield from self._evicting.reflectors()
+        if self.certificates is not None:
+            yield from self.certificates.reflectors()
 
     @property
     def elector(self) -> Elector | None:
@@ -244,6 +252,8 @@ class VmController:
             group.create_task(self._keep(performing))
             group.create_task(self._keep_marked(client, actuator))
             group.create_task(self._give_way())
+            if self.certificates is not None:
+                group.create_task(self.certificates.run())
             if self._evicting is not None:
                 group.create_task(self._evicting.run())
 

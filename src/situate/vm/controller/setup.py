@@ -40,6 +40,8 @@ class VmSetup:
     """By then everything that was listed must have been taken in (C30)."""
     evictions: EvictionSettings | None = None
     """How evictions of machines' pods become moves; None: they are none of our business."""
+    issues: bool = False
+    """Whether the permit port shows the installation's own certificate."""
     node_metric_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Labels of metrics of nodes, and which labels of nodes they show (C31)."""
     namespace: str = ""
@@ -58,6 +60,7 @@ def vm_setup(settings: VmSettings) -> VmSetup:
         call_timeout_s=settings.call_timeout,
         startup_s=settings.startup,
         evictions=settings.moves_evicted,
+        issues=settings.issues,
         node_metric_labels=settings.node_metric_labels,
     )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -22,6 +23,9 @@ from situate.vm.server.metrics import PermitMetrics
 from situate.vm.server.permits import Permits
 from situate.vm.server.resizing import Resizing
 from situate.vm.server.rounds import Rounds
+
+if TYPE_CHECKING:
+    from situate.vm.server.certificates import Certificates
 
 NAME: Final = "permit server"
 
@@ -41,10 +45,11 @@ class PermitServer:
         *,
         folder: Path,
         call_timeout_s: float,
+        certificates: Certificates | None = None,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`folder`: what names of files are relative to. `reviewing`: another client than that of our writes, so that
-        who asks with wrong tokens holds up nobody.
+        who asks with wrong tokens holds up nobody. `certificates`: the installation's, where the settings name none.
 
         Without a certificate nobody is answered, unless the rules are the reference's. Raises `CannotServe`.
         """
@@ -63,7 +68,8 @@ class PermitServer:
             PermitMetrics(registry, compat=compat),
             stopwatch,
         )
-        certificate = None
+        self._certificates = certificates
+        certificate: Certificate | ssl.SSLContext | None = None if certificates is None else certificates.context
         if settings.certificate is not None and settings.key is not None:
             certificate = Certificate(folder / settings.certificate, folder / settings.key)
         self._listener: Listener | None = None
@@ -81,13 +87,14 @@ class PermitServer:
 
     async def run(self) -> None:
         """Raises `CannotServe`."""
-        if self._listener is None:
+        if self._certificates is not None and not await self._certificates.installed():
             structlog.get_logger().warning(
                 "nobody is granted anything over HTTP: there is no certificate",
-                next_step="set vm.permits.certificate and vm.permits.key, files in PEM",
+                next_step="apply what situate manifests prints, or set vm.permits.certificate and vm.permits.key",
             )
-            await asyncio.get_running_loop().create_future()  # until cancelled: a service runs as long as the process
-            return
+        if self._certificates is not None:
+            await self._certificates.wait_issued()
+        assert self._listener is not None, "without a certificate nobody is answered"
         async with asyncio.TaskGroup() as group:
             group.create_task(self._rounds.run())
             group.create_task(self._listener.run())

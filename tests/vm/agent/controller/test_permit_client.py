@@ -178,6 +178,43 @@ async def test_the_scheduler_shows_who_it_is(tmp_path: Path, name: str | None, a
 
 
 @pytest.mark.rule("vm:B44")
+async def test_authorities_are_taken_over_as_they_come(tmp_path: Path) -> None:
+    """As a kubelet mounts a Secret that is empty at first, and renewed later."""
+
+    async def grant(_: web.Request) -> web.Response:
+        return web.json_response(GRANTED)
+
+    first, second = Authority("first"), Authority("second")
+    folder = tmp_path / "authorities"
+    folder.mkdir()
+    (folder / "tls.key").write_text("none of the agent's business")
+    tls = server_tls(tmp_path, second.issue("situate-vm", "situate-vm.kube-system.svc"))
+    said = []
+    async with serving(grant, tls) as port:
+        name = "situate-vm.kube-system.svc"
+        access = SchedulerAccess(
+            tls=True, ca_file=str(folder), server_name=name, request_port=port, token_file=None, **PATIENT
+        )
+        client = PermitClient(access, lambda: "127.0.0.1")
+        try:
+            said.append(await client.ask(b"{}"))
+            (folder / "ca.crt").write_bytes(first.certificate)
+            said.append(await client.ask(b"{}"))
+            (folder / "next-ca.crt").write_bytes(second.certificate)
+            said.append(await client.ask(b"{}"))
+            (folder / "ca.crt").write_text("spoilt")
+            said.append(await client.ask(b"{}"))
+        finally:
+            await client.close()
+    empty, foreign, *known = said
+    assert isinstance(empty, BadAnswer)
+    assert "there is no certificate in" in empty.why
+    assert isinstance(foreign, BadAnswer)
+    assert "cannot be asked" in foreign.why
+    assert not any(isinstance(each, BadAnswer) for each in known)
+
+
+@pytest.mark.rule("vm:B44")
 def test_authorities_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     file = tmp_path / "ca.crt"
     for text in (None, "nothing"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import aiohttp
+import structlog
 
 from situate.vm.agent.permits import MOST_ANSWER, BadAnswer, Permit, answer
 from situate.vm.agent.settings import SchedulerAccess
@@ -20,6 +21,47 @@ class BadAuthority(Exception):
     """`scheduler.caFile` cannot be used; the message says why."""
 
 
+class Authorities:
+    """Whom the scheduler's certificate has to come from: files that somebody else changes while we run."""
+
+    def __init__(self, place: Path) -> None:
+        """`place`: a file, or a folder whose `.crt` files count; it may be filled later. Raises `BadAuthority`."""
+        self._place = place
+        self._stamps: tuple[object, ...] = ()
+        self._context: ssl.SSLContext | None = None
+        self._told = ""
+        self._read()
+
+    def context(self) -> ssl.SSLContext | None:
+        """None: there is none yet. Files that cannot be read, or not all of them, change nothing."""
+        try:
+            self._read()
+        except BadAuthority as problem:
+            if str(problem) != self._told:
+                self._told = str(problem)
+                structlog.get_logger().warning("authorities are not taken over", error=self._told)
+        return self._context
+
+    def _read(self) -> None:
+        try:
+            files = sorted(self._place.glob("*.crt")) if self._place.is_dir() else [self._place]
+            stamps = tuple((str(each), (found := each.stat()).st_mtime_ns, found.st_ino) for each in files)
+            if stamps == self._stamps:
+                return
+            self._stamps = stamps
+            text = "\n".join(each.read_text(encoding="ascii") for each in files)
+            if text.strip():
+                self._context = ssl.create_default_context(cadata=text)
+        except (OSError, ValueError, ssl.SSLError) as problem:
+            raise BadAuthority(
+                f"scheduler.caFile: found {self._place} ({problem}), allowed: a file with certificates in PEM, or a "
+                "folder of such, named .crt"
+            ) from problem
+        if self._context is not None:
+            # authorities of Kubernetes lack what Python 3.13 demands
+            self._context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+
+
 class PermitClient:
     """One for all machines. `close` it after use."""
 
@@ -27,7 +69,7 @@ class PermitClient:
         """`find`: the address of the scheduler's pod; None while there is none. Raises `BadAuthority`."""
         self._access = access
         self._find = find
-        self._tls = _context(access)
+        self._authorities = None if access.ca_file is None else Authorities(Path(access.ca_file))
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, body: bytes) -> Permit | BadAnswer:
@@ -39,9 +81,12 @@ class PermitClient:
                 f"no pod labelled name={access.scheduler_name} in namespace {access.namespace} is Ready; "
                 "start the scheduler, or set scheduler.url"
             )
+        tls = True if self._authorities is None else self._authorities.context()
+        if tls is None:
+            return BadAnswer(f"scheduler.caFile: there is no certificate in {self._access.ca_file} yet")
         try:
             async with asyncio.timeout(self._access.request_timeout_seconds):
-                return await self._exchange(url, body)
+                return await self._exchange(url, body, tls)
         except TimeoutError:
             return BadAnswer(f"{url} did not answer within {self._access.request_timeout_seconds:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as problem:
@@ -51,7 +96,7 @@ class PermitClient:
         if self._session is not None:
             await self._session.close()
 
-    async def _exchange(self, url: str, body: bytes) -> Permit | BadAnswer:
+    async def _exchange(self, url: str, body: bytes, tls: ssl.SSLContext | bool) -> Permit | BadAnswer:
         if self._session is None:
             # an answer may take a second, and all machines ask at once after a restart
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
@@ -62,7 +107,7 @@ class PermitClient:
             url,
             data=body,
             headers=headers,
-            ssl=self._tls,
+            ssl=tls,
             server_hostname=self._access.server_name,
             allow_redirects=False,  # the token is for the scheduler alone
         ) as response:
@@ -92,16 +137,3 @@ def _token(file: str | None) -> str:
         return Path(file).read_text(encoding="ascii").strip()
     except FileNotFoundError:
         return ""
-
-
-def _context(access: SchedulerAccess) -> ssl.SSLContext | bool:
-    if access.ca_file is None:
-        return True
-    try:
-        context = ssl.create_default_context(cafile=access.ca_file)
-    except (OSError, ssl.SSLError) as problem:
-        raise BadAuthority(
-            f"scheduler.caFile: found {access.ca_file} ({problem}), allowed: a file with certificates in PEM"
-        ) from problem
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # authorities of Kubernetes lack what Python 3.13 demands
-    return context

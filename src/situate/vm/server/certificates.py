@@ -1,0 +1,141 @@
+"""The installation's own certificates: whoever leads keeps them, every replica shows them (B44, B48).
+
+One Secret holds them, for one Service with two ports: that of agents and pods, and that of API servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+from situate.kube.client import Client
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.configuration import Secret
+from situate.objects.resources import SECRETS
+from situate.objects.unstructured import Unstructured
+from situate.runtime.serving.certificates import Generation, Unusable, decoded, read
+from situate.runtime.serving.issuing import host_names
+from situate.runtime.serving.upkeep import VALIDATING, Kept, Upkeep
+from situate.runtime.serving.webhooks import load
+from situate.vm.eviction_objects import CERTIFICATES, SERVICE, WEBHOOK, configuration_name
+
+
+class Certificates:
+    """Of one process. Nothing is made where neither Secret nor webhook is installed."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        life_s: float,
+        for_webhook: bool,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+    ) -> None:
+        """`client`: one whose writes raise a `Retriable` when we do not lead. `namespace`: of the installation."""
+        self._namespace = namespace
+        self._names = host_names(SERVICE, namespace)
+        self._wall = wall
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        """With what the Secret holds at present, for connections from then on."""
+        self.context.set_alpn_protocols(["http/1.1"])
+        self.configuration = configuration_name(namespace)
+        self.kept: Generation | None = None
+        """What whoever leads has to show in this term; None while this process does not lead, or there is none yet."""
+        self.on_kept: Callable[[Generation], None] = lambda _: None
+        self._shown: Generation | None = None
+        self._issued = asyncio.Event()
+        self._changed = asyncio.Event()
+        self.secrets: Reflector[Secret] = Reflector(
+            client,
+            SECRETS,
+            Store(f"secrets {CERTIFICATES}"),
+            rng=rng,
+            namespace=namespace,
+            field_selector=f"metadata.name={CERTIFICATES}",
+        )
+        self.configurations: Reflector[Unstructured] | None = None
+        if for_webhook:
+            self.configurations = Reflector(
+                client,
+                VALIDATING,
+                Store(f"validating webhooks {self.configuration}"),
+                rng=rng,
+                field_selector=f"metadata.name={self.configuration}",
+            )
+        self._upkeep = Upkeep(
+            Kept(VALIDATING, self.configuration, WEBHOOK, CERTIFICATES, namespace),
+            client,
+            self.secrets,
+            self.configurations,
+            names=self._names,
+            life_s=lambda: life_s,
+            wall=lambda: wall().timestamp(),
+            serve=self._keep,
+        )
+        for each in self.reflectors():
+            each.store.on_change(lambda _, __: self._look())
+
+    def reflectors(self) -> Iterator[Reflector[Any]]:
+        yield self.secrets
+        if self.configurations is not None:
+            yield self.configurations
+
+    async def installed(self) -> bool:
+        """Whether there is anything to keep, once that is known."""
+        for each in self.reflectors():
+            await each.store.wait_synced()
+        return self._installed()
+
+    async def wait_issued(self) -> None:
+        """Until `context` can be shown."""
+        await self._issued.wait()
+
+    async def run(self) -> None:
+        """A task of the leader, until cancelled, and again in its next term."""
+        await self.installed()
+        try:
+            while True:
+                await self._wait(installed=True)
+                upkeep = asyncio.ensure_future(self._upkeep.run())
+                gone = asyncio.ensure_future(self._wait(installed=False))
+                try:
+                    await asyncio.wait((upkeep, gone), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    upkeep.cancel()
+                    gone.cancel()
+                    await asyncio.wait((upkeep, gone))
+                if not upkeep.cancelled():
+                    upkeep.result()
+        finally:
+            self.kept = None  # by the next term it may have ended
+
+    def _keep(self, generation: Generation) -> None:
+        self.kept = generation
+        self.on_kept(generation)
+
+    def _installed(self) -> bool:
+        secret = self.secrets.store.get(CERTIFICATES, self._namespace)
+        known = self.configurations is not None and self.configurations.store.get(self.configuration) is not None
+        return secret is not None or known
+
+    async def _wait(self, *, installed: bool) -> None:
+        while self._installed() != installed:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _look(self) -> None:
+        self._changed.set()
+        secret = self.secrets.store.get(CERTIFICATES, self._namespace)
+        held = read(decoded({} if secret is None else secret.data), self._names, self._wall().timestamp())
+        if isinstance(held, Unusable) or held.current == self._shown:
+            return  # what was shown goes on: a Secret that is spoilt takes nothing away
+        load(self.context, held.current)
+        self._shown = held.current
+        self._issued.set()
