@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,11 @@ from typing import Any
 import kopf
 
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
+from situate.kube.connect import find_connection
 from situate.runtime.manager import Manager, stop_on_signals
 from situate.sharding import Executor, ExecutorConfig, ExecutorIdentity, KopfHandler
 from situate.testing.sharding.shipped.reports import GROUP, REPORTS
+from tests.sharding.processes.hearing import hearing
 from tests.sharding.processes.program import NAMESPACE, TIMES
 
 
@@ -28,7 +28,7 @@ async def main(kubeconfig: str, pod: str, uid: str, log: str, lease: str) -> Non
     connection = find_connection(Path(kubeconfig))
 
     def client() -> Client:
-        return connect(connection, random.Random())
+        return hearing(connection)
 
     def build(name: str, spec: kopf.Spec, patch: kopf.Patch, retry: int, stopped: Any, **_: Any) -> str:
         if retry == 0:

@@ -6,13 +6,12 @@ It writes a word into the status of its object when its handler begins, so that 
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
 import time
 from pathlib import Path
 
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
+from situate.kube.connect import find_connection
 from situate.runtime.manager import Manager, stop_on_signals
 from situate.sharding.adapter import Content
 from situate.sharding.controller.executor import Executor
@@ -22,6 +21,7 @@ from situate.sharding.executing import Outcome
 from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
 from situate.sharding.leases import LeaseTimes
 from situate.testing.sharding.shipped.reports import REPORTS
+from tests.sharding.processes.hearing import hearing
 
 TIMES = {
     "short": LeaseTimes(lease_s=9.0, renew_s=1.0, retry_s=0.3, renew_deadline_s=6.0, cancel_grace_s=2.4),
@@ -73,7 +73,7 @@ async def main(kubeconfig: str, pod: str, uid: str, handler: str, lease: str) ->
     connection = find_connection(Path(kubeconfig))
 
     def client() -> Client:
-        return connect(connection, random.Random())
+        return hearing(connection)
 
     config = ExecutorConfig(REPORTS, namespace=NAMESPACE, times=TIMES[lease], stall_limit=2.0)
     executor = Executor(ExecutorIdentity(pod, NAMESPACE, uid), HANDLERS[handler], config, client)

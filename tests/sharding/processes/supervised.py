@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from situate.archive.filesystem import FilesystemArchiver
+from situate.archive.protocol import Archiver
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
+from situate.kube.connect import find_connection
 from situate.kube.connection import Connection
 from situate.kube.lease_record import ElectionTimes
 from situate.runtime.manager import Manager, stop_on_signals
@@ -29,6 +29,7 @@ from situate.sharding.leases import ExecutorWatch, LeaseTimes
 from situate.sharding.scope import Scope
 from situate.sharding.strategies import MinScheduled
 from situate.testing.sharding.shipped.reports import REPORTS
+from tests.sharding.processes.hearing import hearing
 
 TIMES = LeaseTimes(lease_s=9.0, renew_s=1.0, retry_s=0.3, renew_deadline_s=6.0, cancel_grace_s=2.4)
 ELECTION = ElectionTimes(lease_s=6.0, renew_deadline_s=4.0, retry_s=0.5)
@@ -45,11 +46,6 @@ async def works(obj: Content, work: Work) -> Outcome | None:
         await asyncio.sleep(0.2)
 
 
-def plainly(connection: Connection) -> Client:
-    """A client as everybody has it."""
-    return connect(connection, random.Random())
-
-
 async def main(
     kubeconfig: str,
     namespace: str,
@@ -57,7 +53,9 @@ async def main(
     name: str,
     extra: str,
     *,
-    connected: Callable[[Connection], Client] = plainly,
+    connected: Callable[[Connection], Client] = hearing,
+    archiving: Callable[[Archiver], Archiver] = lambda archiver: archiver,
+    times: LeaseTimes = TIMES,
 ) -> None:
     connection = find_connection(Path(kubeconfig))
 
@@ -66,13 +64,13 @@ async def main(
 
     manager = Manager()
     if role == "executor":
-        config = ExecutorConfig(REPORTS, namespace=namespace, times=TIMES, stall_limit=2.0)
+        config = ExecutorConfig(REPORTS, namespace=namespace, times=times, stall_limit=2.0)
         Executor(ExecutorIdentity(name, namespace, extra), works, config, client).setup(manager)
     else:
         watch = ExecutorWatch("app=reports", namespace)
-        scope = Scope(REPORTS, watch, name, namespace, namespace, times=TIMES, election=ELECTION)
+        scope = Scope(REPORTS, watch, name, namespace, namespace, times=times, election=ELECTION)
         config_ = SupervisorConfig(archive_ttl=0.0)
-        archiver = FilesystemArchiver(Path(extra))
+        archiver = archiving(FilesystemArchiver(Path(extra)))
         Supervisor(FieldPaths(), MinScheduled(), archiver, config_, scope=scope, connect=client).setup(manager)
     stop_on_signals(manager)
     await manager.run()

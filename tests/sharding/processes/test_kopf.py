@@ -21,6 +21,8 @@ def lines(log: Path, name: str) -> list[tuple[str, str]]:
 
 @pytest.mark.rule("sharding:K14", "sharding:S11")
 def test_kopf_handlers_run_for_the_owner_only_and_one_does_its_work(scene: Scene, tmp_path: Path) -> None:
+    # Kopf looks for kinds and namespaces that come and go (its documentation, "Deployment", RBAC)
+    scene.place.let_executors_watch(("apiextensions.k8s.io", "customresourcedefinitions"), ("", "namespaces"))
     logs = {name: tmp_path / f"{name}.events" for name in ("a", "b")}
     for name, log in logs.items():
         scene.executor(name, str(log), lease="long", program="tests.sharding.processes.kopf_program")
