@@ -1,248 +1,238 @@
-"""Speed of vpod's deciding half, beside the reference's figures (section 14 of the reference).
+"""Speed of vpod's deciding half, beside every figure of section 14 of the reference.
 
     python -m bench.vpod [--quick] [--no-policy]
 
-Inputs as `benchmarks.json` of the vectors describes them: P pods on a node each, V vpods of R vreplicas scheduled once
-each in order, safe profile, reasons on; each call is decide + commit + the status that comes back from the watch. The
-reference ran in Go on another machine, so read the ratios, not the times. The last line is one JSON object.
+Inputs as `benchmarks.json` of the vectors describes them. The reference ran in Go on another machine, so read the
+ratios (theirs / ours), not the times. The last line is one JSON object. Its keys, each by "VxRxP":
+
+- `fill_s`; of its calls `call_us` (median), `first_us` and `last_us` (medians of the first and the last 5 %),
+  `last_by_first`, `kib_per_call`
+- with everything placed: `noop_us`, `plus1_us`, `minus1_us`, `beat_us`, `rebuild_s` (the state, from listings),
+  `lost_pod_s` (all work for one pod)
+- `sweep_s`, by sweep (V, P or R); `policy_call_s`, `maxfillup_s`, `maxfillup_call_us`
+
+and `growth_50_to_3200`: what the sweep of V takes at 3200, by 64 times what it takes at 50.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
-import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from bench.machine import machine
-from situate.vpod.autoscaler import Memory, beat
-from situate.vpod.decide import commit, decide
-from situate.vpod.model import Key, Placement, PlainVPod
-from situate.vpod.options import Options, PolicyName
-from situate.vpod.pods import NodeFacts, PodFacts
-from situate.vpod.state import State
+from bench.machine import load, machine
+from bench.vpod_measured import (
+    Clock,
+    Filled,
+    Size,
+    best_fill,
+    fill,
+    kib_per_call,
+    lost_pod,
+    noop,
+    one_beat,
+    one_more_and_back,
+    policy_call,
+    rebuild,
+)
+from situate.vpod.options import PolicyName
 
 REFERENCE = Path(__file__).parent.parent / "tests" / "conformance" / "vectors" / "knative" / "benchmarks.json"
-NAME = "statefulset-name"
-LOADED = 21  # vpods that are tried at full load
+WIDTHS = (30, 12, 13, 10, 13, 10, 10)
+SMALL, MIDDLE, LARGE = "100x10x50", "1000x50x500", "2000x100x2000"
+
+Row = Mapping[str, Any]
+"""Of the reference's figures."""
 
 
 @dataclass(frozen=True)
-class Size:
-    vpods: int
-    vreplicas: int
-    pods: int
-    capacity: int
+class Line:
+    """One column of section 14 for one size."""
 
-    def __str__(self) -> str:
-        return f"{self.vpods}x{self.vreplicas}x{self.pods}"
-
-
-@dataclass(frozen=True)
-class Filled:
-    """A StatefulSet with every vpod placed, and what that took in seconds."""
-
-    state: State
-    vpods: list[PlainVPod]
-    total: float
-    calls: list[float]
+    what: str
+    key: str
+    """Of what is found."""
+    shown: float
+    """What is found times this is what is shown, in the unit that `what` names."""
+    theirs: Callable[[Row], float | None]
+    """In that unit, if they have measured it."""
+    aims: Mapping[str, float]
+    """Of section 12, in that unit, by size."""
 
 
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def _everywhere(aim: float) -> dict[str, float]:
+    return dict.fromkeys((SMALL, MIDDLE, LARGE), aim)
 
 
-def empty(size: Size, **options: Any) -> tuple[State, list[PlainVPod]]:
-    nodes_in_use = min(size.pods, 60) if options else size.pods
-    pods = [PodFacts(f"{NAME}-{i}", f"node-{i % nodes_in_use}") for i in range(size.pods)]
-    nodes = [NodeFacts(f"node-{i}", f"zone-{i % 3}") for i in range(nodes_in_use)]
-    vpods = [PlainVPod(Key(f"ns-{i}", f"vpod-{i}"), size.vreplicas) for i in range(size.vpods)]
-    settings = Options("knative-eventing", NAME, size.capacity, **options)
-    return State.rebuilt(settings, size.pods, pods, vpods, 0.0, nodes), vpods
+LINES = (
+    Line("fill, all calls, ms", "fill_s", 1e3, lambda row: row["total_ms"], {SMALL: 5, MIDDLE: 150, LARGE: 500}),
+    Line("call, median, us", "call_us", 1, lambda row: row["call_us"]["median"], {}),
+    Line("first 5 % of calls, us", "first_us", 1, lambda row: row["call_us"]["first"], {}),
+    Line("last 5 % of calls, us", "last_us", 1, lambda row: row["call_us"]["last"], {}),
+    Line(
+        "last by first, times",
+        "last_by_first",
+        1,
+        lambda row: row["call_us"]["last"] / row["call_us"]["first"],
+        _everywhere(1.5),
+    ),
+    Line("no-op, full, us", "noop_us", 1, lambda row: row["loaded_us"].get("noop"), _everywhere(50)),
+    Line("one more, full, us", "plus1_us", 1, lambda row: row["loaded_us"].get("plus1"), {}),
+    Line("and back, us", "minus1_us", 1, lambda row: row["loaded_us"].get("minus1"), {}),
+    Line("state build, ms (1)", "rebuild_s", 1e3, lambda row: row["loaded_us"]["state"] / 1e3, {LARGE: 1500}),
+    Line("beat, us", "beat_us", 1, lambda row: row["loaded_us"].get("autoscale"), {}),
+    Line("memory per call, KB (2)", "kib_per_call", 1, lambda row: row.get("alloc_kb_per_call"), {}),
+    Line(
+        "one pod lost, ms (3)",
+        "lost_pod_s",
+        1e3,
+        lambda row: row["V"] * row["loaded_us"]["noop"] / 1e3,
+        {LARGE: 300},
+    ),
+)
+NOTES = """(1) ours once a term, from listings; theirs on every call
+(2) ours: the most that a call held beside what there was before; theirs: all that it allocated
+(3) all work; theirs: a no-op call for every vpod"""
 
 
-def place(state: State, vpod: PlainVPod) -> None:
-    """One call and its commit, without what the watch shows of it."""
-    commit(state, decide(state, vpod, 1.0))
+def measured(filled: Filled, size: Size) -> dict[str, float]:
+    """By key of `LINES`."""
+    more, less = one_more_and_back(filled)
+    return {
+        "fill_s": filled.total,
+        "call_us": filled.call * 1e6,
+        "first_us": filled.first * 1e6,
+        "last_us": filled.last * 1e6,
+        "last_by_first": filled.last / filled.first,
+        "noop_us": noop(filled) * 1e6,
+        "plus1_us": more * 1e6,
+        "minus1_us": less * 1e6,
+        "beat_us": one_beat(filled) * 1e6,
+        "rebuild_s": rebuild(filled),
+        "lost_pod_s": lost_pod(filled),
+        "kib_per_call": kib_per_call(size),
+    }
 
 
-def schedule(state: State, vpods: list[PlainVPod], index: int) -> None:
-    """One call, and its result as the status that the watch shows."""
-    vpod = vpods[index]
-    decision = decide(state, vpod, 1.0)
-    commit(state, decision)
-    vpods[index] = PlainVPod(vpod.key, vpod.vreplicas, decision.placements)
-    state.observe_vpod(vpods[index], 1.0)
+def row(*cells: object) -> None:
+    first, *others = cells
+    shown = "".join(f"{cell!s:>{width}}" for cell, width in zip(others, WIDTHS[1:], strict=False))
+    print(f"{first!s:<{WIDTHS[0]}}{shown}".rstrip(), flush=True)
 
 
-def fill(size: Size) -> Filled:
-    state, vpods = empty(size)
-    gc.collect()
-    gc.freeze()  # as the manager does once everything is listed
-    start = time.perf_counter()
-    calls = [timed(partial(schedule, state, vpods, index)) for index in range(size.vpods)]
-    total = time.perf_counter() - start
-    gc.unfreeze()
-    return Filled(state, vpods, total, calls)
+def number(value: float | None) -> str:
+    """Three digits and more, or nothing."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def best_fill(size: Size, runs: int) -> Filled:
-    """The fastest run: what else the machine does can only make it slower."""
-    return min((fill(size) for _ in range(runs)), key=lambda filled: filled.total)
+def ratio(theirs: float | None, ours: float) -> str:
+    return "" if theirs is None else f"{number(theirs / ours)}x"
 
 
-def noop(filled: Filled) -> float:
-    """Scheduling what is satisfied."""
-    chosen = random.Random(1).sample(filled.vpods, min(LOADED, len(filled.vpods)))
-    return median(timed(partial(place, filled.state, vpod)) for vpod in chosen)
-
-
-def one_more(filled: Filled) -> float:
-    """Deciding on one vreplica more; not committed, so that every call finds the same load."""
-    chosen = random.Random(2).sample(filled.vpods, min(LOADED, len(filled.vpods)))
-    larger = [PlainVPod(vpod.key, vpod.vreplicas + 1, vpod.placements) for vpod in chosen]
-    return median(timed(partial(decide, filled.state, vpod, 1.0)) for vpod in larger)
-
-
-def rebuild(filled: Filled) -> float:
-    """A new leader's state, from listings."""
-    state = filled.state
-    pods = [slot.pod for slot in state.slots.values() if slot.pod is not None]
-    return timed(lambda: State.rebuilt(state.options, state.replicas, pods, filled.vpods, 1.0, state.nodes.values()))
-
-
-def lost_pod(filled: Filled) -> float:
-    """All the work for one pod that is lost for good: the event, its end of grace, and every vpod on it."""
-    state = filled.state
-    slot = max(state.slots.values(), key=lambda slot: slot.committed)
-    pod = slot.pod
-    assert pod is not None
-
-    def work() -> None:
-        state.pod_gone(slot.name, 2.0)
-        state.advance(1000.0)
-        for index, vpod in enumerate(filled.vpods):
-            entry = state.vpods[vpod.key]
-            if not state.ousted.isdisjoint(entry.reserved or ()):
-                schedule(state, filled.vpods, index)
-
-    spent = timed(work)
-    state.observe_pod(pod, 1000.0)
-    return spent
-
-
-def policy_call(size: Size, preloaded: int, calls: int) -> float:
-    """Placing one vpod by the shipped predicates and priorities, the others placed round robin."""
-    state, vpods = empty(size, policy=PolicyName.POLICY)
-    turn = 0
-    for index in range(preloaded):
-        placements = tuple(
-            Placement(f"{NAME}-{ordinal}", 1)
-            for ordinal in sorted({(turn + offset) % size.pods for offset in range(size.vreplicas)})
-        )
-        turn += size.vreplicas
-        vpods[index] = PlainVPod(vpods[index].key, size.vreplicas, placements)
-        state.observe_vpod(vpods[index], 0.0)
-    state.reserve_from_status()
-    return median(timed(partial(schedule, state, vpods, i)) for i in range(preloaded, preloaded + calls))
-
-
-def row(*cells: object) -> str:
-    return "".join(f"{cell!s:>{width}}" for cell, width in zip(cells, WIDTHS, strict=False)).rstrip()
-
-
-WIDTHS = (20, 13, 13, 10, 13, 13, 10, 11, 11, 11)
-
-
-def ratio(theirs: float, ours: float) -> str:
-    return f"{theirs / ours:,.0f}x"
-
-
-def sizes_of(rows: list[dict[str, Any]]) -> Iterator[tuple[Size, dict[str, Any]]]:
+def sizes_of(rows: list[dict[str, Any]], largest: int) -> Iterator[tuple[Size, Row]]:
     for each in rows:
-        yield Size(each["V"], each["R"], each["P"], each["C"]), each
+        if each["V"] <= largest:
+            yield Size(each["V"], each["R"], each["P"], each["C"]), each
+
+
+def fills(found: dict[str, Any], clock: Clock, reference: Row, runs: int, largest: int) -> None:
+    """The table of section 14, a size after the other, and what info logging, their default, adds to theirs."""
+    found |= {line.key: {} for line in LINES}
+    logging = {str(size): theirs for size, theirs in sizes_of(reference["results"], largest) if theirs["log"] == "info"}
+    for size, theirs in sizes_of([each for each in reference["results"] if each["log"] == "nop"], largest):
+        values = measured(best_fill(clock, size, runs), size)
+        print(f"\n{size.vpods} vpods of {size.vreplicas} vreplicas on {size.pods} pods of capacity {size.capacity}")
+        row("", "ours", "reference", "ratio", "with logs", "ratio", "aim")
+        with_logs = logging.get(str(size))
+        for line in LINES:
+            ours = values[line.key]
+            found[line.key][str(size)] = ours
+            ours *= line.shown
+            plain, logged = line.theirs(theirs), line.theirs(with_logs) if with_logs else None
+            aim = line.aims.get(str(size))
+            ratios = ratio(plain, ours), ratio(logged, ours)
+            row(line.what, number(ours), number(plain), ratios[0], number(logged), ratios[1], number(aim))
+    print(NOTES)
+
+
+def sweeps(found: dict[str, Any], clock: Clock, reference: Row, runs: int, largest: int) -> None:
+    found["sweep_s"] = {}
+    for varied in dict.fromkeys(each["sweep"] for each in reference["sweeps"]):
+        swept = found["sweep_s"].setdefault(varied, {})
+        print(f"\nsweep of {varied}")
+        row("V x R x P", "fill ms", "reference", "ratio", "call us", "reference", "ratio")
+        rows = list(sizes_of([each for each in reference["sweeps"] if each["sweep"] == varied], largest))
+        for size, theirs in rows:
+            filled = best_fill(clock, size, runs)
+            swept[str(size)] = filled.total
+            total, call = filled.total * 1e3, filled.call * 1e6
+            their_total, their_call = theirs["total_ms"], theirs["call_us"]["median"]
+            fill_cells = (number(total), number(their_total), ratio(their_total, total))
+            row(size, *fill_cells, number(call), number(their_call), ratio(their_call, call))
+        if varied == "V" and {50, 3200} <= {size.vpods for size, _ in rows}:
+            found["growth_50_to_3200"] = ours = growth({size.vpods: swept[str(size)] for size, _ in rows})
+            theirs_grown = growth({size.vpods: theirs["total_ms"] for size, theirs in rows})
+            print(f"V from 50 to 3200: {number(ours)} x linear; reference {number(theirs_grown)} x; aim 1.3 x")
+
+
+def growth(totals: Mapping[int, float]) -> float:
+    """By the number of vpods: 1 is linear."""
+    return totals[3200] / totals[50] / 64
+
+
+def policies(found: dict[str, Any], clock: Clock, reference: Row, runs: int, largest: int) -> None:
+    """What the reference's v0.43.0 did with its two policies."""
+    found |= {"policy_call_s": {}, "maxfillup_s": {}, "maxfillup_call_us": {}}
+    theirs_of_both = reference["policy_mode_v0_43_0"]
+    aims = {MIDDLE: 60, LARGE: 600}
+    print("\npolicy as shipped (predicates and priorities)")
+    row("V x R x P", "call ms", "reference", "ratio", "", "", "aim")
+    for size, theirs in sizes_of(theirs_of_both["results"], largest):
+        spent = policy_call(clock, size, theirs["preloaded"], theirs["calls"])
+        found["policy_call_s"][str(size)] = spent
+        wall, aim = theirs["call_us"]["median"] / 1e3, aims.get(str(size))
+        row(size, number(spent * 1e3), number(wall), ratio(wall, spent * 1e3), "", "", number(aim))
+    print("\nMAXFILLUP (ours: pack)")
+    row("V x R x P", "fill ms", "reference", "ratio", "call us", "reference", "ratio")
+    for size, theirs in sizes_of(theirs_of_both["maxfillup_affinity_results"], largest):
+        filled = best_fill(clock, size, runs, policy=PolicyName.PACK)
+        found["maxfillup_s"][str(size)] = filled.total
+        found["maxfillup_call_us"][str(size)] = filled.call * 1e6
+        total, call = filled.total * 1e3, filled.call * 1e6
+        their_total, their_call = theirs["total_ms"], theirs["call_us"]["median"]
+        fill_cells = (number(total), number(their_total), ratio(their_total, total))
+        row(size, *fill_cells, number(call), number(their_call), ratio(their_call, call))
+
+
+def report(
+    reference: Row, clock: Clock, *, runs: int = 5, largest: int = sys.maxsize, policy: bool = True
+) -> dict[str, Any]:
+    """Prints all that section 14 has; what was found, by key."""
+    found: dict[str, Any] = {}
+    print(f"ours:      {machine()}; load before: {load()}\nreference: {reference['machine']}")
+    fill(clock, Size(50, 10, 100, 7))  # warm: the first run pays for what the interpreter learns once
+    fills(found, clock, reference, runs, largest)
+    sweeps(found, clock, reference, runs, largest)
+    if policy:
+        policies(found, clock, reference, runs, largest)
+    return found
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.vpod", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one run of each, without the largest sizes")
-    parser.add_argument("--no-policy", action="store_true", help="leave out the policy of predicates and priorities")
+    parser.add_argument("--no-policy", action="store_true", help="leave out predicates and priorities, and MAXFILLUP")
     chosen = parser.parse_args(arguments)
     reference = json.loads(REFERENCE.read_text(encoding="utf-8"))
-    found: dict[str, Any] = {key: {} for key in ("fill_s", "noop_us", "policy_call_s", "rebuild_s", "lost_pod_s")}
-    found |= {"plus1_us": {}, "beat_us": {}, "last_by_first": {}, "sweep_s": {}}
-    print(f"ours:      {machine()}\nreference: {reference['machine']}")
-    fill(Size(50, 10, 100, 7))  # warm: the first run pays for what the interpreter learns once
-    runs = 1 if chosen.quick else 5
-    largest = 1500 if chosen.quick else sys.maxsize
-
-    print("\nfilling, ours beside the reference's")
-    timings = ("total ms", "reference", "ratio", "no-op us", "reference", "ratio", "last/first", "rebuild s", "loss s")
-    print(row("V x R x P", *timings))
-    for size, theirs in sizes_of([each for each in reference["results"] if each["log"] == "nop"]):
-        if size.vpods > largest:
-            continue
-        filled = best_fill(size, runs)
-        part = max(1, size.vpods // 20)
-        by_first = median(filled.calls[-part:]) / median(filled.calls[:part])
-        name = str(size)
-        found["fill_s"][name] = filled.total
-        found["last_by_first"][name] = by_first
-        found["noop_us"][name] = noop(filled) * 1e6
-        found["plus1_us"][name] = one_more(filled) * 1e6
-        found["beat_us"][name] = timed(partial(beat, filled.state, Memory(), 1.0, False)) * 1e6
-        found["rebuild_s"][name] = rebuild(filled)
-        found["lost_pod_s"][name] = lost_pod(filled)
-        total, idle = theirs["total_ms"] / 1e3, theirs["loaded_us"]["noop"]
-        print(
-            row(
-                name,
-                f"{filled.total * 1e3:.1f}",
-                f"{total * 1e3:.1f}",
-                ratio(total, filled.total),
-                f"{found['noop_us'][name]:.1f}",
-                f"{idle:.0f}",
-                ratio(idle, found["noop_us"][name]),
-                f"{by_first:.2f}",
-                f"{found['rebuild_s'][name]:.2f}",
-                f"{found['lost_pod_s'][name]:.3f}",
-            )
-        )
-
-    print("\nsweeps: one of V, R, P varied")
-    print(row("V x R x P", "total ms", "reference", "ratio"))
-    for size, theirs in sizes_of(reference["sweeps"]):
-        if size.vpods > largest:
-            continue
-        total = best_fill(size, runs).total
-        found["sweep_s"][str(size)] = total
-        print(row(size, f"{total * 1e3:.1f}", f"{theirs['total_ms']:.1f}", ratio(theirs["total_ms"] / 1e3, total)))
-    swept = found["sweep_s"]
-    if "3200x10x100" in swept:
-        found["growth_50_to_3200"] = swept["3200x10x100"] / swept["50x10x100"] / 64
-        print(f"V from 50 to 3200: {found['growth_50_to_3200']:.2f} x linear growth (reference: 39 x)")
-
-    if not chosen.no_policy:
-        print("\npolicy as shipped (predicates and priorities): one call, seconds")
-        print(row("V x R x P", "ours s", "reference", "ratio"))
-        for size, theirs in sizes_of(reference["policy_mode_v0_43_0"]["results"]):
-            if size.vpods > largest:
-                continue
-            spent = policy_call(size, theirs["preloaded"], theirs["calls"])
-            found["policy_call_s"][str(size)] = spent
-            wall = theirs["call_us"]["median"] / 1e6
-            print(row(size, f"{spent:.4f}", f"{wall:.4f}", ratio(wall, spent)))
-    print(json.dumps(found))
+    limits = {"runs": 1, "largest": 1500} if chosen.quick else {}
+    print(json.dumps(report(reference, time.perf_counter, policy=not chosen.no_policy, **limits)))
 
 
 if __name__ == "__main__":
