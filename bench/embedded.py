@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -150,26 +150,32 @@ def settled_mib(pid: int) -> float:
     raise SystemExit(f"the server's controllers were still at work {_SETTLING} s after the load")
 
 
-def compare(folder: Path, size: Size, *, with_real: bool) -> dict[str, float]:
-    """Creation of pods of one template with four watchers, in turns."""
-    found: dict[str, float] = {}
-    with contextlib.ExitStack() as running:
-        targets = [running.enter_context(embedded(folder))]
-        if with_real:
-            targets.append(running.enter_context(real(folder)))
+def in_turns(targets: Sequence[Target], size: Size) -> list[dict[str, float]]:
+    """Creation of pods of one template with four watchers; the medians of each."""
+    for target in targets:
+        target.put_under_load(size.writes // 5)  # warm
+    for _ in range(size.runs):
         for target in targets:
-            target.put_under_load(size.writes // 5)  # warm
-        for _ in range(size.runs):
-            for target in targets:
-                target.results.append(target.put_under_load(size.writes, "--watchers", str(WATCHERS)))
-        middles = [show(f"{target.name}, {WATCHERS} watchers", target.results) for target in targets]
-        found["writes_per_s"] = middles[0]["writes_per_s"]
-        found["writes_per_cpu_s"] = 1e6 / middles[0]["server_cpu_us"]
-        if with_real:
-            found["real_writes_per_s"] = middles[1]["writes_per_s"]
-            found["writes_ratio"] = middles[0]["writes_per_s"] / middles[1]["writes_per_s"]
-            found["writes_per_cpu_s_ratio"] = middles[1]["server_cpu_us"] / middles[0]["server_cpu_us"]
-        ours = targets[0]
+            target.results.append(target.put_under_load(size.writes, "--watchers", str(WATCHERS)))
+    return [show(f"{target.name}, {WATCHERS} watchers", target.results) for target in targets]
+
+
+def beside(ours: dict[str, float], *others: dict[str, float]) -> dict[str, float]:
+    """Keys of the creations, with ratios if there is another server."""
+    found = {"writes_per_s": ours["writes_per_s"], "writes_per_cpu_s": 1e6 / ours["server_cpu_us"]}
+    for theirs in others:
+        found["real_writes_per_s"] = theirs["writes_per_s"]
+        found["writes_ratio"] = ours["writes_per_s"] / theirs["writes_per_s"]
+        found["writes_per_cpu_s_ratio"] = theirs["server_cpu_us"] / ours["server_cpu_us"]
+    return found
+
+
+def compare(folder: Path, size: Size, *, with_real: bool) -> dict[str, float]:
+    with contextlib.ExitStack() as running:
+        ours = running.enter_context(embedded(folder))
+        others = [running.enter_context(real(folder))] if with_real else []
+        middles = in_turns([ours, *others], size)
+        found = beside(*middles)
         distinct = [ours.put_under_load(size.writes, "--distinct") for _ in range(size.runs)]
         found["distinct_writes_per_s"] = show("embedded, 4 watchers, no two pods alike", distinct)["writes_per_s"]
         by_watchers = {WATCHERS: middles[0]}

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.embedded import QUICK, Target, beside, embedded, in_turns
 
 from situate.sim.spot.baselines import BASELINES
+from tests.controlplane.plane import ControlPlane
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,6 +52,29 @@ def test_embedded() -> None:
     assert {"writes_per_s", "watch_events_per_s", "mib_100k_pods", "ready_s"} <= found.keys()
     assert "writes_ratio" not in found, "there was nothing to compare with"
     assert all(found[key] > 0 for key in ("writes_per_s", "watch_events_per_s", "mib_100k_pods", "ready_s"))
+
+
+@pytest.mark.slow
+def test_embedded_beside_the_real_one(control_plane: ControlPlane, tmp_path: Path) -> None:
+    pids = tuple(control_plane.component(name).pid for name in ("etcd", "kube-apiserver"))
+    real = Target("etcd and kube-apiserver", control_plane.kubeconfig(), pids)
+    with embedded(tmp_path) as ours:
+        middles = in_turns([ours, real], QUICK)
+    for number in range(real.loads):  # others use this server too
+        control_plane.request("DELETE", f"/api/v1/namespaces/load-{number + 1}/pods?gracePeriodSeconds=0")
+    found = beside(*middles)
+    assert all(value > 0 for value in found.values())
+    assert found["writes_per_s"] == middles[0]["writes_per_s"] == ours.results[0]["writes_per_s"]
+    assert found["real_writes_per_s"] == middles[1]["writes_per_s"] == real.results[0]["writes_per_s"]
+    assert found["writes_ratio"] == found["writes_per_s"] / found["real_writes_per_s"]
+
+
+def test_the_ratios_of_embedded() -> None:
+    ours = {"writes_per_s": 6000.0, "server_cpu_us": 100.0}
+    theirs = {"writes_per_s": 1500.0, "server_cpu_us": 800.0}
+    assert beside(ours) == {"writes_per_s": 6000.0, "writes_per_cpu_s": 10_000.0}
+    found = beside(ours, theirs)
+    assert (found["writes_ratio"], found["writes_per_cpu_s_ratio"], found["real_writes_per_s"]) == (4.0, 8.0, 1500.0)
 
 
 @pytest.mark.slow
