@@ -42,6 +42,26 @@ def test_no_word_of_the_templates_is_left(project: Path) -> None:
     assert {path.name for path in project.iterdir()} >= {"render_farm", "tests", "crd.yaml", "README.md"}
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "plural"),
+    [
+        ("reports", "Report", "reports"),
+        ("render-farm", "RenderFarm", "renderfarms"),
+        ("policies", "Policy", "policies"),
+        ("boxes", "Box", "boxes"),
+        ("classes", "Class", "classes"),
+        ("batches", "Batch", "batches"),
+        ("caches", "Cache", "caches"),
+        ("status", "Status", "statuses"),
+        ("analysis", "Analysis", "analysises"),
+        ("s", "S", "ses"),
+    ],
+)
+def test_a_kind_is_called_as_one_of_what_the_operator_is_called_for(name: str, kind: str, plural: str) -> None:
+    words = words_of(name, "batch.example.com", "")
+    assert (words["kind"], words["plural"]) == (kind, plural)
+
+
 @pytest.mark.parametrize("what", [("check",), ("format", "--check")], ids=["lint", "format"])
 def test_what_it_writes_is_tidy(project: Path, what: tuple[str, ...]) -> None:
     command = (sys.executable, "-m", "ruff", *what, "--isolated", "--line-length", "120", "--no-cache", ".")

@@ -37,7 +37,7 @@ _TAKEN: Final = frozenset({*sys.stdlib_module_names, *keyword.kwlist, "situate",
 def init(
     name: Annotated[str, typer.Argument(help="Of the operator: its folder, its module, its namespace.")],
     group: Annotated[str, typer.Option(help="API group of its kind: a domain of yours.")] = "example.com",
-    kind: Annotated[str, typer.Option(help="Its kind; without, the name in capitals: my-report is MyReport.")] = "",
+    kind: Annotated[str, typer.Option(help="Its kind; without, the name of one: my-reports is MyReport.")] = "",
     folder: Annotated[Path, typer.Option(help="Where to write the folder of that name.")] = Path(),
 ) -> None:
     """Write a small operator to start from: its kind, a reconciler, two mains, manifests, and a test of it all.
@@ -56,7 +56,7 @@ def init(
 
 def words_of(name: str, group: str, kind: str) -> dict[str, str]:
     """What stands for each word of the templates. Raises `WrongInput` with every mistake."""
-    kind = kind or "".join(part.capitalize() for part in name.split("-"))
+    kind = kind or "".join(part.capitalize() for part in _singular(name).split("-"))
     mistakes = [*_mistakes(name, group, kind)]
     if mistakes:
         raise WrongInput("\n".join(mistakes))
@@ -131,6 +131,15 @@ def _mistakes(name: str, group: str, kind: str) -> Iterator[str]:
         yield f"--group is {shown(group)}, which Kubernetes keeps for itself; allowed: a domain of yours"
     if not _KIND.fullmatch(kind) and (_NAME.fullmatch(name) or kind):
         yield f"--kind is {shown(kind)}, allowed: at most 50 letters and digits, a capital first, such as Report"
+
+
+def _singular(name: str) -> str:
+    """As `_plural` takes it, where the ending says that there are several; `--kind` is for what it cannot know."""
+    if name.endswith("ies"):
+        return f"{name[:-3]}y"
+    if name.endswith(("sses", "xes", "shes", "tches", "rches", "nches")):
+        return name[:-2]
+    return name[:-1] if name.endswith("s") and not name.endswith(("ss", "us", "is")) and len(name) > 2 else name
 
 
 def _plural(singular: str) -> str:
