@@ -238,3 +238,21 @@ def test_a_note_never_changes_so_other_words_begin_a_new_event() -> None:
             assert "series" not in second
 
     virtually(main)
+
+
+def test_an_event_that_is_due_a_rounding_error_from_now_is_waited_for() -> None:
+    """On a clock that runs at another speed a timer may end just before its moment, by that clock."""
+    server = HostileServer()
+
+    async def main() -> None:
+        await asyncio.sleep(217.0)
+        async with recording(server) as recorder:
+            for number in range(BURST + 2):
+                recorder.record(WEB, NORMAL, f"Reason{number}", "said")
+            await asyncio.sleep(100.0)
+
+    with World() as world:
+        process = world.start("main", main, speed=1.047)
+        world.run_until(400.0)  # raises if no time passes
+        assert process.failure() is None
+    assert len(events(server)) == BURST + 2
