@@ -10,6 +10,7 @@ _GRANTS, _MOVES, _OBSERVING = (
     "tests/vm/test_step_moves.py",
     "tests/vm/test_step_observing.py",
 )
+_LEFT_OVER = "tests/vm/test_step_left_over.py"
 
 VM_LEDGER_GUARDS = (
     Mutation(
@@ -243,5 +244,37 @@ VM_LEDGER_GUARDS = (
         "    return [pod.uid for pod, waiter in sorted(here, key=lambda each: rank(*each))]",
         "    return [pod.uid for pod, waiter in here]",
         (_GRANTS,),
+    ),
+    Mutation(
+        "vm-over-without-node",
+        "a move whose source is gone keeps no room, also if the source's node went first (B2, B4)",
+        "vm/observing.py",
+        "    left(draft, uid)\n",
+        "",
+        (_LEFT_OVER,),
+    ),
+    Mutation(
+        "vm-failed-stays",
+        "who failed to leave counts on its node's watermark (B24, F12)",
+        "vm/planning/relieving.py",
+        "for move in moves if move.stage is not Stage.FAILED}",
+        "for move in moves}",
+        (_LEFT_OVER,),
+    ),
+    Mutation(
+        "vm-limit",
+        "nobody moves for what a machine could not use (C5, F5)",
+        "vm/model.py",
+        "return requested.least(self.machine.limit.most(self.reserved))",
+        "return requested",
+        ("tests/vm/test_step_limits.py",),
+    ),
+    Mutation(
+        "vm-limit-takes-nothing",
+        "bounds that fall take nothing away that is booked (I2)",
+        "vm/model.py",
+        "self.machine.limit.most(self.reserved)",
+        "self.machine.limit",
+        ("tests/vm/test_step_limits.py",),
     ),
 )

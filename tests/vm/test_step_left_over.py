@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from situate.vm.actions import Approve
+from situate.vm.actions import Approve, StartMove
+from situate.vm.claims import Stage
 from situate.vm.drafting import SHOWN_AFTER_S
-from situate.vm.events import Written
+from situate.vm.events import NodeGone, NodeSeen, Written
 from tests.vm.town import Town, both, only
 
 
@@ -52,3 +55,38 @@ def test_a_write_whose_answer_is_of_the_pod_that_a_machine_left_is_repeated_for_
     assert (again.pod.uid, again.amount) == (target, both(4))
     assert town.world.machines["V"].approved == both(4)
     assert not town.state.writes
+
+
+@pytest.mark.rule("vm:B2", "vm:B4", "vm:B46")
+def test_a_move_is_over_when_its_source_is_gone_also_if_the_sources_node_went_first(town: Town) -> None:
+    drained = replace(town.world.nodes["n1"], draining=True)
+    town.world.nodes["n1"] = drained
+    town.live(NodeSeen(drained))
+    town.wait(1)
+    (move,) = town.state.moves.values()
+    town.moved(move)
+
+    town.live(NodeGone("n1"))
+    town.live(town.world.delete_pod(move.source.uid, town.now))
+
+    assert town.world.migrations == {}
+    assert town.state.moves == {}
+    assert town.state.avail("n2", "") == both(8)
+
+
+@pytest.mark.rule("vm:B24", "vm:F12")
+def test_a_move_by_hand_that_failed_is_no_reason_to_leave_a_node_over_its_watermark() -> None:
+    town = Town(n2=20)
+    town.tell(town.world.add_node("n1", both(10), both(5)))
+    town.vm("V", "n1", 7, migratable=True)
+    town.live(town.world.start_by_hand("V", town.now))
+    (migration,) = town.world.migrations
+    town.live(town.world.freeze(migration))
+    town.start()
+    town.live(town.world.fail(migration, town.now))
+    assert [move.stage for move in town.state.moves.values()] == [Stage.FAILED]
+
+    begun = only(town.wait(3600.0), StartMove)
+
+    assert [start.move.target_node for start in begun] == ["n2"]
+    assert migration in town.world.migrations, "it is not ours to delete"

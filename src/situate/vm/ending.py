@@ -134,6 +134,13 @@ def review(draft: Draft, node: str) -> None:
             end(draft, move)
 
 
+def left(draft: Draft, uid: str) -> None:
+    """A source is gone: nothing else says that its move is over where its node went before it (B2, C27)."""
+    for move in [each for each in draft.state.moves.values() if each.source.uid == uid]:
+        if move.asked_at is None and is_over(draft, move):
+            end(draft, move)
+
+
 def is_over(draft: Draft, move: Move) -> bool:
     """Whether nothing is left of it but its object; the reference does not wait for the source to be gone (C27)."""
     if move.stage is Stage.DONE:

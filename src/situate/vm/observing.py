@@ -10,6 +10,7 @@ from dataclasses import replace
 from situate.vm import asking, claiming, waiting, wishing
 from situate.vm.booking import with_seen
 from situate.vm.drafting import Draft
+from situate.vm.ending import left
 from situate.vm.events import NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved
 from situate.vm.model import Node, Pod, Role
 from situate.vm.moving import arrived, follow_target, lose_node, source_of
@@ -98,6 +99,7 @@ def _lost(draft: Draft, uid: str) -> None:
         return
     follow_target(draft, pod, "")
     claiming.freed(draft, uid, pod.counted(pod.reserved))
+    left(draft, uid)
     for claim in claiming.of_beneficiary(draft.state, uid):
         draft.stir(claim.node)
     draft.stir(node)

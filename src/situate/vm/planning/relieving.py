@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import fsum
 
 from situate.vm.amounts import Amounts, total
+from situate.vm.claims import Stage
 from situate.vm.planning.building import Step, built, plan_id
 from situate.vm.planning.movers import Mover
 from situate.vm.planning.plan import Plan, Way
@@ -63,8 +64,12 @@ def _above(state: State, node: str) -> Amounts:
 
 
 def leaving(state: State, node: str) -> Amounts:
-    """What of its bookings does not press on its watermark: of sources of moves, begun or not, and of ignored pods."""
-    sources = {move.source.uid for move in state.moves.values() if move.source_node == node}
+    """What of its bookings does not press on its watermark: of sources of moves, begun or not, and of ignored pods.
+
+    Who failed to leave stays, however long the object of that move does (F12).
+    """
+    moves = [move for move in state.moves.values() if move.source_node == node]
+    sources = {move.source.uid for move in moves if move.stage is not Stage.FAILED}
     pods = state.nodes[node].pods.values()
     gone = (pod for pod in pods if pod.migrating or pod.ignored or pod.uid in sources)
     return total((pod.counted(pod.reserved) for pod in gone), state.resources)
