@@ -50,6 +50,7 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "F13 others resize pods": ("deferred", "admitted first"),
     "F14 clock jump": ("SetClock",),
     "F15 label or overcommit changed mid-move": ("relabelled mid-move",),
+    "B48 machines evicted": ("eviction asked for",),
     "F16 500 ask within a second": ("500 at once",),
     "what is done": (
         "granted",

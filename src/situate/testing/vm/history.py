@@ -51,14 +51,19 @@ _LIE_IN_WAIT: Final[tuple[AnyStep, ...]] = (
     *(steps.PauseLeaderAt(0.0, message, True, 40.0) for message in ("hand-over", "migration", "approval")),
     *(steps.Hypervise(0.0, how) for how in ("refuse", "stall", "slow", "fail")),
     *(steps.Storm(0.0, kind) for kind in _STORMS),
+    steps.EvictMachine(2.0, 0),
 )
 """What a history may be about from its beginning."""
+_AMID_A_CLAIMED_MOVE: Final[tuple[AnyStep, ...]] = (
+    steps.Recreate(1.0, 0, "beneficiary"),
+    steps.Intrude(1.0, 0, 1),
+)
 _AMID_A_MOVE: Final[tuple[AnyStep, ...]] = (
     *(steps.SpoilTarget(1.0, how) for how in _SPOILT),
     *(steps.LoseNode(1.0, which, 0, 15.0) for which in ("source", "target")),
-    *(steps.Recreate(1.0, 0, whom) for whom in ("moving", "beneficiary")),
+    steps.Recreate(1.0, 0, "moving"),
+    *_AMID_A_CLAIMED_MOVE,
     *(steps.Relabel(1.0, 0, what) for what in _CHANGES),
-    steps.Intrude(1.0, 0, 1),
     steps.DropMigration(1.0, 0, forced=True),
     *(steps.Misask(0.3, number, how) for number, how in enumerate(_MISASK)),
     steps.DropMigration(1.0, 0, forced=False),
@@ -151,7 +156,7 @@ def generate(seed: int, length: int = 8) -> History:
     if about in _LIE_IN_WAIT:
         drawn = [about, *drawn, steps.AwaitMove(0.3, 12.0), steps.Pass(rng.choice((4.0, 8.0)))]
     else:
-        drawn = [*drawn, steps.AwaitMove(rng.choice((0.3, 1.5, 3.0)), 12.0), about]
+        drawn = [*drawn, steps.AwaitMove(rng.choice((0.3, 1.5, 3.0)), 12.0, about in _AMID_A_CLAIMED_MOVE), about]
     drawn += (_fault(rng) if rng.random() < 0.6 else _load(rng) for _ in range(length))
     return History(seed, settings, tuple(drawn))
 
@@ -185,7 +190,7 @@ def _load(rng: Random) -> AnyStep:
 def _fault(rng: Random) -> AnyStep:
     wait, machine, node = _wait(rng), rng.randrange(12), rng.randrange(5)
     half = rng.random() < 0.5
-    match rng.randrange(38):
+    match rng.randrange(39):
         case 0:
             return steps.KillLeader(wait)
         case 1 | 2 | 3 | 4:
@@ -206,6 +211,8 @@ def _fault(rng: Random) -> AnyStep:
             return steps.Misask(wait, machine, rng.choice(_MISASK))
         case 19:
             return steps.Burst(wait, 20)
+        case 38:
+            return steps.EvictMachine(wait, machine)
         case 20 | 21:
             return steps.Recreate(wait, machine, rng.choice(("moving", "beneficiary", "any")))
         case 22 | 23:

@@ -43,7 +43,7 @@ from situate.vm.events import (
     Written,
 )
 from situate.vm.granting import pod_within
-from situate.vm.model import Phase, Pod, Role
+from situate.vm.model import Evacuation, Phase, Pod, Role
 from situate.vm.rules import Rules
 from situate.vm.state import State
 from situate.vm.step import step
@@ -80,6 +80,8 @@ What: TypeAlias = Literal[
     "lose a node",
     "cordon a node",
     "refuse a target",
+    "bind a target at home",
+    "evict a machine",
     "write late",
 ]
 
@@ -107,11 +109,18 @@ class Agent:
     """The request that it waits for an answer of."""
 
 
+@dataclass
 class Town(World):
-    """Some of its pods are of a namespace that is ignored: those whose names begin so."""
+    """Some of its pods are of a namespace that is ignored: those whose names begin so. Machines may be evicted."""
+
+    evacuations: dict[str, Evacuation] = field(default_factory=dict)
+    """By name of the machine."""
 
     def pod(self, uid: str) -> Pod:
         pod = super().pod(uid)
+        wish = self.evacuations.get(self.pods[uid].machine)
+        if wish is not None and pod.machine is not None:
+            pod = replace(pod, machine=replace(pod.machine, evacuation=wish))
         return replace(pod, ignored=True) if uid.startswith(IGNORED) else pod
 
 
@@ -217,6 +226,10 @@ class Interleaving:
                 self._cordon_a_node()
             case "refuse a target":
                 self._refuse_a_target()
+            case "bind a target at home":
+                self._bind_a_target_at_home()
+            case "evict a machine":
+                self._evict_a_machine()
             case "write late":
                 self._write_late()
             case _:
@@ -403,6 +416,8 @@ class Interleaving:
             vm = self.world.machines[move.machine]
             if vm.phase is Phase.RUNNING and vm.runs_in == move.source:
                 self._seen(self.world.freeze(move.name))
+        elif move.phase == "Pending" and self.world.pods[move.target].node == move.source_node:
+            self._seen(self.world.fail(move.name, self.now))  # as `situate.vm.machines` does
         elif move.phase == "Pending" and self.world.pods[move.target].node:
             self._seen(self.world.copy(move.name, COPIED, self.now))
         elif move.phase == "Running" and move.remaining > 0:
@@ -526,6 +541,23 @@ class Interleaving:
         if coming and self.state.started:
             key = self.rng.choice(coming)
             self._step(TargetRefused(key, self.state.moves[key].target_node, "it has a taint"))
+
+    def _bind_a_target_at_home(self) -> None:
+        """Others bind it to the node that its machine is to leave (N9)."""
+        for move in self.world.migrations.values():
+            pod = self.world.pods.get(move.target)
+            if pod is not None and not pod.node and pod.uid not in self.placed and move.source_node in self.world.nodes:
+                self.happened["target bound at home"] += 1
+                self._seen(self.world.bind(pod.uid, move.source_node))
+                return
+
+    def _evict_a_machine(self) -> None:
+        """Somebody tries to: its machine is marked to leave its node instead (B48)."""
+        agent = self._agent()
+        if agent is not None:
+            runs_in = self.world.machines[agent.machine].runs_in
+            self.world.evacuations[agent.machine] = Evacuation(self.world.pods[runs_in].node, self.now)
+            self._seen([self.world.seen(runs_in)])
 
     # the end
 

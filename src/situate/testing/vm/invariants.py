@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from situate.vm.actions import Approve, Retarget, StartMove, Tell
 from situate.vm.amounts import Amounts, total
 from situate.vm.claims import ClaimState
 from situate.vm.decision import Decision
+from situate.vm.evacuations import leaves
 from situate.vm.events import Event, Listed, MigrationSeen, NodeSeen, PodReserved, PodSeen
 from situate.vm.model import Pod, Role
 from situate.vm.rules import Rules
@@ -43,6 +45,7 @@ def broken(stepped: Stepped) -> Iterator[str]:
     yield from bad_approvals(stepped)
     yield from bad_moves(stepped)
     yield from bad_targets(stepped)
+    yield from led_home(stepped)
     yield from changed_while_frozen(stepped)
 
 
@@ -67,11 +70,24 @@ def _told(stepped: Stepped, node: str) -> Amounts:
         return nothing
     uid = stepped.event.pod.uid
     after, before = stepped.after.pod(uid), stepped.before.pod(uid)
-    shown = stepped.event.pod.reserved.most(stepped.event.pod.used)
+    shown = stepped.event.pod.reserved.most(stepped.event.pod.used).most(_brought(stepped, stepped.event.pod, node))
     if after is None:
         return nothing
     known = nothing if before is None else before.counted(before.reserved)
     return (after.counted(shown.least(after.reserved)) - known).positive()
+
+
+def _brought(stepped: Stepped, seen: Pod, node: str) -> Amounts:
+    """What was granted to a machine elsewhere, of one that comes to be here although nobody leads it here any more."""
+    nothing, machine = Amounts.zero(stepped.after.resources), seen.machine
+    if machine is None:
+        return nothing
+    move = stepped.before.move_of(machine.ref)
+    if move is not None and not move.foreign and move.target_node == node:
+        return nothing
+    others = (each for entry in stepped.before.nodes.values() for each in entry.pods.values())
+    here = [each.reserved for each in others if each.machine is not None and each.machine.ref == machine.ref]
+    return reduce(Amounts.most, here, nothing)
 
 
 def grown_into_held_room(stepped: Stepped) -> Iterator[str]:
@@ -204,6 +220,13 @@ def bad_targets(stepped: Stepped) -> Iterator[str]:
             yield f"I4: {key} is led to node {target.name} into room that is held for others"
 
 
+def led_home(stepped: Stepped) -> Iterator[str]:
+    """I12: whose target is bound to the node that it is to leave moves no more (N9)."""
+    for key, move in stepped.after.moves.items():
+        if move.alive and move.target is not None and stepped.after.where.get(move.target.uid) == move.source_node:
+            yield f"I12: the target of {key} is on node {move.source_node}, which it is to leave"
+
+
 def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
     """I14: unless it is seen to use, or to hold, more than was known."""
     for before, after, _ in _changed(stepped):
@@ -215,6 +238,18 @@ def changed_while_frozen(stepped: Stepped) -> Iterator[str]:
             shown = shown.most(stepped.event.pod.reserved)
         if after.reserved != before.reserved and after.reserved != before.reserved.most(shown):
             yield f"I14: {uid} is frozen, and went from {before.reserved.values} to {after.reserved.values}"
+    for action in stepped.decision.actions:
+        if isinstance(action, Approve) and _stays_frozen(stepped, action.pod.uid):
+            yield f"I14: {action.pod} is frozen, and is approved {action.amount.values}"
+    if stepped.after.permits is not stepped.before.permits:
+        for uid, permit in stepped.after.permits.items():
+            if permit != stepped.before.permits.get(uid) and _stays_frozen(stepped, uid):
+                yield f"I14: {uid} is frozen, and is told {permit.amount.values}"
+
+
+def _stays_frozen(stepped: Stepped, uid: str) -> bool:
+    before, after = stepped.before.pod(uid), stepped.after.pod(uid)
+    return before is not None and after is not None and _leaves(before) and _leaves(after)
 
 
 def _leaves(pod: Pod) -> bool:
@@ -232,6 +267,8 @@ def moved_for_the_ignored(stepped: Stepped) -> Iterator[str]:
         node, source = after.nodes.get(move.source_node), after.pod(move.source.uid)
         if node is None or source is None or node.draining or source.uid in after.waiters:
             continue
+        if leaves(source, node.name, stepped.now):
+            continue  # somebody has tried to evict it (B48)
         pressing = [pod.counted(pod.reserved) for pod in node.pods.values() if not pod.ignored]
         if total(pressing, after.resources).within(node.watermark):
             yield f"I9: {key} leaves node {node.name}, which is not over its watermark by what counts"

@@ -41,6 +41,8 @@ _SELDOM: Final[tuple[What, ...]] = (
     "lose a node",
     "cordon a node",
     "refuse a target",
+    "bind a target at home",
+    "evict a machine",
     "write late",
 )
 """All of them together as often as one of the others."""
@@ -62,6 +64,8 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "F10 another scheduler binds": ("bound by others",),
     "F11 node resized": ("resize a node",),
     "F12 migrations deleted and made by hand": ("delete a migration", "migrate by hand"),
+    "N9 target bound to the node that it is to leave": ("target bound at home",),
+    "B48 machines evicted": ("evict a machine",),
     "what is done": (
         "Approve",
         "StartMove",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from asyncio import Task
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -12,6 +13,7 @@ from situate.cluster.controllers.nodes import node as node_object
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
+from situate.runtime.serving.webhooks import Reply
 from situate.testing.network import CALM, Weather
 from situate.testing.objects import pod as pod_object
 from situate.testing.processes import ProcessState
@@ -116,6 +118,8 @@ class Performer:
                     self._create(MachinePlan(cpus, migratable, lowers=True, priority=0, overcommit=1000))
             case steps.Recreate(machine=number, whom=whom):
                 self._recreate(number, whom)
+            case steps.EvictMachine(machine=number):
+                self._evict(number)
             case steps.Relabel(machine=number, what=what):
                 self._relabel(number, what)
             case steps.Hypervise(how=how):
@@ -176,9 +180,11 @@ class Performer:
                 place.clock_off_s = seconds
             case steps.Pass():
                 pass
-            case steps.AwaitMove(most=most):
+            case steps.AwaitMove(most=most, claimed=claimed):
                 until = place.now + most
-                while place.now < until and not any(phase(each) == "Running" for each, _ in self._moving()):
+                while place.now < until and not any(
+                    phase(each) == "Running" and (not claimed or self._beneficiary(each)) for each, _ in self._moving()
+                ):
                     place.let_pass(0.5)
             case _:
                 assert_never(step)
@@ -241,6 +247,24 @@ class Performer:
         text = (migration["metadata"].get("annotations") or {}).get(CLAIM)
         uid = json.loads(text)["beneficiary"]["uid"] if text else ""
         return next((owner_of(pod) for pod in self._watchdog.table("pods") if pod["metadata"]["uid"] == uid), "")
+
+    def _evict(self, number: int) -> None:
+        """Through whoever leads; while nobody does, or its answer is an error, the budget says no."""
+        name, member = self._machine(number), self._place.leader()
+        pod = self._place.machine(name).get("status", {}).get("podName") if name is not None else None
+        if member is None or not pod:
+            return
+        self._happened["eviction asked for"] += 1
+
+        def answered(task: Task[Reply]) -> None:
+            if task.cancelled():
+                return
+            if (problem := task.exception()) is not None:
+                self._watchdog.breach(f"B48: a review of an eviction is answered with an exception: {problem!r}")
+            elif task.result().status == 200 and json.loads(task.result().body)["response"]["allowed"]:
+                self._delete_pod(pod)
+
+        self._place.ask_to_evict(member, _review_of_eviction(pod)).add_done_callback(answered)
 
     def _relabel(self, number: int, what: str) -> None:
         name = next((name_of(machine) for _, machine in self._moving()), "")
@@ -463,6 +487,12 @@ class Performer:
             place.told.append(arrived)
         else:
             place.network.leaving.append(left)
+
+
+def _review_of_eviction(pod: str) -> bytes:
+    request = {"uid": "1", "subResource": "eviction", "namespace": NAMESPACE, "name": pod, "operation": "CREATE"}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": NAMESPACE}}
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "request": request | {"object": eviction}}).encode()
 
 
 def _is(request: Request, message: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from asyncio import Task
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any, Final, TypeAlias
 
@@ -19,11 +20,13 @@ from situate.cluster.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.access import Access
+from situate.runtime.serving.webhooks import Reply
 from situate.testing.vm.shipped import MACHINES, MIGRATIONS, VmMember, VmWorld
 from situate.vm.controller.setup import VmSetup
 from situate.vm.server.answering import Answering
 from situate.vm.server.callers import Callers
 from situate.vm.server.desk import Desk
+from situate.vm.server.evictions import Evictions
 from situate.vm.server.metrics import PermitMetrics
 from situate.vm.server.permits import Permits
 from situate.vm.server.resizing import Resizing
@@ -49,8 +52,12 @@ class Place(VmWorld):
         """By so much the wall clock of our processes is off."""
         self.ports: dict[str, Answering] = {}
         """By identity of the process."""
+        self._evictions: dict[str, Evictions] = {}
+        """Likewise."""
         self.begun: list[Callable[[VmMember], None]] = []
         """Told of every process in whose ledger all is taken in that there is, before it has decided anything else."""
+        self.applied: list[Callable[[VmMember], None]] = []
+        """Told of every process whose ledger has taken in an event."""
         self._known: dict[str, tuple[Stored, Obj]] = {}
         super().__init__(seed, setup, nodes=nodes, processes=processes)
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPARE}})
@@ -88,15 +95,26 @@ class Place(VmWorld):
             PermitMetrics(CollectorRegistry(), compat=False),
             lambda: self.now,
         )
+        self._evictions[member.identity] = Evictions(desk, lambda _: None)
         leading.ledger.listeners.append(rounds.changed)
         leading.watched.all.pods.store.on_change(lambda _, __: rounds.changed())
         leading.ledger.listeners.insert(0, _Beginning(member, self.begun).look)
+        leading.ledger.listeners.insert(1, partial(self._tell_applied, member))
         member.process.loop.create_task(_serve(rounds))
+
+    def _tell_applied(self, member: VmMember) -> None:
+        for each in self.applied:
+            each(member)
 
     def ask_port(self, member: VmMember, body: bytes) -> Task[Response]:
         """The answer to come; never, if the process is killed before."""
         request = Request("POST", "/", (), {}, body)
         task: Task[Response] = member.process.loop.create_task(self.ports[member.identity].answer(request, "10.0.0.9"))
+        return task
+
+    def ask_to_evict(self, member: VmMember, body: bytes) -> Task[Reply]:
+        """Likewise, of the webhook that API servers ask about evictions."""
+        task: Task[Reply] = member.process.loop.create_task(self._evictions[member.identity].answer(body))
         return task
 
 

@@ -51,6 +51,12 @@ class Recreate(Step, frozen=True, tag=True):
     whom: Literal["moving", "beneficiary", "any"]
 
 
+class EvictMachine(Step, frozen=True, tag=True):
+    """Somebody tries to evict a machine's pod, as `kubectl drain` does: it is moved instead (B48)."""
+
+    machine: int
+
+
 class Relabel(Step, frozen=True, tag=True):
     """Somebody edits a machine, preferably one that moves (F15)."""
 
@@ -187,6 +193,8 @@ class AwaitMove(Step, frozen=True, tag=True):
     """Time passes until a machine is moved, but no more than so many seconds."""
 
     most: float
+    claimed: bool = False
+    """Moved for another machine, which claims the room that it leaves."""
 
 
 WorldStep = (
@@ -195,6 +203,7 @@ WorldStep = (
     | Burst
     | Create
     | Recreate
+    | EvictMachine
     | Relabel
     | Hypervise
     | SpoilTarget

@@ -22,12 +22,14 @@ from situate.testing.vm.freed import FreedRoom, Stand
 from situate.testing.vm.place import SPARE, Place, kind_of
 from situate.testing.vm.shipped import MACHINE_TABLE, MIGRATION_TABLE, UNIT, VmMember
 from situate.vm.amounts import Amounts
+from situate.vm.model import Role
 from situate.vm.names import (
     APPROVED,
     CLAIM,
     CLAIM_CLOSED,
     CREATED_BY_SCHEDULER_LABEL,
     DRAIN,
+    EVACUATE,
     NAME_LABEL,
     REQUESTED,
     TARGET_NODE,
@@ -76,9 +78,12 @@ class Watchdog:
         self._pressed: dict[str, float] = {}
         """When somebody had last a reason to leave a node."""
         self._lately: deque[tuple[float, dict[str, Amounts]]] = deque(maxlen=200)
+        self._leaving: dict[str, dict[str, Amounts]] = {}
+        """By identity of a process: what its ledger books for those that are frozen, by uid of the pod that is left."""
         self._freed = FreedRoom(self.breach, happened)
         place.told.append(self._hear)
         place.begun.append(self._begun)
+        place.applied.append(self._applied)
 
     # what a history says
 
@@ -217,6 +222,13 @@ class Watchdog:
                 self._watermark(node)
             ):
                 self._pressed[name] = self._place.now
+        for machine in machines.values():
+            if text := _note(machine, EVACUATE):
+                runner = (machine.get("status") or {}).get("podName", "")
+                pod = self._place.object("pods", machine["metadata"]["namespace"], runner)
+                name = str(json.loads(text)["node"])
+                if pod is not None and pod["spec"].get("nodeName") == name:
+                    self._pressed[name] = self._place.now
 
     def _watermark(self, node: Obj) -> Amounts:
         fraction = self._place.setup.rules.watermark
@@ -237,6 +249,26 @@ class Watchdog:
             if _amounts(granted).exceeds(booked.reserved):
                 was = _amounts(granted).values
                 self.breach(f"I8: {name_of(machine)} was granted {was}, and a restart books {booked.reserved.values}")
+
+    def _applied(self, member: VmMember) -> None:
+        """I14: what is booked for a frozen machine stays, unless it is seen to use or to hold more."""
+        state, watched = member.controller.ledger.state, member.controller.watched
+        before, leaving = self._leaving.get(member.identity, {}), {}
+        for move in state.moves.values():
+            pod = state.pod(move.source.uid)
+            if pod is None or pod.machine is None or not pod.frozen or pod.machine.role is Role.TARGET:
+                continue
+            leaving[pod.uid] = pod.reserved
+            known = before.get(pod.uid, pod.reserved)
+            if known == pod.reserved:
+                continue
+            machine = watched.machines.store.get(pod.machine.ref.name, pod.machine.ref.namespace)
+            text = "" if machine is None else machine.metadata.annotations.get(APPROVED, "")
+            seen = pod.used.most(_amounts(text)) if text else pod.used
+            if known.exceeds(pod.reserved) or pod.reserved.exceeds(known.most(seen)):
+                name = pod.machine.ref.name
+                self.breach(f"I14: {name} is frozen, and went from {known.values} to {pod.reserved.values}")
+        self._leaving[member.identity] = leaving
 
     def booked(self) -> dict[str, Amounts] | None:
         """By uid of each pod, in the ledger of whoever leads and has taken all in; None: nobody."""
