@@ -41,35 +41,76 @@ def only(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
 
 
 def rules(objects: list[dict[str, Any]], name: str) -> set[tuple[str, str, str]]:
-    """Kind of role, resource with its group, verbs."""
-    return {
-        (each["kind"], f"{rule['resources'][0]}.{rule['apiGroups'][0]}".rstrip("."), " ".join(rule["verbs"]))
+    """Kind of role, resource with its group, and name if the right is to one alone; verbs."""
+    found = [
+        (each["kind"], rule)
         for each in objects
         if each["kind"] in ("Role", "ClusterRole") and each["metadata"]["name"] == name
         for rule in each["rules"]
+    ]
+    assert all(len(rule["resources"]) == len(rule["apiGroups"]) == 1 for _, rule in found)
+    assert {key for _, rule in found for key in rule} <= {"resources", "apiGroups", "resourceNames", "verbs"}
+    return {
+        (
+            kind,
+            "/".join([f"{rule['resources'][0]}.{rule['apiGroups'][0]}".rstrip("."), *rule.get("resourceNames", ())]),
+            " ".join(rule["verbs"]),
+        )
+        for kind, rule in found
     }
 
 
-def test_the_rules_are_exactly_what_is_needed() -> None:
-    objects = printed("--resource", RESOURCE)
-    assert rules(objects, "reports-executor:team") == {
-        ("ClusterRole", "reports.batch.example.com", "get list watch"),
-        ("ClusterRole", "reports.batch.example.com", "patch"),
-        ("ClusterRole", "reports/status.batch.example.com", "patch"),
-        ("Role", "leases.coordination.k8s.io", "get create patch"),
-    }
-    supervisors = rules(objects, "situate-shard:team")
-    assert ("Role", "pods", "get list watch") in supervisors
-    assert not any("delete" in verbs for _, _, verbs in supervisors), "without an archive nothing is deleted"
-    assert not any(resource.startswith("secrets") for _, resource, _ in supervisors)
+EXECUTOR = {
+    ("ClusterRole", "reports.batch.example.com", "get list watch"),
+    ("ClusterRole", "reports.batch.example.com", "patch"),
+    ("ClusterRole", "reports/status.batch.example.com", "patch"),
+    ("Role", "leases.coordination.k8s.io", "get create patch"),
+}
+LEASE = "leases.coordination.k8s.io/reports.batch.example.com.default.supervisor"
+SUPERVISOR = {
+    ("ClusterRole", "reports.batch.example.com", "get list watch"),
+    ("ClusterRole", "reports.batch.example.com", "patch"),
+    ("ClusterRole", "reports/status.batch.example.com", "patch"),
+    ("ClusterRole", "events", "create patch"),
+    ("ClusterRole", "nodes", "get list watch"),
+    ("Role", "pods", "get list watch"),
+    ("Role", "leases.coordination.k8s.io", "get list watch"),
+    ("Role", "leases.coordination.k8s.io", "delete"),
+    ("Role", "leases.coordination.k8s.io", "create"),
+    ("Role", LEASE, "get list watch patch"),
+}
+ARCHIVES = ("ClusterRole", "reports.batch.example.com", "delete")
+
+
+@pytest.mark.parametrize(
+    ("entry", "further"),
+    [
+        pytest.param({}, set(), id="objects of all namespaces; without an archive none is deleted"),
+        pytest.param({"archive": {"url": "file:///archive"}}, {ARCHIVES}, id="an archive"),
+        pytest.param({"archive": {"deleteWithoutArchive": True}}, {ARCHIVES}, id="deleted without an archive"),
+        pytest.param(
+            {"partition": "0", "partitionTable": "slots"},
+            {("Role", "configmaps/slots", "get list watch"), ("Role", "events", "create patch")},
+            id="a table of partitions",
+        ),
+    ],
+)
+def test_the_rules_are_exactly_what_is_needed(
+    tmp_path: Path, entry: dict[str, Any], further: set[tuple[str, str, str]]
+) -> None:
+    objects = of_file(tmp_path, {"resource": RESOURCE, **entry})
+    part = ".0.supervisor" if "partition" in entry else ".supervisor"
+    expected = {(kind, name.replace(".supervisor", part), verbs) for kind, name, verbs in SUPERVISOR}
+    assert rules(objects, "situate-shard:team") == expected | further
+    (executors,) = names(objects, "ServiceAccount")[1:]
+    assert rules(objects, f"{executors}:team") == EXECUTOR
 
 
 def test_objects_of_one_namespace_need_no_rights_in_others(tmp_path: Path) -> None:
     objects = of_file(tmp_path, {"resource": RESOURCE, "namespace": "team", "archive": {"url": "file:///archive"}})
-    cluster_wide = {resource for kind, resource, _ in rules(objects, "situate-shard:team") if kind == "ClusterRole"}
-    assert cluster_wide == {"nodes"}
-    assert ("Role", "reports.batch.example.com", "delete") in rules(objects, "situate-shard:team")
-    assert {kind for kind, _, _ in rules(objects, "reports-executor:team")} == {"Role"}
+    expected = {("ClusterRole" if name == "nodes" else "Role", name, verbs) for _, name, verbs in SUPERVISOR}
+    assert rules(objects, "situate-shard:team") == expected | {("Role", *ARCHIVES[1:])}
+    assert rules(objects, "reports-executor:team") == {("Role", *rest) for _, *rest in EXECUTOR}
 
 
 def test_executors_know_who_they_are_and_are_drained_before_they_end() -> None:

@@ -300,6 +300,31 @@ def test_the_dead_are_forgotten_in_time() -> None:
     assert status(at(seen, 15 + 75.1)) == "unknown"
 
 
+def test_what_is_forgotten_leaves_its_lease_until_that_is_gone_or_changes() -> None:
+    seen = one()
+    seen.pod_gone(NAMESPACE, "a", "ua")
+    assert not at(seen, 15).leftovers
+    assert not at(seen, 15 + 75).leftovers
+    (left,) = at(seen, 15 + 75.1).leftovers
+    assert (left.executor_uid, left.lease, left.namespace) == ("ua", lease("a", "ua").metadata.name, NAMESPACE)
+    seen.saw_lease(lease("a", "ua", 100), 100)
+    assert (status(at(seen, 100)), at(seen, 100).leftovers) == ("Unhealthy", ()), "it lives"
+    assert at(seen, 115).removed
+    assert at(seen, 200).leftovers
+    seen.cleared("ua")
+    assert not at(seen, 200).leftovers
+
+
+@pytest.mark.rule("sharding:S1")
+def test_the_lease_of_a_pod_that_is_there_is_no_leftover() -> None:
+    """A process that begins in it would take what it finds for given to itself."""
+    seen = one()
+    assert status(at(seen, 15)) == "expired"
+    assert not at(seen, 1000).leftovers
+    seen.pod_gone(NAMESPACE, "a", "ua")
+    assert at(seen, 1000).leftovers
+
+
 def test_the_unhealthy_are_known_since_when() -> None:
     seen = one()
     assert at(seen, 1).living["ua"].unhealthy_since is None

@@ -21,7 +21,7 @@ from situate.objects.coordination import Lease
 from situate.objects.label_selectors import BadSelector, Selector, parse_selector
 from situate.objects.nodes import Node
 from situate.objects.pods import ContainerStatus, Pod
-from situate.sharding.members import Ending, Executor, ExecutorStatus, Members, Removed, Suspect
+from situate.sharding.members import Ending, Executor, ExecutorStatus, Leftover, Members, Removed, Suspect
 from situate.sharding.names import CORDON, EXECUTOR, EXECUTOR_UID, PARTITION, POOL, STATUS
 from situate.sharding.reports import NOTHING, Report, report_of
 
@@ -130,6 +130,8 @@ class _Incarnation:
     """When the last reading of its Lease was begun that was asked for."""
     lease: str = ""
     """Its Lease's name."""
+    lease_uid: str = ""
+    lease_version: str = ""
     cordoned: bool = False
     report: Report = NOTHING
     reported: str | None = None
@@ -160,6 +162,8 @@ class Membership:
     _incarnations: dict[str, _Incarnation] = field(default_factory=dict)
     _uids: dict[tuple[str, str], str] = field(default_factory=dict)
     """UID by namespace and name of the pods that are there."""
+    _leftovers: dict[str, Leftover] = field(default_factory=dict)
+    """By UID of the executor."""
     _out_of_service: set[str] = field(default_factory=set)
     _synced_at: float | None = None
     _changed_at: float | None = None
@@ -191,6 +195,8 @@ class Membership:
             begun_anew = found.claim is None or found.claim.acquired != claim.acquired
             found.proven_dead = found.proven_dead and not (begun_anew or found.restarted)
         found.claim, found.lease = claim, lease.metadata.name
+        found.lease_uid, found.lease_version = lease.metadata.uid, lease.metadata.resource_version
+        self._leftovers.pop(uid, None)
         found.cordoned = annotations.get(CORDON) == "true"
         text = annotations.get(STATUS)
         if text != found.reported:
@@ -206,6 +212,10 @@ class Membership:
         if suspect.uid in self._incarnations:
             self._incarnations[suspect.uid].checked_at = asked_at
         return oddities
+
+    def cleared(self, uid: str) -> None:
+        """The Lease of this executor is gone, or has changed since it was a leftover."""
+        self._leftovers.pop(uid, None)
 
     def saw_pod(self, pod: Pod) -> None:
         """A pod was listed, added or changed. One that does not match the selector is no executor any longer."""
@@ -262,8 +272,11 @@ class Membership:
                 continue
             if seen.ended_at is None:
                 seen.ended_at = now
+            # while its pod is there, a process may begin in it that is to know by the Lease that it is not the first
             if seen.pod is None and now - seen.ended_at > self._lease_s(seen) + FORGOTTEN_AFTER_S:
                 del self._incarnations[uid]
+                left = Leftover(uid, seen.namespace, seen.lease, seen.lease_uid, seen.lease_version)
+                self._leftovers[uid] = left
             else:
                 removed[uid] = Removed(seen.id, uid, ending)
         present = frozenset((each.id, each.uid, each.status) for each in living.values())
@@ -277,6 +290,7 @@ class Membership:
             self._changed_at,
             self._newest_revision(living),
             tuple(suspects),
+            tuple(self._leftovers.values()),
         )
 
     def _incarnation(self, uid: str, namespace: str, name: str) -> _Incarnation:

@@ -85,6 +85,20 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
+class Leftover:
+    """The Lease of an executor that was removed so long ago that nothing is left of it but this."""
+
+    executor_uid: str
+    namespace: str
+    lease: str
+    """The Lease's name."""
+    uid: str
+    """The Lease's own."""
+    version: str
+    """As it was last seen: whoever lives has changed it since."""
+
+
+@dataclass(frozen=True, slots=True)
 class Members:
     """All executors at one moment. Times are the observer's monotonic clock's."""
 
@@ -102,6 +116,7 @@ class Members:
     """Of the youngest pod; empty if unknown."""
     suspects: tuple[Suspect, ...] = ()
     """Among the living."""
+    leftovers: tuple[Leftover, ...] = ()
 
     current: Mapping[str, Executor] = field(init=False, compare=False, repr=False)
     """By id, the incarnation that may be given work under it: of two the one whose pod is there."""

@@ -43,6 +43,7 @@ def supervisor_permissions(
         *tables,
         Permission("", "pods", READ, "knowing which executors are ready", executor_namespace),
         Permission(_LEASES, "leases", READ, "knowing which executors live", executor_namespace),
+        Permission(_LEASES, "leases", ("delete",), "clearing away what dead executors have left", executor_namespace),
         Permission("", "nodes", READ, "knowing which executors are lost with their node"),
         Permission("", "events", ("create", "patch"), "explaining what becomes of objects", namespace),
         Permission(_LEASES, "leases", (*READ, "patch"), "electing a leader", within, name),

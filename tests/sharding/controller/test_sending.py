@@ -19,11 +19,13 @@ from situate.sharding.controller.objects import Request as Key
 from situate.sharding.controller.sending import NotLeading, Sender
 from situate.sharding.controller.supervisor_metrics import Counts
 from situate.sharding.leases import ExecutorWatch
+from situate.sharding.members import Leftover
 from situate.sharding.scope import Scope
 from situate.testing.sharding.shipped.reports import PATHS, REPORTS, report
 
 WRITE = Write(({"op": "add", "path": "/spec/assignedTo", "value": "a"},))
 KEY = Key("shop", "r")
+LEFTOVER = Leftover("ua", "shop", "lease-a", "uid-of-lease", "7")
 
 
 class Server:
@@ -70,6 +72,7 @@ async def test_nothing_is_written_when_another_may_lead() -> None:
         scene.sender.patch(KEY, WRITE),
         scene.sender.delete(KEY, "uid"),
         scene.sender.report(LeaseName("shop", "lease"), "{}"),
+        scene.sender.clear(LEFTOVER),
     ):
         with pytest.raises(NotLeading):
             await attempt
@@ -86,3 +89,13 @@ async def test_a_write_is_given_up_before_another_may_lead() -> None:
     with pytest.raises(Unreachable, match="no answer within 5 s"):
         await scene.sender.patch(KEY, WRITE)
     assert asyncio.get_running_loop().time() - began < 5.01
+
+
+@pytest.mark.rule("sharding:S1")
+async def test_the_lease_of_an_executor_is_deleted_as_it_was_seen() -> None:
+    """Whoever has renewed it since, seen or unseen, keeps it."""
+    scene = Scene()
+    await scene.sender.clear(LEFTOVER)
+    (request,) = scene.server.requests
+    assert (request.method, request.path) == ("DELETE", "/apis/coordination.k8s.io/v1/namespaces/shop/leases/lease-a")
+    assert msgspec.json.decode(request.body)["preconditions"] == {"uid": "uid-of-lease", "resourceVersion": "7"}

@@ -496,3 +496,42 @@ def test_namespaces_that_wait_get_room_by_their_shares(town_of: Callable[..., To
     assert town.run(10, lambda: len(town.placed) == 6)
     town.run(5)
     assert Counter(name.partition("-")[0] for name in town.placed) == {"theirs": 4, "mine": 2}
+
+
+def test_the_leases_of_dead_executors_are_cleared_away_and_no_others(town: Town) -> None:
+    """A lease's duration and a minute after the end, with the next sweep."""
+    members = [town.work(name) for name in ("dead", "alive")]
+    town.leader()
+    town.run(10)
+    members[0].crash()
+    town.call("DELETE", f"{PODS}/dead", {"gracePeriodSeconds": 0})
+    names = [lease_name("default", each.pod, each.uid) for each in members]
+
+    def leases() -> list[bool]:
+        found = {each["metadata"]["name"] for each in town.call("GET", LEASES)["items"]}
+        return [name in found for name in names]
+
+    town.run(85)
+    assert leases() == [True, True]
+    assert town.run(40, lambda: not leases()[0])
+    town.run(60)
+    assert leases() == [False, True]
+
+
+@pytest.mark.rule("sharding:S1")
+def test_a_lease_stays_while_something_is_assigned_to_its_executor(town: Town) -> None:
+    """Here what cannot be read, which nobody moves."""
+    member = town.work("a")
+    town.leader()
+    town.create("r")
+    assert town.run(10, lambda: town.view("r").executor == "a")
+    path = f"{REPORTS.path(NAMESPACE, 'r')}/status"
+    found = town.get("r")
+    status = found.get("status", {})
+    town.call("PUT", path, found | {"status": {**status, "completedAt": True}})
+    member.crash()
+    town.call("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0})
+    town.run(180)
+    assert town.call("GET", LEASES)["items"][0]["metadata"]["name"] == lease_name("default", "a", member.uid)
+    town.call("PUT", path, town.get("r") | {"status": status})
+    assert town.run(40, lambda: lease_name("default", "a", member.uid) not in str(town.call("GET", LEASES)))

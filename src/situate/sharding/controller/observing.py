@@ -23,7 +23,7 @@ from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.resources import LEASES
 from situate.sharding.leases import Membership
-from situate.sharding.members import Ending, ExecutorStatus, Members, Suspect
+from situate.sharding.members import Ending, ExecutorStatus, Leftover, Members, Suspect
 from situate.sharding.names import EXECUTOR_UID
 
 READ_S: Final = 5.0
@@ -97,6 +97,8 @@ class Observer:
                 self._stale = True  # whoever asks is told; nobody is woken for it
             else:
                 self._touch()
+        elif old is not None:
+            self._membership.cleared(old.metadata.annotations.get(EXECUTOR_UID) or old.spec.holder_identity)
 
     def saw_pod(self, old: Pod | None, new: Pod | None) -> None:
         """For the store of pods."""
@@ -123,6 +125,15 @@ class Observer:
         capacity = None if executor is None else executor.capacity
         if capacity is not None and (before >= capacity) != (after >= capacity):
             self._touch()
+
+    def leftovers(self) -> tuple[Leftover, ...]:
+        """Leases that may go, as of now."""
+        self._stale = True
+        return self.members().leftovers
+
+    def cleared(self, leftover: Leftover) -> None:
+        """It is gone, or has changed: if it is still there, its watch will tell."""
+        self._membership.cleared(leftover.executor_uid)
 
     def in_doubt(self, uid: str, since: float) -> bool:
         """Whether a removed executor may have come back before it was given what was first seen at that time."""

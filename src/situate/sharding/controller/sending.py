@@ -25,6 +25,7 @@ from situate.sharding.adapter import ObjectAdapter
 from situate.sharding.assignment import ObjectView, view_of
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.supervisor_metrics import Counts
+from situate.sharding.members import Leftover
 from situate.sharding.names import STATUS
 from situate.sharding.scope import Scope
 
@@ -122,6 +123,14 @@ class Sender:
                 uid=uid,
                 resource_version=resource_version,
                 propagation=self._scope.archive_propagation,
+            )
+        )
+
+    async def clear(self, leftover: Leftover) -> None:
+        """Deletes an executor's Lease as it was last seen. Raises as `patch` does."""
+        await self._write(
+            lambda: self._guarded.delete(
+                LEASES, leftover.lease, leftover.namespace, uid=leftover.uid, resource_version=leftover.version
             )
         )
 

@@ -15,7 +15,7 @@ import structlog
 
 from situate.archive.protocol import Archiver
 from situate.kube.backoff import Backoff
-from situate.kube.errors import Conflict, KubeError
+from situate.kube.errors import Conflict, KubeError, NotFound
 from situate.runtime.metrics import Metrics
 from situate.runtime.outcomes import DONE, Result, Retriable
 from situate.runtime.reconciler import Reconcile, Reconciler
@@ -302,4 +302,21 @@ class Supervising:
             except KubeError as problem:
                 self._log.warning("what is known cannot be compared with a listing", error=str(problem))
             self.looking.at_all()
+            await self._clear()
             await asyncio.sleep(self._config.requeue_delay)
+
+    async def _clear(self) -> None:
+        """Deletes the Leases of executors of which nothing else is left. By its Lease a process that begins in the pod
+        of such a one, if there is a pod after all, knows that what it finds was given to another one."""
+        observer = self._standby.observer
+        for leftover in observer.leftovers():
+            if self._listing.held_by(leftover.executor_uid):
+                continue
+            try:
+                await self._sender.clear(leftover)
+            except (NotFound, Conflict):
+                pass  # somebody was quicker, or it is alive
+            except (KubeError, Retriable) as problem:
+                self._log.warning("a Lease that nobody needs stays", lease=leftover.lease, error=str(problem))
+                continue
+            observer.cleared(leftover)
