@@ -95,7 +95,7 @@ def user_info(writer: Writer) -> dict[str, Any]:
 _NUMBERS = st.sampled_from(["", "0", "1", "2", "3", "07", "-1", "1.5", "x", "9" * 19, "1\n"])
 _UIDS = st.sampled_from(["", "uid-a", "uid-b"])
 _EXECUTORS: st.SearchStrategy[Any] = st.sampled_from([None, "", "a", "b", 5, ["a"], {"a": "b"}])
-_TIMES: st.SearchStrategy[Any] = st.sampled_from([None, "", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", 3])
+_TIMES: st.SearchStrategy[Any] = st.sampled_from([None, "", "2026-01-01T00:00:00Z", "2027-01-01t00:00:00Z", "soon", 3])
 _WRITERS = st.sampled_from([SUPERVISOR, Writer(Role.SUPERVISOR, "uid-a"), USER, A, B, Writer(Role.EXECUTOR)])
 _ANNOTATED = (EPOCH, TERM, EXECUTOR_UID, DRAIN, WHY, REVOKED, LOSSES, ASSIGNED_AT)
 

@@ -56,6 +56,10 @@ STATUS = [
     pytest.param(DONE_BY_A, Request(A, DONE_BY_A, "status"), Refusal.NOT_HOLDER, id="the same again"),
     pytest.param(of_a(), Request(B, of_a(), "status"), Refusal.NOT_HOLDER, id="nothing, but under false colours"),
     pytest.param(of_a(), status(USER, of_a()), None, id="a user while it is open"),
+    *(
+        pytest.param(with_status(of_a(), completedAt=wrong), Request(USER, of_a(), "status"), None, id=f"mends {wrong}")
+        for wrong in (True, "yesterday", {"at": "2026-01-01T00:00:00Z"})
+    ),
     pytest.param(
         DONE_BY_A,
         Request(SUPERVISOR, with_status(DONE_BY_A, conditions=[{"type": "ArchiveFailed"}]), "status"),

@@ -31,6 +31,9 @@ NOTES: Final = (ASSIGNED_AT, WHY, REVOKED, LOSSES)
 """Annotations that tell of an assignment, besides those that are it."""
 NUMBER: Final = "[0-9]{1,18}"
 """A regular expression for epochs and terms: whatever matches fits into 64 bits."""
+TIME: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]"
+"""A regular expression: every time begins so. What else stands for the completion is a mistake, and completes nothing:
+whoever made it may mend it."""
 
 
 class Role(Enum):
@@ -112,7 +115,7 @@ class Fenced:
 
     @property
     def completed(self) -> bool:
-        return self.completed_at not in (None, "")
+        return isinstance(self.completed_at, str) and re.match(TIME, self.completed_at) is not None
 
 
 def admit(stored: Content | None, request: Request, fence: Fence) -> Refusal | None:

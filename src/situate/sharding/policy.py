@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from situate.objects.meta import NO_LABELS
 from situate.objects.resources import ResourceType
-from situate.sharding.admitting import NOTES, NUMBER, Fence, Refusal, Role, Writer
+from situate.sharding.admitting import NOTES, NUMBER, TIME, Fence, Refusal, Role, Writer
 from situate.sharding.names import DRAIN, EPOCH, EXECUTOR, EXECUTOR_UID, TERM
 
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
@@ -174,7 +174,9 @@ def _variables(fence: Fence) -> dict[str, str]:
             f"has(request.userInfo.extra) && {_text(POD_UID)} in request.userInfo.extra && "
             f"request.userInfo.extra[{_text(POD_UID)}].size() > 0 ? request.userInfo.extra[{_text(POD_UID)}][0] : ''"
         ),
-        "completed": "variables.old_completed_at != ''",
+        "completed": (
+            f"type(variables.old_completed_at) == string && variables.old_completed_at.matches({_text(TIME)})"
+        ),
         "holds": "variables.pod_uid != '' && variables.old_uid == variables.pod_uid && !variables.completed",
         "same_core": _same("executor", "uid", "epoch_text"),
         "same": f"variables.same_core && {_same('label', 'notes', 'term_text')}",

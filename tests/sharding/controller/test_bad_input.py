@@ -13,7 +13,7 @@ from situate.sharding.assignment import ObjectView
 from situate.sharding.configuration import OrphanPolicy, SupervisorConfig
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
-from situate.sharding.names import EXECUTOR_SELECTOR
+from situate.sharding.names import EXECUTOR_SELECTOR, PREFIX
 from situate.sharding.strategies import MinScheduled, ObjectFacts, Rules
 from situate.testing.sharding.shipped.place import NAMESPACE, Member
 from situate.testing.sharding.shipped.reports import REPORTS, report
@@ -78,6 +78,35 @@ def test_a_field_of_the_wrong_type_is_named_on_the_object(
     found["status"].pop("completedAt", None)
     town.call("PUT", f"{path}/status", found)
     assert town.run(5, lambda: town.view("bad").executor == "a"), "it is corrected"
+
+
+@pytest.mark.rule("sharding:K6", "sharding:L4")
+@pytest.mark.parametrize(
+    ("annotations", "status", "names"),
+    [
+        ({}, {"completedAt": "2020-01-01T00:00:00Z", "successful": "yes"}, 'status.successful is "yes"'),
+        ({PREFIX + "assigned-at": "noon"}, {"completedAt": "2020-01-01T00:00:00Z"}, "assigned-at is"),
+    ],
+)
+def test_what_only_tells_is_named_on_the_object_and_holds_up_nothing(
+    town_of: Towns, annotations: dict[str, str], status: dict[str, Any], names: str
+) -> None:
+    town = town_of(archive=True, archive_ttl=5.0)
+    town.work("a")
+    town.leader()
+    town.run(5)
+    made = report("bad")
+    made["metadata"]["annotations"] = annotations
+    made = town.call("POST", REPORTS.path(NAMESPACE), made)
+    town.call("PUT", f"{REPORTS.path(NAMESPACE, 'bad')}/status", made | {"status": status})
+    assert town.run(5, lambda: "Ignored" in told(town, "bad"))
+    events = town.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events")["items"]
+    assert [each["message"] for each in events if each["reason"] == "Ignored" and names in each["message"]]
+    others_go_on(town)
+    assert town.run(15, lambda: not town.exists("bad"))
+    kept = town.archived(made["metadata"]["uid"])
+    assert kept is not None
+    assert (kept.object["status"], kept.successful) == (status, None)
 
 
 class Odd(MinScheduled):

@@ -47,10 +47,16 @@ class Telling:
                 self._log.debug("an object is let go", key=key)
 
     def unreadable(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
-        """Of an object with faults, when they are new."""
-        if view is not None and view.faults and (before is None or before.faults != view.faults):
+        """Of an object with faults, when they are new, and of one where something counts as absent."""
+        if view is None:
+            return
+        if view.faults and (before is None or before.faults != view.faults):
             self._log.warning("an object cannot be read, so it is left alone", key=str(request), error=view.faults[0])
             self._saying.event(view, WARNING, "Unreadable", view.faults[0])
+        for oddity in view.oddities:
+            if before is None or oddity not in before.oddities:
+                self._log.warning("what an object says there counts as absent", key=str(request), error=oddity)
+                self._saying.event(view, WARNING, "Ignored", oddity)
 
     def refused(self, view: ObjectView, problem: KubeError, failures: int) -> None:
         """A write that will not succeed by itself. The first `failures` may be because the object was another one."""
