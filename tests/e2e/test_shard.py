@@ -35,8 +35,12 @@ CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy"
 class Sharded:
     """What was printed and applied, and the processes that stand for its pods."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, home: str = SPACE, space: str = SPACE, **entry: Any) -> None:
+        """`home`: the namespace of all but the objects, which are in `space`; `entry`: of the configuration, besides
+        its archive."""
         self.cluster = cluster
+        self.home = home
+        self.space = space
         self.folder = folder
         self.processes: list[Process] = []
         file = folder / "situate.yaml"
@@ -46,10 +50,10 @@ class Sharded:
             "apiVersion": "situate.dev/v1alpha1",
             "kind": "Situate",
             "health": {"address": None},
-            "sharding": [{"resource": RESOURCE, "namespace": SPACE, "archive": {"ttlFailed": 0, "url": url}}],
+            "sharding": [{"resource": RESOURCE, "namespace": space, "archive": {"ttlFailed": 0, "url": url}, **entry}],
         }
         file.write_text(yaml.safe_dump(document))
-        printed = cluster.situate("manifests", "shard", "-f", str(file), "-n", SPACE)
+        printed = cluster.situate("manifests", "shard", "-f", str(file), "-n", home)
         assert printed.returncode == 0, printed.stderr
         self.file = file
         self.objects: list[dict[str, Any]] = list(yaml.safe_load_all(printed.stdout))
@@ -57,6 +61,8 @@ class Sharded:
     def apply(self) -> None:
         self.cluster.apply(definition(group=REPORTS.group))
         self.cluster.kubectl("wait", "--for=condition=Established", f"crd/reports.{REPORTS.group}", "--timeout=60s")
+        if self.space != self.home:
+            self.cluster.kubectl("create", "namespace", self.space)
         self.cluster.apply(*self.objects)
 
     def deployment(self, name: str) -> dict[str, Any]:
@@ -65,7 +71,7 @@ class Sharded:
 
     def pods(self, name: str) -> list[dict[str, Any]]:
         """Those of a Deployment, once they are all ready."""
-        path = f"/api/v1/namespaces/{SPACE}/pods?labelSelector=app.kubernetes.io%2Fname%3D{name}"
+        path = f"/api/v1/namespaces/{self.home}/pods?labelSelector=app.kubernetes.io%2Fname%3D{name}"
         wanted = self.deployment(name)["spec"]["replicas"]
         found = eventually(
             f"the pods of {name} are ready",
@@ -110,7 +116,7 @@ class Sharded:
         return process
 
     def reports(self) -> dict[str, Any]:
-        found = self.cluster.get(REPORTS.path(SPACE))
+        found = self.cluster.get(REPORTS.path(self.space))
         return {each["metadata"]["name"]: each for each in found["items"]}
 
     def held_by(self) -> dict[str, str]:
@@ -128,7 +134,9 @@ class Sharded:
         """Nothing was refused but what was tried on purpose, and nothing broke."""
         for process in self.processes:
             assert "Traceback" not in process.log.read_text(), process.log.read_text()[-4000:]
-        refused = [each for each in self.cluster.requests(SPACE) if each.code == 403 and "dryRun=All" not in each.uri]
+        refused = [
+            each for each in self.cluster.requests(self.home) if each.code == 403 and "dryRun=All" not in each.uri
+        ]
         assert not refused
 
     def remove(self) -> None:
@@ -138,16 +146,16 @@ class Sharded:
         kubectl = self.cluster.kubectl
         kubectl("delete", "--ignore-not-found", *names)
         for name in self.reports():
-            kubectl("patch", "report", name, "-n", SPACE, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+            kubectl("patch", "report", name, "-n", self.space, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
         kubectl("delete", "crd", f"reports.{REPORTS.group}", "--ignore-not-found")
-        kubectl("delete", "namespace", SPACE, "--ignore-not-found", "--wait=false")
+        kubectl("delete", "namespace", *{self.space, self.home}, "--ignore-not-found", "--wait=false")
 
 
 @pytest.fixture
-def sharded(cluster: Cluster, tmp_path: Path) -> Iterator[Sharded]:
-    made = Sharded(cluster, tmp_path)
-    made.apply()
+def sharded(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[Sharded]:
+    made = Sharded(cluster, tmp_path, **getattr(request, "param", {}))
     try:
+        made.apply()
         yield made
         for process in made.processes:
             process.stop(timeout_s=30)
@@ -210,3 +218,31 @@ def test_the_printed_manifests_suffice_and_fence(sharded: Sharded) -> None:
     eventually("the other has it all", sharded.held_by, lambda held: held == dict.fromkeys(names, other))
     cluster.kubectl("delete", "reports", "--all", "-n", SPACE, "--timeout=60s")  # archived before they go
     assert len([*(sharded.folder / "archive").glob("*/*/*/*.json")]) == len(names) + 2
+
+
+@pytest.mark.slow
+@pytest.mark.rule("sharding:K10", "sharding:K15")
+@pytest.mark.parametrize(
+    "sharded",
+    [{"home": "sharded-home", "space": "sharded-work", "partition": "0", "partitionTable": "slots"}],
+    indirect=True,
+)
+def test_the_table_of_partitions_may_be_in_another_namespace_than_the_objects(sharded: Sharded) -> None:
+    """And so are Lease, pods, and what is told of a table that cannot be used."""
+    cluster, home = sharded.cluster, sharded.home
+    table: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"table": "{}"}}
+    cluster.apply({**table, "metadata": {"name": "slots", "namespace": home}})
+    sharded.start_supervisor(sharded.pods("situate-shard")[0])
+    sharded.start_executor(sharded.pods("reports-executor-0")[0])
+    cluster.plane.request("POST", REPORTS.path(sharded.space), {**report("r"), "apiVersion": f"{REPORTS.group}/v1"})
+    events = f"/api/v1/namespaces/{home}/events?fieldSelector=reason%3DBadPartitionTable"
+    eventually("the bad table is told of beside it", lambda: cluster.get(events)["items"])
+    assert not sharded.held_by(), "without a table an object is nobody's"
+    cluster.kubectl("delete", "configmap", "slots", "-n", home)
+    admin = cluster.plane.folder / "admin.kubeconfig"
+    told = ("shard", "partitions", "slots", "-r", RESOURCE, "--installation", home, "--create", "1")
+    made = cluster.situate(*told, kubeconfig=admin)
+    assert made.returncode == 0, made.stderr
+    eventually("somebody works on it", sharded.held_by)
+    cluster.kubectl("delete", "reports", "--all", "-n", sharded.space, "--timeout=60s")
+    assert len([*(sharded.folder / "archive").glob("*/*/*/*.json")]) == 1
