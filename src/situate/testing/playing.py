@@ -172,7 +172,7 @@ def _soak(product: Product[H], minutes: float | None, histories: int, from_seed:
     end = math.inf if minutes is None else began + 60.0 * minutes
     if first < beyond:
         typer.echo(f"commit {totals.commit}: {before:,} of {histories:,} histories so far; from seed {first} on")
-    results = _played_in_order(product.play_seed, first, jobs, lambda seed: seed < beyond and time.monotonic() < end)
+    results = _played_in_order(product.play_seed, range(first, beyond), jobs, lambda: time.monotonic() < end)
     try:
         for seed, played in results:
             if played.breach is not None:
@@ -209,23 +209,27 @@ def _sum_up(product: Product[H], totals: Totals, histories: int, before: int) ->
 
 
 def _played_in_order(
-    play_seed: Callable[[int], Played], first: int, jobs: int, go_on: Callable[[int], bool]
+    play_seed: Callable[[int], Played], seeds: range, jobs: int, in_time: Callable[[], bool]
 ) -> Generator[tuple[int, Played]]:
-    """Seeds from `first` on with how they went, in order, on so many processes, until `go_on` says no to a seed."""
-    if not go_on(first):
+    """Seeds with how they went, in order, on so many processes. When the time is over those that have begun end."""
+    if not seeds or not in_time():
         return
     with ProcessPoolExecutor(jobs, initializer=_leave_ending_to_the_parent) as pool:
         under_way: dict[int, Future[Played]] = {}
-        begun = told = first
+        begun = told = seeds.start
         try:
-            while go_on(begun) or under_way:
-                while go_on(begun) and len(under_way) < 4 * jobs:
+            while under_way or (begun < seeds.stop and in_time()):
+                while begun < seeds.stop and len(under_way) < 4 * jobs and in_time():
                     under_way[begun] = pool.submit(play_seed, begun)
                     begun += 1
                 wait(under_way.values(), timeout=1.0, return_when=FIRST_COMPLETED)
                 while told in under_way and under_way[told].done():
                     yield told, under_way.pop(told).result()
                     told += 1
+                if not in_time():
+                    while under_way and under_way[begun - 1].cancel():
+                        begun -= 1
+                        del under_way[begun]
         finally:
             for future in under_way.values():
                 future.cancel()
