@@ -17,11 +17,12 @@ CAPACITY = 4
     "vpod:B4", "vpod:S1", "vpod:S8", "vpod:V7", "vpod:V9", "vpod:V15", "vpod:V16", "vpod:V19", "vpod:L3", "vpod:L4"
 )
 def test_the_set_grows_as_needed_and_is_emptied_before_it_is_cut(cluster: Cluster, arena: Callable[..., Arena]) -> None:
+    """Pods come and go one at a time: the StatefulSet is OrderedReady, and we write nothing but its scale."""
     with arena("scaling", podCapacity=CAPACITY) as ours:
-        ours.add_statefulset()
+        ours.add_statefulset(policy="OrderedReady")
         ours.want(early=12)
-        sets = f"/apis/apps/v1/namespaces/{ours.name}/statefulsets"
-        with Recording(cluster.plane, sets, ours.group_path()) as recording:
+        sets, pods = (f"{root}/namespaces/{ours.name}/" for root in ("/apis/apps/v1", "/api/v1"))
+        with Recording(cluster.plane, f"{sets}statefulsets", f"{pods}pods", ours.group_path()) as recording:
             ours.start()
             assert ours.wait_placed()["early"] == {f"dispatcher-{n}": 4 for n in range(3)}
             ours.want(late=4)
@@ -35,8 +36,15 @@ def test_the_set_grows_as_needed_and_is_emptied_before_it_is_cut(cluster: Cluste
 
             ours.want(early=0, late=0)
             eventually("the set is empty", ours.replicas, lambda replicas: replicas == 0)
+            eventually("no pod is left", lambda: cluster.get(f"{pods}pods")["items"], lambda left: not left)
             everything = list(recording.changes())
             assert ours.placements() == {"early": {}, "late": {}}
+        written = {
+            (each.verb, each.resource) for each in cluster.requests(ours.name) if "statefulsets" in each.resource
+        }
+
+    assert {each for each in written if each[0] not in ("get", "list", "watch")} == {("update", "statefulsets/scale")}
+    assert ends(everything) == [(f"dispatcher-{n}", end) for n in (3, 2, 1, 0) for end in ("begins", "is gone")]
 
     assert replicas_over(grown) == [0, 3, 4]
     assert replicas_over(shrunk)[-1] == 3
@@ -70,6 +78,17 @@ def test_a_reapplied_manifest_moves_nothing(cluster: Cluster, arena: Callable[..
         assert ours.placements() == before
 
 
+def ends(changes: list[Change]) -> list[tuple[str, str]]:
+    """What became of pods that were told to end, in the order of the revisions."""
+    found: list[tuple[str, str]] = []
+    for each in changes:
+        if each.object["kind"] == "Pod" and "deletionTimestamp" in each.object["metadata"]:
+            end = each.object["metadata"]["name"], "is gone" if each.deleted else "begins"
+            if end not in found:
+                found.append(end)
+    return found
+
+
 def replicas_over(changes: list[Change]) -> list[int]:
     """Each value of spec.replicas, repetitions left out."""
     values: list[int] = []
@@ -88,9 +107,9 @@ def moments(changes: list[Change]) -> Iterator[tuple[int, dict[str, dict[str, in
         name = each.object["metadata"]["name"]
         if each.object["kind"] == "StatefulSet":
             replicas = each.object["spec"]["replicas"]
-        elif each.deleted:
+        elif each.object["kind"] == "ConsumerGroup" and each.deleted:
             del held[name]
-        else:
+        elif each.object["kind"] == "ConsumerGroup":
             held[name] = placed(each.object)
         yield replicas, dict(held)
 

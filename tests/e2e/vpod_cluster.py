@@ -343,9 +343,9 @@ class Arena:
 
     # Objects
 
-    def add_statefulset(self, replicas: int = 0, **pod: Any) -> None:
+    def add_statefulset(self, replicas: int = 0, policy: str = "Parallel", **pod: Any) -> None:
         """The data plane; `pod` are keys of the pods' spec."""
-        self.cluster.apply(statefulset(self.name, self.statefulset, replicas, **pod))
+        self.cluster.apply(statefulset(self.name, self.statefulset, replicas, policy, **pod))
 
     def want(self, **sources: int) -> None:
         """ConsumerGroups with so many vreplicas."""
@@ -408,7 +408,7 @@ def pod_is_ready(pod: Mapping[str, Any]) -> bool:
     return alive and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def statefulset(namespace: str, name: str, replicas: int, **pod: Any) -> dict[str, Any]:
+def statefulset(namespace: str, name: str, replicas: int, policy: str = "Parallel", **pod: Any) -> dict[str, Any]:
     labels = {"app": name}
     containers = [{"name": "worker", "image": "example.com/worker:1"}]
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **pod}}
@@ -419,7 +419,7 @@ def statefulset(namespace: str, name: str, replicas: int, **pod: Any) -> dict[st
         "spec": {
             "replicas": replicas,
             "serviceName": name,
-            "podManagementPolicy": "Parallel",
+            "podManagementPolicy": policy,
             "selector": {"matchLabels": labels},
             "template": template,
         },
