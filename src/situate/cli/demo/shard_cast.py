@@ -56,13 +56,13 @@ class ShardCast:
         self.made: list[str] = []
 
     async def install(self) -> None:
-        """The kind, executors, and a process that supervises them."""
+        """The kind, a process that supervises executors, and those: their account comes first."""
         self._archive.mkdir()
         self._log.touch()
         with suppress(AlreadyExists):
             await self._client.create(CUSTOMRESOURCEDEFINITIONS, shard_objects.definition())
-        await self._client.create(_DEPLOYMENTS, shard_objects.deployment(), objects.SYSTEM, field_manager=_MANAGER)
         await self._products.start("shard", shard_objects.configuration(self._archive), Product.SHARD)
+        await self._client.create(_DEPLOYMENTS, shard_objects.deployment(), objects.SYSTEM, field_manager=_MANAGER)
         await self._stack.enter_async_context(pod_processes(self._processes))
 
     async def served(self) -> bool:
