@@ -11,6 +11,7 @@ import uuid
 from pathlib import Path
 from typing import Protocol
 
+from situate.cluster.times import timestamp
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings
 from tests.contract.api import Api
@@ -46,6 +47,10 @@ class Server(Protocol):
         """Makes every earlier resourceVersion and continue token too old. May restart the server."""
         ...
 
+    def backdate(self, namespace: str, pod: str, created: int, seconds: int) -> None:
+        """Lets a pod be older by so many seconds than `created` (Unix seconds) says, which no request can."""
+        ...
+
 
 class RealServer:
     name = "real"
@@ -67,6 +72,10 @@ class RealServer:
 
     def expire_history(self) -> None:
         self.plane.expire_history()
+
+    def backdate(self, namespace: str, pod: str, created: int, seconds: int) -> None:
+        old, new = (_creation_timestamp(each) for each in (created, created - seconds))
+        self.plane.rewrite_stored("pods", namespace, pod, old, new)
 
 
 class EmbeddedThread:
@@ -110,6 +119,17 @@ class EmbeddedThread:
     def expire_history(self) -> None:
         self._compact("?pages=true")
 
+    def backdate(self, namespace: str, pod: str, created: int, seconds: int) -> None:
+        async def rewrite() -> None:
+            store = self._server.api.store
+            stored = store.get("pods", namespace, pod)
+            assert stored is not None
+            content = stored.object()
+            content["metadata"]["creationTimestamp"] = timestamp(created - seconds)
+            store.put("pods", content, managed=stored.managed, fields=stored.fields)
+
+        asyncio.run_coroutine_threadsafe(rewrite(), self._loop).result(WITHIN_S)
+
     def silence(self, node: str, silent: bool) -> None:
         """Stops a node's kubelet, or starts it again."""
         self._order("PUT", f"/situate/kubelets/{node}", json.dumps({"running": not silent}).encode())
@@ -129,6 +149,17 @@ class EmbeddedThread:
             assert answer.status in (200, 201), text
         finally:
             connection.close()
+
+
+def _creation_timestamp(at: int) -> bytes:
+    """As ObjectMeta has it in protobuf (meta/v1 generated.proto): field 8, a Time of seconds and no nanoseconds."""
+    seconds = bytearray()
+    while at > 0x7F:
+        seconds.append(at & 0x7F | 0x80)
+        at >>= 7
+    seconds.append(at)
+    time = b"\x08" + bytes(seconds) + b"\x10\x00"
+    return b"\x42" + bytes([len(time)]) + time
 
 
 async def expire(api: Api, server: Server) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import AsyncIterator
+
 import pytest
 
-from tests.contract.things import Json, core, pod, replicaset
+from tests.contract.conftest import wait_usable
+from tests.contract.things import Json, core, node, pod, replicaset
 from tests.contract.waiting import eventually, steady
 from tests.contract.work import Work, ready
 
@@ -92,29 +96,78 @@ class TestScheduling:
 
 
 class TestPreferences:
+    """30 pods that prefer three nodes of six, where there is room elsewhere too."""
+
     @pytest.mark.parametrize(
-        ("others", "count"),
+        ("labelled", "others", "soft", "least", "most"),
         [
-            # Of more pods without zones, upstream's own spreading sends some to other nodes, how many differs.
-            pytest.param("", 10, id="untainted"),
-            pytest.param("PreferNoSchedule", 30, id="PreferNoSchedule"),
+            pytest.param(True, "", False, 30, 30, id="in zones"),
+            pytest.param(False, "", False, 30, 30, id="without zones"),
+            pytest.param(True, "", True, 1, 29, id="with a soft term besides"),
+            pytest.param(True, "PreferNoSchedule", True, 30, 30, id="with both, and PreferNoSchedule on the others"),
         ],
     )
     async def test_preference_alone_fills_the_preferred_nodes(
-        self, work: Work, hosts: list[str], own_host: str, others: str, count: int
+        self, work: Work, six: Six, labelled: bool, others: str, soft: bool, least: int, most: int
     ) -> None:
-        """Where there is room elsewhere too."""
-        term = {"key": "kubernetes.io/hostname", "operator": "In", "values": [own_host]}
-        preferred = {"weight": 100, "preference": {"matchExpressions": [term]}}
-        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
-        taints = [{"key": "example.com/slow", "effect": others}] if others else []
-        for host in hosts:
-            (await work.api.patch(f"/api/v1/nodes/{host}", {"spec": {"taints": taints or None}})).ok()
-        try:
-            await work.known_to_scheduler(own_host)
-            await work.create("replicasets", replicaset("rs", count, pod_spec={"affinity": affinity}))
-            pods = await work.settled(count)
-        finally:
-            for host in hosts:
-                (await work.api.patch(f"/api/v1/nodes/{host}", {"spec": {"taints": None}})).ok()
-        assert {each["spec"]["nodeName"] for each in pods} == {own_host}
+        await six.set(labelled=labelled, others=others)
+        term = {"key": "kubernetes.io/hostname", "operator": "In", "values": six.preferred}
+        pool = {"key": "example.com/pool", "operator": "In", "values": [six.pool]}
+        affinity: Json = {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [pool]}]},
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 100, "preference": {"matchExpressions": [term]}}
+                ],
+            }
+        }
+        if soft:
+            apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "rs"}}}
+            affinity["podAntiAffinity"] = {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
+            }
+        await work.create("replicasets", replicaset("rs", 30, pod_spec={"affinity": affinity}))
+        pods = await work.settled(30)
+        assert least <= sum(each["spec"]["nodeName"] in six.preferred for each in pods) <= most
+
+
+class Six:
+    """Nodes of equal size that nobody else uses; three are preferred."""
+
+    def __init__(self, work: Work) -> None:
+        self.pool = uuid.uuid4().hex[:8]
+        self._work = work
+        self._zones = {f"{self.pool}-{half}-{zone}": zone for half in ("preferred", "other") for zone in "abc"}
+
+    @property
+    def preferred(self) -> list[str]:
+        return [name for name in self._zones if "preferred" in name]
+
+    async def make(self) -> None:
+        for name in self._zones:
+            labels = {"kubernetes.io/hostname": name, "example.com/pool": self.pool}
+            (await self._work.api.post("/api/v1/nodes", node(name, labels=labels, cpu="32"))).ok(201)
+        for name in self._zones:
+            await wait_usable(self._work.api, name)
+
+    async def set(self, *, labelled: bool, others: str) -> None:
+        """Returns when the scheduler knows."""
+        for name, zone in self._zones.items():
+            tainted = others and name not in self.preferred
+            taints = [{"key": "example.com/slow", "effect": others}] if tainted else None
+            labels = {"topology.kubernetes.io/zone": zone if labelled else None}
+            patch = {"metadata": {"labels": labels}, "spec": {"taints": taints}}
+            (await self._work.api.patch(f"/api/v1/nodes/{name}", patch)).ok()
+        await self._work.known_to_scheduler(self.preferred[-1])
+
+    async def remove(self) -> None:
+        for name in self._zones:
+            (await self._work.api.delete(f"/api/v1/nodes/{name}")).ok()
+
+
+@pytest.fixture
+async def six(work: Work) -> AsyncIterator[Six]:
+    made = Six(work)
+    await made.make()
+    yield made
+    await made.remove()

@@ -1,15 +1,14 @@
-"""Who goes first when a ReplicaSet shrinks.
-
-The order of ages, which needs minutes to show, is in the unit tests of the controller.
-"""
+"""Who goes first when a ReplicaSet shrinks."""
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import uuid
 
 import pytest
 
+from tests.contract.servers import Server
 from tests.contract.things import IMAGE, Json, apps, core, pod, replicaset
 from tests.contract.waiting import eventually
 from tests.contract.work import Work, name, owner, ready
@@ -101,23 +100,29 @@ class TestCrafted:
                 id="ready for less time",
             ),
             pytest.param([{"restarts": 9}, {"restarts": 2}, {"restarts": 0}], id="more restarts"),
+            pytest.param([{"age": 60}, {"age": 600}, {"age": 6000}, {"age": 60000}], id="younger"),
         ],
     )
-    async def test_order(self, work: Work, own_host: str, rows: list[Json]) -> None:
+    async def test_order(self, cluster: Server, work: Work, own_host: str, rows: list[Json]) -> None:
         # What is to go first is written last and named last, so that no other order explains the outcome.
         for number, row in reversed(list(enumerate(rows))):
-            await self.craft(work, f"p-{9 - number}", **{"node": own_host, **row})
-        assert await self.given_up(work, own_host) == [f"p-{9 - number}" for number, _ in enumerate(rows)]
+            await self.craft(cluster, work, f"p-{9 - number}", **{"node": own_host, **row})
+        assert await self.given_up(cluster, work, own_host) == [f"p-{9 - number}" for number, _ in enumerate(rows)]
 
-    async def test_ready_times_in_one_power_of_two_go_by_uid(self, work: Work, own_host: str) -> None:
-        """600 to 1000 s lie between 2**39 and 2**40 ns."""
+    @pytest.mark.parametrize("times", ["ready_since", "age"])
+    async def test_times_in_one_power_of_two_go_by_uid(
+        self, cluster: Server, work: Work, own_host: str, times: str
+    ) -> None:
+        """600 to 900 s lie between 2**39 and 2**40 ns."""
         uids = {}
-        for number, since in enumerate((600, 700, 800, 900, 1000)):
-            uids[f"p-{number}"] = await self.craft(work, f"p-{number}", node=own_host, ready_since=since)
-        assert await self.given_up(work, own_host) == sorted(uids, key=lambda each: uids[each])
+        for number, since in enumerate((600, 675, 750, 825, 900)):
+            row: Json = {times: since}
+            uids[f"p-{number}"] = await self.craft(cluster, work, f"p-{number}", node=own_host, **row)
+        assert await self.given_up(cluster, work, own_host) == sorted(uids, key=lambda each: uids[each])
 
     @staticmethod
     async def craft(
+        server: Server,
         work: Work,
         name: str,
         *,
@@ -126,8 +131,9 @@ class TestCrafted:
         ready_since: int | None = None,
         restarts: int = 0,
         cost: int = 0,
+        age: int = 0,
     ) -> str:
-        """Its uid. `ready_since` is in seconds before now; None: not ready."""
+        """Its uid. `ready_since` and `age` are in seconds before now; None: not ready."""
         gate: Json = {} if node else {"schedulingGates": [{"name": "example.com/wait"}]}
         alone = {"notready": "", "noresize": "", "controller.kubernetes.io/pod-deletion-cost": str(cost)}
         meta = {"labels": {"app": "rs"}, "annotations": alone}
@@ -144,14 +150,17 @@ class TestCrafted:
                 "containerStatuses": [container],
             }
             (await work.api.patch(core(work.namespace, "pods", name, "status"), {"status": status})).ok()
+        if age:
+            created = datetime.datetime.fromisoformat(made["metadata"]["creationTimestamp"])
+            await asyncio.to_thread(server.backdate, work.namespace, name, int(created.timestamp()), age)
         return str(made["metadata"]["uid"])
 
     @staticmethod
-    async def given_up(work: Work, host: str) -> list[str]:
+    async def given_up(server: Server, work: Work, host: str) -> list[str]:
         """The pods in the order in which the set, scaled down by one each time, deletes them."""
         left = {name(each) for each in await work.pods()}
         # It costs most, so it goes last.
-        await TestCrafted.craft(work, "last", node=host, ready_since=100_000, cost=100)
+        await TestCrafted.craft(server, work, "last", node=host, ready_since=100_000, cost=100)
         await work.known_to_replicasets()
         await work.create("replicasets", replicaset("rs", len(left) + 1))
         ready_ = [each for each in await work.pods() if ready(each)]
