@@ -172,6 +172,9 @@ def test_a_fault_that_never_happened_fails_the_run() -> None:
             "   100 s  3,000 of 100,000 x, 20.00 a second, 81 min to go (this run: 60 s)",
             id="time",
         ),
+        pytest.param(
+            5, 0, 10.0, -3.0, "    10 s  5 of 100,000 x, 0.50 a second, 55 h 33 min to go (its time is over)", id="over"
+        ),
         pytest.param(99_999, 0, 9.0, 600.0, "     9 s  99,999 of 100,000 x, 11111.00 a second, 0 s to go", id="nearly"),
         pytest.param(5, 5, 10.0, float("inf"), "    10 s  5 of 100,000 x, 0.00 a second", id="none yet"),
     ],

@@ -80,7 +80,7 @@ def progress(what: str, done: int, before: int, wanted: int, spent_s: float, lef
     if rest_s < math.inf:
         said += f", {duration(rest_s)} to go"
     if left_s < rest_s:
-        said += f" (this run: {duration(max(0.0, left_s))})"
+        said += f" (this run: {duration(left_s)})" if left_s > 0 else " (its time is over)"
     return said
 
 
