@@ -10,7 +10,7 @@ _GRANTS, _MOVES, _OBSERVING = (
     "tests/vm/test_step_moves.py",
     "tests/vm/test_step_observing.py",
 )
-_LEFT_OVER = "tests/vm/test_step_left_over.py"
+_LEFT_OVER, _PERFORMING = "tests/vm/test_step_left_over.py", "tests/vm/controller/test_performing.py"
 
 VM_LEDGER_GUARDS = (
     Mutation(
@@ -276,5 +276,13 @@ VM_LEDGER_GUARDS = (
         "self.machine.limit.most(self.reserved)",
         "self.machine.limit",
         ("tests/vm/test_step_limits.py",),
+    ),
+    Mutation(
+        "vm-end-by-uid",
+        "the deletion of a move whose creation was not answered reaches no later object of that name (B44, F4)",
+        "vm/controller/performing.py",
+        "write.namespace, uid=uid)",
+        "write.namespace, uid=write.uid or None)",
+        (_PERFORMING,),
     ),
 )

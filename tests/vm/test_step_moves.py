@@ -9,7 +9,7 @@ import pytest
 from situate.vm.actions import Approve, CancelMove, EndMove, NoteMoved, StartMove, Tell
 from situate.vm.claims import Move, Stage
 from situate.vm.events import Beat, MigrationGone, NodeGone, PodGone, PodSeen, Written
-from situate.vm.model import Evacuation, Phase, Ref
+from situate.vm.model import Evacuation, Load, Phase, Ref
 from situate.vm.planning.plan import Plan
 from situate.vm.rules import Rules
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
@@ -171,18 +171,20 @@ def test_a_move_that_takes_too_long_is_ended_and_its_claim_fails(
 
 @pytest.mark.rule("vm:B15")
 @pytest.mark.parametrize(
-    ("memory", "completion", "after", "why"),
+    ("memory", "used", "completion", "after", "why"),
     [
-        pytest.param(2**30 // 10, 3600.0, 60.0, "copying takes longer than 60 s", id="little memory"),
-        pytest.param(2**30, 100.0, 100.0, "it is not over after 100 s", id="as long as any move may take"),
+        pytest.param(2**30 // 10, 0, 3600.0, 60.0, "copying takes longer than 60 s", id="little memory"),
+        pytest.param(2**36, 2**29, 3600.0, 75.0, "copying takes longer than 75 s", id="little is used of much"),
+        pytest.param(2**30, 0, 100.0, 100.0, "it is not over after 100 s", id="as long as any move may take"),
     ],
 )
 def test_a_copy_has_its_time_by_its_memory_and_no_more_than_any_move(
-    memory: int, completion: float, after: float, why: str
+    memory: int, used: int, completion: float, after: float, why: str
 ) -> None:
     town, move = making_room()
     town.rules = replace(town.rules, deadlines=replace(town.rules.deadlines, completion_s=completion))
     town.world.migrations[move.name].copied = memory
+    town.world.machines["B"].load = Load(memory_used=used)
     town.copying(move, 9)
 
     assert not only(town.wait(after - 1), CancelMove)

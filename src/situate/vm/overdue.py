@@ -90,13 +90,13 @@ def limits(state: State, move: Move, rules: Rules) -> Iterator[Limit]:
 
 
 def _memory(state: State, move: Move) -> int:
-    """What it uses of memory, in bytes."""
+    """What it uses of memory, in bytes; where nobody says, all that there is to copy, which may be all that it has."""
+    pod = state.pod(move.source.uid)
+    if pod is not None and pod.machine is not None and pod.machine.load.memory_used:
+        return pod.machine.load.memory_used
     if move.progress is not None:
         return move.progress.total
-    pod = state.pod(move.source.uid)
-    if pod is None:
-        return 0
-    return (pod.machine.load.memory_used if pod.machine is not None else 0) or pod.used.memory
+    return 0 if pod is None else pod.used.memory
 
 
 def wake_at(state: State, rules: Rules) -> float | None:

@@ -35,7 +35,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Deletes the object with this uid; that it is gone is success. An empty uid is whichever has the name."""
+    """Deletes the object with this uid; that it is gone is success. An empty uid is whichever has the name now."""
 
     resource: ResourceType[Any]
     namespace: str

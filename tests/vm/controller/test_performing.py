@@ -9,6 +9,7 @@ import pytest
 from situate.objects.messages import Response
 from situate.testing.objects import pod as pod_object
 from situate.testing.vm.shipped import MACHINES, MIGRATIONS, PODS, UNIT
+from situate.vm.actions import CancelMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
 from situate.vm.events import Asked
@@ -83,6 +84,26 @@ def test_room_that_appears_ends_a_move_that_does_not_copy_yet() -> None:
         state = ours.controller.ledger.state
         assert not state.moves
         assert not state.claims
+
+
+@pytest.mark.rule("vm:B44", "vm:F1", "vm:F4")
+def test_a_move_whose_creation_was_not_answered_is_ended_by_the_uid_that_it_has() -> None:
+    with stage(Rules(watermark=1.0)) as ours:
+        crowd(ours)
+        ours.meddle("POST", "/binding", lambda _: BUSY)
+        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+        ((_, move),) = ours.controller.ledger.state.moves.items()
+        (made,) = ours.world.items(MIGRATIONS)
+        performing = ours.controller._performing
+        assert performing is not None
+        unknown = [CancelMove(name, move.machine, "", "nobody needs it") for name in (move.name, "never-made")]
+        ours.world.members[0].process.loop.call_soon_threadsafe(performing.submit, unknown)
+        ours.wait(lambda: not ours.world.items(MIGRATIONS))
+        ours.world.let_pass(1.0)
+        (deleted,) = ours.writes("DELETE", f"{MIGRATIONS}/{move.name}")
+        assert deleted["preconditions"] == {"uid": made["metadata"]["uid"]}
+        assert ours.writes("DELETE", f"{MIGRATIONS}/never-made") == []
 
 
 @pytest.mark.rule("vm:N24", "vm:B21")

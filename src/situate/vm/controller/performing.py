@@ -321,14 +321,24 @@ class Performing:
                 return outcome, why
             case Create():
                 return await self._create(write)
-            case Remove(resource, namespace, name, uid):
-                sent = self._client.delete(resource, name, namespace, uid=uid)
-                return await _answered(self._actuator.write(sent), gone_is_done=True)
+            case Remove():
+                return await self._remove(write)
             case Change(resource, namespace, name, patch, subresource):
                 patched = self._client.patch(resource, name, patch, namespace, subresource)
                 return await _answered(self._learn(resource, self._actuator.write(patched)))
             case _:
                 assert_never(write)
+
+    async def _remove(self, write: Remove) -> tuple[str, str]:
+        """One whose creation was not answered is looked up: if the deletion comes late, it reaches no later object."""
+        uid = write.uid
+        if not uid:
+            try:
+                uid = (await self._client.get(write.resource, write.name, write.namespace)).metadata.uid
+            except NotFound:
+                return OK, ""
+        sent = self._client.delete(write.resource, write.name, write.namespace, uid=uid)
+        return await _answered(self._actuator.write(sent), gone_is_done=True)
 
     async def _create(self, write: Create) -> tuple[str, str]:
         """One of this name that carries the same claim is ours: the answer to its creation was lost (C25, F1)."""
