@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -136,7 +137,7 @@ def test_several_at_once_go_in_order_and_keep_what_held_before_a_breach(folder: 
     for held in (BREAKS, 0):
         done = subprocess.run(
             (sys.executable, "-c", command, "soak", "--jobs", "2"),
-            env={"PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
         )
