@@ -5,10 +5,34 @@ from __future__ import annotations
 from tests.mutations.patch import Mutation
 
 _PLUGIN, _CONTROLLER = "tests/vm/test_plugin.py", "tests/vm/controller/test_controller.py"
-_POINTS = "tests/vm/test_plugin_points.py"
+_POINTS, _OBSERVING = "tests/vm/test_plugin_points.py", "tests/vm/controller/test_observing.py"
 _WRITES, _PERFORMING = "tests/vm/test_writes.py", "tests/vm/controller/test_performing.py"
 
 VM_SHELL_GUARDS = (
+    Mutation(
+        "vm-broken-grows",
+        "what a machine grows to counts also while an annotation of its pod cannot be read (I1, I2)",
+        "vm/reading_kept.py",
+        "known.used if seen is None else known.used.most(seen.used)",
+        "known.used",
+        (_OBSERVING,),
+    ),
+    Mutation(
+        "vm-broken-moves",
+        "whether a machine moves is followed also while an annotation of its pod cannot be read (D13)",
+        "vm/reading_kept.py",
+        "    return replace(machine, own=seen.own, phase=seen.phase, evacuation=seen.notes.evacuation)",
+        "    return known",
+        (_OBSERVING,),
+    ),
+    Mutation(
+        "vm-broken-shows",
+        "a pod that cannot be read does not show what was written (B9, I2)",
+        "vm/reading_kept.py",
+        "known.approved and rules.compat",
+        "known.approved",
+        (_OBSERVING,),
+    ),
     Mutation(
         "vm-reserved-node",
         "a target is offered the reserved node alone (B14)",

@@ -98,13 +98,24 @@ def role_of(pod: objects.Pod) -> Role:
     return Role.TARGET if any(owner.controller for owner in owners) else Role.SOURCE
 
 
+def migratable(pod: objects.Pod, role: Role) -> bool:
+    """Whether we may move its machine, or it moves (C9)."""
+    labels = pod.metadata.labels
+    wanted = "true" in (labels.get(ALWAYS_MIGRATE_LABEL), labels.get(AUTO_MIGRATION_LABEL))
+    return role is Role.SOURCE or (role is not Role.TARGET and wanted)
+
+
+def no_overcommit(rules: Rules) -> Amounts:
+    return Amounts((NO_OVERCOMMIT,) * len(rules.resources))
+
+
 def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Pod]:
     about, annotations, labels = _about(pod), pod.metadata.annotations, pod.metadata.labels
     if GUEST not in annotations:
         step = "the VM controller writes it; until then the pod cannot be placed or booked"
         raise Misread(Unreadable(about, Place.annotation(about, GUEST).field, "", "the machine's resources", step))
     guest = _must(read_guest(annotations[GUEST], Place.annotation(about, GUEST), rules.resources))
-    overcommit = _no_overcommit(rules)
+    overcommit = no_overcommit(rules)
     if OVERCOMMIT in annotations:
         place = Place.annotation(about, OVERCOMMIT)
         overcommit = _must(read_overcommit(annotations[OVERCOMMIT], place, rules.resources))
@@ -116,8 +127,6 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
     ref = machine_ref(pod)
     assert ref is not None
     role = role_of(pod)
-    always = labels.get(ALWAYS_MIGRATE_LABEL) == "true"
-    wanted = always or labels.get(AUTO_MIGRATION_LABEL) == "true"
     autoscaled = labels.get(ENABLED_LABEL) == "true"
     notes, wrong = read_notes(pod.metadata, about, guest, rules)
     if seen is not None:
@@ -127,11 +136,12 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
         own=(pod.spec.scheduler_name == rules.scheduler_name) if seen is None else seen.own,
         autoscaled=autoscaled,
         role=role,
-        migratable=role is Role.SOURCE or (role is not Role.TARGET and wanted),
-        always_migrate=always,
+        migratable=migratable(pod, role),
+        always_migrate=labels.get(ALWAYS_MIGRATE_LABEL) == "true",
         phase=Phase.RUNNING if seen is None else seen.phase,
         minimum=notes.minimum,
         maximum=notes.maximum,
+        limit=None if rules.compat else notes.maximum,
         closed_claim=notes.closed_claim,
         moved_at=notes.moved_at,
         evacuation=notes.evacuation,
@@ -246,7 +256,7 @@ def _pod(pod: objects.Pod, rules: Rules, reserved: Amounts, requested: Amounts, 
         requested=requested,
         used=used,
         factor=Amounts.zero(len(rules.resources)),
-        overcommit=_no_overcommit(rules),
+        overcommit=no_overcommit(rules),
         created_at=created.timestamp() if created is not None else 0.0,
         priority=pod.spec.priority or 0,
         ignored=metadata.namespace in rules.ignored_namespaces,
@@ -269,10 +279,6 @@ def _amounts_of(by_name: Mapping[str, int], rules: Rules) -> Amounts:
 def _further(asked: Amounts) -> Amounts:
     """Without CPU and memory, which the machine's annotations say."""
     return Amounts((0,) * len(RESOURCES) + asked.values[len(RESOURCES) :])
-
-
-def _no_overcommit(rules: Rules) -> Amounts:
-    return Amounts((NO_OVERCOMMIT,) * len(rules.resources))
 
 
 def _must(read: T | Unreadable) -> T:

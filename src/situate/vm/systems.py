@@ -18,6 +18,7 @@ from situate.vm.configuration import VmSettings
 from situate.vm.kubevirt.system import KubeVirtSystem
 from situate.vm.model import Ref, Role
 from situate.vm.names import API_VERSION, MIGRATION_KIND
+from situate.vm.reading_kept import kept
 from situate.vm.reading_machines import MachineSeen, read_machine
 from situate.vm.reading_pods import by_requests, machine_ref, read_pod, role_of
 from situate.vm.rules import Rules
@@ -65,7 +66,11 @@ class System(Protocol[S]):
         ...
 
     def by_requests(self, pod: objects.Pod, rules: Rules, machine: S | None) -> model.Pod:
-        """What a pod on a node counts for while it cannot be read."""
+        """What a pod on a node counts for that was never read."""
+        ...
+
+    def kept(self, known: model.Pod, pod: objects.Pod, rules: Rules, machine: S | None) -> model.Pod:
+        """And one that was read before, as `known`, and cannot be any more."""
         ...
 
     def runner(self, machine: S, pods: Iterable[objects.Pod]) -> str:
@@ -104,6 +109,9 @@ class NeonVMSystem:
 
     def by_requests(self, pod: objects.Pod, rules: Rules, machine: MachineSeen | None) -> model.Pod:
         return by_requests(pod, rules, machine)
+
+    def kept(self, known: model.Pod, pod: objects.Pod, rules: Rules, machine: MachineSeen | None) -> model.Pod:
+        return kept(known, pod, rules, machine)
 
     def runner(self, machine: MachineSeen, pods: Iterable[objects.Pod]) -> str:  # noqa: ARG002  # the machine says it
         return machine.pod

@@ -13,14 +13,27 @@ from situate.objects import nodes, pods
 from situate.objects.meta import KubernetesObject
 from situate.objects.resources import ResourceType
 from situate.objects.unstructured import Unstructured
+from situate.vm.amounts import Amounts
+from situate.vm.answering import settled
 from situate.vm.backends import NeonVM
 from situate.vm.controller.observing import Observing
 from situate.vm.controller.watched import VmWatched
-from situate.vm.events import Event, MigrationGone, MigrationSeen
+from situate.vm.events import Asked, Event, MigrationGone, MigrationSeen
 from situate.vm.ledger import Ledger
 from situate.vm.model import Phase, Pod, Ref
-from situate.vm.names import CLAIM, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
-from situate.vm.rules import Rules
+from situate.vm.names import (
+    APPROVED,
+    CLAIM,
+    CREATED_BY_SCHEDULER_LABEL,
+    ENABLED_LABEL,
+    OVERCOMMIT,
+    REQUESTED,
+    SCALING_UNIT,
+    TARGET_NODE,
+    USAGE,
+)
+from situate.vm.names import RESOURCES as GUEST
+from situate.vm.rules import GIB, Rules
 from situate.vm.systems import NEONVM
 from situate.vm.unreadable import Unreadable
 from tests.vm.objects import VM_OWNER, container, migration, migration_owner, node, pod, runner, vm
@@ -29,6 +42,12 @@ CLAIMED = (
     '{"id":"c","plan":"p","node":"n1","beneficiary":{"kind":"VM","namespace":"default","name":"b","uid":"uid-b"},'
     '"source":{"podUID":"uid-a-xyz"},"amount":{"cpu":1,"mem":"1Gi"},"deadline":"2100-01-01T00:00:00.000000Z"}'
 )
+UNIT, ONE, TWO = ('{"vCPUs":"500m","mem":"1Gi"}', '{"vCPUs":1,"mem":"1Gi"}', '{"vCPUs":2,"mem":"2Gi"}')
+
+
+def guest(cpus: int) -> dict[str, Any]:
+    slots = {"min": 1, "use": 1, "max": 8}
+    return {"cpus": {"min": 1, "use": cpus, "max": 8}, "memorySlots": slots, "memorySlotSize": "1Gi"}
 
 
 class Recording(Ledger):
@@ -155,6 +174,52 @@ def test_a_bound_pod_that_cannot_be_read_counts_as_what_it_requests_and_is_told_
     assert watch.wrong["pods broken"]
     watch.put(runner("broken", nodeName="n1"))
     assert watch.wrong["pods broken"] == ()
+
+
+@pytest.mark.rule("vm:D18", "vm:I1", "vm:I2", "vm:D23")
+@pytest.mark.parametrize("broken", [SCALING_UNIT, APPROVED, REQUESTED, OVERCOMMIT, USAGE])
+def test_how_large_a_machine_is_counts_whatever_cannot_be_read_any_more(watch: Watch, broken: str) -> None:
+    """Its room was given to others once more."""
+    annotations = {SCALING_UNIT: UNIT, REQUESTED: TWO, APPROVED: TWO}
+    labels = {ENABLED_LABEL: "true"}
+    watch.put(vm(), runner("a-xyz", annotations, labels=labels, nodeName="n1"))
+    watch.put(runner("a-xyz", {**annotations, broken: "broken"}, labels=labels, nodeName="n1"))
+    assert watch.ledger.state.nodes["n1"].reserved == Amounts.of(2000, 2 * GIB), "what was approved stays"
+    watch.put(vm({"guest": guest(6)}, status={"cpus": 6, "memorySize": "1Gi"}))
+    assert watch.ledger.state.nodes["n1"].reserved == Amounts.of(6000, 2 * GIB)
+    watch.put(vm({"guest": guest(1)}, status={"cpus": 1, "memorySize": "1Gi"}))
+    assert watch.ledger.state.nodes["n1"].reserved == Amounts.of(6000, 2 * GIB), "until it is read again"
+    watch.put(runner("a-xyz", annotations, labels=labels, nodeName="n1"))
+    assert watch.ledger.state.nodes["n1"].reserved == Amounts.of(2000, 2 * GIB)
+
+
+@pytest.mark.rule("vm:D18", "vm:D13", "vm:C3")
+def test_whether_a_machine_moves_is_followed_whatever_cannot_be_read_any_more(watch: Watch) -> None:
+    watch.put(vm(), runner("a-xyz", nodeName="n1"))
+    watch.put(runner("a-xyz", {OVERCOMMIT: "broken"}, nodeName="n1"))
+    watch.put(vm(status={"phase": "PreMigrating"}))
+    booked = watch.booked("a-xyz")
+    assert booked is not None
+    assert booked.machine is not None
+    assert booked.machine.phase is Phase.FROZEN
+    owners = (VM_OWNER, migration_owner(controller=False))
+    watch.put(runner("a-xyz", {GUEST: "broken"}, owners=owners, nodeName="n1"))
+    booked = watch.booked("a-xyz")
+    assert booked is not None
+    assert booked.migrating
+    assert booked.migratable
+
+
+@pytest.mark.rule("vm:D18", "vm:B9")
+def test_what_is_being_written_is_not_taken_to_show_on_a_pod_that_cannot_be_read(watch: Watch) -> None:
+    """A restart would find less than its agent was told."""
+    labels = {ENABLED_LABEL: "true"}
+    watch.put(vm(), runner("a-xyz", {SCALING_UNIT: UNIT, APPROVED: ONE}, labels=labels, nodeName="n1"))
+    uid = "uid-a-xyz"
+    watch.ledger.apply(Asked(uid, Amounts.of(500, GIB), Amounts.of(2000, 2 * GIB), Amounts.of(1000, GIB)))
+    assert not settled(watch.ledger.state, uid)
+    watch.put(runner("a-xyz", {SCALING_UNIT: "broken", APPROVED: ONE}, labels=labels, nodeName="n1"))
+    assert not settled(watch.ledger.state, uid)
 
 
 @pytest.mark.rule("vm:D19", "vm:C27")

@@ -162,13 +162,16 @@ class Observing:
         read = self.read(pod)
         self._complaints.unreadable(PODS, pod, read.wrong)
         if node:
-            counted = read.value or self._ledger.state.pod(pod.metadata.uid) or self._by_requests(pod)
-            self._ledger.apply(PodSeen(counted, node))
+            self._ledger.apply(PodSeen(read.value or self._unread(pod), node))
         self._see_its_migration(pod)
 
-    def _by_requests(self, pod: Pod) -> model.Pod:
-        """Of a pod that was never read."""
-        return self._system.by_requests(pod, self._ledger.rules, self._machine_of(pod))
+    def _unread(self, pod: Pod) -> model.Pod:
+        """What a pod that cannot be read counts for."""
+        state, rules, machine = self._ledger.state, self._ledger.rules, self._machine_of(pod)
+        known = state.pod(pod.metadata.uid) or state.apart.get(pod.metadata.uid)
+        if known is None or known.machine is None:
+            return self._system.by_requests(pod, rules, machine)
+        return self._system.kept(known, pod, rules, machine)
 
     def _see_its_migration(self, pod: Pod) -> None:
         """A migration names its target before the pod is there: only now its uid is known."""

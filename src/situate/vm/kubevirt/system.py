@@ -52,5 +52,8 @@ class KubeVirtSystem:
     def by_requests(self, pod: objects.Pod, rules: Rules, machine: InstanceSeen | None) -> model.Pod:
         return by_requests(pod, rules) if instance_of(pod) is None else read_launcher(pod, rules, machine)
 
+    def kept(self, known: model.Pod, pod: objects.Pod, rules: Rules, machine: InstanceSeen | None) -> model.Pod:  # noqa: ARG002  # its pods can always be read
+        return known
+
     def runner(self, machine: InstanceSeen, pods: Iterable[objects.Pod]) -> str:
         return runner(machine, pods)
