@@ -56,6 +56,9 @@ def answer(state: State, asked: Asked, rules: Rules) -> Answer | None:
     if asked.requested.within(permit):
         expires = known.expires if known is not None and permit.exceeds(pod.used) else None
         return Answer(permit, Reason.GRANTED, expires=expires)
+    if pod.limited(asked.requested).within(permit):
+        # all that its machine may have: there is nothing to wait for
+        return Answer(permit, Reason.PARTIAL, expires=None if known is None else known.expires)
     plan = next((claim.plan for claim in state.claims.values() if claim.beneficiary.ref.uid == pod.uid), "")
     reason = _shortage(state, pod, asked, permit)
     return Answer(permit, reason, rules.retry_s, plan, None if known is None else known.expires)
@@ -69,10 +72,11 @@ def settled(state: State, uid: str) -> bool:
 
 def _shortage(state: State, pod: Pod, asked: Asked, permit: Amounts) -> Reason:
     before = permit if asked.last_permit is None else asked.last_permit
-    if permit.exceeds(before) or asked.requested.within(pod.reserved):
+    wish = pod.limited(asked.requested)
+    if permit.exceeds(before) or wish.within(pod.reserved):
         return Reason.PARTIAL
     node = state.where[pod.uid]
     kept = state.held(node, pod.uid) + state.incoming(node, pod.uid)
     room = state.nodes[node].total - state.nodes[node].reserved
-    missing = pod.counted(asked.requested.most(pod.reserved)) - pod.counted(pod.reserved)
+    missing = pod.counted(wish.most(pod.reserved)) - pod.counted(pod.reserved)
     return Reason.CLAIMED_BY_OTHERS if kept and missing.within(room.positive()) else Reason.NO_ROOM

@@ -124,6 +124,8 @@ class Machine:
     minimum: Amounts | None = None
     """Bounds for scaling (C5); None: no bounds."""
     maximum: Amounts | None = None
+    limit: Amounts | None = None
+    """What it asks for beyond that is of no use to it, and nobody makes room for it; None: that is not looked at."""
     load: Load = Load()
     closed_claim: str = ""
     """The claim that was used for it last (`names.CLAIM_CLOSED`)."""
@@ -176,6 +178,17 @@ class Pod:
     @property
     def uid(self) -> str:
         return self.ref.uid
+
+    @property
+    def wish(self) -> Amounts:
+        """What it may come to: what it requests, an increase up to its machine's limit."""
+        return self.limited(self.requested)
+
+    def limited(self, requested: Amounts) -> Amounts:
+        """So much of a request as it may be granted in the best case; what is booked already is not in question."""
+        if self.machine is None or self.machine.limit is None:
+            return requested
+        return requested.least(self.machine.limit.most(self.reserved))
 
     @property
     def migrating(self) -> bool:

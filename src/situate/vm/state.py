@@ -177,7 +177,7 @@ class State:
                 .positive()
                 .least((pod.counted(pod.reserved) - pod.counted(pod.used)).positive())
             )
-        short = zip(pod.requested.most(pod.reserved) - pod.reserved, pod.overcommit, strict=True)
+        short = zip(pod.wish.most(pod.reserved) - pod.reserved, pod.overcommit, strict=True)
         return Amounts(tuple(-(-amount * NO_OVERCOMMIT // overcommit) for amount, overcommit in short))
 
     def move_of(self, machine: Ref) -> Move | None:

@@ -66,7 +66,7 @@ def _waits(draft: Draft, uid: str) -> None:
 
 def _short(pod: Pod) -> Amounts:
     """What the kubelet has put off is booked already (B35)."""
-    return (pod.reserved - pod.used if pod.deferred else pod.requested - pod.reserved).positive()
+    return (pod.reserved - pod.used if pod.deferred else pod.wish - pod.reserved).positive()
 
 
 def _why(state: State, node: str, pod: Pod, short: Amounts) -> str:

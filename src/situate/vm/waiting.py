@@ -48,9 +48,9 @@ def in_order(state: State, node: str) -> list[str]:
 
 
 def note(draft: Draft, pod: Pod) -> None:
-    """Keep it among those who wait exactly while it is short of its request, or the kubelet has put that off (B35)."""
+    """Keep it among those who wait exactly while it is short of its wish, or the kubelet has put that off (B35)."""
     waiter = draft.state.waiters.get(pod.uid)
-    if pod.requested.within(pod.reserved) and not pod.deferred:
+    if pod.wish.within(pod.reserved) and not pod.deferred:
         if waiter is not None:
             draft.drop_waiter(pod.uid)
             if waiter.needs_node:
@@ -112,13 +112,13 @@ def _for_its_own_growth(draft: Draft, pod: Pod) -> Move | None:
     if move is None or move.foreign or move.claim:
         return None
     larger = move.amount.exceeds(pod.counted(pod.reserved))
-    return move if larger and pod.counted(pod.requested).within(move.amount) else None
+    return move if larger and pod.counted(pod.wish).within(move.amount) else None
 
 
 def _grow(draft: Draft, node: str, pod: Pod) -> bool:
     """Whether it got anything: whole units of all that grow together, of the one room that counts (B4, B30)."""
     state = draft.state
-    wish = replace(pod, requested=pod.requested.most(pod.reserved))
+    wish = replace(pod, requested=pod.wish.most(pod.reserved))
     if not any(wish.factor):
         wish = replace(wish, factor=wish.requested - wish.reserved)
     grown = pod_within(wish, state.avail(node, pod.uid), joint=True)

@@ -51,7 +51,7 @@ def explain_node(
         "draining": node.draining,
         "schedulable": node.schedulable,
         "queue": [
-            {"pod": str(pod.ref), "shortBy": quantities((pod.requested - pod.reserved), rules)}
+            {"pod": str(pod.ref), "shortBy": quantities((pod.wish - pod.reserved), rules)}
             for pod in (node.pods[uid] for uid in in_order(state, name))
         ],
         "leaving": [moved(each, state, now, rules) for each in away],

@@ -15,7 +15,7 @@ def whole_units(pod: Pod) -> int:
     """
     if pod.deferred:
         return int(pod.reserved.exceeds(pod.used))
-    rows = zip(pod.requested, pod.reserved, pod.factor, strict=True)
+    rows = zip(pod.wish, pod.reserved, pod.factor, strict=True)
     return max(-(-max(0, requested - reserved) // (factor or 1)) for requested, reserved, factor in rows)
 
 
@@ -23,7 +23,7 @@ def shortage(pod: Pod, units: int) -> Amounts:
     """What it takes to grow by so many units: of each resource whole ones, and none beyond what is asked for."""
     if pod.deferred:
         return (pod.reserved - pod.used).positive() if units else Amounts.zero(len(pod.used))
-    rows = zip(pod.requested, pod.reserved, pod.factor, strict=True)
+    rows = zip(pod.wish, pod.reserved, pod.factor, strict=True)
     return Amounts(
         tuple(
             min(units, -(-max(0, requested - reserved) // (factor or 1))) * (factor or 1)

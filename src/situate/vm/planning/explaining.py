@@ -58,7 +58,7 @@ class Explanation:
     @property
     def short_by(self) -> Amounts:
         """Before overcommit."""
-        return (self.pod.requested - self.pod.reserved).positive()
+        return (self.pod.wish - self.pod.reserved).positive()
 
     @property
     def position(self) -> int | None:
