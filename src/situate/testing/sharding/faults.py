@@ -46,3 +46,10 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
 }
 """Each row of the reference's fault table, and what has to occur for it in a block of seeds; beside them each kind of
 action, and who keeps stale writes out."""
+SHIPPED: Final = FAULTS | {
+    "judged while all is calm": (
+        *("judged: S4", "judged: L1", "judged: L2 ended", "judged: L2 silent", "judged: L2 given up"),
+        *("judged: L2 taken back", "judged: L3"),
+    ),
+}
+"""And what has to be judged for as long as the reference gives (8.1), in histories of the shipped processes."""

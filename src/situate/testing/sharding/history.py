@@ -8,25 +8,21 @@ from typing import Final, Literal
 import msgspec
 
 from situate.testing.sharding import steps
+from situate.testing.sharding.scenes import EXECUTOR_CALLS, SUPERVISOR_CALLS, TROUBLES, scene
 from situate.testing.sharding.steps import AnyStep
 
 EXECUTORS: Final = 10
 OBJECTS: Final = 20
 LEAST_FAULTS: Final = 3
+_SMALL: Final = 3
+"""With a third of the executors gone there is room for nobody."""
 Fencing = Literal["clients", "policy", "both", "none"]
 FENCINGS: Final[tuple[Fencing, ...]] = ("clients", "policy", "both")
 _STORMS: Final[tuple[steps.Network, ...]] = (
     *("request lost", "answer lost", "refused", "conflict"),
     *("late writes", "late writes", "late events", "event lost", "events swapped"),
 )
-_TROUBLES: Final[tuple[steps.Trouble, ...]] = (
-    *("error", "stored but timed out", "read missing", "read corrupt", "read back another digest"),
-)
-_EXECUTOR_CALLS: Final[tuple[steps.ExecutorCall, ...]] = ("renewal", "status", "release", "read object")
-_SUPERVISOR_CALLS: Final[tuple[steps.SupervisorCall, ...]] = (
-    *("assign", "assign", "requestdrain", "revoke", "revoke", "revoke", "archive", "read archive", "finalizer"),
-    *("delete", "claim", "read object"),
-)
+_LIKELY: Final[tuple[steps.SupervisorCall, ...]] = (*SUPERVISOR_CALLS, "assign", "revoke", "revoke")
 
 
 class Settings(msgspec.Struct, frozen=True, rename="camel"):
@@ -39,6 +35,8 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     """Monotonic clocks differ in speed by up to 5 %."""
     drain_unhealthy: bool = False
     fail_orphans: bool = False
+    capacity: int | None = None
+    """Objects that one executor takes; None: any number. Histories of decisions alone have none."""
 
 
 class History(msgspec.Struct, frozen=True, rename="camel"):
@@ -58,18 +56,21 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def generate(seed: int, length: int = 20) -> History:
-    """The history of a seed, of so many steps; two of three are faults, the first ones for certain."""
+    """The history of a seed, of so many steps: a scene in its turn, then what is drawn, faults two times of three."""
     rng = Random(f"sharding {seed}")
     settings = Settings(
         fencing=FENCINGS[seed % 3],
         drifting=seed % 2 == 1,
         drain_unhealthy=seed % 5 == 4,
         fail_orphans=seed % 7 == 6,
+        capacity=_SMALL if seed % 4 == 3 else None,
     )
+    begin = scene(seed, rng)
     drawn = tuple(
-        _fault(rng) if number < LEAST_FAULTS or rng.random() < 2 / 3 else _load(rng) for number in range(length)
+        _fault(rng) if number < LEAST_FAULTS or rng.random() < 2 / 3 else _load(rng)
+        for number in range(max(LEAST_FAULTS, length - len(begin)))
     )
-    return History(seed, settings, drawn)
+    return History(seed, settings, (*begin, *drawn))
 
 
 def _wait(rng: Random) -> float:
@@ -108,13 +109,13 @@ def _fault(rng: Random) -> AnyStep:
         case 4:
             return steps.KillExecutor(wait, number, terminated=half)
         case 5 | 6:
-            return steps.KillExecutorAt(wait, number, rng.choice(_EXECUTOR_CALLS), before=half)
+            return steps.KillExecutorAt(wait, number, rng.choice(EXECUTOR_CALLS), before=half)
         case 7:
             return steps.PauseSupervisor(wait, long_s)
         case 8:
             return steps.KillSupervisor(wait)
         case 9 | 10 | 11:
-            return steps.KillSupervisorAt(wait, rng.choice(_SUPERVISOR_CALLS), before=half)
+            return steps.KillSupervisorAt(wait, rng.choice(_LIKELY), before=half)
         case 12 | 13 | 14:
             return steps.Storm(wait, rng.choice(_STORMS))
         case 15:
@@ -136,7 +137,7 @@ def _fault(rng: Random) -> AnyStep:
         case 23:
             return steps.Flap(wait, number, rng.choice((0.5, 10.0)))
         case 24:
-            return steps.ArchiveTrouble(wait, rng.choice(_TROUBLES))
+            return steps.ArchiveTrouble(wait, rng.choice(TROUBLES))
         case 25:
             return rng.choice((steps.ArchiveDown(wait, 30.0), steps.ArchiveRefuses(wait)))
         case 26:

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from situate.testing import playing
 from situate.testing.playing import Played, Product
 from situate.testing.sharding import run
-from situate.testing.sharding.faults import FAULTS
+from situate.testing.sharding.faults import FAULTS, SHIPPED
 from situate.testing.sharding.history import History, generate
 from situate.testing.sharding.shipped.run import play
 
@@ -36,7 +36,7 @@ def play_decisions(seed: int) -> Played:
 
 
 PRODUCT: Final = Product(
-    "situate.testing.sharding", shipped_history, History.from_json, play, play_shipped, FAULTS, Totals
+    "situate.testing.sharding", shipped_history, History.from_json, play, play_shipped, SHIPPED, Totals
 )
 DECISIONS: Final = Product(
     "situate.testing.sharding decisions",

@@ -128,7 +128,7 @@ class Performer:
             case steps.Calm():
                 stage.network.weather, stage.trouble = CALM, Trouble.NONE
             case steps.CutWatches():
-                stage.network.cut_watches()
+                stage.cut_watches()
             case steps.Partition():
                 self._cut(step)
             case steps.SetClock(supervisor=number, by=by):
@@ -195,7 +195,8 @@ class Performer:
                 member.crash()
             else:
                 self._restore(member)
-        for number in range(EXECUTORS):
+        needed = len(stage.objects()) // (self._settings.capacity or OBJECTS) + 1
+        for number in range(max(EXECUTORS, needed)):
             member_there = self._present.get(f"e{number}")
             if member_there is None or not member_there.process.is_alive:
                 self._employ(f"e{number}")
@@ -243,7 +244,9 @@ class Performer:
 
     def _employ(self, name: str) -> None:
         """A pod of this name, and the executor in it; one that was there before is deleted by force."""
-        self._present[name] = self.stage.work(name, self._script, concurrency=5, speed=self._speed())
+        self._present[name] = self.stage.work(
+            name, self._script, concurrency=5, speed=self._speed(), capacity=self._settings.capacity
+        )
 
     async def _script(self, member: Member, obj: Content, work: Work) -> Outcome | None:
         """What handlers do: some progress now and then, and sometimes an end.
@@ -449,6 +452,8 @@ class Performer:
         view = self._view(name)
         if view.executor and not view.completed:
             refusal = self._edit(name, lambda content: dict(PATHS.assign_to(content, executor)))
+            if not refusal:
+                self.stage.prompt.edited(view.uid)
             self.stage.happened["edit refused" if refusal else "assignment edited"] += 1
 
     def _forsake(self, name: str) -> None:

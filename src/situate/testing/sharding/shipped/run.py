@@ -20,8 +20,9 @@ BEGIN_S = 3.0
 HEALING_S = 150.0
 """Once all is calm every object has its place, or is in the archive, within this time."""
 LOOK_S = 1.0
-_UNJUDGED = frozenset({"S4", "L1", "L2"})
-"""What a supervisor knows is late by as much as the weather makes it; these have tests of their own."""
+_ELSEWHERE = frozenset({"S4", "L1", "L2"})
+"""What a supervisor knows is late by as much as the weather makes it; `Town` and `promptness` judge these while it is
+calm."""
 
 
 def play(history: History) -> Played:
@@ -44,17 +45,19 @@ def _play(history: History) -> Played:
             played.at_step = number
             stage.happened[_name(step)] += 1
             performer.perform(step)
+            stage.look()
             stage.run(step.wait)
             performer.tidy()
         played.at_step = len(history.steps)
         performer.heal()
+        stage.look()
         played.breach = _healed(stage, performer) or _lost(stage, performer)
     except (UserKeptOut, Stuck) as problem:
         played.breach = str(problem)
     finally:
         failed = stage.end()
     log = stage.log
-    found = [each for each in breaches(log, Limits(lease_duration_s=LEAST_LEASE_S)) if each.invariant not in _UNJUDGED]
+    found = [each for each in breaches(log, Limits(lease_duration_s=LEAST_LEASE_S)) if each.invariant not in _ELSEWHERE]
     if found:
         played.breach = str(found[0])
         at = next((place for place, event in enumerate(log) if event.t >= found[0].t), 0)

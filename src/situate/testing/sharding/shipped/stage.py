@@ -7,6 +7,7 @@ client would send that asks nobody. The policy is `admit`, which the shipped Val
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -23,19 +24,28 @@ from situate.objects.messages import Request, Response
 from situate.sharding import admitting
 from situate.sharding.adapter import Content
 from situate.sharding.admitting import Fence, Role, Writer, admit
-from situate.sharding.assignment import view_of
+from situate.sharding.assignment import ObjectView, view_of
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.names import ARCHIVED, DRAIN
 from situate.testing.archive import Call, Fault, FaultyArchiver
+from situate.testing.network import CALM
+from situate.testing.processes import ProcessState
 from situate.testing.sharding import events
 from situate.testing.sharding.archives import Trouble
 from situate.testing.sharding.history import Settings
 from situate.testing.sharding.shipped.place import TABLE, Member
+from situate.testing.sharding.shipped.promptness import LOOK_S, Promptness
 from situate.testing.sharding.shipped.reports import PATHS
 from situate.testing.sharding.shipped.town import Leader, NotedArchive, Town
 from situate.testing.sharding.steps import ExecutorCall, SupervisorCall
 from situate.testing.sharding.town import FASTEST, LEASE_S
 
+REPAIRED_S: Final = 60.0
+"""After bad weather: by then what was missed is found again (L6), and what was not answered asked again."""
+BEGUN_S: Final = 2.0
+"""After somebody has begun to lead (B2), or has become eligible."""
+CUT_S: Final = 5.0
+"""After watches were cut, until all are open again."""
 _FENCE: Final = Fence()
 _FORBIDDEN: Final = b'{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"%s"}'
 _CONFLICT: Final = b'{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"nothing to do"}'
@@ -76,12 +86,23 @@ class Stage(Town):
         self._fenced = settings.fencing in ("policy", "both")
         self._careless = settings.fencing in ("policy", "none")
         self._term = 0
+        self._capacity = settings.capacity
         # a write that outlives its term is the policy's to refuse: clients can only give it up in time
         self.orders_in_time = not self._fenced
-        self.s4_slack_s = float("inf")  # events are late: what a supervisor knows is old
+        self.prompt = Promptness(
+            self.standings,
+            self.happened,
+            lease_s=LEASE_S,
+            drain_s=config.drain_timeout,
+            now=lambda: self.world.now,
+            fill_up=settings.capacity is not None,
+        )
+        self._led: tuple[Leader, object] | None = None
         faulty = FaultyArchiver(self.memory, self._fault)
         self._archive = NotedArchive(self, faulty)
         self.api.store.subscribe(self._stored)
+        self.api.store.subscribe(self.prompt.saw)
+        self._look_again()
 
     def lead(self, name: str, speed: float, **scope: Any) -> Leader:
         """A supervisor that begins now."""
@@ -162,6 +183,50 @@ class Stage(Town):
         elif isinstance(event, events.Complete):
             self.happened["completed"] += 1
 
+    @property
+    def calm_since(self) -> float:
+        return self.prompt.calm_since
+
+    def look(self) -> None:
+        """Whether it is calm, and whether somebody waits for too long."""
+        disturbed = self.prompt.disturbed
+        if self.network.weather is not CALM:
+            disturbed(REPAIRED_S)
+        leader = self.leading
+        leads = leader is not None and leader.process.state is ProcessState.RUNNING
+        led = None if leader is None or not leads else (leader, leader.supervisor.term)
+        if led is None or led != self._led:
+            disturbed(BEGUN_S)
+        self._led = led
+        if leader is not None and any(wire.mute or wire.deaf for wire in leader.wires):
+            disturbed(REPAIRED_S)
+        if not self.standings.anybody(self.world.now, self._full()):
+            disturbed(BEGUN_S)
+        self.prompt.look()
+
+    def _full(self) -> Collection[str]:
+        """UIDs of executors that have no room."""
+        capacity = self._capacity
+        return () if capacity is None else [uid for uid, held in self.prompt.open().items() if held >= capacity]
+
+    def judge_choice(self, view: ObjectView) -> None:
+        """And of the rule's parts the last: it has room."""
+        super().judge_choice(view)
+        now, capacity = self.world.now, self._capacity
+        if capacity is None or now - self.s4_slack_s < self.calm_since:
+            return
+        if (held := self.prompt.open()[view.executor_uid]) > capacity:
+            self.late.append(f"S4: {view.name} to {view.executor} at {now:g} s, which holds {held} of {capacity} by it")
+
+    def cut_watches(self) -> None:
+        """All of them."""
+        self.network.cut_watches()
+        self.prompt.disturbed(CUT_S)
+
+    def _look_again(self) -> None:
+        self.look()
+        self.world.timeline.after(LOOK_S, self._look_again)
+
     def end(self) -> list[str]:
         """Unwinds every process; what was found that must not be, but for what the log shows."""
         leaders = [*self.leaders, *self.buried]
@@ -170,6 +235,7 @@ class Stage(Town):
             for wire in leader.wires:
                 wire.unplug()
         found = [*(each for each in failures if each is not None), *self.end_all(), *self.forbidden]
+        found += [*self.late, *self.prompt.breaches]
         return [str(each) if isinstance(each, str) else repr(each) for each in found]
 
     def _stored(self, event: Event) -> None:

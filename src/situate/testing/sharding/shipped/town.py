@@ -53,6 +53,7 @@ from situate.testing.sharding.shipped.place import (
     namespace_in,
 )
 from situate.testing.sharding.shipped.reports import PATHS, REPORTS
+from situate.testing.sharding.shipped.standings import Standings
 
 LEASE_S = 15.0
 CONFIG = SupervisorConfig()
@@ -205,9 +206,10 @@ class Town(Place):
         self._pods = 0
         self._lease_s = lease_s
         self._leases: dict[str, _Lease] = {}
-        self._ineligible_since: dict[str, float] = {}
+        self.standings = Standings(LABELS, lease_s)
+        self.api.store.subscribe(lambda event: self.standings.saw(event, self.world.now))
         self.late: list[str] = []
-        """Assignments to executors that had not been eligible for too long."""
+        """Assignments to executors that had not been eligible for too long (S4)."""
         self.silent_listings = ""
         """End of a path of which a supervisor's lists and watches are never answered; empty: of none."""
         self.refused: set[str] = set()
@@ -276,10 +278,6 @@ class Town(Place):
         pod = self.call("GET", f"{PODS}/{name}")
         self.call("PUT", f"{PODS}/{name}/status", pod | {"status": status})
         uid = pod["metadata"]["uid"]
-        if ready and not terminated:
-            self._ineligible_since.pop(uid, None)
-        else:
-            self._ineligible_since.setdefault(uid, self.world.now)
         if terminated and uid in self._leases:
             self._lose(uid)
 
@@ -364,14 +362,13 @@ class Town(Place):
         """Notes the leases that have run out by now."""
         for uid, lease in self._leases.items():
             if not lease.lost and self.world.now - lease.changed_at >= self._lease_s:
-                self._lose(uid, lease.changed_at + self._lease_s)
+                self._lose(uid)
 
-    def _lose(self, uid: str, at: float | None = None) -> None:
+    def _lose(self, uid: str) -> None:
         lease = self._leases[uid]
         if not lease.lost:
             lease.lost = True
             self.happened["lease lost"] += 1
-            self._ineligible_since.setdefault(uid, self.world.now if at is None else at)
             self.note(events.LeaseLost(self.world.now, lease.pod, uid))
 
     def audit(self, request: Request, stored: Content, answer: Response, role: Role, uid: str) -> None:
@@ -380,6 +377,22 @@ class Town(Place):
         asked = admitting.Request(Writer(role, uid), msgspec.json.decode(answer.body), subresource)
         if refusal := admitting.admit(stored, asked, Fence()):
             self.forbidden.append(f"{role.value}: {request.body!r}: {refusal}")
+
+    @property
+    def calm_since(self) -> float:
+        """Since when a supervisor can know of all that has happened a moment ago."""
+        return 0.0
+
+    def judge_choice(self, view: ObjectView) -> None:
+        """S4, with the time that a watch takes."""
+        now = self.world.now
+        since = self.standings.ineligible_since(view.executor_uid, now)
+        if now - self.s4_slack_s < self.calm_since:
+            return
+        self.happened["judged: S4"] += 1
+        if since is not None and now - max(since, self.calm_since) > self.s4_slack_s:
+            said = f"{view.name} to {view.executor} ({view.executor_uid}) at {now:g} s, not eligible since {since:g} s"
+            self.late.append(f"S4: {said}")
 
     def _saw_lease(self, answer: Response) -> None:
         content = msgspec.json.decode(answer.body)
@@ -399,7 +412,6 @@ class Town(Place):
             self._lose(uid)
         elif lease.lost and member.process.is_alive:  # else it was sent before the end
             lease.lost = False
-            self._ineligible_since.pop(uid, None)
             self.note(events.Eligible(self.world.now, pod, uid))
 
     def stored(self, request: Request) -> dict[str, Any] | None:
@@ -420,9 +432,7 @@ class Town(Place):
             self.happened[f"assigned: {after.why}"] += 1
             self.note(events.Assign(now, after.name, after.executor, uid, after.epoch, after.term))
             self.placed.setdefault(after.name, now)
-            since = self._ineligible_since.get(uid, now)
-            if now - since > self.s4_slack_s:
-                self.late.append(f"{after.name} to {after.executor} ({uid}) at {now}, not eligible since {since}")
+            self.judge_choice(after)
         elif after.epoch != before.epoch:
             self.happened["revoked"] += 1
             self.note(events.Revoke(now, after.name, after.epoch))

@@ -1,0 +1,97 @@
+"""How a history of sharding begins: a fault, and what makes it matter at once, while all else is calm.
+
+What is drawn at random seldom comes about in time: a process dies at a call that it never makes. Seed after seed takes
+the next scene, so a hundred of them show each one two or three times; under other settings each time, for the number
+of scenes is prime.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from situate.testing.sharding import steps
+from situate.testing.sharding.steps import AnyStep
+
+EXECUTOR_CALLS: Final[tuple[steps.ExecutorCall, ...]] = ("renewal", "status", "release", "read object")
+SUPERVISOR_CALLS: Final[tuple[steps.SupervisorCall, ...]] = (
+    *("assign", "requestdrain", "revoke", "archive", "read archive", "finalizer", "delete", "claim", "read object"),
+)
+TROUBLES: Final[tuple[steps.Trouble, ...]] = (
+    *("error", "stored but timed out", "read missing", "read corrupt", "read back another digest"),
+)
+_OTHERS: Final = 8
+"""Scenes in which nobody dies and the archive is well."""
+SCENES: Final = 2 * len(SUPERVISOR_CALLS) + 2 * len(EXECUTOR_CALLS) + len(TROUBLES) + 2 + _OTHERS
+CROWD_EVERY: Final = 100
+"""Of so many seeds, one begins with a hundred executors more: that costs as much as ten others."""
+_CROWD: Final = 50
+
+
+def scene(seed: int, rng: Random) -> tuple[AnyStep, ...]:
+    """The first steps of the history of a seed."""
+    if seed % CROWD_EVERY == _CROWD:
+        return (steps.JoinMany(2.0, 100),)
+    number, place = rng.randrange(100), seed % SCENES
+    if place < 2 * len(SUPERVISOR_CALLS):
+        call = SUPERVISOR_CALLS[place // 2]
+        return _leader_dies(steps.KillSupervisorAt(0.0, call, before=place % 2 == 0), number)
+    place -= 2 * len(SUPERVISOR_CALLS)
+    if place < 2 * len(EXECUTOR_CALLS):
+        death = steps.KillExecutorAt(0.0, number, EXECUTOR_CALLS[place // 2], before=place % 2 == 0)
+        return (death, _used(death, number))
+    place -= 2 * len(EXECUTOR_CALLS)
+    deleted = (steps.DeleteObject(0.0, number), steps.DeleteObject(2.0, number + 7))
+    if place < len(TROUBLES):
+        return (steps.ArchiveTrouble(0.0, TROUBLES[place]), *deleted)
+    match place - len(TROUBLES):
+        case 0:
+            return (steps.ArchiveDown(0.0, 30.0), *deleted)
+        case 1:
+            return (steps.ArchiveRefuses(0.0), *deleted)
+        case 2 | 3 as to:
+            return (steps.EditAssignment(1.0, number, -1), steps.EditAssignment(3.0, number + 3, to))
+        case 4:
+            return (steps.RemoveFinalizer(0.5, number), steps.Recreate(3.0, number + 3))
+        case 5:
+            return (steps.Storm(0.0, "conflict"), steps.Create(3.0, 5), steps.Calm(0.0))
+        case 6:
+            return (steps.RollingRestart(12.0),)
+        case 7:
+            silent = steps.KillExecutor(20.0, number + 3, terminated=False)
+            return (steps.StubbornExecutor(0.0, number), steps.Cordon(5.0, number, on=True), silent)
+        case 8:
+            return (steps.Cordon(0.0, number, on=True), steps.Flap(2.5, number + 1, 10.0), steps.Create(3.0, 12))
+        case _:
+            return (steps.EndExecutor(1.0, number), steps.KillExecutor(2.0, number + 3, terminated=True))
+
+
+def _leader_dies(death: steps.KillSupervisorAt, number: int) -> tuple[AnyStep, ...]:
+    """With something for it to do of the kind at which it dies."""
+    match death.call:
+        case "assign":
+            return (death, steps.Create(3.0, 3))
+        case "requestdrain":
+            return (death, steps.Cordon(1.0, number, on=True))
+        case "revoke":
+            return (steps.StubbornExecutor(0.0, number), death, steps.Cordon(9.5, number, on=True))
+        case "delete":
+            done = tuple(steps.Complete(0.0, number + other) for other in range(5))
+            return (*done, death, steps.Pass(10.0))
+        case "claim":
+            return (death, steps.Pass(3.0))
+        case "archive" | "read archive" | "finalizer" | "read object":
+            return (death, steps.DeleteObject(0.0, number), steps.DeleteObject(2.0, number + 7))
+
+
+def _used(death: steps.KillExecutorAt, number: int) -> AnyStep:
+    """Something for the executor to do of the kind at which it dies."""
+    match death.call:
+        case "renewal":
+            return steps.Pass(5.0)
+        case "status":
+            return steps.Pass(6.0)
+        case "release":
+            return steps.EndExecutor(1.0, number)
+        case "read object":
+            return steps.Create(2.0, 12)

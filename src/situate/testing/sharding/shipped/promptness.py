@@ -1,0 +1,177 @@
+"""Whether objects are placed, placed again and given up in time (L1, L2, L3), judged while all is calm.
+
+The reference's times hold where messages arrive and somebody leads. A wait counts if all was calm from its begin to its
+end: the network long enough for what was late, lost or refused before to be repaired, a leader at work, and somebody
+eligible. Faults of executors, pods and the archive are no excuse: what they cost is what is judged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from situate.cluster.store import Event
+from situate.sharding.assignment import ObjectView, view_of
+from situate.testing.sharding.shipped.place import TABLE
+from situate.testing.sharding.shipped.reports import PATHS
+from situate.testing.sharding.shipped.standings import Standings
+
+LOOK_S: Final = 0.5
+AT_ONCE_S: Final = 1.0
+"""The reference's time from the moment in which an object may be placed."""
+SLACK_S: Final = 1.0
+UNSETTLED_S: Final = 2.0
+"""So much longer a new object may wait while executors come, go or fill up (`max_jitter_wait`)."""
+
+
+@dataclass(slots=True)
+class _Object:
+    """One UID."""
+
+    view: ObjectView
+    since: float
+    """When it came, was given to its holder, was released, or was taken back."""
+    asked_at: float | None = None
+    """When its holder was asked to give it up."""
+    taken_from: str = ""
+    """UID of the holder from whom it was taken back."""
+    edited: bool = False
+    """A user has written its assignment: the reference gives no time until that is repaired."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    kind: str
+    since: float
+    until: float
+
+
+class Promptness:
+    """Of one history."""
+
+    def __init__(
+        self,
+        standings: Standings,
+        happened: Counter[str],
+        *,
+        lease_s: float,
+        drain_s: float,
+        now: Callable[[], float],
+        fill_up: bool = False,
+    ) -> None:
+        """`fill_up`: executors have room for few objects."""
+        self.calm_since = 0.0
+        """Later than now: it is not calm, or not for long enough."""
+        self.breaches: list[str] = []
+        self._standings = standings
+        self._happened = happened
+        self._lease_s = lease_s
+        self._drain_s = drain_s
+        self._now = now
+        self._fill_up = fill_up
+        self._objects: dict[str, _Object] = {}
+
+    def disturbed(self, repaired_s: float) -> None:
+        """Now; what it has done is repaired so much later."""
+        self.calm_since = max(self.calm_since, self._now() + repaired_s)
+
+    def edited(self, uid: str) -> None:
+        """By a user, just now."""
+        if uid in self._objects:
+            self._objects[uid].edited = True
+
+    def open(self) -> Counter[str]:
+        """Objects that are open, by the UID of their holder."""
+        return Counter(each.view.executor_uid for each in self._objects.values() if each.view.holder is not None)
+
+    def look(self) -> None:
+        """Whether somebody waits for too long by now."""
+        now = self._now()
+        if self.calm_since >= now:
+            return
+        for each in self._objects.values():
+            for wait in (*self._waits(each, now),):
+                if now > wait.until and wait.since >= self.calm_since:
+                    self._too_late(each, wait, now)
+                    each.edited = True  # said once
+
+    def saw(self, event: Event) -> None:
+        """Something was stored."""
+        if event.resource != TABLE:
+            return
+        if event.new is None:
+            assert event.old is not None
+            self._objects.pop(event.old.uid, None)
+            return
+        now, view = self._now(), view_of(event.new.object(), PATHS)
+        each = self._objects.get(view.uid)
+        if each is None:
+            if event.old is None:
+                self._objects[view.uid] = _Object(view, now)
+            return
+        before, each.view = each.view, view
+        if view.epoch > before.epoch or view.holder != before.holder or view.completed:
+            before_now = _Object(before, each.since, each.asked_at, each.taken_from, each.edited)
+            self._ends(before_now, view, now)
+            if view.completed:
+                del self._objects[view.uid]
+                return
+            each.since = now
+            each.edited = each.edited and view.epoch == before.epoch
+            each.taken_from = before.executor_uid if view.epoch > before.epoch and view.holder is None else ""
+        if view.drain is None or view.holder is None:
+            each.asked_at = None
+        elif each.asked_at is None or view.epoch > before.epoch:
+            each.asked_at = now
+
+    def _ends(self, before: _Object, view: ObjectView, now: float) -> None:
+        """Whatever it has waited for until now, it waits for no longer."""
+        for wait in self._waits(before, now):
+            if wait.since < self.calm_since or (wait.kind != "L3" and view.holder is None):
+                continue
+            self._happened[f"judged: {wait.kind}"] += 1
+            if now > wait.until:
+                self._too_late(before, wait, now)
+
+    def _waits(self, each: _Object, now: float) -> Iterator[_Wait]:
+        view, since = each.view, each.since
+        if view.completed or each.edited:
+            return
+        if view.holder is not None:
+            loss = self._loss(view.executor_uid, since, now)
+            if loss is None:
+                if each.asked_at is not None:
+                    yield _Wait("L3", each.asked_at, each.asked_at + self._drain_s + SLACK_S)
+            elif not view.deleting:
+                yield loss
+        elif view.deleting:
+            return
+        elif view.epoch == 0:
+            settled = not self._fill_up and self._standings.changed_at(now) <= since
+            yield _Wait("L1", since, since + AT_ONCE_S + (0.0 if settled else UNSETTLED_S))
+        elif each.taken_from:
+            loss = self._loss(each.taken_from, since, now)
+            fades = _Wait("L2 taken back", since, since + self._lease_s + AT_ONCE_S + SLACK_S)
+            yield fades if loss is None or loss.until > fades.until else loss
+        else:
+            yield _Wait("L2 given up", since, since + AT_ONCE_S)
+
+    def _loss(self, uid: str, since: float, now: float) -> _Wait | None:
+        """What an object waits for whose holder is lost; None: it is not. `since` it is in its present state."""
+        holder = self._standings.of.get(uid)
+        if holder is None:
+            return None
+        if holder.ended_at is not None:
+            return _Wait("L2 ended", max(holder.ended_at, since), max(holder.ended_at, since) + AT_ONCE_S)
+        if now < holder.renewed_at + self._lease_s:
+            return None
+        until = max(holder.renewed_at + self._lease_s, since) + AT_ONCE_S + SLACK_S
+        return _Wait("L2 silent", holder.renewed_at, until)
+
+    def _too_late(self, each: _Object, wait: _Wait, now: float) -> None:
+        self.breaches.append(
+            f"{wait.kind} at {now:g} s: {each.view.name} waits since {wait.since:g} s, until {wait.until:g} s at most, "
+            f"and all is calm since {max(self.calm_since, 0.0):g} s: {each.view}"
+        )

@@ -1,0 +1,137 @@
+"""Who may be given work, and who is lost, as somebody sees it who reads everything that is stored at once (section 4).
+
+Judged from stored pods, Leases and nodes alone, with no code of the supervisor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.store import Event
+from situate.cluster.stored import Stored
+from situate.sharding.leases import OUT_OF_SERVICE
+from situate.sharding.names import CORDON, EXECUTOR_UID, STATUS
+
+_LEASES: Final = "leases.coordination.k8s.io"
+_NOBODY: Final[dict[str, Any]] = {}
+
+
+@dataclass(slots=True)
+class Standing:
+    """Of one incarnation."""
+
+    pod_since: float | None = -inf
+    """Since when its pod forbids that it is given work; None: it does not."""
+    lease_since: float | None = -inf
+    """Since when its Lease says that it gives up or drains; None: it does not."""
+    renewed_at: float = -inf
+    """When the last renewal was stored."""
+    ended_at: float | None = None
+    """When its Lease was released, or its death proven; None while neither is so."""
+    spec: Any = None
+    """Of its Lease."""
+    node: str = ""
+
+
+class Standings:
+    """Of all incarnations, by the pod's UID."""
+
+    def __init__(self, labels: dict[str, str], lease_s: float) -> None:
+        """`labels`: of executors' pods. `lease_s`: after which the first to do so may take a Lease for expired."""
+        self.of: dict[str, Standing] = {}
+        self._changed_at = -inf
+        self._labels = labels
+        self._lease_s = lease_s
+
+    def ineligible_since(self, uid: str, now: float) -> float | None:
+        """Since when it may be given nothing, all along; None: it may be given work."""
+        each = self.of.get(uid)
+        if each is None:
+            return -inf
+        since = [at for at in (each.pod_since, each.lease_since, each.ended_at) if at is not None]
+        if now - each.renewed_at >= self._lease_s:
+            since.append(each.renewed_at + self._lease_s)
+        return min(since, default=None)
+
+    def anybody(self, now: float, full: Collection[str] = ()) -> bool:
+        """Whether somebody may be given work who is not `full`."""
+        return any(self.ineligible_since(uid, now) is None for uid in self.of if uid not in full)
+
+    def changed_at(self, now: float) -> float:
+        """When somebody last became eligible, or was so no longer."""
+        ends = [each.renewed_at + self._lease_s for each in self.of.values()]
+        return max((end for end in (self._changed_at, *ends) if end <= now), default=-inf)
+
+    def saw(self, event: Event, now: float) -> None:
+        """Something was stored."""
+        if event.resource == "pods":
+            uid = (event.new or event.last).uid
+            self._pod(event.new, self._standing(uid), now)
+        elif event.resource == _LEASES and event.new is not None:
+            self._lease(event.new.object(), now)
+        elif event.resource == "nodes" and event.new is not None:
+            self._node(event.new.object(), now)
+
+    def _bears(self, each: Standing, now: float, *, pod: bool | None = None, lease: bool | None = None) -> None:
+        """What its pod, or its Lease, says from now on of whether it may be given work."""
+        if pod is not None and pod is not (each.pod_since is None):
+            each.pod_since, self._changed_at = None if pod else now, now
+        if lease is not None and lease is not (each.lease_since is None):
+            each.lease_since, self._changed_at = None if lease else now, now
+
+    def _ended(self, each: Standing, now: float) -> None:
+        if each.ended_at is None:
+            each.ended_at = self._changed_at = now
+
+    def _standing(self, uid: str) -> Standing:
+        return self.of.setdefault(uid, Standing())
+
+    def _pod(self, new: Stored | None, each: Standing, now: float) -> None:
+        if new is None:
+            self._bears(each, now, pod=False)
+            return
+        pod = new.object()
+        metadata, status = pod["metadata"], pod.get("status", _NOBODY)
+        containers = status.get("containerStatuses", ())
+        ready = next((one["status"] for one in status.get("conditions", ()) if one["type"] == "Ready"), "")
+        may = (
+            self._labels.items() <= metadata.get("labels", _NOBODY).items()
+            and "deletionTimestamp" not in metadata
+            and metadata.get("annotations", _NOBODY).get(CORDON) != "true"
+            and ready == "True"
+            and bool(containers)
+            and all(one["ready"] for one in containers)
+        )
+        self._bears(each, now, pod=may)
+        each.node = pod["spec"].get("nodeName", "")
+        if containers and all("terminated" in one["state"] for one in containers):
+            self._ended(each, now)
+
+    def _lease(self, lease: dict[str, Any], now: float) -> None:
+        annotations, spec = lease["metadata"].get("annotations", _NOBODY), lease["spec"]
+        if EXECUTOR_UID not in annotations:
+            return
+        each = self._standing(annotations[EXECUTOR_UID])
+        before = each.spec or _NOBODY
+        if spec != before:
+            if now - each.renewed_at >= self._lease_s:
+                self._changed_at = now
+            each.spec, each.renewed_at = spec, now
+        if not spec.get("holderIdentity"):
+            self._ended(each, now)
+        elif each.ended_at is not None and spec.get("acquireTime") != before.get("acquireTime"):
+            each.ended_at, self._changed_at = None, now
+        report = msgspec.json.decode(annotations.get(STATUS, "{}"))
+        self._bears(each, now, lease=annotations.get(CORDON) != "true" and not report.get("draining"))
+
+    def _node(self, node: dict[str, Any], now: float) -> None:
+        name, taints = node["metadata"]["name"], node.get("spec", _NOBODY).get("taints", ())
+        if any(taint["key"] == OUT_OF_SERVICE for taint in taints):
+            for each in self.of.values():
+                if each.node == name:
+                    self._ended(each, now)

@@ -1,0 +1,62 @@
+"""What keeps sharding prompt: tried with a few histories of the shipped processes (its reference, 8.1 and 15)."""
+
+from __future__ import annotations
+
+from tests.mutations.patch import Mutation
+
+_TIMED = ("tests/testing/sharding/test_histories.py::test_every_kind_of_wait_is_judged_in_a_few_histories",)
+
+SHARDING_HISTORIES_GUARDS = (
+    Mutation(
+        "sharding-cordoned-chosen",
+        "an executor whose pod is cordoned gets nothing new (S4)",
+        "sharding/leases.py",
+        '        pod.metadata.deletion_timestamp is not None or pod.metadata.annotations.get(CORDON) == "true"',
+        "        pod.metadata.deletion_timestamp is not None",
+        _TIMED,
+    ),
+    Mutation(
+        "sharding-unready-chosen",
+        "an executor whose pod is not ready gets nothing new (S4)",
+        "sharding/leases.py",
+        "    if not ready:\n        return ExecutorStatus.UNHEALTHY\n",
+        "",
+        _TIMED,
+    ),
+    Mutation(
+        "sharding-new-looked-at",
+        "a new object is looked at when it comes (L1)",
+        "sharding/controller/looking.py",
+        '        """An object was seen to be so, or to be gone."""\n        self._queue.add(request)\n',
+        '        """An object was seen to be so, or to be gone."""\n'
+        "        if before is not None or view is None or view.epoch:\n            self._queue.add(request)\n",
+        _TIMED,
+    ),
+    Mutation(
+        "sharding-lost-looked-at",
+        "what a lost executor held is looked at when it is known to be lost (L2)",
+        "sharding/controller/looking.py",
+        "            for request in self._listing.held_by(uid):\n",
+        "            for request in () if uid in after.removed else self._listing.held_by(uid):\n",
+        _TIMED,
+    ),
+    Mutation(
+        "sharding-drain-ends",
+        "what its holder does not give up is taken back in time (L3)",
+        "sharding/draining.py",
+        "            if memory.drain_due is not None and situation.now >= memory.drain_due:",
+        "            if memory.drain_due is not None and situation.now >= memory.drain_due + 5.0:",
+        _TIMED,
+    ),
+    Mutation(
+        "sharding-archive-apart",
+        "whoever places objects does not wait for the archive (B9, X13)",
+        "sharding/controller/supervising.py",
+        "                    self.archive.begin(request, view.uid, delete=delete)\n",
+        "                    self.archive.begin(request, view.uid, delete=delete)\n"
+        "                    await self.archive.reconcile(request)\n",
+        (
+            "tests/sharding/controller/test_archive_queue.py::test_an_archive_that_is_away_for_long_delays_no_assignment_and_lacks_nothing_afterwards",
+        ),
+    ),
+)
