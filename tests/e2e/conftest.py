@@ -10,7 +10,9 @@ import pytest
 
 from tests.conftest import PlaneFactory
 from tests.controlplane.plane import Options
+from tests.controlplane.process import Process
 from tests.e2e.spot_installed import Installed, installation
+from tests.e2e.vm_crew import stand_in
 from tests.e2e.vpod_cluster import Arena, Cluster, audit
 
 _GROUPS = {"cluster": "vpod-cluster", "spot_cluster": "spot-cluster", "bare_cluster": "scheduler-cluster"}
@@ -50,6 +52,13 @@ def spot_cluster(start_control_plane: PlaneFactory, tmp_path_factory: pytest.Tem
 def bare_cluster(start_control_plane: PlaneFactory, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """Without nodes and without a scheduler."""
     return _audited(start_control_plane, tmp_path_factory, scheduler=False)
+
+
+@pytest.fixture(scope="session")
+def machines(bare_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """Virtual machines live there."""
+    with stand_in(bare_cluster, tmp_path_factory.mktemp("machines")) as process:
+        yield process
 
 
 @pytest.fixture

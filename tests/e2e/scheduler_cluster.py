@@ -38,6 +38,8 @@ class Crew:
         """`settings`: keys of the section; pods name the crew as their scheduler unless these say otherwise."""
         self.cluster = cluster
         self.name = name
+        self.home = name
+        """The namespace of its processes; that of its pods is its name."""
         self.scheduler_name = name
         self.folder = folder
         self.file = folder / f"{name}.yaml"
@@ -62,7 +64,7 @@ class Crew:
             for scheduler in self.schedulers:
                 text = scheduler.process.log.read_text()
                 assert "Traceback" not in text, text
-            refused = (each for each in self.cluster.requests(self.name) if each.code == 403)
+            refused = (each for each in self.cluster.requests(self.home) if each.code == 403)
             spans = self._may_be_refused
             assert not [each for each in refused if not any(begin <= each.at <= end for begin, end in spans)]
         self.cluster.plane.request("DELETE", f"/api/v1/namespaces/{self.name}")
@@ -88,10 +90,10 @@ class Crew:
     def start(self, name: str = "scheduler", *assignments: str) -> Scheduler:
         """`assignments` are for `--set`."""
         plane = self.cluster.plane
-        token = plane.service_account_token(self.name, ACCOUNT)
+        token = plane.service_account_token(self.home, ACCOUNT)
         kubeconfig = self.kubeconfig(name)
         write_kubeconfig(
-            kubeconfig, url=plane.url, authority=plane.authority, user=name, token=token, namespace=self.name
+            kubeconfig, url=plane.url, authority=plane.authority, user=name, token=token, namespace=self.home
         )
         arguments = ["run", "-f", str(self.file), "--kubeconfig", str(kubeconfig)]
         for each in (f"leaderElection.identity={name}", *assignments):
@@ -152,10 +154,10 @@ class Crew:
 
     def bindings(self) -> Counter[str]:
         """How many bindings of each pod the API server has accepted."""
-        accepted = (each for each in self.cluster.requests(self.name) if each.resource == "pods/binding")
+        accepted = (each for each in self.cluster.requests(self.home) if each.resource == "pods/binding")
         return Counter(each.uri.split("/")[-2] for each in accepted if each.code == 201)
 
     def writes_of(self, scheduler: Scheduler) -> list[Request]:
         """Those that only a leader may make."""
-        found = self.cluster.requests(self.name)
+        found = self.cluster.requests(self.home)
         return [each for each in found if each.decided and each.credential == scheduler.credential]

@@ -6,31 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-import yaml
 
-from situate.vm.names import LOAD, REQUESTED, TARGET_NODE
-from tests.controlplane.certificates import Authority
+from situate.vm.names import REQUESTED, TARGET_NODE
 from tests.controlplane.ports import ReservedPort
 from tests.controlplane.process import Process
-from tests.e2e.vm_crew import STALLED, VmCrew, amount, claim_of, copies, memory, printed, stand_in
+from tests.e2e.vm_crew import ELECTION, STALLED, VmCrew, amount, claim_of, copies, memory, metric
 from tests.e2e.vpod_cluster import Cluster, rfc3339_now
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
-
-ELECTION = {"leaseDuration": "12s", "renewDeadline": "9s", "retryPeriod": "500ms"}
-"""Short enough to see its end; long enough for a leader not to miss it where a machine stalls for seconds."""
-
-
-@pytest.fixture(scope="module")
-def machines(bare_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    with stand_in(bare_cluster, tmp_path_factory.mktemp("machines")) as process:
-        yield process
 
 
 @pytest.fixture
@@ -164,58 +151,6 @@ def test_the_one_that_lost_the_lease_writes_nothing_and_the_other_sees_room_take
     assert crew.moves_begun() == 1
 
 
-@pytest.mark.rule("vm:C17", "vm:C35", "vm:B44", "vm:C2")
-def test_printed_agents_find_the_scheduler_that_is_printed_beside_them(
-    bare_cluster: Cluster, machines: Process, tmp_path: Path
-) -> None:
-    """By what is printed alone, but for the guests that there are not, and for ports and files of this machine."""
-    assert machines.running
-    authority = Authority("permits", datetime.now(UTC))
-    pair = authority.server(names=("situate-permits.vm-agents.svc",), addresses=())
-    with VmCrew(bare_cluster, "vm-agents", tmp_path, leaderElection=ELECTION) as crew, ReservedPort() as port:
-        (tmp_path / "tls.crt").write_bytes(pair.certificate)
-        (tmp_path / "tls.key").write_bytes(pair.key)
-        (tmp_path / "ca.crt").write_bytes(authority.certificate)
-        address = f"127.0.0.1:{port.number}"
-        crew.settings["permits"] = {"address": address, "certificate": "tls.crt", "key": "tls.key"}
-        crew.configure()
-        crew.add_nodes(1)
-        crew.create("first", schedulerName="nobody")
-        shown = {"podIP": "127.0.0.1", "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-        bare_cluster.plane.request("PATCH", f"{crew.path('first')}/status", {"status": shown})
-        crew.wait_leads(crew.start("first"))
-        crew.create_machine("a", 2)
-        crew.wait_runs("a", crew.nodes[0])
-        account, arguments = printed(bare_cluster, "vm-agent", crew.name)
-        here = [each.replace("/etc/situate-permits", str(tmp_path)) for each in arguments]
-        kubeconfig = str(bare_cluster.plane.service_account_kubeconfig(crew.name, account))
-        for each in (f"requestPort={port.number}", f"schedulerName={crew.name}", f"tokenFile={token(kubeconfig)}"):
-            here += ["--set", f"scheduler.{each}"]
-        here += ["--set", "monitor.kind=standIn", "--set", "metrics.source=annotation", "--health-address", ""]
-        agent = bare_cluster.process(
-            "agent",
-            tmp_path / "agent.log",
-            *(*here, "--kubeconfig", kubeconfig),
-            environment={"SITUATE_NODE": crew.nodes[0]},
-        )
-        agent.start()
-        try:
-            crew.annotate("a", {LOAD: '{"load1": 4.5}'})
-            crew.wait_approved("a", 5)
-            eventually("a has grown", lambda: crew.machine("a")["status"].get("cpus"), lambda cpus: cpus == 5)
-        finally:
-            agent.stop()
-        assert "Traceback" not in agent.log.read_text()
-
-
-def token(kubeconfig: str) -> Path:
-    """What a pod of the account would have mounted."""
-    (user,) = yaml.safe_load(Path(kubeconfig).read_text())["users"]
-    file = Path(f"{kubeconfig}.token")
-    file.write_text(user["user"]["token"])
-    return file
-
-
 @contextmanager
 def paused(process: Process) -> Iterator[None]:
     process.pause()
@@ -223,14 +158,3 @@ def paused(process: Process) -> Iterator[None]:
         yield
     finally:
         process.resume()
-
-
-def metric(port: int, name: str) -> float:
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-    finally:
-        connection.close()
-    (line,) = [each for each in text.splitlines() if each.startswith(name)]
-    return float(line.rpartition(" ")[2])

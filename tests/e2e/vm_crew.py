@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ from tests.e2e.vpod_cluster import Cluster, Scheduler
 from tests.waiting import eventually
 
 API = "vm.neon.tech/v1"
+ELECTION = {"leaseDuration": "12s", "renewDeadline": "9s", "retryPeriod": "500ms"}
+"""Short enough to see its end; long enough for a leader not to miss it where a machine stalls for seconds."""
 CPUS = 8
 """Of each node, with 4 GiB for each; so has a machine, and a unit is one of them."""
 QUICK = {"usedMemory": "64Mi"}
@@ -56,7 +59,7 @@ def amount(cpus: int) -> str:
 
 
 class VmCrew(Crew):
-    """Plans soon, and moves as often as it likes."""
+    """Plans soon, and moves as often as it likes. No move is given up: on a busy machine processes start for long."""
 
     section = "vm"
 
@@ -64,20 +67,20 @@ class VmCrew(Crew):
         """`shared`: sections of the configuration file besides."""
         super().__init__(cluster, name, folder)
         calm = {"coolDown": "0s", "longestCoolDown": "0s", "afterFailure": "0s", "longestAfterFailure": "0s"}
-        unasked = {"address": "127.0.0.1:0"}
+        evictions = {"address": "127.0.0.1:0"}  # nobody asks there
         self.settings = {
             "schedulerName": name,
             "demandAfter": "500ms",
             "retry": "500ms",
             "calm": calm,
-            "evictions": unasked,
-            "permits": unasked,
+            "evictions": evictions,
+            "deadlines": dict.fromkeys(("unbound", "notRunning", "noProgress", "leastTotal"), "20m"),
         }
         self.shared |= shared
 
     def __exit__(self, *of: Any) -> None:
         super().__exit__(*of)
-        self.cluster.kubectl("delete", "validatingwebhookconfiguration", configuration_name(self.name))
+        self.cluster.kubectl("delete", "validatingwebhookconfiguration", configuration_name(self.home))
 
     def add_nodes(self, count: int) -> None:
         """One after the other, so that the caller knows what comes where."""
@@ -87,13 +90,17 @@ class VmCrew(Crew):
             self.cluster.add_nodes(name, labels={"crew": self.name}, status={"capacity": room, "allocatable": room})
             self.nodes.append(name)
 
+    def start(self, name: str = "scheduler", *assignments: str) -> Scheduler:
+        """Unless it is told another port for permits, nobody asks at any."""
+        return super().start(name, "vm.permits.address=127.0.0.1:0", *assignments)
+
     def environment(self, scheduler: str) -> Mapping[str, str]:
         """Each stands for a pod of its name, which is there where a test made one."""
         return {POD_VARIABLE: scheduler}
 
     def marked(self) -> list[str]:
         """Pods that agents ask."""
-        found = self.cluster.get(f"{self.path()}?labelSelector=name%3D{self.name}")
+        found = self.cluster.get(f"/api/v1/namespaces/{self.home}/pods?labelSelector=name%3D{self.name}")
         return [each["metadata"]["name"] for each in found["items"]]
 
     def kill(self) -> None:
@@ -234,7 +241,7 @@ class VmCrew(Crew):
 
     def moves_begun(self) -> int:
         """So many migrations were created by our schedulers."""
-        made = (each for each in self.cluster.requests(self.name) if each.verb == "create")
+        made = (each for each in self.cluster.requests(self.home) if each.verb == "create")
         return sum(each.resource == "virtualmachinemigrations" and each.code == 201 for each in made)
 
 
@@ -246,6 +253,23 @@ def claim_of(move: Any) -> dict[str, Any]:
 def copies(move: Any) -> bool:
     ram = move.get("status", {}).get("info", {}).get("ram", {})
     return bool(ram.get("remaining", 0) < ram.get("total", 0))
+
+
+def metrics(port: int, name: str) -> dict[str, float]:
+    """All samples of a metric, by what stands between its name and their values."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+    finally:
+        connection.close()
+    found = (each.removeprefix(name).rpartition(" ") for each in text.splitlines() if each.startswith(name))
+    return {labels: float(value) for labels, _, value in found}
+
+
+def metric(port: int, name: str) -> float:
+    (value,) = metrics(port, name).values()
+    return value
 
 
 @contextmanager

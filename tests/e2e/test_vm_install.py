@@ -1,0 +1,63 @@
+"""vm by what is printed alone: agents find it, a rollout hands it over, and a node is drained, on a real API server."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from situate.vm.names import LOAD, MOVED
+from tests.controlplane.process import Process
+from tests.e2e.vm_crew import ELECTION, QUICK, metrics
+from tests.e2e.vm_installed import InstalledVm
+from tests.e2e.vpod_cluster import Cluster
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+MOST_FAILED = 5
+"""Requests in two minutes, of an agent that goes on (C35)."""
+
+
+@pytest.mark.rule("vm:C17", "vm:C35", "vm:B44", "vm:C2", "vm:D22", "vm:B48")
+def test_an_installation_serves_agents_through_a_rollout_and_lets_a_node_be_drained(
+    bare_cluster: Cluster, machines: Process, tmp_path: Path
+) -> None:
+    assert machines.running
+    with InstalledVm(bare_cluster, "vm-installed", tmp_path, leaderElection=ELECTION) as ours:
+        ours.add_nodes(1)
+        home = ours.nodes[0]
+        old, first = ours.start_pod()
+        ours.create_machine("a", 2, migratable=True, behaviour=QUICK)
+        ours.wait_runs("a", home)
+        agent = ours.start_agent(home, "monitor.kind=standIn", "metrics.source=annotation")
+        ours.annotate("a", {LOAD: '{"load1": 2.7}'})
+        ours.wait_approved("a", 3)
+        assert (ours.holder(), ours.marked()) == (old, [old])
+
+        ours.roll_out()
+        new, second = ours.start_pod(old)
+        eventually("agents are led to the newer pod", ours.marked, lambda names: names == [new])
+        assert ours.holder() == new
+        (given,) = first.said("the lease is given to a newer revision")
+        assert given["pod"] == new
+        assert ours.runs(old), "nobody has stopped it"
+        ours.annotate("a", {LOAD: '{"load1": 4.5}'})
+        ours.wait_approved("a", 5)
+        eventually("a has grown", lambda: ours.machine("a")["status"].get("cpus"), lambda cpus: cpus == 5)
+        assert ours.marked() == [new]
+        assert len(first.said("the ledger is made")) == len(second.said("the ledger is made")) == 1
+        requests = metrics(agent, "situate_vm_agent_requests_total")
+        failed = [count for labels, count in requests.items() if "scheduler" in labels and "failed" in labels]
+        assert sum(failed) <= MOST_FAILED, requests
+        assert not sum(metrics(agent, "situate_vm_agent_unhealthy").values())
+
+        ours.add_nodes(1)
+        ours.wait_asked_about_evictions(ours.machine("a")["status"]["podName"])
+        said = bare_cluster.kubectl("drain", home, "--ignore-daemonsets", "--force", "--timeout=110s")
+        assert f"node/{home} drained" in said
+        ours.wait_runs("a", ours.nodes[1])
+        moved = eventually("a has moved", partial(ours.machine, "a"), lambda it: MOVED in it["metadata"]["annotations"])
+        assert not moved["status"].get("restartCount")
+        assert ours.moves_begun() == 1

@@ -1,0 +1,195 @@
+"""vm installed on a real cluster: what `situate manifests` prints, and processes in the place of its pods.
+
+The containers' commands run as processes of this machine, under the printed accounts, with the environment of their
+pods. Replaced are the webhook's Service, by the URL of this machine, and addresses and files of it. Pods have addresses
+of the loopback network, so that each may listen on the same port.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from typer.testing import CliRunner
+
+from situate.cli.main import app
+from situate.vm.eviction_objects import PATH
+from situate.vm.names import LEASE
+from tests.controlplane.errors import ControlPlaneError
+from tests.controlplane.ports import ReservedPort
+from tests.controlplane.process import Process
+from tests.e2e.vm_crew import VmCrew
+from tests.e2e.vpod_cluster import Cluster, Scheduler
+from tests.waiting import eventually
+
+_HASH = "pod-template-hash"
+
+
+class InstalledVm(VmCrew):
+    """The objects in the cluster, and the processes that stand for pods."""
+
+    def __init__(self, cluster: Cluster, name: str, folder: Path, **shared: Any) -> None:
+        """Machines are in the namespace `name`, for of its own the installation lets all pods be evicted."""
+        super().__init__(cluster, name, folder, **shared)
+        self.home = f"{name}-own"
+        self._ports = [ReservedPort(), ReservedPort()]
+        self.permits, evictions = (each.number for each in self._ports)
+        self.settings["permits"] = {"address": f"127.0.0.1:{self.permits}"}
+        self.settings["evictions"] = {"address": f"127.0.0.1:{evictions}", "timeout": "10s"}
+        self._url = f"https://127.0.0.1:{evictions}{PATH}"
+        self._agents: list[Process] = []
+        self._addresses: dict[str, str] = {}
+
+    def __enter__(self) -> InstalledVm:
+        self.configure()
+        self.objects = self._printed("-f", str(self.file))
+        for each in self.objects:
+            if each["kind"] == "ValidatingWebhookConfiguration":
+                each["webhooks"][0]["clientConfig"] = {"url": self._url}
+        self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
+        self.cluster.kubectl("apply", "--server-side", "-f", "-", given=self.objects)
+        self._system = f"{self.name}-system"
+        self.cluster.add_nodes(self._system)
+        return self
+
+    def __exit__(self, *of: Any) -> None:
+        for each in self._agents:
+            each.stop()
+            assert "Traceback" not in each.log.read_text(), each.log.read_text()
+        super().__exit__(*of)
+        self.cluster.plane.request("DELETE", f"/api/v1/nodes/{self._system}")
+        self.cluster.plane.request("DELETE", f"/api/v1/namespaces/{self.home}")
+        for port in self._ports:
+            port.release()
+
+    def _printed(self, *arguments: str) -> list[Any]:
+        result = CliRunner().invoke(app, ["manifests", *arguments, "-n", self.home])
+        assert result.exit_code == 0, result.output
+        return list(yaml.safe_load_all(result.stdout))
+
+    def deployment(self) -> Any:
+        (found,) = (each for each in self.objects if each["kind"] == "Deployment")
+        return found
+
+    def environment(self, scheduler: str) -> Mapping[str, str]:
+        """As the pod of that name has it."""
+        (container,) = self.deployment()["spec"]["template"]["spec"]["containers"]
+        return _environment(container, {"metadata.namespace": self.home, "metadata.name": scheduler})
+
+    def roll_out(self) -> None:
+        """A newer revision, of which no pod counts as available: the Deployment leaves the one that runs alone, so that
+        the Lease does not change hands because its holder ends."""
+        path = f"/apis/apps/v1/namespaces/{self.home}/deployments/{self.deployment()['metadata']['name']}"
+        newer = {"metadata": {"annotations": {"example.com/revision": "2"}}}
+        self.cluster.plane.request("PATCH", path, {"spec": {"minReadySeconds": 500, "template": newer}})
+
+    def start_pod(self, *but: str) -> tuple[str, Scheduler]:
+        """A pod of the Deployment's newest revision, other than those, gets a node and runs: its process begins."""
+        pod = eventually("the Deployment has made a pod", lambda: self._waiting(but), bool)[0]
+        target = {"apiVersion": "v1", "kind": "Node", "name": self._system}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+        self.cluster.plane.request("POST", f"{self._pod_path(pod)}/binding", body)
+        eventually(f"{pod} is ready", lambda: self.cluster.get(self._pod_path(pod)), _ready)
+        address = self._addresses[pod] = f"127.0.0.{len(self._addresses) + 1}"
+        self.cluster.plane.request(
+            "PATCH", f"{self._pod_path(pod)}/status", {"status": {"podIP": address, "podIPs": [{"ip": address}]}}
+        )
+        listens = f"vm.permits.address={address}:{self.permits}"
+        return pod, self.start(pod, f"leaderElection.identity={pod}_x", listens)
+
+    def _waiting(self, but: Sequence[str]) -> list[str]:
+        """Pods of the Deployment without a node, of another revision than those."""
+        listed = self.cluster.get(self._pod_path())["items"]
+        pods = {each["metadata"]["name"]: each for each in listed}
+        former = {pods[name]["metadata"]["labels"][_HASH] for name in but}
+        return sorted(
+            name
+            for name, each in pods.items()
+            if each["metadata"]["labels"][_HASH] not in former and "nodeName" not in each["spec"]
+        )
+
+    def _pod_path(self, name: str = "") -> str:
+        return f"/api/v1/namespaces/{self.home}/pods" + (f"/{name}" if name else "")
+
+    def runs(self, pod: str) -> bool:
+        """Whether it is there, and nobody has asked it to end."""
+        found = self.cluster.get(self._pod_path(pod))
+        return found is not None and "deletionTimestamp" not in found["metadata"]
+
+    def holder(self) -> str:
+        """The pod that holds the Lease."""
+        found = self.cluster.get(f"/apis/coordination.k8s.io/v1/namespaces/{self.home}/leases/{LEASE}")
+        return str(found["spec"].get("holderIdentity", "")).removesuffix("_x")
+
+    def start_agent(self, node: str, *assignments: str) -> int:
+        """What `situate manifests vm-agent` prints, on that node; the port of its metrics."""
+        objects = self._printed("vm-agent")
+        self.cluster.apply(*(each for each in objects if each["kind"] != "DaemonSet"))
+        (daemon_set,) = (each for each in objects if each["kind"] == "DaemonSet")
+        pod = daemon_set["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        mounted = self.folder / "mounted"
+        (mount,) = container["volumeMounts"]
+        (volume,) = pod["volumes"]
+        eventually("there is a certificate", lambda: self._mount(volume["projected"]["sources"], mounted))
+        arguments = [each.replace(mount["mountPath"], str(mounted)) for each in container["args"]]
+        kubeconfig = self.cluster.plane.service_account_kubeconfig(self.home, pod["serviceAccountName"])
+        here = {"requestPort": self.permits, "schedulerName": self.name, "tokenFile": _token(kubeconfig)}
+        for assignment in (*(f"scheduler.{key}={value}" for key, value in here.items()), *assignments):
+            arguments += ["--set", assignment]
+        metrics = ReservedPort()
+        arguments[arguments.index("--health-address") + 1] = f"127.0.0.1:{metrics.number}"
+        environment = _environment(container, {"metadata.namespace": self.home, "spec.nodeName": node})
+        agent = self.cluster.process(
+            "agent",
+            self.folder / "agent.log",
+            *(*arguments, "--kubeconfig", str(kubeconfig)),
+            environment=environment,
+        )
+        self._ports.append(metrics)
+        self._agents.append(agent)
+        agent.start()
+        return metrics.number
+
+    def _mount(self, sources: Sequence[Any], folder: Path) -> list[Path]:
+        """As kubelets do; what there is then."""
+        folder.mkdir(exist_ok=True)
+        for each in (source["secret"] for source in sources):
+            found = self.cluster.get(f"/api/v1/namespaces/{self.home}/secrets/{each['name']}")
+            data = {} if found is None else found.get("data", {})
+            for item in each["items"]:
+                if item["key"] in data:
+                    (folder / item["path"]).write_bytes(base64.b64decode(data[item["key"]]))
+        return list(folder.iterdir())
+
+    def wait_asked_about_evictions(self, pod: str) -> None:
+        """Until API servers trust whoever leads: an eviction that is only tried is refused by us."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": self.name}}
+
+        def refusal() -> str:
+            try:
+                self.cluster.plane.request("POST", f"{self.path(pod)}/eviction?dryRun=All", body)
+            except ControlPlaneError as refused:
+                return str(refused)
+            return ""
+
+        eventually("API servers ask us", refusal, lambda said: "VirtualMachine" in said)
+
+
+def _ready(pod: Mapping[str, Any]) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ()))
+
+
+def _environment(container: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, str]:
+    return {each["name"]: fields[each["valueFrom"]["fieldRef"]["fieldPath"]] for each in container["env"]}
+
+
+def _token(kubeconfig: Path) -> Path:
+    """What a pod of the account would have mounted."""
+    (user,) = yaml.safe_load(kubeconfig.read_text())["users"]
+    file = Path(f"{kubeconfig}.token")
+    file.write_text(user["user"]["token"])
+    return file
