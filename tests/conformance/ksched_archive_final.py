@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 from situate.archive.equality import Marks
@@ -11,11 +13,13 @@ from situate.archive.query import Query
 from situate.archive.record import ByName, ByUid
 from situate.sharding.archiving import Retry
 from situate.sharding.names import EPOCH, FINALIZER
+from situate.testing.sharding.shipped.outage import outage
 from tests.conformance.ksched_archive_play import KIND, MARKS, NAME, Play
 from tests.conformance.ksched_world import ADAPTER
 from tests.conformance.outcome import UnknownOperationError, UnknownPhraseError
 from tests.sharding import builders
 
+_outage: Final = cache(outage)
 _HELD: Final = {
     "kept": True,
     "present": True,
@@ -119,7 +123,9 @@ async def _requeue(play: Play, wanted: Any) -> Any:
 
 
 async def _blocked(play: Play, wanted: Any) -> Any:
-    return wanted if play.blocked_s <= wanted else play.blocked_s
+    """The shipped supervisor is asked, before an archive that is away for as long."""
+    blocked_s = (await asyncio.to_thread(_outage, play.away_s)).assigned_s  # with event loops of its own
+    return wanted if blocked_s <= wanted else blocked_s
 
 
 async def _rejected(play: Play, wanted: Any) -> Any:

@@ -22,7 +22,7 @@ from situate.archive.record import ByName, ByUid, GroupKind, Record, record_of
 from situate.archive.restoring import restored
 from situate.cluster.patches import json_patch
 from situate.sharding import archiving
-from situate.sharding.actions import Archive, Assign
+from situate.sharding.actions import Archive
 from situate.sharding.admitting import Request, Role, Writer, admit
 from situate.sharding.archiving import (
     Corrupt,
@@ -74,7 +74,7 @@ from tests.conformance.ksched_archive_steps import (
     UserDeletes,
     events_of,
 )
-from tests.conformance.ksched_world import ADAPTER, FENCE, Actor, Supervisor, World
+from tests.conformance.ksched_world import ADAPTER, FENCE, Supervisor, World
 from tests.sharding import builders
 
 NOW: Final = 1_000_000.0
@@ -121,8 +121,8 @@ class Play:
     rejected: int = 0
     first: str = FIRST
     """The UID that the sequence is about."""
-    blocked_s: float = 0.0
-    """The longest that another object would have waited for its assignment."""
+    away_s: float = 0.0
+    """For how long the archive has failed."""
     released: list[str] = field(default_factory=list)
     """The versions from which the finalizer went."""
     alerts: int = 0
@@ -154,7 +154,7 @@ class Play:
                 for _ in range(event.times):
                     await self._call(event)
                     self.now += event.over_s / event.times
-                    self._others_are_placed()
+                self.away_s += event.over_s
             case Crash():
                 self.new_leader(self.leading)
             case NewSupervisor(name):
@@ -426,15 +426,6 @@ class Play:
             del self.objects[uid]
         lost = result in (Result.LOST, Result.UNKNOWN)
         return Unavailable("no answer", archive=False) if lost else Deleted()
-
-    def _others_are_placed(self) -> None:
-        """A new object is assigned in the moment in which it comes, whatever the archive does."""
-        world = World(actors={"uid-e": Actor("e", "uid-e", renewed=self.now)})
-        supervisor = Supervisor(world, SupervisorConfig(scheduler_jitter=0.0, archive_ttl=60.0), 1, has_archiver=True)
-        world.objects["other"] = builders.report("other")
-        decision = supervisor.decide("other", self.now, supervisor.observe(self.now))
-        if not any(isinstance(action, Assign) for action in decision.actions):
-            self.blocked_s = max(self.blocked_s, (decision.wake_at or float("inf")) - self.now)
 
     async def _restore(self) -> None:
         self.record = await self.backend.archiver.get(ByName(KIND, builders.NAMESPACE, NAME))

@@ -25,7 +25,7 @@ def sequence(*steps: str, **final: Any) -> dict[str, Any]:
     return {"failure_sequences": [{"id": "x", "basis": "required", "steps": list(steps), "final": final}]}
 
 
-@pytest.mark.rule("sharding:B9", "sharding:X9", "sharding:X10")
+@pytest.mark.rule("sharding:X9", "sharding:X10")
 @pytest.mark.parametrize(
     ("steps", "final"),
     [

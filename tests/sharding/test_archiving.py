@@ -171,7 +171,6 @@ def test_a_successor_of_the_name_is_untouched() -> None:
     assert isinstance(played(Progress("o1", delete=True), READ, STORED, BACK, Gone()), Finished)
 
 
-@pytest.mark.rule("sharding:L4", "sharding:B9")
 def test_failures_add_up_and_are_forgotten_with_the_first_success() -> None:
     outage = played(Progress("o1", delete=True), READ, AWAY, READ, AWAY, READ, AWAY)
     assert isinstance(outage, Retry)

@@ -16,6 +16,7 @@ from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.names import ARCHIVE_HOLD
 from situate.testing.archive import Call, Fault, FaultyArchiver
+from situate.testing.sharding.shipped.outage import BEFORE, EVERY_S, outage
 from situate.testing.sharding.shipped.place import NAMESPACE, Member
 from situate.testing.sharding.shipped.reports import GROUP, REPORTS, report
 from situate.testing.sharding.shipped.town import NotedArchive, Town
@@ -129,6 +130,16 @@ def test_an_archive_that_does_not_answer_delays_no_assignment(town_of: Towns) ->
     away[0] = False
     assert story.town.run(900, lambda: not any(story.town.exists(f"r-{number}") for number in range(40)))
     assert len(story.records()) == 40
+
+
+@pytest.mark.rule("sharding:B9", "sharding:L4", "sharding:X13")
+@pytest.mark.parametrize("seconds", [300.0, pytest.param(3600.0, marks=pytest.mark.slow)])
+def test_an_archive_that_is_away_for_long_delays_no_assignment_and_lacks_nothing_afterwards(seconds: float) -> None:
+    found = outage(seconds)
+    assert found.archived_s <= TTL_S + 5
+    assert found.assigned_s <= 1
+    assert (found.missing, found.doubled) == (0, 0)
+    assert found.objects >= BEFORE + seconds / EVERY_S, "so much came meanwhile"
 
 
 @pytest.mark.rule("sharding:S7", "sharding:S8", "sharding:S9")

@@ -1,0 +1,119 @@
+"""An archive that is away for long (B9, L4): what waits for it, what does not, and what it has when it is back.
+
+Played with the shipped supervisor and executor. Objects come all the time, are done at once and are to be archived;
+calls of the archive fail, or are never answered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from situate.archive.query import Query
+from situate.sharding.adapter import Content
+from situate.sharding.configuration import SupervisorConfig
+from situate.sharding.controller.work import Work
+from situate.sharding.executing import Outcome
+from situate.testing.archive import Call, Fault, FaultyArchiver
+from situate.testing.sharding.archives import at_once
+from situate.testing.sharding.shipped.place import Member
+from situate.testing.sharding.shipped.town import NotedArchive, Town
+from situate.testing.undisturbed import collector_at_rest, logs_off
+
+TTL_S: Final = 10.0
+BEFORE: Final = 12
+"""Objects that are done when the archive goes away: more than there are workers for any of them."""
+EVERY_S: Final = 60.0
+"""One new object comes in this time while it is away."""
+LOOK_S: Final = 0.1
+_LONG_S: Final = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """What became of it."""
+
+    archived_s: float
+    """From the completion of an object until it is in the archive and gone, while all is well; the most."""
+    assigned_s: float
+    """From the creation of an object until it is somebody's, while the archive is away; the most."""
+    recovered_s: float
+    """After it is back, until everything is in it and gone."""
+    objects: int
+    missing: int
+    """Objects that are gone without a record."""
+    doubled: int
+    """Records beyond one for each UID."""
+
+
+def outage(seconds: float) -> Outage:
+    """Raises `AssertionError` for what ends in no time, and for a broken invariant."""
+    with collector_at_rest(), logs_off():
+        town = Town(SupervisorConfig(archive_ttl=TTL_S), archive=True)
+        try:
+            return _Story(town).play(seconds)
+        finally:
+            town.close()
+
+
+class _Story:
+    def __init__(self, town: Town) -> None:
+        self.town = town
+        self.names: list[str] = []
+        self.away = False
+        archiver = FaultyArchiver(town.memory, self._fault)
+        town.work("a", _at_once)
+        town.leader(archiver=NotedArchive(town, archiver), write_concurrency=4)
+        town.run(5.0)
+
+    def play(self, seconds: float) -> Outage:
+        town = self.town
+        self._create()
+        done = town.world.now
+        assert town.run(TTL_S + _LONG_S, lambda: not town.exists("o0")), "an archive that is well archives"
+        archived_s = town.world.now - done
+
+        self.away = True
+        for _ in range(BEFORE):
+            self._create()
+        waits, ends = [], town.world.now + seconds
+        while town.world.now < ends:
+            town.run(min(EVERY_S, ends - town.world.now))
+            assert all(map(town.exists, self.names[1:])), "nothing goes that is not archived"
+            waits.append(self._waited(self._create()))
+
+        self.away = False
+        back = town.world.now
+        gone = town.run(_LONG_S, lambda: not any(map(town.exists, self.names)))
+        assert gone, f"{_LONG_S:g} s after the archive is back not all is archived"
+        records = self._records()
+        return Outage(
+            archived_s=archived_s,
+            assigned_s=max(waits),
+            recovered_s=town.world.now - back,
+            objects=len(self.names),
+            missing=len(self.names) - len(records),
+            doubled=records.total() - len(records),
+        )
+
+    def _create(self) -> str:
+        name = f"o{len(self.names)}"
+        self.names.append(name)
+        self.town.create(name)
+        return name
+
+    def _waited(self, name: str) -> float:
+        began = self.town.world.now
+        self.town.run(EVERY_S, lambda: name in self.town.placed)
+        return self.town.placed.get(name, float("inf")) - began
+
+    def _records(self) -> Counter[str]:
+        return Counter(each.subject.uid for each in at_once(self.town.memory.search(Query())).records)
+
+    def _fault(self, _: Call, number: int) -> Fault | None:
+        return (Fault.HANG if number % 2 else Fault.ERROR) if self.away else None
+
+
+async def _at_once(_: Member, __: Content, ___: Work) -> Outcome:
+    return Outcome.succeeded("Done")
