@@ -47,13 +47,15 @@ class _Reviews:
     def __init__(self, behind: Behind) -> None:
         self._behind = behind
         self.asked: list[dict[str, Any]] = []
-        self.broken = False
+        self.broken = self.silent = False
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
         if not request.path.endswith(("/tokenreviews", "/subjectaccessreviews")):
             return self._behind.answer(request, now, identity)
         spec = json.loads(request.body)["spec"]
         self.asked.append(spec)
+        if self.silent:
+            return None
         if self.broken:
             return Response(503, b'{"kind":"Status","status":"Failure","code":503,"message":"not now"}')
         if request.path.endswith("/tokenreviews"):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 from prometheus_client import generate_latest
 
+from situate.objects.messages import Request
+from situate.testing.objects import pod as pod_object
 from situate.testing.vm.shipped import NAMESPACE, PODS
 from situate.vm.configuration import PermitSettings
 from situate.vm.names import RESIZE_REQUESTED
 from situate.vm.rules import Rules
-from tests.vm.server.scene import asking, cores, stage
+from tests.vm.server.scene import AGENT, asking, cores, stage
 
 
 @pytest.mark.rule("vm:B39", "vm:B41")
@@ -53,6 +56,66 @@ def test_what_would_come_of_changes_is_told_and_does_not_come() -> None:
             answer = ours.send("POST", "/whatif", body)
             assert (answer.status, words in answer.body.decode()) == (400, True)
         assert ours.send("GET", "/whatif").status == 405
+
+
+@pytest.mark.rule("vm:B41", "vm:F16")
+def test_whoever_asks_what_if_of_much_keeps_nobody_waiting() -> None:
+    with stage() as ours:
+        ours.run("a", cpus=2, slots=8)
+        changes = {"pods": [{"namespace": NAMESPACE, "name": "a", "cpu": str(2 + number % 2)} for number in range(40)]}
+        turns = 0
+
+        class Reading:
+            """One explanation at a time; others have their turns meanwhile."""
+
+            async def __aenter__(self) -> None:
+                self.others = asyncio.create_task(self._count())
+
+            async def __aexit__(self, *_: object) -> None:
+                self.others.cancel()
+
+            async def _count(self) -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+        ours.servers[0].answering._reading = Reading()  # type: ignore[assignment]
+        told = ours.send("POST", "/whatif", changes)
+        assert len(json.loads(told.body)["pods"]) == 40
+        assert turns >= 80, "one between any two of forty decisions and forty explanations"
+
+
+@pytest.mark.rule("vm:C39", "vm:F16")
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/"), ("POST", "/resize"), ("POST", "/whatif"), ("GET", "/explain/node/n1")]
+)
+def test_where_the_api_server_does_not_say_who_asks_he_hears_that_in_time(method: str, path: str) -> None:
+    with stage() as ours:
+        ours.reviews.silent = True
+        body = asking("nobody", cores(3), cores(2)) if path == "/" else {}
+        coming = ours.begin(Request(method, path, (), {"authorization": f"Bearer {AGENT}"}, _json(body)))
+        ours.wait(coming.done, 1.5)
+        assert coming.result().status == 503
+        assert b"who you are" in coming.result().body
+
+
+@pytest.mark.rule("vm:F16")
+def test_a_wish_that_waits_for_its_turn_is_answered_in_time_too() -> None:
+    with stage() as ours:
+        ours.world.call("POST", PODS, pod_object("web", cpu="1", scheduler="situate-vm"))
+        ours.wait(lambda: bool(ours.world.call("GET", f"{PODS}/web")["spec"].get("nodeName")))
+        ours.world.let_pass(1.0)
+        ours.servers[0].answering._desk.lane = asyncio.Semaphore(0)
+        wish = {"pod": {"namespace": NAMESPACE, "name": "web"}, "cpu": "2"}
+        coming = ours.begin(Request("POST", "/resize", (), {"authorization": f"Bearer {AGENT}"}, _json(wish)))
+        ours.wait(coming.done, 1.5)
+        assert coming.result().status == 500
+        assert b"within 1 s" in coming.result().body
+
+
+def _json(body: object) -> bytes:
+    return json.dumps(body).encode()
 
 
 @pytest.mark.rule("vm:B34")

@@ -10,7 +10,7 @@ stays as it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -89,40 +89,44 @@ def what_if(
 
     Writes count as under way, so that nobody moves for real in it: what is told is what would begin.
     """
+    *_, found = what_if_by_steps(state, changes, now, rules, planner, fits)
+    assert found is not None, "the last is the answer"
+    return found
+
+
+def what_if_by_steps(
+    state: State, changes: Changes, now: float, rules: Rules, planner: Planner, fits: Fits
+) -> Iterator[dict[str, Any] | Unreadable | None]:
+    """None after each decision and each explanation, then the answer: whoever asks for much keeps nobody waiting."""
     actions: list[Action] = []
     for event in _events(state, changes, rules):
         if isinstance(event, Unreadable):
-            return event
+            yield event
+            return
         decision = step(state, event, now, rules, planner)
         state = decision.state
         actions += decision.actions
-    now, state = _let_pass(state, changes, now, rules, planner, actions)
-    return {
-        "actions": [each for each in (_told(action, rules) for action in actions) if each is not None],
-        "nodes": [
-            explain_node(state, each.name, now, rules, planner) or {"node": each.name, "gone": True}
-            for each in changes.nodes
-        ],
-        "pods": [
-            explain_pod(state, each.namespace, each.name, now, rules, fits)
-            or {"pod": f"{each.namespace}/{each.name}", "gone": True}
-            for each in changes.pods
-        ],
-    }
-
-
-def _let_pass(
-    state: State, changes: Changes, now: float, rules: Rules, planner: Planner, actions: list[Action]
-) -> tuple[float, State]:
+        yield None
     until = now + (rules.demand_after_s if changes.seconds is None else changes.seconds)
     for _ in range(_MOST_BEATS):
         decision = step(state, Beat(), now, rules, planner)
         state = decision.state
         actions += decision.actions
+        yield None
         if decision.wake_at is None or decision.wake_at > until:
             break
         now = max(now, decision.wake_at)
-    return until, state
+    nodes: list[dict[str, Any]] = []
+    for node in changes.nodes:
+        nodes.append(explain_node(state, node.name, until, rules, planner) or {"node": node.name, "gone": True})
+        yield None
+    pods: list[dict[str, Any]] = []
+    for pod in changes.pods:
+        told = explain_pod(state, pod.namespace, pod.name, until, rules, fits)
+        pods.append(told or {"pod": f"{pod.namespace}/{pod.name}", "gone": True})
+        yield None
+    said = [each for each in (_told(action, rules) for action in actions) if each is not None]
+    yield {"actions": said, "nodes": nodes, "pods": pods}
 
 
 def _events(state: State, changes: Changes, rules: Rules) -> Iterable[Event | Unreadable]:

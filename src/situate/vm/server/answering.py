@@ -19,7 +19,7 @@ from situate.runtime.serving.answers import Declined
 from situate.vm import protocol, resize_requests
 from situate.vm.explaining.nodes import explain_node
 from situate.vm.explaining.pods import explain_pod
-from situate.vm.explaining.what_if import Changes, read_changes, what_if
+from situate.vm.explaining.what_if import Changes, read_changes, what_if_by_steps
 from situate.vm.fitting import planner_with
 from situate.vm.planning.targets import Fits
 from situate.vm.protocol import MOST_BODY, Answer
@@ -56,13 +56,16 @@ class Answering:
         resizing: Resizing,
         metrics: PermitMetrics,
         stopwatch: Callable[[], float],
+        wait_s: float,
     ) -> None:
+        """`wait_s`: how long the API server may take to say who asks."""
         self._desk = desk
         self._callers = callers
         self._permits = permits
         self._resizing = resizing
         self._metrics = metrics
         self._stopwatch = stopwatch
+        self._wait_s = wait_s
         self._reading = asyncio.Semaphore(1)  # one explanation at a time: decisions go between two
         self._log = structlog.get_logger()
 
@@ -89,10 +92,11 @@ class Answering:
         """Of the order of C15 only this is before it: who does not lead, and who may not ask, is told no more."""
         if not self._desk.leads():
             return self._told(NOT_LEADING)
+        began = asyncio.get_running_loop().time()
         read = protocol.read_request(request.method, request.body)
         pod = None if isinstance(read, Answer) else self._pods().get(read.pod.name, read.pod.namespace)
-        await self._callers.check(request.headers, peer, () if pod is None else (pod,))
-        answer = read if isinstance(read, Answer) else await self._permits.answer(read)
+        await self._known(self._callers.check(request.headers, peer, () if pod is None else (pod,)))
+        answer = read if isinstance(read, Answer) else await self._permits.answer(read, began)
         return self._told(answer, "" if pod is None else pod.spec.node_name)
 
     def _told(self, answer: Answer, node: str = "") -> Response:
@@ -103,22 +107,26 @@ class Answering:
         self._expect(request, "POST")
         read = resize_requests.read_request(request.body)
         if isinstance(read, Answer):
-            await self._callers.account(request.headers)
+            await self._known(self._callers.account(request.headers))
             return self._response(read)
-        await self._callers.may(request.headers, "patch", "resize", (read.pod.namespace,))
+        await self._known(self._callers.may(request.headers, "patch", "resize", (read.pod.namespace,)))
         return self._response(await self._resizing.answer(read))
 
     async def _what_if(self, request: Request, _: str) -> Response:
         self._expect(request, "POST")
         read = read_changes(request.body, self._desk.ledger.rules)
         if isinstance(read, Unreadable):
-            await self._callers.account(request.headers)
+            await self._known(self._callers.account(request.headers))
             return self._response(Answer(400, text=str(read)))
-        await self._callers.may(request.headers, "list", "", _namespaces(read))
+        await self._known(self._callers.may(request.headers, "list", "", _namespaces(read)))
         async with self._reading:
             ledger = self._desk.ledger
             state, fits = ledger.state, _with_new_nodes(ledger.planner.fits, set(ledger.state.nodes))
-            found = what_if(state, read, ledger.clock(), ledger.rules, planner_with(fits), fits)
+            found: dict[str, Any] | Unreadable | None = None
+            for each in what_if_by_steps(state, read, ledger.clock(), ledger.rules, planner_with(fits), fits):
+                found = each
+                await asyncio.sleep(0)  # permits go between two steps
+        assert found is not None, "the last is the answer"
         if isinstance(found, Unreadable):
             return self._response(Answer(400, text=str(found)))
         return _data(found)
@@ -128,7 +136,7 @@ class Answering:
         match [unquote(step) for step in request.path.split("/") if step][1:]:
             case ["pod", namespace, name]:
                 pod = self._pods().get(name, namespace)
-                await self._callers.check(request.headers, peer, () if pod is None else (pod,))
+                await self._known(self._callers.check(request.headers, peer, () if pod is None else (pod,)))
                 return await self._explained(
                     lambda: explain_pod(
                         self._desk.ledger.state,
@@ -141,13 +149,13 @@ class Answering:
                     f"no pod {namespace}/{name} is on a node that is known, nor a VirtualMachine's that is named so",
                 )
             case ["node", name]:
-                await self._callers.check(request.headers, peer, self._on(name))
+                await self._known(self._callers.check(request.headers, peer, self._on(name)))
                 ledger = self._desk.ledger
                 return await self._explained(
                     lambda: explain_node(ledger.state, name, ledger.clock(), ledger.rules, ledger.planner),
                     f"no node {name} is known",
                 )
-        await self._callers.check(request.headers, peer, ())
+        await self._known(self._callers.check(request.headers, peer, ()))
         said = f"ask for {EXPLAIN}/pod/NAMESPACE/NAME or {EXPLAIN}/node/NAME"
         return self._response(Answer(404, text=said))
 
@@ -156,6 +164,18 @@ class Answering:
             await asyncio.sleep(0)
             found = explain()
         return self._response(Answer(404, text=absent)) if found is None else _data(found)
+
+    async def _known(self, asking: Awaitable[object]) -> None:
+        """Raises what it raises, and `Declined` where the API server does not say in time who asks (C39).
+
+        A review goes on: whoever asks again finds what it said.
+        """
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await asking
+        except TimeoutError:
+            said = f"the API server did not say within {self._wait_s:g} s who you are and what you may do: try again"
+            raise Declined(503, "ServiceUnavailable", said) from None
 
     def _expect(self, request: Request, method: str) -> None:
         """Raises `Declined`."""

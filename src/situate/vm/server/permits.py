@@ -57,8 +57,8 @@ class Permits:
         self._wait_s = wait_s
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def answer(self, request: PermitRequest) -> Answer:
-        """Never raises what the world does."""
+    async def answer(self, request: PermitRequest, began: float) -> Answer:
+        """Never raises what the world does. `began`: when it came, by the loop's clock."""
         if not self._desk.leads():
             return NOT_LEADING
         pod = self._pod(request.pod)
@@ -68,7 +68,7 @@ class Permits:
         try:
             if self._desk.ledger.rules.compat:
                 return await self._by_annotations(request, pod)
-            return await self._by_ledger(request, pod)
+            return await self._by_ledger(request, pod, began)
         except NotLeading:
             return NOT_LEADING
         except NotWritten as problem:
@@ -76,8 +76,11 @@ class Permits:
 
     async def _by_annotations(self, request: PermitRequest, pod: Pod) -> Answer:
         rules = self._desk.ledger.rules
-        async with self._desk.lane:
-            await self._note(request, pod, _shown(pod))
+        try:
+            async with asyncio.timeout(self._wait_s), self._desk.lane:
+                await self._note(request, pod, _shown(pod))
+        except TimeoutError:
+            raise NotInTime(f"the API server did not take it within {self._wait_s:g} s") from None
 
         def look(elapsed_s: float) -> Answer | None:
             now = self._pod(request.pod)
@@ -88,12 +91,12 @@ class Permits:
         assert found is not None, "the end of the wait is an answer"
         return found
 
-    async def _by_ledger(self, request: PermitRequest, pod: Pod) -> Answer:
+    async def _by_ledger(self, request: PermitRequest, pod: Pod, began: float) -> Answer:
         """However slow the API server is, the agent that waits for two seconds hears from us (C39, F16)."""
-        uid, ledger, began = pod.metadata.uid, self._desk.ledger, _clock()
+        uid, ledger = pod.metadata.uid, self._desk.ledger
         turn = Turn(self._turns.setdefault(uid, asyncio.Lock()), self._desk.lane)
         try:
-            async with asyncio.timeout(self._wait_s):
+            async with asyncio.timeout_at(began + self._wait_s):
                 await turn.come()
                 known = await self._decided(request, pod)
             if known is not None:

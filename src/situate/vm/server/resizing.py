@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
 from situate.vm.amounts import Amounts
@@ -43,10 +45,13 @@ class Resizing:
         said = {RESIZE_REQUESTED: note(request.wish)}
         try:
             if pod.metadata.annotations.get(RESIZE_REQUESTED) != said[RESIZE_REQUESTED]:
-                async with self._desk.lane:
+                async with asyncio.timeout(self._wait_s), self._desk.lane:
                     await self._desk.patch(pods, PODS, pod, annotate(pod.metadata, said))
         except NotLeading:
             return NOT_LEADING
+        except TimeoutError:
+            text = f"the wish was not noted on pod {ref} within {self._wait_s:g} s: the API server is slow; ask again"
+            return Answer(500, text=text)
         except NotWritten as problem:
             return Answer(500, text=f"failed to note the wish on pod {ref}: {problem}")
         return await self._answered(request, pod, None if before is None else before.reserved)

@@ -67,6 +67,7 @@ class PermitServer:
             Resizing(desk, self._rounds, settings.wait),
             PermitMetrics(registry, compat=compat),
             stopwatch,
+            settings.wait,
         )
         self._certificates = certificates
         certificate: Certificate | ssl.SSLContext | None = None if certificates is None else certificates.context
