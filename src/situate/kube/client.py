@@ -93,15 +93,20 @@ class Client:
         *,
         label_selector: str = "",
         field_selector: str = "",
+        shard_selector: str = "",
         limit: int | None = None,
         continue_: str = "",
         resource_version: str = "",
         resource_version_match: str = "",
     ) -> Page[T]:
-        """One page of the objects of a namespace, or of all; `Expired` if `continue_` is too old."""
+        """One page of the objects of a namespace, or of all; `Expired` if `continue_` is too old.
+
+        A server that does not know `shard_selector` (KEP-5866) gives the objects of all shards.
+        """
         query = _query(
             labelSelector=label_selector,
             fieldSelector=field_selector,
+            shardSelector=shard_selector,
             limit="" if limit is None else str(limit),
             **{"continue": continue_},
             resourceVersion=resource_version,
@@ -122,6 +127,7 @@ class Client:
         *,
         label_selector: str = "",
         field_selector: str = "",
+        shard_selector: str = "",
         page_size: int = PAGE_SIZE,
         kept: Callable[[T], T] = lambda found: found,
     ) -> Page[T]:
@@ -141,6 +147,7 @@ class Client:
                     namespace,
                     label_selector=label_selector,
                     field_selector=field_selector,
+                    shard_selector=shard_selector,
                     limit=limit,
                     continue_=continue_,
                 )
@@ -332,6 +339,7 @@ class Client:
         *,
         label_selector: str = "",
         field_selector: str = "",
+        shard_selector: str = "",
         resource_version: str = "",
         send_initial_events: bool = False,
         timeout_s: int | None = None,
@@ -347,6 +355,7 @@ class Client:
             allowWatchBookmarks="true",
             labelSelector=label_selector,
             fieldSelector=field_selector,
+            shardSelector=shard_selector,
             resourceVersion=resource_version,
             sendInitialEvents="true" if send_initial_events else "",
             resourceVersionMatch="NotOlderThan" if send_initial_events else "",

@@ -99,10 +99,11 @@ class Reflector(Generic[T]):
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
+        shard_selector: str = "",
         observe: Callable[[WatchOutcome], None] = lambda _: None,
     ) -> None:
         """`observe` is told whenever a connection has ended, and must not block."""
-        self.scope = WatchScope(resource, namespace, label_selector, field_selector)
+        self.scope = WatchScope(resource, namespace, label_selector, field_selector, shard_selector)
         self.name = f"watch {self.scope}"
         self.store = store
         self.counts = WatchCounts()
@@ -229,6 +230,7 @@ class Reflector(Generic[T]):
             self.scope.namespace,
             label_selector=self.scope.label_selector,
             field_selector=self.scope.field_selector,
+            shard_selector=self.scope.shard_selector,
             kept=self._as_known,
         )
         for problem in page.malformed:

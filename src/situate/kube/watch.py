@@ -46,6 +46,8 @@ class WatchScope:
     """None for all namespaces."""
     label_selector: str = ""
     field_selector: str = ""
+    shard_selector: str = ""
+    """Servers that do not know it give the objects of all shards: whoever asks must look."""
 
     def __str__(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
@@ -107,6 +109,7 @@ async def open_watch(
                 scope.namespace,
                 label_selector=scope.label_selector,
                 field_selector=scope.field_selector,
+                shard_selector=scope.shard_selector,
                 resource_version=resource_version,
                 send_initial_events=initial,
                 timeout_s=timeout_s,

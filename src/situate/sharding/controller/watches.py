@@ -28,7 +28,7 @@ class Watches:
         self.objects: Store[Unstructured] = KeptObjects(
             scope.resource.group_resource, scope.keyspace if fixed and not scope.keyspace.whole else None
         )
-        """All objects, also those of other partitions."""
+        """All objects, also those of other partitions where the server does not leave them out."""
         self.leases: Store[Lease] = Store("leases of executors")
         self.pods: Store[Pod] = Store("pods of executors")
         self.nodes: Store[Node] = Store("nodes")
@@ -40,8 +40,10 @@ class Watches:
         scope = self._scope
         where, own = scope.executors.namespace, scope.lease_namespace
         pool, selector = f"{POOL}={scope.pool}", scope.executors.selector
+        # a table may give us others at any time, so with one all are watched
+        shard = "" if scope.partition_table else scope.keyspace.shard_selector or ""
         needed: list[Reflector[Any]] = [
-            Reflector(client, scope.resource, self.objects, rng=rng, namespace=scope.namespace),
+            Reflector(client, scope.resource, self.objects, rng=rng, namespace=scope.namespace, shard_selector=shard),
             Reflector(client, LEASES, self.leases, rng=rng, namespace=where, label_selector=pool),
             Reflector(client, PODS, self.pods, rng=rng, namespace=where, label_selector=selector),
         ]
