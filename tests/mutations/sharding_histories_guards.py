@@ -56,7 +56,8 @@ SHARDING_HISTORIES_GUARDS = (
         "                    self.archive.begin(request, view.uid, delete=delete)\n"
         "                    await self.archive.reconcile(request)\n",
         (
-            "tests/sharding/controller/test_archive_queue.py::test_an_archive_that_is_away_for_long_delays_no_assignment_and_lacks_nothing_afterwards",
+            "tests/sharding/controller/test_archive_queue.py::test_an_archive_that_is_away_for_an_hour_"
+            "delays_no_assignment_and_lacks_nothing_afterwards",
         ),
     ),
 )
