@@ -88,13 +88,13 @@ def soak(
 ) -> None:
     """Play seed after seed; totals are kept per commit. Ends at the first difference, with a file to replay it."""
     totals = Totals.to_go_on_with(from_seed)
-    began = told = time.monotonic()
-    end = math.inf if minutes is None else began + 60.0 * minutes
     goal = Goal(pods, histories)
     if not goal.reached(totals):
         typer.echo(f"commit {totals.commit}: {goal.said(totals)} so far; from seed {totals.next_seed} on")
         before = copy(totals)
         with _kube_scheduler() as (scheduler, _):
+            began = told = time.monotonic()
+            end = math.inf if minutes is None else began + 60.0 * minutes
             while not goal.reached(totals) and time.monotonic() < end:
                 seed = totals.next_seed
                 played = play(seed, scheduler)
