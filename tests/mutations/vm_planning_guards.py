@@ -290,4 +290,20 @@ VM_PLANNING_GUARDS = (
         "open=seen.open & (fuller | True)",
         (_DRAINING,),
     ),
+    Mutation(
+        "vm-plan-where-there-is-room",
+        "a planned target passes the whole Filter (B12, B13)",
+        "vm/planning/targets.py",
+        "        free = totals - column([node.reserved for node in nodes], state.resources)\n",
+        "        free = totals\n",
+        ("tests/vm/test_planned_targets.py",),
+    ),
+    Mutation(
+        "vm-plan-beside-ignored-pods",
+        "a plan counts pods of ignored namespaces where they are, as the Filter does (B12, C28)",
+        "vm/fitting.py",
+        "            by_all[shared] = False\n",
+        "",
+        ("tests/vm/test_planned_targets.py",),
+    ),
 )
