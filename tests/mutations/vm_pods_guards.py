@@ -11,6 +11,22 @@ _AHEAD = "tests/vm/test_resizing_ahead.py"
 
 VM_PODS_GUARDS = (
     Mutation(
+        "vm-late-resize",
+        "a resize that comes after its wish was withdrawn changes nothing: others may have its room (F1, I1)",
+        "vm/writes.py",
+        '        tests.append({"op": "test", "path": _path(RESIZE_REQUESTED), "value": action.wish})',
+        "        pass",
+        (_WISHES,),
+    ),
+    Mutation(
+        "vm-resize-unknown",
+        "what is booked for a resize of unknown outcome stays when its wish is refused (F1, B9, I1)",
+        "vm/wishing.py",
+        "(write.retry_at is None or not write.refused)",
+        "write.retry_at is None",
+        (_WISHES,),
+    ),
+    Mutation(
         "vm-refused-wish-waits",
         "a wish that is not attempted is no demand (B36)",
         "vm/wishing.py",

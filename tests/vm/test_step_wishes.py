@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from situate.cluster.field_errors import Refused
+from situate.cluster.patches import json_patch
 from situate.objects import pods
+from situate.objects.resources import PODS
 from situate.vm.actions import Condition, Evict, ResizePod, StartMove, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.events import Beat, PodGone
 from situate.vm.names import RESIZE_REQUESTED
+from situate.vm.writes import Change, Moot, resized
 from tests.vm.objects import container, node, pod, runner
 from tests.vm.yard import Yard, running
 
@@ -27,6 +31,14 @@ def web(wish: Any = None, cpu: str = "1", *, allocated: str = "", **more: Any) -
     return pod(
         "web", container(cpu=cpu), annotations=annotations, nodeName="n1", status=status, metadata=metadata, **more
     )
+
+
+def _content(each: pods.Pod) -> Any:
+    """As far as a resize depends on it."""
+    metadata = {"uid": each.metadata.uid, "annotations": dict(each.metadata.annotations)}
+    (only,) = each.spec.containers
+    requests = {name: str(amount) for name, amount in only.resources.requests.items()}
+    return {"metadata": metadata, "spec": {"containers": [{"name": only.name, "resources": {"requests": requests}}]}}
 
 
 def other(cpu: str) -> pods.Pod:
@@ -180,14 +192,58 @@ def test_what_the_kubelet_calls_infeasible_is_free_again() -> None:
     assert not yard.state.writes
 
 
-@pytest.mark.rule("vm:B35", "vm:B34")
-def test_a_withdrawn_wish_leaves_nothing_booked() -> None:
-    yard = Yard(NODE, web({"cpu": 2}))
+@pytest.mark.rule("vm:B35", "vm:B34", "vm:F1", "vm:I1")
+@pytest.mark.parametrize("outcome", ["unknown", "conflict", ""])
+def test_a_withdrawn_wish_leaves_nothing_booked_and_nothing_that_comes_late(outcome: str) -> None:
+    """Others may have its room at once: what was sent for it, and comes to nothing yet, never does."""
+    asking = web({"cpu": 2})
+    yard = Yard(NODE, asking)
     (made,) = yard.only(ResizePod)
-    yard.answer(made, "unknown", "")
+    sent = resized(made, asking, PODS, yard.rules)
+    assert isinstance(sent, Change)
+    if outcome:
+        yard.answer(made, outcome, "")
     yard.see(web())
     assert yard.pod("web").reserved.cpu == 1000
     assert not yard.state.writes
+    yard.now += 60
+    assert [*yard.only(ResizePod), *(each for each in yard.tell(Beat()) if isinstance(each, ResizePod))] == []
+    assert not isinstance(json_patch(_content(asking), sent.patch.body), Refused)
+    assert isinstance(json_patch(_content(web()), sent.patch.body), Refused)
+    again = resized(made, web(), PODS, yard.rules)
+    assert isinstance(again, Moot), "nor is it sent any more"
+
+
+@pytest.mark.rule("vm:B36", "vm:F1", "vm:B9", "vm:I1")
+@pytest.mark.parametrize("answered", [pytest.param(True, id="unknown"), pytest.param(False, id="on its way")])
+def test_a_resize_that_may_come_true_stays_booked_when_its_wish_is_refused(answered: bool) -> None:
+    yard = Yard(NODE, web({"cpu": 3}))
+    (made,) = yard.only(ResizePod)
+    if answered:
+        yard.answer(made, "unknown", "")
+    yard.see(node("n1", "2", "16Gi"))
+    yard.see(web({"cpu": 3}))
+    assert [each.reason for each in yard.only(Condition)] in ([], ["LargerThanNode"])
+    assert yard.pod("web").reserved.cpu == 3000
+    yard.now += 1
+    yard.tell(Beat())
+    assert (yard.only(ResizePod) == [made]) is answered, "until somebody says what became of it"
+    yard.answer(made, "conflict", "")
+    assert yard.pod("web").reserved.cpu == 1000
+    yard.now += 60
+    yard.tell(Beat())
+    assert yard.only(ResizePod) == []
+
+
+@pytest.mark.rule("vm:B34", "vm:I5")
+def test_another_wish_is_written_at_once_in_place_of_what_is_on_its_way() -> None:
+    """What is on its way is for a wish that is none any more, and comes to nothing."""
+    yard = Yard(NODE, web({"cpu": 2}))
+    yard.see(web({"cpu": 2, "memory": "1Gi"}))
+    (made,) = yard.only(ResizePod)
+    assert (made.own, json.loads(made.wish)) == (Amounts.of(2000, GIB), {"cpu": 2, "memory": "1Gi"})
+    yard.see(web({"cpu": 2, "memory": "1Gi"}, metadata={"labels": {"a": "b"}}))
+    assert yard.only(ResizePod) == []
 
 
 @pytest.mark.rule("vm:B37", "vm:B35", "vm:B38", "vm:F13", "vm:B3")

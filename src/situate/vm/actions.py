@@ -40,6 +40,8 @@ class ResizePod:
     """Empty: the pod's only one that counts."""
     own: Amounts | None = None
     """What that container requests then; None: what of the amount the others leave."""
+    wish: str = ""
+    """The wish that it is for, as it is written; empty: nobody's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class Draft:
         self.actions.append(action)
 
     def tell(self, about: Ref, reason: str, message: str, *, warning: bool = False, **fields: Any) -> None:
-        self.do(Tell(about, reason, message, warning, fields))
+        self.do(Tell(self.state.told_of(about), reason, message, warning, fields))
 
     def stir(self, node: str) -> None:
         if node in self.state.nodes:
@@ -118,6 +118,11 @@ class Draft:
 
     def drop_write(self, uid: str) -> None:
         self.state = amended(self.state, writes=_without(self.state.writes, uid))
+
+    def drop_approval(self, uid: str) -> None:
+        """Nothing is written of what it may use, nor written again."""
+        self._approvals.pop(uid, None)
+        self.drop_write(uid)
 
     def put_denied(self, uid: str, denied: Denied) -> None:
         self.state = amended(self.state, denied=_with(self.state.denied, uid, denied))
@@ -229,7 +234,8 @@ class Draft:
 def approval(pod: Pod, write: Unseen) -> Approve | ResizePod:
     """What writes it, the first time and again."""
     if pod.machine is None and pod.resize is not None:
-        return ResizePod(pod.ref, write.amount, pod.resize.container, pod.resize.own_of(write.amount))
+        own, wish = pod.resize.own_of(write.amount), pod.resize.text
+        return ResizePod(pod.ref, write.amount, pod.resize.container, own, wish)
     if pod.machine is None:
         return ResizePod(pod.ref, write.amount)
     return Approve(pod.machine.ref, pod.ref, write.amount, write.unit, write.requested, write.closed_claim)

@@ -66,4 +66,4 @@ def waiting_for(state: State, resize: ResizePod) -> list[Move]:
 
 
 def _write(pod: Pod, wish: Resize, amount: Amounts) -> ResizePod:
-    return ResizePod(pod.ref, amount, wish.container, wish.own_of(amount))
+    return ResizePod(pod.ref, amount, wish.container, wish.own_of(amount), wish.text)

@@ -31,7 +31,9 @@ def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> 
         _tell(draft, former, pod, None)
         if former is not None and former.resize is not None:
             draft.drop_denied(pod.uid)
-            pod = _let_go(draft, seen, pod, write)
+            # a write that is on its way, or may be, tests for the wish: it comes to nothing, or shows already
+            draft.drop_approval(pod.uid)
+            pod = replace(pod, reserved=seen.reserved.most(seen.used))
         return pod
     denied = draft.state.denied.get(pod.uid)
     if denied is not None and denied.text != wish.text:
@@ -47,16 +49,19 @@ def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> 
         return replace(pod, requested=pod.reserved)
     base = wish.counts if write is None else write.amount
     target = base.least(wish.wanted)
-    if target != base or (write is None and not wish.done and wish.wanted.within(wish.counts)):
+    changed = former is not None and former.resize is not None and former.resize.text != wish.text
+    under_way = write is not None and not write.landed
+    begins = write is None and not wish.done and wish.wanted.within(wish.counts)
+    if target != base or begins or (changed and under_way):  # what was sent for another wish comes to nothing
         draft.approve(pod.uid, target)
     return pod
 
 
 def _let_go(draft: Draft, seen: Pod, pod: Pod, write: Unseen | None) -> Pod:
-    """What was booked for a wish that is none any more is free, unless the write of it is on its way still."""
-    if write is not None and not write.landed and write.retry_at is None:
+    """What was booked for a wish that is not attempted any more is free, unless its write may come true yet (F1)."""
+    if write is not None and not write.landed and (write.retry_at is None or not write.refused):
         return pod
-    draft.drop_write(pod.uid)
+    draft.drop_approval(pod.uid)
     return replace(pod, reserved=seen.reserved.most(seen.used))
 
 
@@ -112,13 +117,19 @@ def _refused(pod: Pod, reasons: tuple[str, ...]) -> bool:
 def answered(draft: Draft, pod: Pod, event: Written) -> bool:
     """Whether the server will not do it, or not now: then nothing is kept for it any more (B36)."""
     wish = pod.resize
-    if not isinstance(event.action, ResizePod) or wish is None or event.outcome not in _SAYS:
+    if not isinstance(event.action, ResizePod) or wish is None:
+        return False
+    if event.outcome == "conflict" and wish.refusal is not None:  # nor is it tried again
+        draft.drop_approval(pod.uid)
+        _again(draft, (pod,))
+        return True
+    if event.outcome not in _SAYS:
         return False
     reason, wait = _SAYS[event.outcome]
     seconds = {"denied": draft.rules.denied_retry_s, "later": draft.rules.retry_s}.get(wait)
     until = None if seconds is None else draft.now + seconds
     draft.put_denied(pod.uid, Denied(wish.text, Refusal(reason, event.reason), until))
-    draft.drop_write(pod.uid)
+    draft.drop_approval(pod.uid)
     _again(draft, (pod,))
     return True
 

@@ -18,7 +18,7 @@ from situate.objects.resources import ResourceType
 from situate.objects.unstructured import Unstructured
 from situate.vm.actions import Approve, ResizePod
 from situate.vm.amounts import CPU, RESOURCES, Amounts
-from situate.vm.names import APPROVED, CLAIM_CLOSED, REQUESTED, SCALING_UNIT
+from situate.vm.names import APPROVED, CLAIM_CLOSED, REQUESTED, RESIZE_REQUESTED, SCALING_UNIT
 from situate.vm.rules import Rules
 from situate.vm.text import amounts_text, read_amounts, shown_amount
 from situate.vm.unreadable import Place
@@ -165,8 +165,11 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
     """B34, B47: requests of one container so that the pod asks for the amount, and limits by the same difference.
 
     Only where the container has that request, and a limit only where it has one: nothing is added that would change
-    the pod's QoS class. It tests that the container still has the amounts that it is computed from.
+    the pod's QoS class. It tests that the container still has the amounts that it is computed from, and that what it is
+    for is still wished: one that comes late changes nothing that somebody else counts on by then.
     """
+    if action.wish and pod.metadata.annotations.get(RESIZE_REQUESTED) != action.wish:
+        return Moot(f"pod {action.pod} wishes something else by now", CONFLICT)
     container = _container(action, pod)
     if container is None:
         return Moot(f"pod {action.pod} has no container {action.container!r} that requests cpu or memory")
@@ -178,6 +181,8 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
         {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
         {"op": "test", "path": f"{place}/name", "value": container.name},
     ]
+    if action.wish:
+        tests.append({"op": "test", "path": _path(RESIZE_REQUESTED), "value": action.wish})
     changes: list[dict[str, Any]] = []
     for number, name in enumerate(names):
         if name not in container.resources.requests:
