@@ -209,7 +209,7 @@ def view_of(content: Content, adapter: ObjectAdapter, source: Source | None = No
         losses=reading.advice(LOSSES, _losses, "times joined by commas") or (),
         completed_at=reading.field(adapter.completed_at),
         successful=reading.lenient_field(adapter.successful),
-        reason=_text(_mapping(content.get("status")).get("reason")),
+        reason=reading.text("status.reason", _mapping(content.get("status")).get("reason")),
         held=reading.advice(ARCHIVE_HOLD, _boolean, "true and false") is True,
         migratable=reading.advice(MIGRATABLE, _boolean, "true and false") is not False,
         priority=annotations.get(PRIORITY),
@@ -373,6 +373,12 @@ class _Reading:
         except UnreadableField as error:
             self.faults.append(str(error))
             return None
+
+    def text(self, field: str, value: object) -> str:
+        """Empty if absent, and with an oddity if it is none."""
+        if value is not None and not isinstance(value, str):
+            self.oddities.append(str(unreadable(self._content, field, value, "a text")))
+        return _text(value)
 
     def lenient_field(self, read: Callable[[Content], _T | None]) -> _T | None:
         try:

@@ -13,7 +13,7 @@ from situate.sharding.assignment import ObjectView
 from situate.sharding.configuration import OrphanPolicy, SupervisorConfig
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
-from situate.sharding.names import EXECUTOR_SELECTOR, PREFIX
+from situate.sharding.names import EXECUTOR_SELECTOR, PREFIX, PRIORITY
 from situate.sharding.strategies import MinScheduled, ObjectFacts, Rules
 from situate.testing.sharding.shipped.place import NAMESPACE, Member
 from situate.testing.sharding.shipped.reports import REPORTS, report
@@ -85,7 +85,9 @@ def test_a_field_of_the_wrong_type_is_named_on_the_object(
     ("annotations", "status", "names"),
     [
         ({}, {"completedAt": "2020-01-01T00:00:00Z", "successful": "yes"}, 'status.successful is "yes"'),
+        ({}, {"completedAt": "2020-01-01T00:00:00Z", "reason": ["Done"]}, "status.reason is"),
         ({PREFIX + "assigned-at": "noon"}, {"completedAt": "2020-01-01T00:00:00Z"}, "assigned-at is"),
+        ({PRIORITY: "high"}, {"completedAt": "2020-01-01T00:00:00Z"}, "priority is"),
     ],
 )
 def test_what_only_tells_is_named_on_the_object_and_holds_up_nothing(

@@ -39,7 +39,7 @@ from situate.sharding.actions import (
 from situate.sharding.assignment import ObjectView
 from situate.sharding.deciding import decide
 from situate.sharding.situation import NEW, Decision, Ownership
-from situate.sharding.strategies import Explanation, facts_of
+from situate.sharding.strategies import Explanation, facts_of, oddities_of
 
 _COLUMNS = (
     Column("executor"),
@@ -134,7 +134,7 @@ def _as_data(view: ObjectView, decision: Decision, standing: Explanation, observ
         "selector": view.executor_selector,
         "frozen": observed.owned(view) is Ownership.FROZEN,
         "faults": list(view.faults),
-        "oddities": list(view.oddities),
+        "oddities": [*oddities_of(view)],
         "verdict": None
         if verdict is None
         else {"assigned": verdict.assigned, "reason": str(verdict.reason), "message": verdict.message},

@@ -12,6 +12,7 @@ from situate.sharding.controller.objects import Request
 from situate.sharding.controller.saying import Saying
 from situate.sharding.controller.supervisor_metrics import Counts
 from situate.sharding.names import Cause
+from situate.sharding.strategies import oddities_of
 
 
 class Telling:
@@ -53,8 +54,9 @@ class Telling:
         if view.faults and (before is None or before.faults != view.faults):
             self._log.warning("an object cannot be read, so it is left alone", key=str(request), error=view.faults[0])
             self._saying.event(view, WARNING, "Unreadable", view.faults[0])
-        for oddity in view.oddities:
-            if before is None or oddity not in before.oddities:
+        known = () if before is None else oddities_of(before)
+        for oddity in oddities_of(view):
+            if oddity not in known:
                 self._log.warning("what an object says there counts as absent", key=str(request), error=oddity)
                 self._saying.event(view, WARNING, "Ignored", oddity)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from situate.sharding.strategies.facts import ObjectFacts, facts_of, priority_oddity
+from situate.sharding.strategies.facts import ObjectFacts, facts_of, oddities_of, priority_oddity
 from situate.sharding.strategies.metric_settings import MetricSettings
 from situate.sharding.strategies.min_scheduled import MinScheduled
 from situate.sharding.strategies.placer import Explanation, Placer
@@ -73,6 +73,7 @@ __all__ = [
     "build",
     "facts_of",
     "installed",
+    "oddities_of",
     "priority_oddity",
     "rebuild",
     "tell_member",

@@ -81,6 +81,12 @@ def priority_oddity(view: ObjectView) -> str | None:
     return f"annotation {PRIORITY} is {shown(text)}, allowed: {allowed}; it counts as 0 until it is corrected"
 
 
+def oddities_of(view: ObjectView) -> tuple[str, ...]:
+    """All that counts as absent because it cannot be read."""
+    priority = priority_oddity(view)
+    return view.oddities if priority is None else (*view.oddities, priority)
+
+
 def _priority(text: str) -> int | None:
     if not _INTEGER.fullmatch(text):
         return None
