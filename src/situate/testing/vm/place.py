@@ -94,6 +94,7 @@ class Place(VmWorld):
             Resizing(desk, rounds, _WAIT_S),
             PermitMetrics(CollectorRegistry(), compat=False),
             lambda: self.now,
+            _WAIT_S,
         )
         self._evictions[member.identity] = Evictions(desk, lambda _: None)
         leading.ledger.listeners.append(rounds.changed)
