@@ -11,6 +11,7 @@ from situate.cluster.effects import Identity
 from situate.embedded.running import Settings
 from tests.contract.api import Answer, Api
 from tests.contract.exceptions import EMBEDDED
+from tests.contract.held import HeldWatch
 from tests.contract.registering import Registered
 from tests.contract.servers import EmbeddedThread, RealServer, Server, new_namespace
 from tests.contract.things import node
@@ -67,8 +68,17 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Server]:
             yield embedded
 
 
+@pytest.fixture(scope="session")
+def held(server: Server) -> Iterator[HeldWatch]:
+    """Begins with the first test of the server."""
+    watch = HeldWatch(server)
+    watch.start()
+    yield watch
+    watch.stop()
+
+
 @pytest.fixture
-async def api(server: Server) -> AsyncIterator[Api]:
+async def api(server: Server, held: HeldWatch) -> AsyncIterator[Api]:
     async with Api(server.url, server.token, server.tls()) as opened:
         yield opened
 

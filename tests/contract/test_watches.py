@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pytest
+
 from tests.contract.api import Api, Json
+from tests.contract.held import HeldWatch
 from tests.contract.servers import Server, expire
 from tests.contract.things import configmap, core, pod
 from tests.contract.waiting import eventually
@@ -81,6 +84,16 @@ async def test_a_bookmark_comes_before_the_end(api: Api, namespace: str) -> None
     assert {event["type"] for event in events} == {"BOOKMARK"}
     assert int(events[0]["object"]["metadata"]["resourceVersion"]) > int(start)
     assert "annotations" not in events[0]["object"]["metadata"]
+
+
+async def test_bookmarks_come_about_once_a_minute(api: Api, held: HeldWatch) -> None:
+    """On a watch that has no time-out, if there was anything. Seldom is it begun by this test, and waited for."""
+
+    async def heard() -> list[float]:
+        (await api.post(core("default", "configmaps"), {"metadata": {"generateName": "somebody-"}})).ok(201)
+        return list(held.after_s)
+
+    assert min(await eventually(heard)) > 50
 
 
 async def test_one_name(api: Api, namespace: str) -> None:
@@ -190,6 +203,17 @@ class TestWatchList:
             end = await watch.next()
         assert end["type"] == "BOOKMARK"
         assert end["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+    @pytest.mark.parametrize("start", [{}, {"resourceVersion": 0}], ids=["from nowhere", "from 0"])
+    async def test_a_watch_without_a_start_is_one_as_well(self, api: Api, namespace: str, start: Json) -> None:
+        (await api.post(core(namespace, "configmaps"), configmap("a"))).ok(201)
+        async with api.watch(core(namespace, "configmaps"), allowWatchBookmarks=True, **start) as watch:
+            assert (await watch.next())["type"] == "ADDED"
+            end = await watch.next()
+        assert (end["type"], end["object"]["metadata"]["annotations"]) == (
+            "BOOKMARK",
+            {"k8s.io/initial-events-end": "true"},
+        )
 
     async def test_without_bookmarks_the_end_is_not_told(self, api: Api, namespace: str) -> None:
         (await api.post(core(namespace, "configmaps"), configmap("a"))).ok(201)

@@ -149,7 +149,7 @@ class Reading:
             return _ended(watch, too_large_revision(asked, current))
         if options.initial_events or (asked == 0 and options.initial_events is None):
             watch.begin(after=current, initial=_initial(view, table.ordered(view.namespace)))
-            if options.initial_events and options.bookmarks:
+            if options.bookmarks:
                 watch.bookmark(current, initial_events_end=True)
             return watch
         if asked == 0 or asked >= current:
