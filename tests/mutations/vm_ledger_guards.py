@@ -17,8 +17,8 @@ VM_LEDGER_GUARDS = (
         "vm-held",
         "freed room is kept for the one for whom it was freed (I4, B4)",
         "vm/state.py",
-        "(claim.holds for claim in self._freed(node) if claim.beneficiary.ref.uid != uid)",
-        "(claim.holds for claim in self._freed(node) if False)",
+        "(claim.holds for claim in self.freed(node) if claim.beneficiary.ref.uid != uid)",
+        "(claim.holds for claim in self.freed(node) if False)",
         (_CLAIMS,),
     ),
     Mutation(

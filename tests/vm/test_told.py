@@ -38,6 +38,24 @@ def test_a_denial_is_told_once_for_as_long_as_the_wish_stands() -> None:
     assert told(town.ask("A", 7)) == []
     assert told(town.ask("A", 4)) == []
     assert told(town.ask("A", 7)) == [denied]
+    assert [message for _, _, message in told(town.ask("A", 8))] == [
+        "it is short of 4m cpu and 4 memory: node n1 has no more room for it"
+    ]
+    assert told(town.ask("A", 5)) == [], "of what was denied it asks for a part"
+
+
+@pytest.mark.rule("vm:B41")
+def test_what_concerns_the_pod_that_a_machine_runs_in_is_told_of_the_machine() -> None:
+    town = short_of_three()
+    machine = town.pod("A").machine
+    assert machine is not None
+
+    asked = town.ask("A", 7) + town.wait(5.0)
+
+    assert {each.reason: each.about for each in only(asked, Tell) if each.about.name == "A"} == {
+        "WaitsForRoom": machine.ref,
+        "RoomIsMade": machine.ref,
+    }
 
 
 @pytest.mark.rule("vm:B41")
@@ -74,7 +92,7 @@ def test_who_may_not_have_what_is_free_is_told_that_others_may() -> None:
     town.gone("B")
 
     assert [message for _, _, message in told(town.ask("P", 4))] == [
-        "it is short of 1m cpu and 1 memory: what is free on node n1 is kept for others"
+        "it is short of 1m cpu and 1 memory: what is free on node n1 is kept for default/A"
     ]
 
 
@@ -108,7 +126,10 @@ def test_a_claim_that_shrinks_and_one_that_ends_are_told() -> None:
     assert smaller == [
         ("A", "ClaimShrinks", "of the room that is made for it on node n1 it needs only 2m cpu and 2 memory now")
     ]
-    assert sorted(reasons(town.tell(town.world.add_node("n1", both(13))))) == ["ClaimClosed", "MoveCancelled"]
+    assert told(town.tell(town.world.add_node("n1", both(13)))) == [
+        ("A", "ClaimClosed", "room on node n1 that was made for it by default/B: withdrawn"),
+        ("B", "MoveCancelled", "its move to node n2 ends: nobody needs the room any more"),
+    ]
 
 
 @pytest.mark.rule("vm:B41")

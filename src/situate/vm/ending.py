@@ -25,10 +25,12 @@ def close(draft: Draft, claim: Claim, outcome: Outcome) -> None:
     """Every claim ends here (B7). A move that it leaves without a purpose is found when its node is run (`review`)."""
     draft.drop_claim(claim.id)
     draft.stir(claim.node)
+    move = move_for(draft.state, claim.id)
+    by = "" if move is None else f" by {move.machine}"
     draft.tell(
         claim.beneficiary.ref,
         "ClaimClosed",
-        f"room on node {claim.node} that was made for it: {outcome.value}",
+        f"room on node {claim.node} that was made for it{by}: {outcome.value}",
         claim=claim.id,
         node=claim.node,
         outcome=outcome.value,
@@ -71,6 +73,7 @@ def _worth_cancelling(draft: Draft, move: Move) -> bool:
 def cancel(draft: Draft, move: Move, reason: str) -> None:
     """Its target is released at once, and its claim ends; one whose object was never asked for is simply forgotten."""
     claim = draft.state.claims.get(move.claim)
+    whom = "" if claim is None else f", which was to make room for {claim.beneficiary.ref},"
     if claim is not None:
         close(draft, claim, Outcome.CANCELLED)
     draft.stir(move.target_node)
@@ -79,7 +82,7 @@ def cancel(draft: Draft, move: Move, reason: str) -> None:
         return
     draft.put_move(replace(move, stage=Stage.ENDING, asked_at=draft.now, retry_at=draft.now + SHOWN_AFTER_S))
     draft.do(CancelMove(move.name, move.machine, move.uid, reason))
-    draft.tell(move.machine, "MoveCancelled", f"its move to node {move.target_node or '(any)'} ends: {reason}")
+    draft.tell(move.machine, "MoveCancelled", f"its move to node {move.target_node or '(any)'}{whom} ends: {reason}")
 
 
 def fail(draft: Draft, move: Move, reason: str) -> None:

@@ -61,6 +61,8 @@ class Permit:
     """Whether its agent holds no more than that, heard or unheard: the booking follows what its machine uses (D24)."""
     raised_at: float = -math.inf
     """When it was last given more, seconds of the epoch."""
+    run: str = ""
+    """In which its agent has numbered that request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +146,24 @@ class State:
         node = self.nodes.get(self.where.get(uid, ""))
         return None if node is None else node.pods.get(uid)
 
+    def told_of(self, about: Ref) -> Ref:
+        """The machine that runs in this pod, or leaves it: what concerns the one is told of the other (B41)."""
+        pod = self.pod(about.uid)
+        return about if pod is None or pod.machine is None else pod.machine.ref
+
     def held(self, node: str, uid: str) -> Amounts:
         """Room on the node kept for others than this pod: of freed claims, and saved up for waiters (B4, B31)."""
-        claims = (claim.holds for claim in self._freed(node) if claim.beneficiary.ref.uid != uid)
+        claims = (claim.holds for claim in self.freed(node) if claim.beneficiary.ref.uid != uid)
         return total(claims, self.resources) + self._saved(node, uid)
+
+    def keeps(self, node: str, uid: str) -> Iterator[tuple[str, Ref, Amounts]]:
+        """What `held` is made of: for whom, how much, and under which claim; saved up for him where that is empty."""
+        for claim in self.freed(node):
+            if claim.beneficiary.ref.uid != uid:
+                yield claim.id, claim.beneficiary.ref, claim.holds
+        for waiter in self.waiters.values():
+            if waiter.saving is not None and waiter.uid != uid and waiter.uid in self.nodes[node].pods:
+                yield "", self.nodes[node].pods[waiter.uid].ref, waiter.saving
 
     def incoming(self, node: str, uid: str) -> Amounts:
         """Reservations on the node of targets that are not booked yet, but this pod's own (B4)."""
@@ -187,7 +203,8 @@ class State:
                 return move
         return None
 
-    def _freed(self, node: str) -> Iterator[Claim]:
+    def freed(self, node: str) -> Iterator[Claim]:
+        """Claims on room that nobody has to leave any more."""
         return (claim for claim in self.claims.values() if claim.node == node and claim.state is ClaimState.FREED)
 
     def _due(self, move: Move) -> Amounts:
@@ -219,7 +236,7 @@ class State:
             or (self._rank(waiter.uid)[0] == own_rank[0] and (own is None or own.saving is None))
         ]
         entry = self.nodes[node]
-        claimed = total((claim.holds for claim in self._freed(node)), self.resources)
+        claimed = total((claim.holds for claim in self.freed(node)), self.resources)
         reserved = total((self._due(move) for move in self.arriving(node)), self.resources)
         return total(binding, self.resources).least((entry.total - entry.reserved - claimed - reserved).positive())
 

@@ -6,13 +6,18 @@ Once each: what the state already says from which the step began was told then. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from situate.vm.actions import ShrinkClaim, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Claim, Move
 from situate.vm.drafting import Draft
-from situate.vm.model import Pod
+from situate.vm.model import Pod, Ref
 from situate.vm.state import State
 from situate.vm.text import shown_amount
+
+_MOST_NAMED: Final = 3
 
 
 def tell(before: State, draft: Draft) -> None:
@@ -26,6 +31,15 @@ def tell(before: State, draft: Draft) -> None:
     if draft.state.waiters is not before.waiters:
         for uid in sorted(draft.state.waiters.keys() - before.waiters.keys()):
             _waits(draft, uid)
+    if draft.state.nodes is not before.nodes:
+        for uid in draft.state.waiters.keys() & before.waiters.keys():
+            if _wants_more(before.pod(uid), draft.state.pod(uid)):
+                _waits(draft, uid)
+
+
+def _wants_more(before: Pod | None, now: Pod | None) -> bool:
+    """Another wish, of which the first is a part: it is denied as well."""
+    return before is not now and before is not None and now is not None and now.wish.exceeds(before.wish)
 
 
 def _asked_for(before: State, move: Move) -> bool:
@@ -75,8 +89,22 @@ def _why(state: State, node: str, pod: Pod, short: Amounts) -> str:
     if pod.deferred:
         return f"its kubelet finds no room for it on node {node}"
     entry = state.nodes[node]
-    kept = pod.counted(short).within((entry.total - entry.reserved).positive())
-    return f"what is free on node {node} is kept for others" if kept else f"node {node} has no more room for it"
+    if not pod.counted(short).within((entry.total - entry.reserved).positive()):
+        return f"node {node} has no more room for it"
+    return f"what is free on node {node} is kept for {_named(_kept_for(state, node, pod))}"
+
+
+def _named(refs: Sequence[Ref]) -> str:
+    more = f" and {len(refs) - _MOST_NAMED} more" if len(refs) > _MOST_NAMED else ""
+    return ", ".join(map(str, refs[:_MOST_NAMED])) + more if refs else "others"
+
+
+def _kept_for(state: State, node: str, pod: Pod) -> Sequence[Ref]:
+    """Whose room on the node is not this pod's: freed or saved up for them, or reserved for their coming."""
+    kept = [state.told_of(ref) for _, ref, _ in state.keeps(node, pod.uid)]
+    coming = [move.machine for move in state.arriving(node) if not move.target_booked]
+    own = state.told_of(pod.ref)
+    return tuple({ref: None for ref in (*kept, *coming) if ref != own})
 
 
 def _words(draft: Draft, amounts: Amounts) -> str:

@@ -54,6 +54,23 @@ def test_a_pod_is_told_of_in_exactly_these_fields() -> None:
         assert list(each) == ["kind", "cost", "whyNot"]
 
 
+@pytest.mark.rule("vm:B39", "vm:B31")
+def test_what_is_held_and_saved_up_for_others_is_named() -> None:
+    freed = replace(claim("7", "n1", "first", "gone", units(1)), state=ClaimState.FREED)
+    seen = state(node("n1", 10, A, vm("first", 2, 5), vm("second", 1, 3)), claims=(freed,))
+    seen = replace(seen, waiters={"second": Waiter("second", NOW - 9, overtaken=3, saving=units(2))})
+
+    found = told(seen)
+
+    assert found["reason"] == "claimedByOthers"
+    shown = [(each["claim"], each["for"], each["amount"]["cpu"]) for each in found["room"]["held"]]
+    assert shown == [("7", "shop/first", "1"), ("", "shop/second", "2")]
+    of_node = explain_node(seen, "n1", NOW, RULES)
+    assert of_node is not None
+    assert of_node["held"] == found["room"]["held"]
+    assert [each["for"] for each in told(seen, "first")["room"]["held"]] == ["shop/second"]
+
+
 @pytest.mark.rule("vm:B39")
 def test_who_waits_is_told_whom_it_is_ahead_of() -> None:
     seen = waiting(state(node("n1", 10, A, vm("B", 1, 3), vm("C", 5, 6))), "A", "B", "C")

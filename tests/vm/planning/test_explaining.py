@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from situate.vm.answering import Reason
-from situate.vm.claims import ClaimState, Progress, Stage
+from situate.vm.claims import Progress, Stage
 from situate.vm.model import Load
 from situate.vm.planning.explaining import explanation
 from situate.vm.planning.helping import BiggerNode
@@ -29,18 +29,6 @@ def test_who_waits_for_nothing_that_will_come() -> None:
     assert (found.moves, found.eta) == ((), None)
     assert BiggerNode("n1", units(3)) in found.would_help
     assert {each.kind for each in found.plan.alternatives} >= {Way.NEIGHBOURS, Way.ITSELF, Way.CHAIN, Way.EVICTION}
-
-
-@pytest.mark.rule("vm:B39")
-def test_what_is_held_for_others_is_named() -> None:
-    freed = replace(claim("7", "n1", "first", "gone", units(3)), state=ClaimState.FREED)
-    seen = state(node("n1", 10, A, vm("first", 2, 5), plain("p", 1)), claims=(freed,))
-    found = explanation(seen, "A", NOW, RULES)
-    assert found is not None
-    assert (found.reason, found.held) == (Reason.CLAIMED_BY_OTHERS, (freed,))
-    own = explanation(seen, "first", NOW, RULES)
-    assert own is not None
-    assert own.held == ()
 
 
 @pytest.mark.rule("vm:B39")

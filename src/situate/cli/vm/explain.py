@@ -110,7 +110,8 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
         yield f"  number {queue['position']} of those who wait on the node{ahead}"
     yield f"  the node has {_amounts(room['total'])}, of which {_amounts(room['reserved'])} are booked"
     for held in room["held"]:
-        yield f"  {_amounts(held['amount'])} of it are held for {held['for']} (claim {held['claim']})"
+        way = f"held for {held['for']} (claim {held['claim']})" if held["claim"] else f"saved up for {held['for']}"
+        yield f"  {_amounts(held['amount'])} of it are {way}"
     if any(amount != "0" for amount in room["incoming"].values()):
         yield f"  {_amounts(room['incoming'])} of it are reserved for machines that come"
     if told["eta"] is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.vm.claims import ClaimState
 from situate.vm.explaining.words import held, moved, quantities
 from situate.vm.planner import Planner
 from situate.vm.planning.draining import evacuated
@@ -41,11 +40,7 @@ def explain_node(
     return {
         "node": name,
         **{key: quantities(value, rules) for key, value in amounts.items()},
-        "held": [
-            held(claim, rules)
-            for claim in state.claims.values()
-            if claim.node == name and claim.state is ClaimState.FREED
-        ],
+        "held": held(state, name, "", rules),
         "overBudget": node.over_budget,
         "overWatermark": over,
         "draining": node.draining,

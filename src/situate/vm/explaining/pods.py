@@ -68,7 +68,7 @@ def as_data(found: Explanation, state: State, now: float, rules: Rules) -> dict[
         "room": {
             "total": quantities(node.total, rules),
             "reserved": quantities(node.reserved, rules),
-            "held": [held(claim, rules) for claim in found.held],
+            "held": held(state, node.name, pod.uid, rules),
             "incoming": quantities(found.incoming, rules),
         },
         "plan": {

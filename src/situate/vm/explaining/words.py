@@ -7,7 +7,7 @@ from typing import Any
 
 from situate.objects.timestamps import rfc3339
 from situate.vm.amounts import Amounts
-from situate.vm.claims import Claim, Move
+from situate.vm.claims import Move
 from situate.vm.planning.costs import cost
 from situate.vm.rules import Rules
 from situate.vm.state import State
@@ -19,8 +19,12 @@ def quantities(amounts: Amounts, rules: Rules) -> dict[str, str]:
     return {name: shown_amount(name, amount) for name, amount in zip(rules.resources, amounts.positive(), strict=True)}
 
 
-def held(claim: Claim, rules: Rules) -> dict[str, Any]:
-    return {"claim": claim.id, "for": str(claim.beneficiary.ref), "amount": quantities(claim.holds, rules)}
+def held(state: State, node: str, uid: str, rules: Rules) -> list[dict[str, Any]]:
+    """Room on the node that is for others than this pod; `claim` is empty of what is saved up for somebody (B31)."""
+    return [
+        {"claim": claim, "for": str(whom), "amount": quantities(amount, rules)}
+        for claim, whom, amount in state.keeps(node, uid)
+    ]
 
 
 def moved(move: Move, state: State, now: float, rules: Rules) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from situate.vm.amounts import Amounts
 from situate.vm.answering import Reason, answer
-from situate.vm.claims import Claim, ClaimState, Move, Stage
+from situate.vm.claims import Move, Stage
 from situate.vm.events import Asked
 from situate.vm.model import Node, Pod, Ref
 from situate.vm.planning.costs import copying_s, cost
@@ -43,8 +43,6 @@ class Explanation:
     reason: Reason
     queue: tuple[Ref, ...]
     """Who waits on the node, the one to be served first ahead (B31)."""
-    held: tuple[Claim, ...]
-    """Room on the node that is freed and held for others."""
     incoming: Amounts
     """Reserved for machines that come to the node."""
     moves: tuple[Moving, ...]
@@ -85,7 +83,6 @@ def explanation(state: State, uid: str, now: float, rules: Rules, fits: Fits = a
         node,
         told.reason,
         tuple(node.pods[each].ref for each in in_order(state, node.name)),
-        tuple(claim for claim in state.claims.values() if _holds(claim, node.name, uid)),
         state.incoming(node.name, uid),
         moving,
         planned,
@@ -108,7 +105,3 @@ def _moving(state: State, move: Move, now: float, rules: Rules) -> Moving | None
     progress = move.progress
     share = 1.0 if progress is None or not progress.total else progress.remaining / progress.total
     return Moving(move, cost(pod, pod.machine, 0.0, now, rules), share * copying_s(pod, pod.machine, rules))
-
-
-def _holds(claim: Claim, node: str, uid: str) -> bool:
-    return claim.node == node and claim.state is ClaimState.FREED and claim.beneficiary.ref.uid != uid
