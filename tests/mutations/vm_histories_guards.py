@@ -33,6 +33,14 @@ VM_HISTORIES_GUARDS = (
         ("tests/vm/test_step_left_over.py",),
     ),
     Mutation(
+        "vm-held-from-the-first",
+        "whoever begins anew holds freed room before everything has been told (I4, B43)",
+        "vm/moving.py",
+        "ClaimState.MOVING if written.source_uid in draft.state.where else ClaimState.FREED",
+        "ClaimState.MOVING",
+        ("tests/vm/test_step_hand_over.py",),
+    ),
+    Mutation(
         "vm-ignored-stay",
         "no plan makes room on a node for one that ignored pods keep out of it (C28, I7)",
         "vm/fitting.py",

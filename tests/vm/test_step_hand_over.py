@@ -6,9 +6,10 @@ import pytest
 
 from situate.vm.actions import Approve, EndMove, HandOver
 from situate.vm.claims import ClaimState, Move
-from situate.vm.events import Written
+from situate.vm.events import Listed, PodSeen, Written
 from situate.vm.planning.plan import Plan
 from situate.vm.rules import Calm, Rules
+from situate.vm.state import State
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
 
 
@@ -48,6 +49,33 @@ def test_a_move_whose_room_was_used_is_there_until_that_is_written(outcome: str)
 
     assert town.world.machines["A"].closed_claim == move.claim
     assert town.state.moves == {}
+
+
+@pytest.mark.rule("vm:B43", "vm:I4")
+def test_whoever_begins_anew_holds_freed_room_before_everything_has_been_told() -> None:
+    """Pods are placed from when the ledger is made, and what is granted waits until the API server is known."""
+    town, move = about_to_be_handed_over()
+    town.world.delete_pod("B", town.now)
+    town.state = State()
+
+    for event in town.world.listing():
+        if not isinstance(event, Listed):
+            town.tell(event)
+
+    assert town.state.held(move.source_node, "") == both(3)
+    assert outcomes(town.tell(Listed())) == ["granted"]
+
+
+@pytest.mark.rule("vm:B3", "vm:B43")
+def test_a_source_that_is_told_of_after_its_migration_has_freed_nothing() -> None:
+    town, move = about_to_be_handed_over()
+    town.state = State()
+
+    for event in sorted(town.world.listing(), key=lambda each: isinstance(each, PodSeen | Listed)):
+        town.tell(event)
+
+    assert town.state.claims[move.claim].state is not ClaimState.FREED
+    assert not town.state.held(move.source_node, "")
 
 
 @pytest.mark.rule("vm:B2", "vm:F9")

@@ -143,7 +143,10 @@ def _progress(move: Move, event: MigrationSeen) -> Progress | None:
 
 
 def _adopt_claim(draft: Draft, move: Move, written: WrittenClaim) -> None:
-    """A claim that only its migration knows of, as after a restart (B43). One that was used is not used again (B9)."""
+    """A claim that only its migration knows of, as after a restart (B43). One that was used is not used again (B9).
+
+    If its source is gone, the room is held at once: pods may be placed before everything has been told.
+    """
     if (not move.alive and move.stage is not Stage.DONE) or not written.amount:
         return
     claim = Claim(
@@ -154,7 +157,7 @@ def _adopt_claim(draft: Draft, move: Move, written: WrittenClaim) -> None:
         written.source_uid,
         written.amount,
         written.deadline,
-        ClaimState.MOVING,
+        ClaimState.MOVING if written.source_uid in draft.state.where else ClaimState.FREED,
     )
     draft.put_claim(claim)
     if draft.state.started:
@@ -170,6 +173,8 @@ def check_adopted(draft: Draft, claim: Claim) -> None:
         draft.put_claim(replace(claim, state=ClaimState.FREED))
         if claim.beneficiary.kind is BeneficiaryKind.TARGET:
             close(draft, claim, Outcome.GRANTED)
+    elif claim.state is ClaimState.FREED:
+        draft.put_claim(replace(claim, state=ClaimState.MOVING))  # its source was told of later than its migration
     draft.stir(claim.node)
 
 
