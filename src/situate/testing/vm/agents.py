@@ -158,7 +158,7 @@ class Agents:
             "metrics": {"loadAvg1M": 0.5},
         }
         if agent.lowers:
-            request |= {"lowersAtOnce": True, "sequence": agent.sequence}
+            request |= {"lowersAtOnce": True, "run": agent.name, "sequence": agent.sequence}
         return request
 
     def _send(self, agent: Agent, asked: Amounts, request: dict[str, Any]) -> None:

@@ -66,6 +66,11 @@ class FreedRoom:
         amount = before.wanted - before.approved
         self._open[claim["id"]] = _Room(claim["node"], uid, amount, before, others, now)
 
+    def given_up(self, claim: str) -> None:
+        """Its move was cancelled before anybody of us could know that the room was free."""
+        self._known.add(claim)
+        self._open.pop(claim, None)
+
     def look(
         self,
         stand: Callable[[str], Stand | None],

@@ -365,6 +365,7 @@ class Watchdog:
             self._bound(request.path.split("/")[-2])
         elif kind == "cancel":
             self._happened["cancelled"] += 1
+            self._cancelled(identity.user, *request.path.split("/")[-3::2])
         self.look()
 
     def _move_begins(self, migration: Obj) -> None:
@@ -392,6 +393,20 @@ class Watchdog:
             if CLAIM in notes:
                 self._claimed(migration, json.loads(notes[CLAIM]), pod)
         self._above_watermark(migration, machine, target, machines)
+
+    def _cancelled(self, process: str, namespace: str, name: str) -> None:
+        """Whoever cancels a move that has succeeded, and cannot know of that yet, has closed its claim (F2)."""
+        known = next(
+            (
+                found.content
+                for member in self._place.members
+                if member.identity == process
+                and (found := member.controller.watched.migrations.store.get(name, namespace)) is not None
+            ),
+            None,
+        )
+        if known is not None and phase(known) in AT_WORK and (text := _note(known, CLAIM)):
+            self._freed.given_up(str(json.loads(text)["id"]))
 
     def _claimed(self, migration: Obj, claim: Obj, source: Obj) -> None:
         """I3."""
