@@ -133,7 +133,7 @@ def _worker() -> Schema:
         ),
         ceOverrides=_object(extensions=_STRINGS),
         configs=_object(Configs=_STRINGS, keyType=_STRING),
-        delivery=_object(**_delivery(), initialOffset=_STRING, ordering=_STRING),
+        delivery=_object(**_delivery(), format=_STRING, initialOffset=_STRING, ordering=_STRING),
         filters=_object(
             filter=_object(attributes=_STRINGS),
             filters=_array({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
