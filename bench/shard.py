@@ -4,7 +4,8 @@
 
 Supervisors and executors are processes of their own (`bench.shard_member`) with the defaults of the library, before an
 embedded API server or, in the rows `relief`, `jobs` and one line of `placements`, before etcd and kube-apiserver;
-`rollout`, `balance` and `partitions` play the same code on virtual time. The peers' figures are those of the
+`rollout`, `balance`, `drain`, `caches`, `away` and `partitions` play the same code on virtual time; `herd` and `churn`
+ask strategies alone. The peers' figures are those of the
 reference's section 16, on other machines: compare ratios, and what says "in this run". Server, processes and the watch
 of the benchmark share the processors, and others may, too: the lines in between say what was used of them. A line that
 is not as it is to be bears a `!` and is told again at the end.
@@ -13,9 +14,12 @@ The last line is one JSON object: `placements_per_s` (and `…_10ms` with answer
 `assignment_s_p99`, `failover_s` (from the last renewal of an executor that was killed until the last of its objects is
 somebody else's), `takeover_s` (from SIGKILL of the leading supervisor until the next one assigns), `steady_s` (from the
 start of a supervisor's process), `rollout_moves_per_object`, `ring_moves_per_object`, `imbalance` (most open objects
-of an executor by the mean), `writes_per_life`, `cost` (processor and memory of a supervisor), `scale_out` {executors:
-completed/s}, `partitions` {partitions: placements/s}, `relief` {with, without archive: {objects, bytes, list_ms}},
-`jobs` {ours, jobs: {writes, objects, seconds}}.
+of an executor by the mean), `drain` (B4: seconds until a cordoned executor has nothing, whose handlers stop or do
+not), `herd` (B7: most by the mean, ours and the raw minimum), `caches` (B8: objects and events by an executor's own),
+`away` (B9: an archive that is away), `ring_imbalance` {members: p50, p95}, `round_robin` {flaps: shares of runs with
+somebody starved, somebody removed chosen}, `writes_per_life`, `cost` (processor and memory of a supervisor),
+`scale_out` {executors: completed/s}, `partitions` {partitions: placements/s}, `relief` {with, without archive:
+{objects, bytes, list_ms}}, `jobs` {ours, jobs: {writes, objects, seconds}}.
 """
 
 from __future__ import annotations
@@ -36,10 +40,11 @@ from bench.shard_loss import failover
 from bench.shard_moves import balance, rollout
 from bench.shard_place import Bench
 from bench.shard_placing import assignment, placements, takeover
+from bench.shard_promises import ELSEWHERE, away, caches, churn, drain, herd
 from bench.shard_relief import relief
 from bench.shard_scale import partitions, scale
 from bench.shard_size import FULL, QUICK
-from bench.shard_table import missed
+from bench.shard_table import missed, note
 from situate.runtime.logs import configure_logging
 from situate.runtime.startup import run_process
 
@@ -53,6 +58,11 @@ ROWS: Final[dict[str, Row]] = {
         takeover,
         rollout,
         balance,
+        drain,
+        herd,
+        caches,
+        away,
+        churn,
         writes,
         cost,
         scale,
@@ -80,6 +90,9 @@ def main(arguments: list[str]) -> None:
         for name in wanted:
             found |= run_process(ROWS[name](bench))
             print(f"  load: {load()}", flush=True)
+    print("\nwithout a row here")
+    for rule, where in ELSEWHERE.items():
+        note(f"{rule}: {where}")
     print()
     for text in missed():
         print(f"missed: {text}")

@@ -46,6 +46,7 @@ OPTIONS: Final = Options(
 
 
 async def jobs(bench: Bench) -> dict[str, Any]:
+    """B15: the same work as custom resources on executors, and as Jobs."""
     count, folder = bench.size.units, bench.folder
     heading(f"B15 {count:,} units of {WORK_MS} ms, {EXECUTORS} executors; beside them as {count:,} Jobs")
     with real(folder / "jobs", OPTIONS) as target:

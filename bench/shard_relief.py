@@ -19,7 +19,7 @@ LISTS: Final = 7
 
 
 async def relief(bench: Bench) -> dict[str, Any]:
-    """The same completed objects twice, on one real control plane, one after the other."""
+    """B14: the same completed objects twice, on one real control plane, one after the other."""
     size, folder = bench.size, bench.folder
     heading(f"B14 {size.completed:,} completed objects on etcd and kube-apiserver, archived and not")
     with real(folder / "relief") as target:

@@ -16,7 +16,7 @@ _RING = {1: 1.0, 2: 1.54, 3: 2.19, 4: 2.64, 5: 3.0}
 
 
 async def scale(bench: Bench) -> dict[str, Any]:
-    """Handlers that wait 100 ms, one at a time in each process; counted while all of them are at work."""
+    """B13: handlers that wait 100 ms, one at a time in each process; counted while all of them are at work."""
     size, folder = bench.size, bench.folder
     heading(f"B13 objects completed/s, handlers of {WORK_S * 1e3:g} ms, one at a time in each process")
     found: dict[int, float] = {}
@@ -61,7 +61,7 @@ async def _completed(target: Target, folder: Path, executors: int, count: int) -
 
 
 async def partitions(bench: Bench) -> dict[str, Any]:
-    """Supervisors of as many partitions in the simulator, each with few writes at a time: what they place in sum."""
+    """B13: supervisors of so many partitions in the simulator, each with few writes at a time; what all place."""
     size = bench.size
     heading("B13 placements/s by partitions, on virtual time, 4 writes at a time in each")
     found = {count: partitions_placements_per_s(count, size.simulated) for count in (1, 2, 4)}

@@ -42,6 +42,15 @@ class Size:
     played_each: int
     """Objects of each of them."""
     ring_keys: int
+    rings: int
+    herd_steps: int
+    """Tenths of a second, of which the first 1200 build up the load."""
+    split: tuple[int, int, int]
+    """Executors, objects and changes by users, where caches are counted."""
+    away_s: float
+    """How long the archive is away."""
+    churns: int
+    """Runs of executors that flap."""
     simulated: int
     """Objects that partitions place on virtual time."""
     completed: int
@@ -72,6 +81,11 @@ FULL = Size(
     rollouts=(3, 5, 10),
     played_each=20,
     ring_keys=2000,
+    rings=50,
+    herd_steps=4000,
+    split=(5, 200, 1000),
+    away_s=3600,
+    churns=1000,
     simulated=1200,
     completed=10_000,
     units=1000,
@@ -98,6 +112,11 @@ QUICK = Size(
     rollouts=(3,),
     played_each=5,
     ring_keys=200,
+    rings=4,
+    herd_steps=2000,
+    split=(2, 6, 12),
+    away_s=120,
+    churns=20,
     simulated=60,
     completed=50,
     units=20,

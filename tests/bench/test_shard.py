@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from bench.shard import ROWS as ROWS_OF_ALL
 from bench.shard_place import reached
 from bench.shard_played import completed_per_s, imbalance, partitions_placements_per_s
+from bench.shard_promises import ELSEWHERE
 from bench.shard_relief import relieved
 
 from tests.bench.test_benchmarks import last_line
 from tests.controlplane.plane import ControlPlane
 
-ROWS = ("placements", "failover", "rollout", "writes", "cost", "scale")
+ROWS = ("placements", "failover", "rollout", "drain", "herd", "caches", "away", "churn", "writes", "cost", "scale")
 
 
 @pytest.mark.slow
-@pytest.mark.rule("sharding:B1", "sharding:B2", "sharding:B5", "sharding:B10")
+@pytest.mark.rule(
+    "sharding:B1", "sharding:B2", "sharding:B4", "sharding:B5", "sharding:B7", "sharding:B8", "sharding:B10"
+)
 def test_each_row_that_needs_no_control_plane() -> None:
     found = last_line("bench.shard", "--quick", "--rows", ",".join(ROWS))
     assert found["writes_per_placement"] == 1
@@ -28,12 +33,31 @@ def test_each_row_that_needs_no_control_plane() -> None:
     assert found["failover_death_s"] > 0
     assert found["rollout_moves_per_object"] <= 1.10 < found["ring_moves_per_object"]
     assert found["scale_out"].keys() == {"1"}
+    for each in found["drain"].values():
+        assert each["nothing_s"] <= 30 + 15, "the time of a drain, and a Lease's"
+        assert each["elsewhere_s"] <= 30 + 15 + 2
+        assert each["checkpoints_lost"] == 0
+    assert found["herd"]["ours"] <= 1.5 < found["herd"]["raw_minimum"]
+    assert max(found["caches"]["held"], found["caches"]["events"]) <= 1.01
+    away = found["away"]
+    assert (away["missing"], away["doubled"]) == (0, 0)
+    assert away["archived_s"] <= 10 + 5
+    assert away["assigned_s"] <= 1
+    assert all(1 <= each["p50"] <= each["p95"] for each in found["ring_imbalance"].values())
+    assert all(each == {"starved": 0, "removed_chosen": 0} for each in found["round_robin"].values())
     cost = found["cost"]
     # B10 by what one object and one change add to it, with the server of the same run as the measure: 150 MiB for 9,000
     # objects leave each 10 KiB, and 0.15 core for 155 changes/s is about what the embedded server takes for them
     assert cost["kib_per_object"] <= 20
     assert cost["ms_per_change"] <= 2 * cost["server_ms_per_change"]
     assert cost["moves"] == 0
+
+
+def test_each_promise_of_the_reference_has_a_row_or_a_reason() -> None:
+    titles = " ".join(row.__doc__ or "" for row in ROWS_OF_ALL.values())
+    rows = {number for number in range(1, 18) if re.search(rf"\bB{number}\b", titles)}
+    assert rows | {int(name[1:]) for name in ELSEWHERE} == {*range(1, 18)}
+    assert not rows & {int(name[1:]) for name in ELSEWHERE}
 
 
 @pytest.mark.rule("sharding:B6")

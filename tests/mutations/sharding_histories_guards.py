@@ -60,4 +60,12 @@ SHARDING_HISTORIES_GUARDS = (
             "delays_no_assignment_and_lacks_nothing_afterwards",
         ),
     ),
+    Mutation(
+        "sharding-own-watch",
+        "an executor is sent events of its own objects alone (B8)",
+        "sharding/executor_configuration.py",
+        '        return f"{EXECUTOR}={executor_label(executor)}", ""\n',
+        '        return EXECUTOR, ""\n',
+        ("tests/sharding/controller/test_caches.py",),
+    ),
 )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
 from collections.abc import Mapping
-from heapq import heappop, heappush
 from typing import Any, Literal
 
 import pytest
@@ -23,15 +21,8 @@ from situate.sharding.strategies import (
     rebuild,
     tell_member,
 )
+from tests.sharding.herd import Clock, peak_to_mean
 from tests.sharding.strategies.telling import NOTHING, UNHEALTHY, chosen, healthy, holding, refusal, scheduled
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def strategy_of(clock: Clock, samples: Mapping[str, Mapping[str, Any] | None], **fields: Any) -> MinMetricScore:
@@ -248,40 +239,6 @@ def test_a_newcomer_with_an_idle_sample_gets_at_most_its_share() -> None:
     for executor, cpu in (("a", 0.8), ("b", 0.8), ("new", 0.0)):
         strategy.observe_sample(executor, Sample({"cpu": cpu}, clock.now))
     assert Counter(scheduled(strategy, [f"o{number}" for number in range(20)])) == {"a": 8, "b": 8, "new": 4}
-
-
-COST = 0.01
-
-
-def peak_to_mean(estimate: Mapping[str, float] | Literal["auto"], stagger: int) -> float:
-    """10 arrivals/s over 10 executors, samples every 15 s: the most that one executor has against the mean.
-
-    Objects take 20 s on average and 0.01 cpu each. `stagger`: by how many tenths of a second one executor samples after
-    the other. The first 2 minutes, in which the load is built up, do not count.
-    """
-    chance = random.Random(7)
-    clock = Clock()
-    strategy = MinMetricScore(clock, MetricSettings(per_object_estimate=estimate))
-    executors = [f"e{number}" for number in range(10)]
-    healthy(strategy, *executors)
-    held: Counter[str] = Counter()
-    ends: list[tuple[float, str, str]] = []
-    started, worst = clock.now, 0.0
-    for step in range(4000):
-        clock.now = started + step / 10
-        while ends and ends[0][0] <= clock.now:
-            _, uid, executor = heappop(ends)
-            held[executor] -= 1
-            strategy.observe_completed(ObjectFacts(uid))
-        for number, executor in enumerate(executors):
-            if (step - stagger * number) % 150 == 0 or step == 0:
-                strategy.observe_sample(executor, Sample({"cpu": 0.05 + COST * held[executor]}, clock.now))
-        (executor,) = scheduled(strategy, [f"o{step}"])
-        held[executor] += 1
-        heappush(ends, (clock.now + chance.expovariate(1 / 20), f"o{step}", executor))
-        if step >= 1200:
-            worst = max(worst, max(held.values()) / (sum(held.values()) / 10))
-    return worst
 
 
 @pytest.mark.rule("sharding:B7")

@@ -1,0 +1,96 @@
+"""What executors hold and are told of, beside what is theirs (B8), counted where the server sends it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+
+from situate.cluster.effects import Identity
+from situate.cluster.store import Event
+from situate.cluster.watch import Watch
+from situate.objects.messages import Request, Response
+from situate.testing.sharding.shipped.place import TABLE
+from situate.testing.sharding.shipped.town import Town
+from situate.testing.undisturbed import collector_at_rest, logs_off
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCaches:
+    held: float
+    """Objects that an executor holds in memory by those that are its; the most."""
+    told: float
+    """Events of objects that were sent to an executor by those that were about its objects; the most."""
+    events: int
+    """That all of them were sent."""
+    share: float
+    """Of what they would be sent if each watched all objects."""
+    moved: int
+
+
+class _Counting(Town):
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: Counter[str] = Counter()
+        """By executor's UID, events of objects that were sent to it."""
+        self.all = 0
+        """Events of objects."""
+        self.own: Counter[str] = Counter()
+        """By executor, events that were about what was its before or after."""
+        self.api.store.subscribe(self._stored)
+
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
+        answer = super().answer(request, now, identity)
+        if isinstance(answer, Watch) and identity.uid and "/reports" in request.path:
+            self._count(answer, identity.uid)
+        return answer
+
+    def is_free(self, executor: str) -> bool:
+        """Whether nothing is its."""
+        return all(each.executor != executor for each in self.views())
+
+    def _count(self, watch: Watch, uid: str) -> None:
+        take = watch.take
+
+        def counted() -> bytes:
+            frames = take()
+            self.told[uid] += sum(b'"type":"BOOKMARK"' not in line[:40] for line in frames.splitlines())
+            return frames
+
+        watch.take = counted  # type: ignore[method-assign]  # a wire-tap, of this watch alone
+
+    def _stored(self, event: Event) -> None:
+        if event.resource == TABLE:
+            self.all += 1
+            versions = [each.object() for each in (event.old, event.new) if each is not None]
+            self.own.update({each["spec"]["assignedTo"] for each in versions if each["spec"].get("assignedTo")})
+
+
+def split_caches(executors: int, objects: int, changes: int) -> SplitCaches:
+    """Objects are placed, users change them, and one executor after the other is drained and comes back."""
+    with collector_at_rest(), logs_off():
+        town = _Counting()
+        try:
+            members = [town.work(f"e{number}") for number in range(executors)]
+            town.leader()
+            for number in range(objects):
+                town.create(f"r-{number}")
+            assert town.run(60.0, lambda: len(town.placed) == objects), "all are placed"
+            for number in range(changes):
+                town.annotate(f"r-{number % objects}", "example.com/change", str(number))
+            for number in range(executors):
+                town.cordon(f"e{number}")
+                assert town.run(60.0, partial(town.is_free, f"e{number}")), "whoever is drained has nothing"
+                town.cordon(f"e{number}", "false")
+                town.run(2.0)
+            town.run(2.0)
+            own = Counter(each.executor for each in town.views())
+            return SplitCaches(
+                held=max(len(each.executor.store) / max(1, own[each.pod]) for each in members),
+                told=max(town.told[each.uid] / town.own[each.pod] for each in members),
+                events=town.told.total(),
+                share=town.told.total() / (executors * town.all),
+                moved=sum(each.epoch - 1 for each in town.views()),
+            )
+        finally:
+            town.close()
