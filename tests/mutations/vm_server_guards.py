@@ -13,7 +13,7 @@ VM_SERVER_GUARDS = (
         "vm-permit-token",
         "nobody is answered without a service account's token (B44)",
         "vm/server/answering.py",
-        "        await self._callers.check(request.headers, peer, () if pod is None else (pod,))\n"
+        "        await self._known(self._callers.check(request.headers, peer, () if pod is None else (pod,)))\n"
         "        answer = read",
         "        answer = read",
         (_CALLERS,),
@@ -39,7 +39,7 @@ VM_SERVER_GUARDS = (
         "nothing is explained to strangers (B44)",
         "vm/server/answering.py",
         "                pod = self._pods().get(name, namespace)\n"
-        "                await self._callers.check(request.headers, peer, () if pod is None else (pod,))\n",
+        "                await self._known(self._callers.check(request.headers, peer, () if pod is None else (pod,)))\n",
         "",
         (_CALLERS,),
     ),
@@ -55,8 +55,8 @@ VM_SERVER_GUARDS = (
         "vm-resize-allowed",
         "what the API server forbids is not done for anybody (B44)",
         "vm/server/answering.py",
-        '        await self._callers.may(request.headers, "patch", "resize", (read.pod.namespace,))\n',
-        "        await self._callers.account(request.headers)\n",
+        'self._callers.may(request.headers, "patch", "resize", (read.pod.namespace,))',
+        "self._callers.account(request.headers)",
         (_CALLERS,),
     ),
     Mutation(
@@ -95,9 +95,17 @@ VM_SERVER_GUARDS = (
         "vm-permit-in-time",
         "agents are answered in time, however slow the API server is (F16, C39)",
         "vm/server/permits.py",
-        "            async with asyncio.timeout(self._wait_s):\n                await turn",
+        "            async with asyncio.timeout_at(began + self._wait_s):\n                await turn",
         "            async with asyncio.timeout(None):\n                await turn",
         (_PERMITS,),
+    ),
+    Mutation(
+        "vm-asker-in-time",
+        "whoever asks is answered in time, also while the API server does not say who he is (C39)",
+        "vm/server/answering.py",
+        "            async with asyncio.timeout(self._wait_s):\n                await asking",
+        "            async with asyncio.timeout(None):\n                await asking",
+        ("tests/vm/server/test_explaining.py",),
     ),
     Mutation(
         "vm-permit-turn-ends",
