@@ -67,7 +67,7 @@ def test_requests_count_where_the_ledger_has_room_and_not_where_a_plan_would_hav
     assert not fits("uid-a-c", "n2"), "the ledger has room for the machine, and no node for its pod"
 
 
-@pytest.mark.rule("vm:C28", "vm:B12", "vm:I7")
+@pytest.mark.rule("vm:C28", "vm:B12")
 def test_pods_of_ignored_namespaces_count_where_a_plan_would_make_room_for_they_stay() -> None:
     """Else the plan's first move is made, its second is refused, and both are tried again for ever."""
     spare = pod("spare", container(cpu="3500m"), nodeName="n2", metadata={"namespace": "spare"})
@@ -78,7 +78,7 @@ def test_pods_of_ignored_namespaces_count_where_a_plan_would_make_room_for_they_
     assert fits("uid-greedy", "n2")
 
 
-@pytest.mark.rule("vm:C19", "vm:C28", "vm:B12", "vm:I7")
+@pytest.mark.rule("vm:C19", "vm:C28", "vm:B12")
 def test_beside_pods_of_ignored_namespaces_machines_count_for_all_that_they_hold_as_when_they_are_placed() -> None:
     """Their pods may request less, so that the scheduler's own filter would take one that the ledger's refuses."""
     for memory, taken in (("8Gi", True), ("8704Mi", False)):

@@ -326,7 +326,7 @@ def test_reserving_books_and_unreserving_undoes_exactly_that() -> None:
     assert bench.ledger.state.pod("uid-web") is not None, "it was seen to be bound since"
 
 
-@pytest.mark.rule("vm:C22", "vm:C28", "vm:I9")
+@pytest.mark.rule("vm:C22", "vm:C28")
 def test_pods_of_ignored_namespaces_are_placed_and_not_booked() -> None:
     bench = Bench(PLAIN)
     bench.add(host("n1"), pod("filler", container(cpu="8"), metadata={"namespace": IGNORED}))

@@ -24,7 +24,7 @@ from situate.vm.rules import Rules
 from situate.vm.systems import NEONVM
 from tests.vm.ledgers import Bench
 from tests.vm.objects import VM_OWNER, container, migration_owner, pod, runner
-from tests.vm.test_plugin import PLAIN, host, move, target_pod
+from tests.vm.test_plugin import IGNORED, PLAIN, host, move, target_pod
 
 LATER_S = 60.0
 
@@ -43,6 +43,25 @@ def test_what_is_planned_reaches_the_queue_as_a_pod_of_the_api_and_by_no_other_w
     made_for = {**migration_owner(controller=True), "name": started.move.name}
     bench.add(runner("a-new", owners=({**VM_OWNER, "controller": False}, made_for)))
     assert bench.place() == {"a-new": started.move.target_node}
+
+
+@pytest.mark.rule("vm:I9")
+@pytest.mark.parametrize("compat", [False, True])
+@pytest.mark.parametrize(("namespace", "leave"), [(IGNORED, []), ("default", ["uid-a-xyz"])])
+def test_pods_of_ignored_namespaces_bring_no_node_over_its_watermark(
+    compat: bool, namespace: str, leave: list[str]
+) -> None:
+    """Placed beside a machine that could leave, which does for any other pod."""
+    bench = Bench(replace(PLAIN, watermarks={"n1": 0.5}, compat=compat))
+    bench.add(host("n1"), runner("a-xyz", labels={AUTO_MIGRATION_LABEL: "true"}, nodeName="n1"))
+    bench.listed()
+    bench.add(pod("filler", container(cpu="7"), metadata={"namespace": namespace}))
+    assert bench.place() == {"filler": "n1"}
+    bench.add(host("n2"))
+    bench.now += LATER_S
+    bench.ledger.apply(Beat())
+    moves = [each.move for each in bench.ledger.taken() if isinstance(each, StartMove)]
+    assert [each.source.uid for each in moves] == leave
 
 
 @pytest.mark.rule("vm:N15")

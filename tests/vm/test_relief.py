@@ -45,7 +45,7 @@ def test_one_that_is_larger_than_the_watermark_stays() -> None:
     assert (chosen.wishes, chosen.too_big, chosen.enough) == (("a",), ("big",), True)
 
 
-@pytest.mark.rule("vm:C29", "vm:D6", "vm:I9")
+@pytest.mark.rule("vm:C29", "vm:D6")
 def test_only_machines_of_ours_that_may_move_are_asked_to() -> None:
     foreign = replace(pod("foreign", 3), machine=Machine(Ref("default", "f"), own=False, migratable=True))
     pods = [foreign, pod("plain", 3), pod("target", 3, role=Role.TARGET)]

@@ -43,7 +43,7 @@ def refused(_: Town, move: Move) -> Event:
 WAYS = pytest.mark.parametrize("against", [lost, cordoned, refused])
 
 
-@pytest.mark.rule("vm:B14", "vm:F6", "vm:F8", "vm:I4", "vm:B4")
+@pytest.mark.rule("vm:B14", "vm:F6", "vm:I4", "vm:B4")
 @WAYS
 def test_another_node_takes_the_reservation_at_once_and_the_migration_says_so(
     against: Callable[[Town, Move], Event],
@@ -155,7 +155,7 @@ def test_a_restart_finds_the_second_target_its_time_and_that_it_was_the_second()
     assert only(town.live(Beat()), CancelMove)
 
 
-@pytest.mark.rule("vm:B14", "vm:B43", "vm:F8")
+@pytest.mark.rule("vm:B14", "vm:B43")
 def test_a_target_that_was_lost_while_nobody_led_is_chosen_anew() -> None:
     town, _ = on_its_way(n3=10)
     town.world.drop_node("n2")
@@ -199,7 +199,7 @@ def test_a_restart_knows_that_a_move_is_for_its_nodes_sake() -> None:
     assert not only(actions, CancelMove)
 
 
-@pytest.mark.rule("vm:B50", "vm:B43")
+@pytest.mark.rule("vm:B50")
 @pytest.mark.parametrize("satisfied", [False, True])
 def test_that_a_node_is_needed_is_taken_back_also_after_a_restart(satisfied: bool) -> None:
     town = Town(n1=10)
@@ -221,7 +221,7 @@ def test_that_a_node_is_needed_is_taken_back_also_after_a_restart(satisfied: boo
         assert not town.world.pods["A"].needs_node
 
 
-@pytest.mark.rule("vm:B14", "vm:F8", "vm:F1")
+@pytest.mark.rule("vm:B14", "vm:F1")
 @pytest.mark.parametrize("comes", [True, False])
 def test_a_target_that_is_lost_before_the_migration_shows_is_chosen_anew_when_it_does(comes: bool) -> None:
     town = Town(n1=10, n2=10, n3=10)

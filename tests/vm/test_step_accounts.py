@@ -112,7 +112,7 @@ def test_a_refusal_is_told_on_the_pod_and_the_grant_stands(outcome: str, told: b
         assert [(each.type, each.holds) for each in ours.only(Condition)] == [("PodNotResized", False)]
 
 
-@pytest.mark.rule("vm:B47", "vm:I8")
+@pytest.mark.rule("vm:B47")
 def test_what_an_earlier_leader_told_on_the_pod_is_cleared_when_it_is_resized() -> None:
     said = {"type": "PodNotResized", "status": "True", "reason": "Denied", "message": "quota"}
     ours = yard(status={"conditions": [said]})

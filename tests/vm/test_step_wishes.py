@@ -114,7 +114,7 @@ def test_a_wish_that_is_not_attempted_is_told_once_and_decided_anew_when_it_chan
     assert [each.holds for each in yard.only(Condition)] == [False]
 
 
-@pytest.mark.rule("vm:B36", "vm:I8")
+@pytest.mark.rule("vm:B36")
 @pytest.mark.parametrize("wish", [pytest.param({"cpu": 2}, id="changed"), pytest.param(None, id="withdrawn")])
 def test_what_an_earlier_leader_has_refused_is_cleared_where_it_is_wished_no_more(wish: Any) -> None:
     refused = {"type": "ResizeRefused", "status": "True", "reason": "LargerThanNode", "message": "5 is too much"}

@@ -74,7 +74,6 @@ def test_any_overrides_of_a_machine(overrides: Any) -> None:
     assert (scaling is None) == bool(mistakes)
 
 
-@pytest.mark.rule("vm:D18")
 @given(
     st.sampled_from(
         [("spec",), ("status",), ("spec", "guest"), ("spec", "guest", "cpus"), ("spec", "guest", "memorySlots")]

@@ -205,7 +205,7 @@ def test_a_target_is_chosen_by_all_filters_of_the_profile() -> None:
         assert made["metadata"]["annotations"][TARGET_NODE] == "n3"
 
 
-@pytest.mark.rule("vm:B43", "vm:I8", "vm:N13")
+@pytest.mark.rule("vm:B43", "vm:I8")
 def test_another_process_goes_on_with_a_move_and_starts_none_twice() -> None:
     with stage(processes=2) as ours:
         crowd(ours)
@@ -268,7 +268,7 @@ def test_a_leader_that_cannot_renew_writes_nothing_any_more() -> None:
         assert ours.world.members[0].process.state is ProcessState.RUNNING
 
 
-@pytest.mark.rule("vm:B44", "vm:F4", "vm:I10")
+@pytest.mark.rule("vm:B44", "vm:F4")
 def test_a_process_that_was_paused_and_lost_the_lease_writes_nothing_when_it_goes_on() -> None:
     with stage(processes=2) as ours:
         ours.run("a", cpus=2, slots=8)

@@ -231,7 +231,7 @@ def test_pods_of_a_node_that_says_no_size_for_a_while_are_kept_aside(watch: Watc
     assert watch.booked("web") is not None
 
 
-@pytest.mark.rule("vm:B2", "vm:C3", "vm:B43")
+@pytest.mark.rule("vm:B2", "vm:C3")
 def test_a_migration_is_told_with_the_uids_that_its_object_lacks(watch: Watch) -> None:
     watch.put(vm(status={"podName": "a-xyz"}), runner("a-xyz", nodeName="n1"))
     notes = {CLAIM: CLAIMED, TARGET_NODE: "n2"}

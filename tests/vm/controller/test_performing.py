@@ -39,7 +39,6 @@ def test_a_write_that_is_put_off_is_tried_again_ever_more_slowly() -> None:
         assert len(ours.writes("PATCH", f"{MACHINES}/a")) == 1
 
 
-@pytest.mark.rule("vm:C23")
 def test_of_two_writes_about_one_machine_only_the_newer_is_sent() -> None:
     with stage() as ours:
         ours.run("a", cpus=2, slots=8)

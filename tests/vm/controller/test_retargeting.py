@@ -21,7 +21,7 @@ def _moves(ours: Stage) -> list[Move]:
     return list(ours.controller.ledger.state.moves.values())
 
 
-@pytest.mark.rule("vm:B14", "vm:F6", "vm:F8", "vm:B44", "vm:N3")
+@pytest.mark.rule("vm:B14", "vm:F6", "vm:B44")
 @pytest.mark.parametrize("change", [TAINTED, {"spec": {"unschedulable": True}}, None], ids=["taint", "cordon", "gone"])
 def test_a_target_that_its_node_does_not_take_is_offered_another_and_the_claim_stays(change: Any) -> None:
     """By a cycle of the scheduler, which alone knows of taints; by the node's object; by its end."""

@@ -100,7 +100,7 @@ def test_what_would_help_does_when_it_is_applied(seen: State) -> None:
         assert granted(after, "A", at, rules), change
 
 
-@pytest.mark.rule("vm:B40", "vm:D13")
+@pytest.mark.rule("vm:B40")
 def test_where_nothing_helps_that_is_said() -> None:
     assert A.machine is not None
     moving = replace(A, machine=replace(A.machine, phase=type(A.machine.phase).FROZEN))

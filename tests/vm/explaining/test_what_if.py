@@ -89,7 +89,7 @@ JSONS = st.recursive(
 
 
 @given(JSONS)
-@pytest.mark.rule("vm:B41", "vm:F5")
+@pytest.mark.rule("vm:B41")
 def test_whatever_is_sent_is_answered(value: object) -> None:
     read = read_changes(json.dumps(value).encode(), RULES)
     if isinstance(read, Changes):

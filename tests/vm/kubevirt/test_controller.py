@@ -135,7 +135,7 @@ def test_a_machine_of_kubevirt_makes_room_for_a_pod_that_grows() -> None:
         assert ours.launchers() == ["n2"]
 
 
-@pytest.mark.rule("vm:B49", "vm:B14", "vm:I12")
+@pytest.mark.rule("vm:B49", "vm:B14")
 def test_without_a_pinned_target_the_reserved_node_is_the_only_one_that_is_offered() -> None:
     """A third node would be as good; the machine's own scheduler knows where its room is."""
     with stage(pin_target=False) as ours:

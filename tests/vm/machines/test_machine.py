@@ -245,7 +245,7 @@ def test_a_pod_that_a_late_write_made_is_taken_away() -> None:
     assert {pod["metadata"]["name"] for pod in town.all(POD)} == {"vm-source", "others"}, "nobody will move into it"
 
 
-@pytest.mark.rule("vm:F8", "vm:C33")
+@pytest.mark.rule("vm:C33")
 def test_a_pod_that_is_gone_is_a_failure() -> None:
     town = Town()
     town.running()
@@ -285,7 +285,6 @@ def test_a_pod_of_somebody_else_is_left_alone_and_told_once() -> None:
     assert [type(write) for write in town.writes] == [Patch, Patch]
 
 
-@pytest.mark.rule("vm:F9")
 def test_a_machine_that_is_being_deleted_is_let_go() -> None:
     town = Town()
     town.running(metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"})

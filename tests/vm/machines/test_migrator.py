@@ -91,7 +91,7 @@ def test_the_machine_is_frozen_before_the_migration_says_so_and_a_half_done_step
     assert phases(town) == ("PreMigrating", "Pending")
 
 
-@pytest.mark.rule("vm:C34", "vm:N5", "vm:N6", "vm:I12")
+@pytest.mark.rule("vm:C34", "vm:N5", "vm:N6")
 def test_nothing_is_copied_before_the_target_is_at_work() -> None:
     town = begun()
     assert field.phase(town.pod(target(town))) == "Pending"

@@ -132,7 +132,6 @@ def test_a_drain_keeps_targets_under_their_watermarks(seed: int, nodes: int, pod
     played(seen, drain(seen, "n000", NOW, WIDE))
 
 
-@pytest.mark.rule("vm:F5", "vm:F15")
 def test_a_machine_of_absurd_size_stays_and_the_others_go() -> None:
     absurd = Amounts.of(2**63, 2**73)
     seen = state(drained("n1", 10, vm("a", absurd), vm("b", 1)), node("n2", absurd))

@@ -399,7 +399,6 @@ def test_who_waits_for_a_place_needs_no_node_and_who_would_need_one_needs_it_all
     assert plan(replace(full, moves=many), "A", NOW, wide).needs_node == units(6)
 
 
-@pytest.mark.rule("vm:I14", "vm:D13")
 def test_nothing_is_planned_for_a_frozen_machine_or_one_that_wants_nothing() -> None:
     frozen = vm("A", 4, 7, phase=Phase.FROZEN)
     assert plan(state(node("n1", 10, frozen, vm("B", 6)), node("n2", 10)), "A", NOW, RULES).way is None
@@ -443,7 +442,7 @@ def test_a_neighbour_leaves_for_a_plain_pod_whose_resize_was_put_off() -> None:
 ABSURD = Amounts.of(2**63, 2**73)
 
 
-@pytest.mark.rule("vm:F5", "vm:F15")
+@pytest.mark.rule("vm:F5")
 @pytest.mark.parametrize(
     "first",
     [

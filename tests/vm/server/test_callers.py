@@ -98,7 +98,7 @@ def test_a_token_may_be_asked_for_with_compat_too() -> None:
         assert ours.send("POST", "/", asking(pod, cores(3), cores(2)), token=None, peer=host).status == 401
 
 
-@pytest.mark.rule("vm:B44", "vm:F4")
+@pytest.mark.rule("vm:B44")
 def test_who_does_not_lead_answers_nobody_and_writes_nothing() -> None:
     with stage(processes=2) as ours:
         pod = ours.run("a", cpus=2, slots=8)
