@@ -102,6 +102,8 @@ class Stage(Town):
         self._archive = NotedArchive(self, faulty)
         self.api.store.subscribe(self._stored)
         self.api.store.subscribe(self.prompt.saw)
+        if settings.capacity is not None:
+            self.api.store.subscribe(lambda _: self._look_for_room())
         self._look_again()
 
     def lead(self, name: str, speed: float, **scope: Any) -> Leader:
@@ -200,9 +202,12 @@ class Stage(Town):
         self._led = led
         if leader is not None and any(wire.mute or wire.deaf for wire in leader.wires):
             disturbed(REPAIRED_S)
-        if not self.standings.anybody(self.world.now, self._full()):
-            disturbed(BEGUN_S)
+        self._look_for_room()
         self.prompt.look()
+
+    def _look_for_room(self) -> None:
+        if not self.standings.anybody(self.world.now, self._full()):
+            self.prompt.disturbed(BEGUN_S)
 
     def _full(self) -> Collection[str]:
         """UIDs of executors that have no room."""

@@ -33,6 +33,8 @@ class Standing:
     """When the last renewal was stored."""
     ended_at: float | None = None
     """When its Lease was released, or its death proven; None while neither is so."""
+    full: bool = False
+    """By its own word, which it gives with its Lease."""
     spec: Any = None
     """Of its Lease."""
     node: str = ""
@@ -59,8 +61,12 @@ class Standings:
         return min(since, default=None)
 
     def anybody(self, now: float, full: Collection[str] = ()) -> bool:
-        """Whether somebody may be given work who is not `full`."""
-        return any(self.ineligible_since(uid, now) is None for uid in self.of if uid not in full)
+        """Whether somebody may be given work who is not `full`, and does not say so."""
+        return any(
+            self.ineligible_since(uid, now) is None
+            for uid, each in self.of.items()
+            if not each.full and uid not in full
+        )
 
     def changed_at(self, now: float) -> float:
         """When somebody last became eligible, or was so no longer."""
@@ -99,8 +105,9 @@ class Standings:
         metadata, status = pod["metadata"], pod.get("status", _NOBODY)
         containers = status.get("containerStatuses", ())
         ready = next((one["status"] for one in status.get("conditions", ()) if one["type"] == "Ready"), "")
+        ours = self._labels.items() <= metadata.get("labels", _NOBODY).items()
         may = (
-            self._labels.items() <= metadata.get("labels", _NOBODY).items()
+            ours
             and "deletionTimestamp" not in metadata
             and metadata.get("annotations", _NOBODY).get(CORDON) != "true"
             and ready == "True"
@@ -109,8 +116,8 @@ class Standings:
         )
         self._bears(each, now, pod=may)
         each.node = pod["spec"].get("nodeName", "")
-        if containers and all("terminated" in one["state"] for one in containers):
-            self._ended(each, now)
+        if ours and containers and all("terminated" in one["state"] for one in containers):
+            self._ended(each, now)  # of others' pods nobody is told
 
     def _lease(self, lease: dict[str, Any], now: float) -> None:
         annotations, spec = lease["metadata"].get("annotations", _NOBODY), lease["spec"]
@@ -127,6 +134,7 @@ class Standings:
         elif each.ended_at is not None and spec.get("acquireTime") != before.get("acquireTime"):
             each.ended_at, self._changed_at = None, now
         report = msgspec.json.decode(annotations.get(STATUS, "{}"))
+        each.full = report.get("capacity") is not None and report.get("open", 0) >= report["capacity"]
         self._bears(each, now, lease=annotations.get(CORDON) != "true" and not report.get("draining"))
 
     def _node(self, node: dict[str, Any], now: float) -> None:
