@@ -180,8 +180,8 @@ VM_HISTORIES_GUARDS = (
         "vm-history-i14-answers",
         "histories see a frozen machine's agent told of other amounts (I14, D13)",
         "vm/asking.py",
-        "    if pod is None or pod.frozen or _late(event, permit):",
-        "    if pod is None or _late(event, permit):",
+        "    if pod is None or pod.frozen or overtaken(event, permit):",
+        "    if pod is None or overtaken(event, permit):",
         (_LEDGER,),
     ),
     Mutation(

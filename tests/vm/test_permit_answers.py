@@ -181,6 +181,6 @@ def test_a_pod_that_the_ledger_does_not_have_is_unknown() -> None:
 
 @pytest.mark.rule("vm:D24", "vm:F5")
 def test_a_request_is_an_event_of_the_ledger() -> None:
-    event = asked(ask(4, 1, load1=0.5, lowers_at_once=True, sequence=7), "u")
+    event = asked(ask(4, 1, load1=0.5, lowers_at_once=True, sequence=7, run="r"), "u")
     assert (event.uid, event.unit, event.requested, event.last_permit) == ("u", UNIT, units(4), units(1))
-    assert (event.load1, event.lowers_at_once, event.sequence) == (0.5, True, 7)
+    assert (event.load1, event.lowers_at_once, event.sequence, event.run) == (0.5, True, 7, "r")

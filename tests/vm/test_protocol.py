@@ -68,8 +68,18 @@ def body(**more: Json) -> bytes:
 @pytest.mark.rule("vm:C12", "vm:D24")
 def test_a_request() -> None:
     last = {"vCPUs": "0.5", "mem": "2048Mi"}
-    more = {"lastPermit": last, "metrics": {"loadAvg1M": 0.5}, "lowersAtOnce": True, "sequence": 7, "extra": []}
-    assert read_request("POST", body(**more)) == ask(4, 2, load1=0.5, lowers_at_once=True, sequence=7)
+    more = {
+        "lastPermit": last,
+        "metrics": {"loadAvg1M": 0.5},
+        "lowersAtOnce": True,
+        "run": "r",
+        "sequence": 7,
+        "extra": [],
+    }
+    assert read_request("POST", body(**more)) == ask(4, 2, load1=0.5, lowers_at_once=True, sequence=7, run="r")
+    alone = read_request("POST", body(sequence=7))
+    assert isinstance(alone, PermitRequest)
+    assert alone.sequence is None, "a number is nothing without its run"
     assert read_request("POST", body()) == ask(4, None)
 
 
@@ -104,6 +114,7 @@ def test_a_request() -> None:
         ("POST", body(resources={"vCPUs": -1, "mem": 0}), "resources.vCPUs: found -1"),
         ("POST", body(pod={"name": 7}), "pod.name: found 7, allowed: text"),
         ("POST", body(sequence="x"), 'sequence: found "x", allowed: an integer'),
+        ("POST", body(run=7), "run: found 7, allowed: text"),
         ("POST", body(metrics={"loadAvg1M": -1}), "metrics.loadAvg1M: found -1"),
         ("POST", body(metrics={"loadAvg1M": 10**400}), "metrics.loadAvg1M"),
         ("POST", body(padding="x" * MOST_BODY), "the body is no JSON of at most 1024 bytes"),

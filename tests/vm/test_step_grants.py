@@ -282,6 +282,37 @@ def test_a_request_that_a_newer_one_overtook_changes_nothing() -> None:
     assert town.state == before
 
 
+@pytest.mark.rule("vm:F5", "vm:F14", "vm:I5")
+def test_whoever_looks_after_a_machine_now_counts_from_anywhere() -> None:
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+    town.ask("A", 5, run="before", sequence=2**53)
+
+    town.tell(Asked("A", both(1), both(7), both(5), run="now", sequence=1))
+
+    assert town.booked("A") == 7
+    late = Asked("A", both(1), both(8), both(7), run="now", sequence=0)
+    assert town.tell(late) == [], "within a run a late one changes nothing"
+
+
+@pytest.mark.rule("vm:F5", "vm:I2", "vm:D24")
+def test_the_last_request_of_an_agent_that_was_replaced_lowers_nothing() -> None:
+    """It was on its way still: its successor has been told more since, and uses it."""
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.start()
+    town.ask("A", 5, run="before", sequence=7)
+    town.ask("A", 7, run="now", sequence=1)
+
+    town.ask("A", 2, last=5, run="before", sequence=8)
+
+    assert town.booked("A") == 7
+    town.ask("A", 7, run="now", sequence=2)
+    town.ask("A", 3, run="now", sequence=3)
+    assert town.booked("A") == 4, "its own are booked at once, down to what is used"
+
+
 @pytest.mark.rule("vm:B28", "vm:B29")
 def test_an_increase_that_is_not_used_lapses_in_the_answer_and_later_in_the_booking() -> None:
     town = Town(n1=10)

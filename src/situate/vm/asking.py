@@ -22,8 +22,11 @@ def asked(draft: Draft, event: Asked) -> None:
     An increase that was not used in time is lowered to what is used; who wants it still, asks again (B28, B29).
     """
     pod, permit = draft.state.pod(event.uid), draft.state.permits.get(event.uid)
-    if pod is None or pod.frozen or _late(event, permit):
+    if pod is None or pod.frozen or overtaken(event, permit):
         return
+    if permit is not None and permit.sequence is not None and event.run != permit.run:
+        # it may be the last one of an agent that has been replaced: that holds no less than its successor was told
+        event = replace(event, lowers_at_once=False)
     node = draft.state.where[pod.uid]
     kept = _kept(pod, event, permit)
     lapsed = permit is not None and permit.expires <= draft.now and kept.exceeds(pod.used)
@@ -39,9 +42,20 @@ def asked(draft: Draft, event: Asked) -> None:
     told = kept.least(pod.used if lapsed else kept).least(event.requested)
     lowered = event.lowers_at_once and not lapsed
     raised_at = -math.inf if permit is None else permit.raised_at
-    draft.put_permit(pod.uid, Permit(told, draft.now + draft.rules.permit_s, event.sequence, lowered, raised_at))
+    expires = draft.now + draft.rules.permit_s
+    draft.put_permit(pod.uid, Permit(told, expires, event.sequence, lowered, raised_at, event.run))
     waiting.note(draft, changed)
     draft.stir(node)
+
+
+def overtaken(event: Asked, permit: Permit | None) -> bool:
+    """Whether its agent has asked for something else since (F5).
+
+    Only numbers of one run are compared: another process, or the one on another node, may count from anywhere.
+    """
+    if permit is None or permit.sequence is None or event.sequence is None:
+        return False
+    return event.run == permit.run and event.sequence < permit.sequence
 
 
 def give_back(draft: Draft, pod: Pod) -> None:
@@ -57,11 +71,6 @@ def give_back(draft: Draft, pod: Pod) -> None:
     kept = written.least(permit.amount.most(pod.used))
     if kept != written:
         draft.approve(pod.uid, kept)
-
-
-def _late(event: Asked, permit: Permit | None) -> bool:
-    known = None if permit is None else permit.sequence
-    return event.sequence is not None and known is not None and event.sequence < known
 
 
 def _kept(pod: Pod, event: Asked, permit: Permit | None) -> Amounts:

@@ -151,6 +151,8 @@ class Asked:
     """D24."""
     sequence: int | None = None
     """Rises with each request of an agent that numbers them: one that comes late changes nothing (F5)."""
+    run: str = ""
+    """Of the agent: numbers of another run say nothing about this one's."""
     load1: float | None = None
 
 

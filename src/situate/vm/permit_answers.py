@@ -58,6 +58,7 @@ def asked(request: PermitRequest, uid: str) -> Asked:
         last_permit=request.last_permit,
         lowers_at_once=request.lowers_at_once,
         sequence=request.sequence,
+        run=request.run,
         load1=request.load1,
     )
 

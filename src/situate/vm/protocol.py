@@ -46,7 +46,9 @@ class PermitRequest:
     lowers_at_once: bool = False
     """D24."""
     sequence: int | None = None
-    """Of an agent that numbers its requests (F5)."""
+    """Of an agent that numbers its requests (F5); None as well where it does not say of which run."""
+    run: str = ""
+    """Of an agent for this pod: numbers rise within it, and say nothing beside those of another."""
 
     @property
     def increases(self) -> bool:
@@ -172,7 +174,8 @@ def _besides(told: Told) -> dict[str, Any]:
 def _request(part: Part) -> PermitRequest:
     """Without the checks that come later."""
     pod, metrics = part["pod"], part["metrics"]
-    last = part["lastPermit"]
+    last, number, run = part["lastPermit"], part["sequence"], part["run"].text(default="")
+    sequence = number.integer() if number.there else None
     return PermitRequest(
         pod=Ref(pod["namespace"].text(default=""), pod["name"].text(default="")),
         unit=amounts_of(part["computeUnit"]),
@@ -180,7 +183,8 @@ def _request(part: Part) -> PermitRequest:
         last_permit=amounts_of(last) if last.there else None,
         load1=_load(metrics["loadAvg1M"]) if metrics.there else None,
         lowers_at_once=part["lowersAtOnce"].value is True,
-        sequence=part["sequence"].integer() if part["sequence"].there else None,
+        sequence=sequence if run else None,
+        run=run,
     )
 
 

@@ -39,7 +39,7 @@ def test_the_longest_request_fits_into_what_is_read() -> None:
         Amounts.of(123_457, 2**50 + 1), Amounts.of(511_999, 2**50 + 1), 12345.678901234567, RevisionAt()
     )
     pod = Ref("n" * 63, "p" * 253)
-    assert len(request_body(pod, UNIT, action, lowers_at_once=True)) <= 1024
+    assert len(request_body(pod, UNIT, action, lowers_at_once=True, sequence=2**53, run="f" * 16)) <= 1024
 
 
 @pytest.mark.rule("vm:C12")

@@ -130,13 +130,23 @@ def test_a_lying_agent_gets_no_more_than_there_is() -> None:
 def test_a_request_that_is_overtaken_on_its_way_changes_nothing() -> None:
     with stage() as ours:
         pod = ours.run("a", cpus=2, slots=8)
-        ours.permit(pod, cores(4), cores(2), sequence=2)
-        late = ours.permit(pod, cores(3), cores(2), sequence=1)
+        ours.permit(pod, cores(4), cores(2), sequence=2, run="r")
+        late = ours.permit(pod, cores(3), cores(2), sequence=1, run="r")
         assert late["permit"] == shown(cores(3)), "never above the request"
         assert ours.world.annotation("a", REQUESTED) == shown(cores(4))
         assert ours.node().pods[next(iter(ours.node().pods))].requested == cores(4)
-        again = ours.permit(pod, cores(4), cores(4), sequence=2)
+        again = ours.permit(pod, cores(4), cores(4), sequence=2, run="r")
         assert again["permit"] == shown(cores(4)), "a repetition is answered as the first was"
+
+
+@pytest.mark.rule("vm:F5", "vm:F14", "vm:I5")
+def test_the_numbers_of_one_run_of_an_agent_say_nothing_about_another_s() -> None:
+    """An agent whose clock was behind, or that came after one that lied, was refused for so long."""
+    with stage() as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        assert ours.permit(pod, cores(3), cores(2), sequence=2**53 - 1, run="r")["reason"] == "granted"
+        assert ours.permit(pod, cores(4), cores(3), sequence=1, run="s")["permit"] == shown(cores(4))
+        assert ours.permit(pod, cores(5), cores(4), sequence=0)["permit"] == shown(cores(5)), "of none at all"
 
 
 @pytest.mark.rule("vm:F16", "vm:I1")
@@ -250,7 +260,7 @@ def test_where_writes_take_too_long_agents_hear_in_time_that_they_keep_what_they
 
         ours.world.network.server = Slow()
         before, began = ours.node(), ours.world.now
-        coming = [ours.begin(_request(asking(pod, cores(4), cores(2), sequence=each))) for each in (1, 2)]
+        coming = [ours.begin(_request(asking(pod, cores(4), cores(2), sequence=each, run="r"))) for each in (1, 2)]
         ours.wait(lambda: all(each.done() for each in coming), 10.0)
         assert ours.world.now - began <= 1.6, "also the one that waits for its turn"
         for each in coming:
@@ -260,7 +270,7 @@ def test_where_writes_take_too_long_agents_hear_in_time_that_they_keep_what_they
         assert held
         assert ours.node() is before
         ours.world.network.server = behind
-        assert ours.permit(pod, cores(4), cores(2), sequence=3)["reason"] == "granted"
+        assert ours.permit(pod, cores(4), cores(2), sequence=3, run="r")["reason"] == "granted"
 
 
 def _refuse_patches(ours: Stage) -> None:

@@ -45,11 +45,18 @@ class BadAnswer:
 
 
 def request_body(
-    machine: Ref, unit: Amounts, action: PluginAction, *, lowers_at_once: bool, sequence: int | None = None
+    machine: Ref,
+    unit: Amounts,
+    action: PluginAction,
+    *,
+    lowers_at_once: bool,
+    sequence: int | None = None,
+    run: str = "",
 ) -> bytes:
     """JSON of at most 1 KiB for names as Kubernetes has them. `machine` is the runner pod.
 
-    `sequence` rises with each request, so that one which is overtaken on its way changes nothing; None: it is not told.
+    `sequence` rises with each request of a `run`, so that one which is overtaken on its way changes nothing; None:
+    neither is told.
     """
     body: dict[str, Any] = {
         "protoVersion": VERSION,
@@ -62,7 +69,7 @@ def request_body(
     if lowers_at_once:
         body["lowersAtOnce"] = True  # D24
     if sequence is not None:
-        body["sequence"] = sequence
+        body |= {"run": run, "sequence": sequence}
     return msgspec.json.encode(body)
 
 

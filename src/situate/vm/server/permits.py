@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from situate.objects.pods import Pod
 from situate.vm.answering import settled
+from situate.vm.asking import overtaken
 from situate.vm.backends import MACHINES
 from situate.vm.model import Ref
 from situate.vm.permit_answers import answered, answered_by_ledger, asked, too_late
@@ -142,9 +143,7 @@ class Permits:
 
     def _is_late(self, request: PermitRequest, uid: str) -> bool:
         """Whether a newer one was answered already: this one changes nothing (F5)."""
-        permit = self._desk.ledger.state.permits.get(uid)
-        known = None if permit is None else permit.sequence
-        return request.sequence is not None and known is not None and request.sequence < known
+        return overtaken(asked(request, uid), self._desk.ledger.state.permits.get(uid))
 
     def _pod(self, ref: Ref) -> Pod | None:
         return self._desk.watched.all.pods.store.get(ref.name, ref.namespace)

@@ -49,6 +49,7 @@ class Scheduler:
         self.answer: Answer = Permit
         self.asked: list[tuple[float, Amounts, Amounts | None]] = []
         self.takes_s = SLOW_S
+        self.numbers: list[tuple[str, int] | None] = []
 
     async def ask(self, body: bytes) -> Permit | BadAnswer:
         said = json.loads(body)
@@ -57,6 +58,7 @@ class Scheduler:
         last = said["lastPermit"]
         permit = None if last is None else amounts_of(Part(Place("", ""), last))
         self.asked.append((round(now_s(), 1), resources, permit))
+        self.numbers.append((said["run"], said["sequence"]) if "sequence" in said else None)
         await asyncio.sleep(self.takes_s)
         return self.answer(resources)
 
@@ -121,7 +123,7 @@ class World:
             AgentMetrics(self.registry),
             lambda: round(1_000_000 + now_s() * 1000),
         )
-        self.runner = Runner(self.api.machine(), tools, agent.config(jitter_ms=0))
+        self.runner = Runner(self.api.machine(), tools, agent.config(jitter_ms=0), "run-1")
 
     @property
     def size(self) -> Amounts:
@@ -167,6 +169,7 @@ async def test_a_quiet_machine_is_told_of_every_fifteen_seconds() -> None:
     async with running(World()) as world:
         await asyncio.sleep(50)
     assert [at_s for at_s, *_ in world.scheduler.asked] == [0.0, 15.0, 30.0, 45.0]
+    assert world.scheduler.numbers == [("run-1", each) for each in (1, 2, 3, 4)], "whatever the clock says (F14)"
 
 
 @pytest.mark.rule("vm:C35", "vm:F5", "vm:D21")

@@ -141,7 +141,8 @@ class Agent:
                 runner = self._running[key].runner = self._runner(machine or runner.machine)
 
     def _runner(self, machine: MachineNow) -> Runner:
-        return Runner(machine, self._tools, self._tools.settings.config(self._rng.randint(0, MOST_JITTER_MS)))
+        config = self._tools.settings.config(self._rng.randint(0, MOST_JITTER_MS))
+        return Runner(machine, self._tools, config, f"{self._rng.getrandbits(64):016x}")
 
 
 def _identity(machine: MachineNow) -> tuple[Ref, str, str]:

@@ -71,8 +71,10 @@ class Tools:
 class Runner:
     """Of one machine, as long as its pod and its address stay."""
 
-    def __init__(self, machine: MachineNow, tools: Tools, config: Config) -> None:
+    def __init__(self, machine: MachineNow, tools: Tools, config: Config, name: str) -> None:
+        """`name`: of this run alone, never given before: its requests are numbered within it."""
         self.machine = machine
+        self._name, self._asked = name, 0
         self._tools = tools
         first = replace(machine.guest, current_revision=None)
         self.state = State(config, first, revisions=Revisions(machine.newest_revision + 1))
@@ -152,8 +154,15 @@ class Runner:
         tools = self._tools
         pod = Ref(self.machine.ref.namespace, self.machine.pod)
         compat = tools.settings.compat
-        sequence = None if compat else tools.now_ms()
-        body = request_body(pod, self.state.config.unit, action, lowers_at_once=not compat, sequence=sequence)
+        self._asked += 1
+        body = request_body(
+            pod,
+            self.state.config.unit,
+            action,
+            lowers_at_once=not compat,
+            sequence=None if compat else self._asked,
+            run=self._name,
+        )
         answer = await tools.permits.ask(body)
         if isinstance(answer, BadAnswer):
             self._failed("scheduler", answer.why)
