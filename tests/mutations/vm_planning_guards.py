@@ -306,4 +306,12 @@ VM_PLANNING_GUARDS = (
         "",
         ("tests/vm/test_planned_targets.py",),
     ),
+    Mutation(
+        "vm-explain-who-leaves",
+        "nobody is named as one who would have to go who goes anyway (B40)",
+        "vm/planning/helping.py",
+        " and each.uid not in leaving)",
+        ")",
+        ("tests/vm/planning/test_helping.py",),
+    ),
 )

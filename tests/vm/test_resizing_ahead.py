@@ -209,3 +209,28 @@ def test_a_plan_that_does_not_cover_those_who_were_put_off_before_is_refused() -
     yard.tell(PodGone("uid-vm-a"))
     assert yard.state.need("uid-x") == Amounts.zero(), "the kubelet has room for it"
     assert yard.only(ResizePod) == []
+
+
+@pytest.mark.rule("vm:B37", "vm:B35", "vm:I4")
+@pytest.mark.parametrize("first", ["answered", "gone"])
+def test_with_a_kubelet_that_does_not_say_what_it_has_seen_nobody_else_gets_the_room_either(first: str) -> None:
+    """Before 1.34: between the resize and the word `Deferred` the pod looks as if it had been resized already."""
+    asked = web("3", allocated="1", generation=2, observed=0)
+    put_off = web("3", allocated="1", generation=2, observed=0, conditions=[pending("Deferred", 0)])
+    yard, move = copied()
+    yard.tell(done(move))
+    yard.answer(yard.only(ResizePod)[0])
+    assert [each.source.name for each in yard.only(HandOver)] == ["vm-a"]
+    gone = PodGone("uid-vm-a")
+    events: tuple[pods.Pod | PodGone, ...] = (put_off, gone) if first == "answered" else (gone, put_off)
+    told: list[str] = []
+    for event in (asked, *events, web("3", generation=2, observed=0)):
+        actions = yard.see(event) if isinstance(event, pods.Pod) else yard.tell(event)
+        told += [each.fields.get("outcome", each.reason) for each in actions if isinstance(each, Tell)]
+        assert yard.state.avail("n1", "a third party").cpu == 0
+        assert yard.only(ResizePod) == [], "its spec says so already"
+    assert "granted" in told
+    assert "ClaimBroken" not in told, "nobody else has taken of it"
+    assert not yard.state.waiters
+    assert yard.state.claims == {}
+    assert (yard.pod("web").reserved, yard.pod("web").used) == (ALL, ALL)

@@ -13,6 +13,7 @@ from situate.vm.amounts import Amounts, total
 from situate.vm.claims import BeneficiaryKind, Claim, ClaimState, Outcome, Stage
 from situate.vm.drafting import Draft
 from situate.vm.ending import close, move_for
+from situate.vm.model import Pod
 from situate.vm.state import State
 
 _ADVANCEMENT = (Stage.PLANNED, Stage.STARTING, Stage.COPYING, Stage.DONE)
@@ -79,6 +80,7 @@ def _reduce(draft: Draft, claim: Claim, amount: Amounts) -> None:
     else:
         beneficiary = claim.beneficiary.ref.uid
         used = claim.state is ClaimState.FREED and (draft.used(beneficiary, claim.id) or _booked(draft.state, claim))
+        used = used or _resized(draft.state.pod(beneficiary))
         close(draft, claim, Outcome.GRANTED if used else Outcome.WITHDRAWN)
 
 
@@ -138,9 +140,14 @@ def _to_be_granted(state: State, node: str) -> list[Claim]:
 
 
 def _booked(state: State, claim: Claim) -> bool:
-    """Whether what is claimed counts as its beneficiary's already: of a resize that the kubelet has put off (B35)."""
+    """Whether what is claimed counts as its beneficiary's already: of a resize that is written (B35, B37)."""
     pod = state.pod(claim.beneficiary.ref.uid)
-    return pod is not None and pod.deferred
+    return pod is not None and (pod.deferred or _resized(pod))
+
+
+def _resized(pod: Pod | None) -> bool:
+    """Whether its spec says all that it wishes. A kubelet before 1.34 that has not looked at it yet does not say so."""
+    return pod is not None and pod.resize is not None and pod.resize.done and pod.wish.within(pod.reserved)
 
 
 def _break(draft: Draft, claim: Claim, there: Amounts) -> None:

@@ -150,7 +150,21 @@ def test_nothing_is_named_for_who_lacks_nothing_or_is_frozen() -> None:
 def test_while_room_is_on_its_way_only_what_is_quicker_is_named() -> None:
     promised = claim("1", "n1", "A", "B", units(3))
     seen = state(node("n1", 10, A, vm("B", 6)), node("n2", 10), moves=(move("B", "n1", "n2", 6),), claims=(promised,))
-    assert would_help(seen, "A", NOW, RULES) == (Gone(ref("B")), BiggerNode("n1", units(3)))
+    assert would_help(seen, "A", NOW, RULES) == (BiggerNode("n1", units(3)),), "B goes anyway"
+    beside = state(
+        node("n1", 10, A, vm("B", 3), plain("p", 3)),
+        node("n2", 10),
+        moves=(move("B", "n1", "n2", 3),),
+        claims=(promised,),
+    )
+    assert would_help(beside, "A", NOW, RULES) == (Gone(ref("p")), BiggerNode("n1", units(3)))
+
+
+@pytest.mark.rule("vm:B40")
+def test_of_those_who_leave_by_the_plan_nobody_is_named() -> None:
+    seen = state(node("n1", 10, A, vm("B", 3), plain("p", 3)), node("n2", 10))
+    assert plan(seen, "A", NOW, RULES).moves[0].source.uid == "B"
+    assert would_help(seen, "A", NOW, RULES) == (Gone(ref("p")), BiggerNode("n1", units(3)))
 
 
 @pytest.mark.rule("vm:B39", "vm:B45")

@@ -6,7 +6,7 @@ which nobody has seen that it helps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
@@ -17,7 +17,7 @@ from situate.vm.booking import with_pod, without_pod
 from situate.vm.model import Node, Pod, Ref
 from situate.vm.planning.calm import cools_down, cools_until
 from situate.vm.planning.demand import missing, need, whole_units
-from situate.vm.planning.limits import unlimited
+from situate.vm.planning.limits import under_way, unlimited
 from situate.vm.planning.making import plan
 from situate.vm.planning.plan import Way
 from situate.vm.planning.targets import Fits, anywhere
@@ -143,14 +143,19 @@ Change: TypeAlias = BiggerNode | NewNode | Gone | Migratable | Schedulable | Few
 def would_help(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere) -> tuple[Change, ...]:
     """Changes after each of which all that the pod wants is free for it, or a plan is made that brings all of it.
 
-    Where such a plan is made as things are, only what would be quicker. Empty: it is on no node, has what it wants, or
-    is being moved itself, and then nothing helps but the end of that.
+    Where such a plan is made as things are, only what would be quicker; whoever leaves by it, or is leaving already, is
+    not among that. Empty: it is on no node, has what it wants, or is being moved itself, and then nothing helps but the
+    end of that.
     """
     pod = state.pod(uid)
     if pod is None or pod.frozen or _free(state, uid):
         return ()
-    at_once = tuple(change for change in _at_once(state, pod) if _free(change.applied(state, rules, now)[0], uid))
-    if granted(state, uid, now, rules, fits):
+    planned = plan(state, uid, now, rules, fits)
+    leaving = {move.source.uid for move in (*state.moves.values(), *planned.moves) if under_way(move)}
+    at_once = tuple(
+        change for change in _at_once(state, pod, leaving) if _free(change.applied(state, rules, now)[0], uid)
+    )
+    if _coming(state, pod) or planned.way in _WHOLE:
         return at_once
     tried = islice(_with_a_plan(state, pod, now, rules, fits), MOST_TRIED)
     return (*(change for change in tried if _helps(change, state, uid, now, rules, fits)), *at_once)
@@ -159,10 +164,7 @@ def would_help(state: State, uid: str, now: float, rules: Rules, fits: Fits = an
 def granted(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere) -> bool:
     """Whether all that the pod wants is free for it, or is on its way, or a plan brings it."""
     pod = state.pod(uid)
-    if pod is None:
-        return False
-    coming = not need(state, state.where[uid], pod, whole_units(pod))
-    return coming or plan(state, uid, now, rules, fits).way in _WHOLE
+    return pod is not None and (_coming(state, pod) or plan(state, uid, now, rules, fits).way in _WHOLE)
 
 
 def told(change: Change, resources: Sequence[str]) -> str:
@@ -193,6 +195,11 @@ def _helps(change: Change, state: State, uid: str, now: float, rules: Rules, fit
     return granted(after, uid, at, ruled, lambda pod, node: node == NEW_NODE or fits(pod, node))
 
 
+def _coming(state: State, pod: Pod) -> bool:
+    """Whether all of it is free for it, or will be by moves that are under way."""
+    return not need(state, state.where[pod.uid], pod, whole_units(pod))
+
+
 def _free(state: State, uid: str) -> bool:
     """Whether there is room for all of it, claimed by nobody else."""
     pod = state.pod(uid)
@@ -200,11 +207,11 @@ def _free(state: State, uid: str) -> bool:
     return not missing(state, state.where[uid], pod, whole_units(pod))
 
 
-def _at_once(state: State, pod: Pod) -> Iterator[BiggerNode | Gone]:
-    """What makes the room itself; of pods the least one that has to go."""
+def _at_once(state: State, pod: Pod, leaving: Container[str]) -> Iterator[BiggerNode | Gone]:
+    """What makes the room itself; of pods, but for those that leave anyway, the least one that has to go."""
     node = state.where[pod.uid]
     lacks = missing(state, node, pod, whole_units(pod))
-    others = (each for each in state.nodes[node].pods.values() if each.uid != pod.uid)
+    others = (each for each in state.nodes[node].pods.values() if each.uid != pod.uid and each.uid not in leaving)
     enough = [each for each in others if lacks.within(each.counted(each.reserved))]
     if enough:
         yield Gone(min(enough, key=lambda each: (each.priority, each.counted(each.reserved).values, each.uid)).ref)
