@@ -11,7 +11,7 @@ from asyncio import Task
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from random import Random
 from typing import Any, Final
 
@@ -242,6 +242,7 @@ def used_by_spec(machine: Obj) -> Amounts:
     return Amounts.of(milli(guest["cpus"]["use"]), guest["memorySlots"]["use"] * GIB)
 
 
+@lru_cache(maxsize=4096)
 def milli(value: int | str) -> int:
     """CPUs, in thousandths."""
     text = str(value)

@@ -50,7 +50,7 @@ from situate.vm.step import step
 
 UNIT = Amounts.of(1, 1)
 RULES = Rules()
-SETTLING_S = (10.0,) * 6 + (60.0,) * 6 + (700.0,) * 12
+SETTLING_S = (10.0,) * 4 + (60.0,) * 4 + (1400.0,) * 6
 """Beats are so far apart; cool-downs and back-offs of a history of this length are over by then."""
 MOST_BEATS = 100
 """At one moment: each looks at one pod and one node."""

@@ -144,7 +144,7 @@ class Watchdog:
         if machine is None:
             return _NOTHING
         status = machine.get("status") or {}
-        if status.get("podName") != pod["metadata"]["name"] and status.get("phase") not in FROZEN:
+        if status.get("podName") != name_of(pod) and (phase(machine) not in FROZEN or not _is_target(pod)):
             return _NOTHING
         return divided(self.permitted(machine), machine)
 
@@ -524,6 +524,12 @@ def name_of(obj: Obj) -> str:
 def owner_of(pod: Obj) -> str:
     """The machine whose runner it is, or was before that was deleted; empty of every other pod."""
     return str((pod["metadata"].get("labels") or {}).get(NAME_LABEL, ""))
+
+
+def _is_target(pod: Obj) -> bool:
+    """Whether a machine is to move into it; one that it has left nobody controls any more (C3)."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(each["kind"] == "VirtualMachineMigration" and each.get("controller") for each in owners)
 
 
 def total_of(node: Obj) -> Amounts:
