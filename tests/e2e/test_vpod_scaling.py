@@ -21,8 +21,8 @@ def test_the_set_grows_as_needed_and_is_emptied_before_it_is_cut(cluster: Cluste
     with arena("scaling", podCapacity=CAPACITY) as ours:
         ours.add_statefulset(policy="OrderedReady")
         ours.want(early=12)
-        sets, pods = (f"{root}/namespaces/{ours.name}/" for root in ("/apis/apps/v1", "/api/v1"))
-        with Recording(cluster.plane, f"{sets}statefulsets", f"{pods}pods", ours.group_path()) as recording:
+        sets, core = (f"{root}/namespaces/{ours.name}/" for root in ("/apis/apps/v1", "/api/v1"))
+        with Recording(cluster.plane, f"{sets}statefulsets", f"{core}pods", ours.group_path()) as recording:
             ours.start()
             assert ours.wait_placed()["early"] == {f"dispatcher-{n}": 4 for n in range(3)}
             ours.want(late=4)
@@ -36,7 +36,7 @@ def test_the_set_grows_as_needed_and_is_emptied_before_it_is_cut(cluster: Cluste
 
             ours.want(early=0, late=0)
             eventually("the set is empty", ours.replicas, lambda replicas: replicas == 0)
-            eventually("no pod is left", lambda: cluster.get(f"{pods}pods")["items"], lambda left: not left)
+            eventually("no pod is left", lambda: cluster.get(f"{core}pods")["items"], lambda left: not left)
             everything = list(recording.changes())
             assert ours.placements() == {"early": {}, "late": {}}
         written = {
