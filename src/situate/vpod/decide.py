@@ -19,7 +19,7 @@ from situate.vpod.model import Key, NotEnoughReplicas, Placements, VPod, priorit
 from situate.vpod.options import PolicyName, ReferenceVersion
 from situate.vpod.pods import Cause, PodClass
 from situate.vpod.policy import resize
-from situate.vpod.records import NO_PLACES, Places
+from situate.vpod.records import NO_PLACES, Entry, Places
 from situate.vpod.shortage import Shortage, shortage
 from situate.vpod.situation import Situation
 from situate.vpod.state import State
@@ -188,8 +188,12 @@ class Resized:
 def retry_order(state: State) -> list[Key]:
     """Vpods whose last decision left some over, the ones to try first in front: by priority, then by age (L5)."""
     short = [entry for entry in state.vpods.values() if entry.short_since is not None]
-    short.sort(key=lambda entry: (-entry.priority, entry.short_since or 0.0, entry.key))
-    return [entry.key for entry in short]
+    return [entry.key for entry in sorted(short, key=turn)]
+
+
+def turn(entry: Entry) -> tuple[int, float, Key]:
+    """Of two vpods that are short, the one with the smaller turn is tried first."""
+    return -entry.priority, entry.short_since or 0.0, entry.key
 
 
 def effective_target(state: State, wanted: int, pods: int | None = None) -> int:

@@ -26,6 +26,7 @@ from situate.runtime.workqueue import WorkQueue
 from situate.vpod import rebalance
 from situate.vpod.controller.reporting import Reporter
 from situate.vpod.controller.sources import Found, Sources
+from situate.vpod.controller.turns import GIVES_WAY_S, Turns
 from situate.vpod.controller.unclaimed import Unclaimed
 from situate.vpod.controller.watched import Watched, WatchedSource, has_workers
 from situate.vpod.controller.writing import Writing
@@ -79,6 +80,7 @@ class Placing:
         self._watched = watched
         self._reporter = reporter
         self._actuator = actuator
+        self._turns = Turns(queue)
         self._writing = Writing(watched, client, actuator, wall)
         self._unclaimed = Unclaimed(self.sources, self._writing, reporter, served)
         self._wake_autoscaler = wake_autoscaler
@@ -189,7 +191,9 @@ class Placing:
         if self.state is not None:
             self._writing.held_back = False
             self._tried = self._seen(self.state)
-            for key in retry_order(self.state):
+            order = retry_order(self.state)
+            self._turns.begin(order)
+            for key in order:
                 self.queue.add(key)
 
     def retry_short_again(self) -> None:
@@ -264,9 +268,15 @@ class Placing:
         start = self._now()
         began = self._reporter.stopwatch()
         state.observe_vpod(vpod, start)
+        if self._turns.gives_way(state, key):
+            return Result(requeue_after=GIVES_WAY_S)
         decision = place(state, vpod, start, self._is_ready)
         self._audit(state, decision)
+        open_before = _open_pods(state) if any(change < 0 for change in decision.delta.values()) else None
         commit(state, decision)
+        self._turns.tried(key)
+        if open_before is not None and _open_pods(state) > open_before:
+            self.retry_short()
         if decision.wakes_autoscaler:
             self._wake_autoscaler()
         self._reporter.decided(found.reference, decision, self._reporter.stopwatch() - began)
@@ -321,6 +331,7 @@ class Placing:
             if come is None and gone is not None:
                 self.sources.forget(gone.key)
             return
+        open_before = _open_pods(state)
         before = self.sources.read(gone) if gone is not None else None
         after = self.sources.read(come) if come is not None else None
         if come is not None and after is not None:
@@ -342,7 +353,7 @@ class Placing:
             self._writing.forget(before.key)
             self._reporter.forget(before.key)
             self.retry_short()
-        self._after_change()
+        self._after_change(open_before)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         state = self.state
