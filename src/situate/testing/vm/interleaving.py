@@ -11,11 +11,10 @@ import random
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, assert_never
-
-import msgspec
+from typing import assert_never
 
 from situate.sim.vm.world import COPIED, Migration, VirtualMachine, World
+from situate.testing.vm.happenings import Happening, What
 from situate.testing.vm.invariants import (
     Stepped,
     broken,
@@ -56,42 +55,6 @@ MOST_BEATS = 100
 """At one moment: each looks at one pod and one node."""
 IGNORED = "i"
 QUIET_S = (30.0, 30.0, 700.0, 700.0)
-
-
-What: TypeAlias = Literal[
-    "told",
-    "write",
-    "hear",
-    "ask",
-    "answer",
-    "use",
-    "time",
-    "migrate",
-    "bind target",
-    "place",
-    "restart",
-    "ask again",
-    "bound by others",
-    "delete a pod",
-    "delete a migration",
-    "migrate by hand",
-    "fail a migration",
-    "resize a node",
-    "lose a node",
-    "cordon a node",
-    "refuse a target",
-    "bind a target at home",
-    "evict a machine",
-    "write late",
-]
-
-
-class Happening(msgspec.Struct, frozen=True):
-    """Something that may happen; nothing does where it is impossible at the moment."""
-
-    what: What
-    luck: int
-    """Whom it concerns, and how it goes."""
 
 
 class Violation(AssertionError):
@@ -182,55 +145,55 @@ class Interleaving:
         self._start()
 
     def _happen(self, what: What) -> None:
-        self.happened[what] += 1
+        self.happened[what.value] += 1
         match what:
-            case "told":
+            case What.TOLD:
                 self._tell()
-            case "write":
+            case What.WRITE:
                 self._write()
-            case "hear":
+            case What.HEAR:
                 self._hear()
-            case "ask":
+            case What.ASK:
                 self._ask()
-            case "answer":
+            case What.ANSWER:
                 self._answer()
-            case "use":
+            case What.USE:
                 self._use()
-            case "time":
+            case What.TIME:
                 self._pass_time()
-            case "migrate":
+            case What.MIGRATE:
                 self._migrate()
-            case "bind target":
+            case What.BIND_TARGET:
                 self._bind_target()
-            case "place":
+            case What.PLACE:
                 self._place()
-            case "restart":
+            case What.RESTART:
                 self._restart()
-            case "ask again":
+            case What.ASK_AGAIN:
                 self._ask_again()
-            case "bound by others":
+            case What.BOUND_BY_OTHERS:
                 self._bind_behind_our_back()
-            case "delete a pod":
+            case What.DELETE_A_POD:
                 self._delete_something()
-            case "delete a migration":
+            case What.DELETE_A_MIGRATION:
                 self._delete_a_migration()
-            case "migrate by hand":
+            case What.MIGRATE_BY_HAND:
                 self._migrate_by_hand()
-            case "fail a migration":
+            case What.FAIL_A_MIGRATION:
                 self._fail_a_migration()
-            case "resize a node":
+            case What.RESIZE_A_NODE:
                 self._resize_a_node()
-            case "lose a node":
+            case What.LOSE_A_NODE:
                 self._lose_a_node()
-            case "cordon a node":
+            case What.CORDON_A_NODE:
                 self._cordon_a_node()
-            case "refuse a target":
+            case What.REFUSE_A_TARGET:
                 self._refuse_a_target()
-            case "bind a target at home":
+            case What.BIND_A_TARGET_AT_HOME:
                 self._bind_a_target_at_home()
-            case "evict a machine":
+            case What.EVICT_A_MACHINE:
                 self._evict_a_machine()
-            case "write late":
+            case What.WRITE_LATE:
                 self._write_late()
             case _:
                 assert_never(what)

@@ -13,40 +13,11 @@ import msgspec
 from situate.testing import playing
 from situate.testing.playing import Played, Product, command_line
 from situate.testing.undisturbed import collector_at_rest
-from situate.testing.vm.interleaving import Happening, Interleaving, Violation, What
+from situate.testing.vm.happenings import Happening, drawn
+from situate.testing.vm.interleaving import Interleaving, Violation
 
 LENGTH: Final = 120
 """Happenings before all settles."""
-_OFTEN: Final[dict[What, int]] = {
-    "told": 3,
-    "write": 2,
-    "hear": 2,
-    "ask": 2,
-    "answer": 2,
-    "use": 1,
-    "time": 2,
-    "migrate": 3,
-    "bind target": 2,
-    "place": 1,
-}
-_SELDOM: Final[tuple[What, ...]] = (
-    "restart",
-    "ask again",
-    "bound by others",
-    "delete a pod",
-    "delete a migration",
-    "migrate by hand",
-    "fail a migration",
-    "resize a node",
-    "lose a node",
-    "cordon a node",
-    "refuse a target",
-    "bind a target at home",
-    "evict a machine",
-    "write late",
-)
-"""All of them together as often as one of the others."""
-_USUAL: Final[tuple[What, ...]] = tuple(what for what, weight in _OFTEN.items() for _ in range(weight))
 FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "F1 write lost, applied but not answered, refused, late": (
         "write lost",
@@ -104,14 +75,7 @@ class Totals(playing.Totals):
 def generate(seed: int, length: int = LENGTH) -> LedgerHistory:
     """The history of a seed."""
     rng = Random(f"ledger {seed}")
-
-    def happening() -> Happening:
-        many = len(_USUAL)
-        number = rng.randrange(many + 1)
-        what = _USUAL[number] if number < many else _SELDOM[rng.randrange(len(_SELDOM))]
-        return Happening(what, rng.getrandbits(32))
-
-    return LedgerHistory(seed, tuple(happening() for _ in range(length)))
+    return LedgerHistory(seed, tuple(drawn(rng) for _ in range(length)))
 
 
 def play(history: LedgerHistory) -> Played:

@@ -1,0 +1,67 @@
+"""What may happen in an interleaving of the ledger's events, and how often; `interleaving` makes it happen."""
+
+from __future__ import annotations
+
+from enum import Enum
+from random import Random
+from typing import Final
+
+import msgspec
+
+
+class What(Enum):
+    TOLD = "told"
+    WRITE = "write"
+    HEAR = "hear"
+    ASK = "ask"
+    ANSWER = "answer"
+    USE = "use"
+    TIME = "time"
+    MIGRATE = "migrate"
+    BIND_TARGET = "bind target"
+    PLACE = "place"
+    RESTART = "restart"
+    ASK_AGAIN = "ask again"
+    BOUND_BY_OTHERS = "bound by others"
+    DELETE_A_POD = "delete a pod"
+    DELETE_A_MIGRATION = "delete a migration"
+    MIGRATE_BY_HAND = "migrate by hand"
+    FAIL_A_MIGRATION = "fail a migration"
+    RESIZE_A_NODE = "resize a node"
+    LOSE_A_NODE = "lose a node"
+    CORDON_A_NODE = "cordon a node"
+    REFUSE_A_TARGET = "refuse a target"
+    BIND_A_TARGET_AT_HOME = "bind a target at home"
+    EVICT_A_MACHINE = "evict a machine"
+    WRITE_LATE = "write late"
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """Something that may happen; nothing does where it is impossible at the moment."""
+
+    what: What
+    luck: int
+    """Whom it concerns, and how it goes."""
+
+
+_OFTEN: Final[dict[What, int]] = {
+    What.TOLD: 3,
+    What.WRITE: 2,
+    What.HEAR: 2,
+    What.ASK: 2,
+    What.ANSWER: 2,
+    What.USE: 1,
+    What.TIME: 2,
+    What.MIGRATE: 3,
+    What.BIND_TARGET: 2,
+    What.PLACE: 1,
+}
+_USUAL: Final = tuple(what for what, weight in _OFTEN.items() for _ in range(weight))
+_SELDOM: Final = tuple(what for what in What if what not in _OFTEN)
+"""All of them together as often as one of the others."""
+
+
+def drawn(rng: Random) -> Happening:
+    number = rng.randrange(len(_USUAL) + 1)
+    what = _USUAL[number] if number < len(_USUAL) else rng.choice(_SELDOM)
+    return Happening(what, rng.getrandbits(32))
