@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from asyncio import Task
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, assert_never
 
@@ -20,15 +20,15 @@ from situate.testing.processes import ProcessState
 from situate.testing.vm import steps
 from situate.testing.vm.history import MachinePlan, Settings
 from situate.testing.vm.place import SPARE, Place, kind_of
+from situate.testing.vm.reading import AT_WORK, FROZEN, Obj, divided, name_of, owner_of, phase
 from situate.testing.vm.shipped import MACHINES, MIGRATION_TABLE, MIGRATIONS, NAMESPACE, PODS, VmMember
 from situate.testing.vm.steps import AnyStep, ProcessStep, WorldStep
-from situate.testing.vm.watchdog import AT_WORK, FROZEN, Watchdog, divided, name_of, owner_of, phase
+from situate.testing.vm.watchdog import Watchdog
 from situate.vm.amounts import Amounts
 from situate.vm.machines.hypervisor import HYPERVISOR
 from situate.vm.names import AUTO_MIGRATION_LABEL, CLAIM, DRAIN
 from situate.vm.text import GIB
 
-Obj = Mapping[str, Any]
 WITHIN_S: Final = 60.0
 """A leader that is to be killed at a write is left alone if there is none for so long."""
 HEAL_TICK_S: Final = 10.0

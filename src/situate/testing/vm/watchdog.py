@@ -10,16 +10,30 @@ import hashlib
 import json
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from functools import lru_cache, reduce
-from typing import Any, Final
+from functools import reduce
+from typing import Final
 
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.objects.quantity import Quantity, decode_quantity
 from situate.testing.vm.agents import Agents, milli, used_by_spec
 from situate.testing.vm.freed import FreedRoom, Stand
 from situate.testing.vm.place import SPARE, Place, kind_of
+from situate.testing.vm.reading import (
+    AT_WORK,
+    FROZEN,
+    Obj,
+    amounts,
+    beneficiary_kind,
+    divided,
+    in_bytes,
+    is_target,
+    name_of,
+    note,
+    owner_of,
+    phase,
+    total_of,
+)
 from situate.testing.vm.shipped import MACHINE_TABLE, MIGRATION_TABLE, UNIT, VmMember
 from situate.vm.amounts import Amounts
 from situate.vm.model import Role
@@ -30,14 +44,10 @@ from situate.vm.names import (
     CREATED_BY_SCHEDULER_LABEL,
     DRAIN,
     EVACUATE,
-    NAME_LABEL,
     REQUESTED,
     TARGET_NODE,
 )
 
-Obj = Mapping[str, Any]
-FROZEN: Final = frozenset({"PreMigrating", "Migrating"})
-AT_WORK: Final = frozenset({"", "Pending", "Running"})
 FACT_S: Final = 60.0
 """So long after a fact that we cannot refuse, what was decided before it was known may still be done (I13, B8)."""
 STRANDED_S: Final = 10.0
@@ -126,7 +136,7 @@ class Watchdog:
         status = machine.get("status") or {}
         use = used_by_spec(machine)
         if status.get("cpus") is not None and status.get("memorySize") is not None:
-            use = use.most(Amounts.of(milli(status["cpus"]), _bytes(str(status["memorySize"]))))
+            use = use.most(Amounts.of(milli(status["cpus"]), in_bytes(str(status["memorySize"]))))
         agent = self.agents.by_name.get(machine["metadata"]["name"])
         acts = agent is not None and agent.uid == machine["metadata"]["uid"] and agent.pod == status.get("podName")
         return use.most(agent.permit) if agent is not None and acts else use
@@ -139,12 +149,12 @@ class Watchdog:
         if not name:
             asked = [each.get("resources", {}).get("requests", {}) for each in pod["spec"]["containers"]]
             cpus = sum(milli(each.get("cpu", 0)) for each in asked)
-            return Amounts.of(cpus, sum(_bytes(str(each.get("memory", 0))) for each in asked))
+            return Amounts.of(cpus, sum(in_bytes(str(each.get("memory", 0))) for each in asked))
         machine = machines.get(name)
         if machine is None:
             return _NOTHING
         status = machine.get("status") or {}
-        if status.get("podName") != name_of(pod) and (phase(machine) not in FROZEN or not _is_target(pod)):
+        if status.get("podName") != name_of(pod) and (phase(machine) not in FROZEN or not is_target(pod)):
             return _NOTHING
         return divided(self.permitted(machine), machine)
 
@@ -169,7 +179,7 @@ class Watchdog:
             else:
                 anywhere += self._asked_for(pod, machines)
         for each in self.table(MIGRATION_TABLE):
-            mover, target = machines.get(each["spec"]["vmName"]), _note(each, TARGET_NODE)
+            mover, target = machines.get(each["spec"]["vmName"]), note(each, TARGET_NODE)
             if mover is not None and target:
                 found[target] = found.get(target, _NOTHING) + self._most(mover)
         return {node: amount + anywhere for node, amount in found.items()}
@@ -181,8 +191,8 @@ class Watchdog:
     def _most(self, machine: Obj) -> Amounts:
         """What it uses, may use or asks for, as it counts on a node."""
         most = self.permitted(machine)
-        for text in (_note(machine, APPROVED), _note(machine, REQUESTED)):
-            most = most.most(_amounts(text)) if text else most
+        for text in (note(machine, APPROVED), note(machine, REQUESTED)):
+            most = most.most(amounts(text)) if text else most
         return divided(most, machine)
 
     # the invariants
@@ -223,7 +233,7 @@ class Watchdog:
             ):
                 self._pressed[name] = self._place.now
         for machine in machines.values():
-            if text := _note(machine, EVACUATE):
+            if text := note(machine, EVACUATE):
                 runner = (machine.get("status") or {}).get("podName", "")
                 pod = self._place.object("pods", machine["metadata"]["namespace"], runner)
                 name = str(json.loads(text)["node"])
@@ -239,15 +249,15 @@ class Watchdog:
         state, watched = member.controller.ledger.state, member.controller.watched
         for machine in self.table(MACHINE_TABLE):
             known = watched.machines.store.get(name_of(machine), machine["metadata"]["namespace"])
-            granted, runner = _note(machine, APPROVED), (machine.get("status") or {}).get("podName", "")
+            granted, runner = note(machine, APPROVED), (machine.get("status") or {}).get("podName", "")
             pod = self._place.object("pods", machine["metadata"]["namespace"], runner)
             if known is None or pod is None or not granted:
                 continue
             booked, newest = state.pod(pod["metadata"]["uid"]), machine["metadata"]["resourceVersion"]
             if booked is None or known.metadata.resource_version != newest:
                 continue
-            if _amounts(granted).exceeds(booked.reserved):
-                was = _amounts(granted).values
+            if amounts(granted).exceeds(booked.reserved):
+                was = amounts(granted).values
                 self.breach(f"I8: {name_of(machine)} was granted {was}, and a restart books {booked.reserved.values}")
 
     def _applied(self, member: VmMember) -> None:
@@ -264,7 +274,7 @@ class Watchdog:
                 continue
             machine = watched.machines.store.get(pod.machine.ref.name, pod.machine.ref.namespace)
             text = "" if machine is None else machine.metadata.annotations.get(APPROVED, "")
-            seen = pod.used.most(_amounts(text)) if text else pod.used
+            seen = pod.used.most(amounts(text)) if text else pod.used
             if known.exceeds(pod.reserved) or pod.reserved.exceeds(known.most(seen)):
                 name = pod.machine.ref.name
                 self.breach(f"I14: {name} is frozen, and went from {known.values} to {pod.reserved.values}")
@@ -322,7 +332,7 @@ class Watchdog:
             notes = machine["metadata"].get("annotations") or {}
             if machine["status"].get("podName") != name_of(pods[uid]) or not {APPROVED, REQUESTED} <= set(notes):
                 return None
-            said = [divided(_amounts(notes[key]), machine) for key in (APPROVED, REQUESTED)]
+            said = [divided(amounts(notes[key]), machine) for key in (APPROVED, REQUESTED)]
             return Stand(said[0], said[1], divided(UNIT, machine), notes.get(CLAIM_CLOSED, ""))
 
         def booked(node: str, but: str) -> Amounts:
@@ -347,7 +357,7 @@ class Watchdog:
         """What a pod uses or may use, or is approved for its machine, as it counts on its node."""
         counted, machine = self.counted(pod, machines), machines.get(owner_of(pod))
         text = ((machine or {}).get("metadata", {}).get("annotations") or {}).get(APPROVED)
-        return counted if machine is None or text is None else counted.most(divided(_amounts(text), machine))
+        return counted if machine is None or text is None else counted.most(divided(amounts(text), machine))
 
     def _hear(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
         kind = kind_of(request)
@@ -384,7 +394,7 @@ class Watchdog:
         node = "" if pod is None else pod["spec"].get("nodeName", "")
         self._happened["moved"] += 1
         self._press(machines)
-        chained = _beneficiary_kind(migration) == "Target"
+        chained = beneficiary_kind(migration) == "Target"
         if node and not chained and now - self._pressed.get(node, float("-inf")) > REASON_S:
             self.breach(f"I9: {name} leaves {node}, and nobody needs its room since {REASON_S:g} s")
         if pod is not None and name == f"schedplugin-{name_of(pod)}":
@@ -405,7 +415,7 @@ class Watchdog:
             ),
             None,
         )
-        if known is not None and phase(known) in AT_WORK and (text := _note(known, CLAIM)):
+        if known is not None and phase(known) in AT_WORK and (text := note(known, CLAIM)):
             self._freed.given_up(str(json.loads(text)["id"]))
 
     def _claimed(self, migration: Obj, claim: Obj, source: Obj) -> None:
@@ -501,55 +511,3 @@ class Watchdog:
             if agent.name in machines and phase(machines[agent.name]) == "Running" and waiting:
                 return f"I5: {agent.name} is not answered"
         return None
-
-
-def _note(obj: Obj, key: str) -> str:
-    """An annotation; empty if it is not there."""
-    return str((obj["metadata"].get("annotations") or {}).get(key, ""))
-
-
-def _beneficiary_kind(migration: Obj) -> str:
-    text = _note(migration, CLAIM)
-    return str(json.loads(text)["beneficiary"]["kind"]) if text else ""
-
-
-def phase(obj: Obj) -> str:
-    return str((obj.get("status") or {}).get("phase") or "")
-
-
-def name_of(obj: Obj) -> str:
-    return str(obj["metadata"]["name"])
-
-
-def owner_of(pod: Obj) -> str:
-    """The machine whose runner it is, or was before that was deleted; empty of every other pod."""
-    return str((pod["metadata"].get("labels") or {}).get(NAME_LABEL, ""))
-
-
-def _is_target(pod: Obj) -> bool:
-    """Whether a machine is to move into it; one that it has left nobody controls any more (C3)."""
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return any(each["kind"] == "VirtualMachineMigration" and each.get("controller") for each in owners)
-
-
-def total_of(node: Obj) -> Amounts:
-    allocatable = node["status"]["allocatable"]
-    return Amounts.of(milli(allocatable["cpu"]), _bytes(str(allocatable["memory"])))
-
-
-def divided(amount: Amounts, machine: Obj) -> Amounts:
-    """As it counts on a node (C7); overcommits of a history are written in thousandths, `1500m`."""
-    overcommit = machine["spec"].get("overcommit") or {}
-    by = (milli(overcommit.get("cpu", 1)), milli(overcommit.get("memory", 1)))
-    return Amounts(tuple(each * 1000 // factor for each, factor in zip(amount, by, strict=True)))
-
-
-@lru_cache(maxsize=4096)
-def _amounts(text: str) -> Amounts:
-    said = json.loads(text)
-    return Amounts.of(milli(said["vCPUs"]), _bytes(str(said["mem"])))
-
-
-@lru_cache(maxsize=4096)
-def _bytes(text: str) -> int:
-    return decode_quantity(Quantity, text).value
