@@ -43,6 +43,7 @@ from situate.testing.sharding.shipped.reports import (
 )
 
 BEGAN = 1_800_000_000.0
+_BEGAN = datetime.fromtimestamp(BEGAN, UTC)
 NAMESPACE = "shop"
 TABLE = f"reports.{REPORTS.group}"
 """The objects' in the server's store."""
@@ -179,7 +180,7 @@ class Place:
         self.noted.append((order, events.Start(t, member.pod, member.uid, name, epoch)))
 
     def wall(self) -> datetime:
-        return datetime.fromtimestamp(BEGAN, UTC) + timedelta(seconds=self.world.now)
+        return _BEGAN + timedelta(seconds=self.world.now)
 
     def executor(
         self,
