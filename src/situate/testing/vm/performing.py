@@ -5,32 +5,27 @@ from __future__ import annotations
 import json
 from asyncio import Task
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final, assert_never
 
 from situate.cluster.controllers.nodes import node as node_object
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
-from situate.objects.messages import Request, Response
 from situate.runtime.serving.webhooks import Reply
-from situate.testing.network import CALM, Weather
+from situate.testing.network import CALM
 from situate.testing.objects import pod as pod_object
-from situate.testing.processes import ProcessState
 from situate.testing.vm import steps
+from situate.testing.vm.disturbing import Disturbing
 from situate.testing.vm.history import MachinePlan, Settings
-from situate.testing.vm.place import SPARE, Place, kind_of
+from situate.testing.vm.place import SPARE, Place
 from situate.testing.vm.reading import AT_WORK, FROZEN, Obj, divided, name_of, owner_of, phase
-from situate.testing.vm.shipped import MACHINES, MIGRATION_TABLE, MIGRATIONS, NAMESPACE, PODS, VmMember
-from situate.testing.vm.steps import AnyStep, ProcessStep, WorldStep
+from situate.testing.vm.shipped import MACHINES, MIGRATION_TABLE, MIGRATIONS, NAMESPACE, PODS
+from situate.testing.vm.steps import AnyStep, WorldStep
 from situate.testing.vm.watchdog import Watchdog
 from situate.vm.amounts import Amounts
 from situate.vm.machines.hypervisor import HYPERVISOR
 from situate.vm.names import AUTO_MIGRATION_LABEL, CLAIM, DRAIN
 from situate.vm.text import GIB
 
-WITHIN_S: Final = 60.0
-"""A leader that is to be killed at a write is left alone if there is none for so long."""
 HEAL_TICK_S: Final = 10.0
 _BEHAVIOURS: Final = {
     "refuse": {"refuseStart": "no route to host"},
@@ -38,16 +33,6 @@ _BEHAVIOURS: Final = {
     "slow": {"usedMemory": "2Gi", "bandwidth": "128Mi", "dirtyRate": "80Mi"},
     "fail": {"usedMemory": "1Gi", "bandwidth": "192Mi", "failAtPercent": 99},
     "well": {"usedMemory": "1Gi", "bandwidth": "192Mi"},
-}
-_STORMS: Final = {
-    "request lost": Weather(lose_request=0.3),
-    "answer lost": Weather(lose_answer=0.3),
-    "refused": Weather(refuse=0.5),
-    "conflict": Weather(conflict=0.5),
-    "busy": CALM,
-    "invalid": CALM,
-    "late events": Weather(event_delay_s=0.5, event_jitter_s=4.5, repeat_event=0.2),
-    "late writes": Weather(late_write_s=3.0, event_delay_s=0.5),
 }
 
 
@@ -65,6 +50,7 @@ class Performer:
         self._made = 0
         self._behaviour = "well"
         self._agents.deaf = 0.05
+        self._disturbing = Disturbing(place, happened)
 
     # the beginning and the end
 
@@ -89,7 +75,7 @@ class Performer:
         place.clock_off_s = 0.0
         self._agents.deaf, self._agents.tick_s = 0.0, HEAL_TICK_S
         for member in place.members:
-            self._wake(member)
+            self._disturbing.wake(member)
         self._behave("well")
         for name in self._nodes:
             self._shrink(name, 0)
@@ -98,10 +84,15 @@ class Performer:
     # steps
 
     def perform(self, step: AnyStep) -> None:
-        if isinstance(step, WorldStep):
-            self._world(step)
-        else:
-            self._process(step)
+        match step:
+            case steps.Pass():
+                pass
+            case steps.AwaitMove(most=most, claimed=claimed):
+                self._await_move(most, claimed)
+            case _ if isinstance(step, WorldStep):
+                self._world(step)
+            case _:
+                self._disturbing.perform(step)
 
     def _world(self, step: WorldStep) -> None:
         match step:
@@ -153,41 +144,12 @@ class Performer:
             case _:
                 assert_never(step)
 
-    def _process(self, step: ProcessStep) -> None:
-        place = self._place
-        match step:
-            case steps.KillLeader():
-                if (member := place.leader()) is not None:
-                    place.end(member)
-            case steps.KillLeaderAt(message=message, answered=answered):
-                self._at(message, answered, "killed", place.end)
-            case steps.PauseLeaderAt(message=message, answered=answered, seconds=seconds):
-                self._at(message, answered, "paused", partial(self._pause, seconds=seconds))
-            case steps.StopLeader():
-                if (member := place.leader()) is not None:
-                    place.stop(member)
-            case steps.Storm(kind=kind):
-                place.network.weather = _STORMS[kind]
-                place.refusing.how = kind if kind in ("busy", "invalid") else ""
-            case steps.Calm():
-                place.network.weather, place.refusing.how = CALM, ""
-            case steps.CutWatches(compact=compact):
-                if compact:
-                    self._happened["compacted"] += 1
-                    place.cluster.api.store.compact()
-                place.network.cut_watches()
-            case steps.SetClock(seconds=seconds):
-                place.clock_off_s = seconds
-            case steps.Pass():
-                pass
-            case steps.AwaitMove(most=most, claimed=claimed):
-                until = place.now + most
-                while place.now < until and not any(
-                    phase(each) == "Running" and (not claimed or self._beneficiary(each)) for each, _ in self._moving()
-                ):
-                    place.let_pass(0.5)
-            case _:
-                assert_never(step)
+    def _await_move(self, most: float, claimed: bool) -> None:
+        until = self._place.now + most
+        while self._place.now < until and not any(
+            phase(each) == "Running" and (not claimed or self._beneficiary(each)) for each, _ in self._moving()
+        ):
+            self._place.let_pass(0.5)
 
     # machines
 
@@ -449,52 +411,8 @@ class Performer:
             others = [each for each in answer["status"].get("conditions") or () if each["type"] != condition["type"]]
             self._place.call("PATCH", f"{path}/status", {"status": {"conditions": [*others, condition]}}, patch=True)
 
-    # processes
-
-    def _pause(self, member: VmMember, seconds: float) -> None:
-        member.process.pause()
-        self._place.timeline.after(seconds, partial(self._wake, member))
-
-    def _wake(self, member: VmMember) -> None:
-        """SIGCONT. Whoever slept for longer than its Lease believes that it leads until it looks at the clock."""
-        if member.process.state is ProcessState.PAUSED:
-            elector = member.controller.elector
-            self._happened["stale leader woke up"] += elector is not None and not elector.leading()
-            member.process.resume()
-
-    def _at(self, message: str, answered: bool, what: str, do: Callable[[VmMember], None]) -> None:
-        """Has something happen to a leader at its next write of a kind."""
-        place = self._place
-        until = place.now + WITHIN_S
-
-        def met(identity: str, when: str) -> None:
-            member = next((each for each in place.members if each.identity == identity), None)
-            if member is not None and place.now <= until:
-                self._happened[f"leader {what} {when} {message}{'' if answered else ' left'}"] += 1
-                do(member)
-
-        def left(request: Request, identity: Identity) -> None:
-            if _is(request, message):
-                place.network.leaving.remove(left)
-                met(identity.user, "before its")
-
-        def arrived(request: Request, _: Response | Watch, identity: Identity) -> None:
-            if _is(request, message):
-                place.told.remove(arrived)
-                met(identity.user, "before the answer to its")
-
-        if answered:
-            place.told.append(arrived)
-        else:
-            place.network.leaving.append(left)
-
 
 def _review_of_eviction(pod: str) -> bytes:
     request = {"uid": "1", "subResource": "eviction", "namespace": NAMESPACE, "name": pod, "operation": "CREATE"}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": NAMESPACE}}
     return json.dumps({"apiVersion": "admission.k8s.io/v1", "request": request | {"object": eviction}}).encode()
-
-
-def _is(request: Request, message: str) -> bool:
-    kind = kind_of(request)
-    return kind == message or (message == "any" and kind != "")

@@ -219,8 +219,6 @@ WorldStep = (
     | DropMigration
 )
 """What agents, users, machines and others do."""
-ProcessStep = (
-    KillLeader | KillLeaderAt | PauseLeaderAt | StopLeader | Storm | Calm | CutWatches | SetClock | Pass | AwaitMove
-)
+ProcessStep = KillLeader | KillLeaderAt | PauseLeaderAt | StopLeader | Storm | Calm | CutWatches | SetClock
 """What happens to processes of ours and to messages."""
-AnyStep = WorldStep | ProcessStep
+AnyStep = WorldStep | ProcessStep | Pass | AwaitMove
