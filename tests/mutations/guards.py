@@ -11,6 +11,7 @@ from tests.mutations.patch import Mutation
 from tests.mutations.scheduler_guards import SCHEDULER_GUARDS
 from tests.mutations.sharding_executor_guards import SHARDING_EXECUTOR_GUARDS
 from tests.mutations.sharding_guards import SHARDING_GUARDS
+from tests.mutations.sharding_histories_guards import SHARDING_HISTORIES_GUARDS
 from tests.mutations.sharding_supervisor_guards import SHARDING_SUPERVISOR_GUARDS
 from tests.mutations.spot_guards import SPOT_GUARDS
 from tests.mutations.spot_process_guards import SPOT_PROCESS_GUARDS
@@ -376,6 +377,7 @@ GUARDS = (
     *SHARDING_GUARDS,
     *SHARDING_EXECUTOR_GUARDS,
     *SHARDING_SUPERVISOR_GUARDS,
+    *SHARDING_HISTORIES_GUARDS,
     *ARCHIVE_GUARDS,
     *ARCHIVE_CARE_GUARDS,
     *VM_AGENT_GUARDS,
