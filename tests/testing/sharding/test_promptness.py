@@ -168,3 +168,12 @@ def test_who_may_not_be_given_work_is_seen_whatever_the_cause(cause: str) -> Non
         assert now <= since <= town.world.now
     finally:
         town.end_all()
+
+
+def test_who_is_full_or_says_so_is_nobody() -> None:
+    standings = Standings(LABELS, LEASE_S)
+    standings.of["a"], standings.of["b"] = (Standing(None, None, renewed_at=1e9) for _ in "ab")
+    assert standings.anybody(0.0)
+    standings.of["a"].full = True
+    assert standings.anybody(0.0)
+    assert not standings.anybody(0.0, ["b"])
