@@ -4,17 +4,18 @@
 
 `plans` and `permits` are `bench.vm_plan` and `bench.vm_permits`; `handover`, `cancel` and `ready` start the shipped
 scheduler as a process of its own beside an embedded API server (`bench.vm_moves`, `bench.vm_cancels`). `loads` plays
-six loads on virtual time, under the reference's rules (`compat`) and under ours, by the same code. Ours must be no worse
-on VM-seconds short, frozen and overcommitted seconds, and better on moves and on the time to grant for those who waited,
-p50 and p99 (section 6). The figures of the reference in the last columns are those of section 6. Server, scheduler and
-the benchmark share the processors, and others may, too: the lines in between say what was used of them. A line that is
-not as it is to be bears a `!` and is told again at the end.
+six loads on virtual time, under the reference's rules (`compat`) and under ours, by the same code. Ours must be no
+worse on VM-seconds short, frozen and overcommitted seconds, and better on moves and on the time to grant for those
+who waited, p50 and p99 (section 6). The figures of the reference in the last columns are those of section 6. Server,
+scheduler and the benchmark share the processors, and others may, too: the lines in between say what was used of them.
+A line that is not as it is to be bears a `!` and is told again at the end.
 
-The last line is one JSON object: `plan_ms_p99`, `plan_cost_ratio_mean`, `plan_cost_ratio_worst`, `plan_cost_ratio_few`
-(where the choice is to be exact), `decision_ms_p99`, `answer_ms_p99`, `explain_ms_p99`, `explain_node_ms_p99`,
-`what_if_ms_p99`, `handover_ms_p50`, `handover_ms_p99`, `write_ms_p50` (part of both), `cancel_ms_p50`, `cancel_ms_p99`
-(from the pod that leaves to the request to end the move), `ready_s` (from the start of the process until it is ready
-and leads), `steady_last_move_s` (within 24 simulated hours), `loads` {load: {figure: [ours, compat's]}}.
+The last line is one JSON object: `plan_ms_p99`, `plan_cost_ratio_mean`, `plan_cost_ratio_worst`,
+`plan_cost_ratio_few` (where the choice is to be exact), `decision_ms_p99`, `answer_ms_p99`, `explain_ms_p99`,
+`explain_node_ms_p99`, `what_if_ms_p99`, `handover_ms_p50`, `handover_ms_p99`, `write_ms_p50` (part of both),
+`cancel_ms_p50`, `cancel_ms_p99` (from the pod that leaves to the request to end the move), `ready_s` (from the start
+of the process until it is ready and leads), `steady_last_move_s` (within 24 simulated hours), `loads` {load: {figure:
+[ours, compat's]}}.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ VM_SERVER_GUARDS = (
         "nothing is explained to strangers (B44)",
         "vm/server/answering.py",
         "                pod = self._pods().get(name, namespace)\n"
-        "                await self._known(self._callers.check(request.headers, peer, () if pod is None else (pod,)))\n",
+        "                await self._known(self._callers.check(request.headers, peer, "
+        "() if pod is None else (pod,)))\n",
         "",
         (_CALLERS,),
     ),
