@@ -28,6 +28,7 @@ from tests.mutations.vm_retargeting_guards import VM_RETARGETING_GUARDS
 from tests.mutations.vm_server_guards import VM_SERVER_GUARDS
 from tests.mutations.vm_shell_guards import VM_SHELL_GUARDS
 from tests.mutations.volume_guards import VOLUME_GUARDS
+from tests.mutations.vpod_histories_guards import VPOD_HISTORIES_GUARDS
 
 _DECIDE, _STATE, _DRAIN = "tests/vpod/test_decide.py", "tests/vpod/test_state.py", "tests/vpod/test_drain.py"
 _FACADE, _LEADING = "tests/vpod/test_facade.py", "tests/vpod/controller/test_leading.py"
@@ -367,6 +368,7 @@ _VPOD_GUARDS = (
 
 GUARDS = (
     *_VPOD_GUARDS,
+    *VPOD_HISTORIES_GUARDS,
     *FRAMEWORK_GUARDS,
     *VOLUME_GUARDS,
     *GPU_GUARDS,

@@ -27,9 +27,12 @@ from situate.testing.vpod.soak import PRODUCT
 from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
 from situate.testing.world import EPOCH
 from situate.vpod.decide import Decision, MoveCause, decide
+from situate.vpod.limits import Limit, Rule
 from situate.vpod.model import Key, Placements
-from situate.vpod.options import RebalanceOptions
+from situate.vpod.options import PolicyName, RebalanceOptions
+from situate.vpod.policy.registry import Policy, Predicate
 from situate.vpod.records import DrainGoal
+from situate.vpod.shortage import Shortage
 from situate.vpod.state import State
 
 BLOCK = 100
@@ -109,21 +112,90 @@ def test_a_cut_soon_after_a_rise_is_a_breach() -> None:
     try:
         Watchdog(world)
         world.let_pass(30.0)
-        leader = world.leader()
-        assert leader is not None
-        writer = Identity(leader.identity, ("system:authenticated",))
-
-        def scale(replicas: int) -> None:
-            path = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{STATEFULSET}/scale"
-            body = msgspec.json.encode({"metadata": {"name": STATEFULSET}, "spec": {"replicas": replicas}})
-            request = Request("PUT", path, (), {"content-type": "application/json"}, body)
-            world.answer(request, EPOCH + world.now, writer)
-
-        scale(2)
+        scale(world, 2)
         with pytest.raises(Breach, match=r"^B6: the scale is cut from 2 to 1 0\.000 s after 2 were needed$"):
-            scale(1)
+            scale(world, 1)
     finally:
         world.close()
+
+
+@pytest.mark.rule("vpod:S8")
+def test_a_cut_of_what_is_only_reserved_is_a_breach() -> None:
+    world = VPodWorld(1, Settings())
+    try:
+        watchdog = Watchdog(world)
+        perform(world, watchdog, SetSource(0.0, 0, 2 * CAPACITY))
+        world.let_pass(30.0)
+        path = f"{GROUPS_PATH}/namespaces/red/consumergroups/s0/status"
+        world.call("PATCH", path, {"status": {"placements": []}}, patch=True)
+        with pytest.raises(Breach, match=r"^S8: the scale is cut from 2 to 1 while ordinal 1 is reserved for red/s0$"):
+            scale(world, 1)
+    finally:
+        world.close()
+
+
+def scale(world: VPodWorld, replicas: int) -> None:
+    """As the leader would write it."""
+    leader = world.leader()
+    assert leader is not None
+    writer = Identity(leader.identity, ("system:authenticated",))
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{STATEFULSET}/scale"
+    body = msgspec.json.encode({"metadata": {"name": STATEFULSET}, "spec": {"replicas": replicas}})
+    world.answer(Request("PUT", path, (), {"content-type": "application/json"}, body), EPOCH + world.now, writer)
+
+
+@pytest.mark.rule("vpod:S6")
+def test_a_reservation_that_is_not_the_last_result_is_a_breach() -> None:
+    world = VPodWorld(1, Settings())
+    try:
+        watchdog = Watchdog(world)
+        perform(world, watchdog, SetSource(0.0, 0, 4))
+        world.let_pass(30.0)
+        watchdog.check()
+        leader = world.leader()
+        assert leader is not None
+        state = leader.controller.placing.state
+        assert state is not None
+        state.reserve(Key("red", "s0"), {0: 1})
+        remembered = watchdog.remembered.breach_in(leader.identity, state)
+        assert remembered == f"S6: {leader.identity} decided {{0: 4}} for red/s0 and has reserved {{0: 1}}"
+    finally:
+        world.close()
+
+
+@pytest.mark.rule("vpod:B4", "vpod:S5")
+def test_more_moves_than_have_to_be_are_a_breach() -> None:
+    kept = state(3, 10, [vpod("a/b", 5, placed(2, 2, 2))])
+    one_less = replaced(kept, {0: 2, 1: 2, 2: 1})
+    assert breach_of(kept, one_less) is None
+    said = "3 of a/b leave {0: 2, 1: 2, 2: 2} for {0: 4, 1: 1}, 1 have to"
+    assert breach_of(kept, replaced(kept, {0: 4, 1: 1})) == f"S5: {said}"
+    kept.set_drain(DrainGoal(2, 0.0))
+    assert breach_of(kept, replaced(kept, {0: 3, 1: 2})) is None
+    assert breach_of(kept, replaced(kept, {0: 4, 1: 1})) == f"B4: {said.replace('1 have', '2 have')}"
+
+
+def replaced(kept: State, after: dict[int, int]) -> Decision:
+    """A decision that puts a/b there."""
+    entry = kept.vpods[Key("a", "b")]
+    calm = decide(kept, entry.as_vpod(), 0.0)
+    delta = {o: after.get(o, 0) - n for o, n in (entry.reserved or {}).items()}
+    return msgspec.structs.replace(calm, reservation=after, delta=delta, base=entry.reserved, moves={})
+
+
+@pytest.mark.rule("vpod:S3")
+def test_predicates_refuse_only_what_they_say() -> None:
+    placing = Policy((Predicate("NoMaxResourceCount", '{"NumPartitions": 2}'),))
+    kept = state(3, 2, [vpod("a/b", 3, placed(2, 1))], policy=PolicyName.POLICY, placing=placing)
+    decision = decide(kept, kept.vpods[Key("a", "b")].as_vpod(), 0.0)
+    short = msgspec.structs.replace(decision, reservation={0: 2}, left=1, shortage=refused("pods beyond partitions"))
+    assert breach_of(kept, short) == "S3: a/b is left 1 short while ordinal 1 has room"
+    full = msgspec.structs.replace(decision, wanted=5, target=5, reservation={0: 2, 1: 2}, left=1, shortage=refused(""))
+    assert breach_of(kept, full) is None
+
+
+def refused(why: str) -> Shortage:
+    return Shortage(1, 3, 1, {}, Limit(0, Rule.PREDICATES, why))
 
 
 @pytest.mark.rule("vpod:S2")

@@ -1,12 +1,15 @@
-"""What must hold of one decision of vpod before it is remembered (S2 to S5, B7), worked out pod by pod.
+"""What must hold of one decision of vpod before it is remembered (S2 to S5, B4, B7), worked out pod by pod.
 
 A plain twin: it reads the state's facts only and shares no code with what decides.
 """
 
 from __future__ import annotations
 
+import json
+
 from situate.vpod.decide import Decision, MoveCause
-from situate.vpod.options import PolicyName, Topology
+from situate.vpod.limits import Rule
+from situate.vpod.options import Topology
 from situate.vpod.pods import PodClass
 from situate.vpod.records import NO_PLACES, Entry, Places
 from situate.vpod.state import State
@@ -21,6 +24,7 @@ def breach_of(state: State, decision: Decision) -> str | None:
         _sum(state, decision, entry)
         or _places(state, decision, entry)
         or _room(state, decision, entry)
+        or _moved(state, decision, entry)
         or _calm(state, decision, entry)
         or _evened_out(state, decision, entry)
     )
@@ -55,19 +59,61 @@ def _places(state: State, decision: Decision, entry: Entry) -> str | None:
 
 
 def _room(state: State, decision: Decision, entry: Entry) -> str | None:
-    """S3: some are left over only if no accepting pod has room for one, or a rule that is named forbids it."""
-    named = decision.shortage is not None and decision.shortage.limit is not None
-    if not decision.left or named or state.options.policy is PolicyName.POLICY:
-        return None  # the filters of a policy name their refusals pod by pod
+    """S3: some are left over only if no accepting pod has room for one, or a rule that is named forbids it.
+
+    What the predicates of a policy are said to refuse, they refuse on each of the pods.
+    """
+    rule = decision.shortage.limit.rule if decision.shortage is not None and decision.shortage.limit is not None else ""
+    if not decision.left or rule not in ("", Rule.PREDICATES):
+        return None
+    most_pods = _most_pods(state) if rule else len(state.slots)
     held = entry.reserved or NO_PLACES
     for ordinal, slot in state.slots.items():
         if slot.verdict.pod_class is not PodClass.ACCEPT:
+            continue
+        if not decision.reservation.get(ordinal) and len(decision.reservation) >= most_pods:
             continue
         status = entry.status.get(ordinal, 0)
         others = slot.adding - max(held.get(ordinal, 0), status) * entry.weight
         ours = max(decision.reservation.get(ordinal, 0) + 1, status) * entry.weight
         if others + ours <= state.options.capacity:
             return f"S3: {decision.key} is left {decision.left} short while ordinal {ordinal} has room"
+    return None
+
+
+def _most_pods(state: State) -> int:
+    """So many pods may hold a vpod; of the predicates that histories configure, only NoMaxResourceCount says so."""
+    for predicate in state.options.placing.predicates:
+        if predicate.name == "NoMaxResourceCount":
+            most: int = json.loads(predicate.args or "{}")["NumPartitions"]
+            return most
+    return len(state.slots)
+
+
+def _moved(state: State, decision: Decision, entry: Entry) -> str | None:
+    """B4, S5: no more leaves its pod than has to, whatever the reason is.
+
+    What has to: what lies on pods that reject or are drained, what is too much on a pod, and what is wanted no more;
+    where both are so, what leaves is what is wanted no more. Evening out is another rule's.
+    """
+    before, after, options = _before(decision, entry), decision.reservation, state.options
+    if decision.base is None:
+        return None  # somebody else's status is adopted as it is
+    gone = sum(max(0, held - after.get(ordinal, 0)) for ordinal, held in before.items())
+    if not gone or is_rebalance(state, decision):
+        return None
+    forced = 0
+    for ordinal, held in before.items():
+        slot = state.slots.get(ordinal)
+        if slot is None or slot.verdict.pod_class is PodClass.REJECT or state.is_drained(ordinal):
+            forced += held
+        elif slot.trimming > options.capacity:
+            forced += min(held, -(-(slot.trimming - options.capacity) // entry.weight))
+    surplus = sum(before.values()) - decision.target
+    allowed = max(forced, surplus) + decision.moves.get(MoveCause.REBALANCE, 0)
+    if gone > allowed:
+        rule = "B4" if state.drain is not None else "S5"
+        return f"{rule}: {gone} of {decision.key} leave {dict(before)} for {dict(after)}, {allowed} have to"
     return None
 
 

@@ -13,6 +13,8 @@ PROCESSES = 2
 CAPACITY = 6
 HOUR_EVERY = 20
 """Every so many seeds the cluster is full for an hour: an idle hour costs as much as all other steps of a history."""
+RESTING = 23
+"""Steps of the rest in the middle of a history."""
 
 
 class Step(msgspec.Struct, frozen=True, tag_field="step", rename="camel"):
@@ -42,6 +44,10 @@ class KillLeaderAt(Step, frozen=True, tag=True):
 
     message: Literal["status", "scale"]
     answered: bool
+
+
+class LoseScaleAnswer(Step, frozen=True, tag=True):
+    """The leader's next write of the scale, if there is one within half a minute, is carried out and not answered."""
 
 
 class KillStandby(Step, frozen=True, tag=True):
@@ -89,7 +95,7 @@ class CordonNode(Step, frozen=True, tag=True):
 
 
 class AnnotatePod(Step, frozen=True, tag=True):
-    """The operator's own annotation that makes a pod unschedulable."""
+    """The operator's own annotation that makes a pod unschedulable; it goes from whichever pod has it."""
 
     ordinal: int
     on: bool
@@ -154,11 +160,16 @@ class Pass(Step, frozen=True, tag=True):
     """Time passes."""
 
 
+class Rest(Step, frozen=True, tag=True):
+    """Every fault ends, and as soon as its consequences are over the promises are timed, until the next fault."""
+
+
 AnyStep = (
     SetSource
     | DeleteSource
     | KillLeader
     | KillLeaderAt
+    | LoseScaleAnswer
     | KillStandby
     | PauseLeader
     | StopLeader
@@ -179,6 +190,7 @@ AnyStep = (
     | CutWatches
     | ServerDown
     | Pass
+    | Rest
 )
 
 STORMS = (
@@ -194,69 +206,12 @@ STORMS = (
 )
 NONSENSE = ("no ordinal", "huge ordinal", "foreign pod", "negative", "duplicates", "not a list", "moved")
 
-FAULTS = {
-    "leader killed between decide and write, and between write and response": (
-        "KillLeader",
-        "leader killed before its status left",
-        "leader killed before its scale left",
-        "leader killed before the answer to its status",
-        "leader killed before the answer to its scale",
-    ),
-    "two leaders for a moment; stale leader wakes up": ("PauseLeader", "stale leader woke up"),
-    "caches stale by 30 s, events reordered or lost": (
-        "event delayed",
-        "event lost",
-        "event repeated",
-        "events swapped",
-        "watch cut",
-        "CutWatches",
-        "ServerDown",
-    ),
-    "scale read or write fails, conflicts, times out after success": (
-        "request lost",
-        "answer lost",
-        "request refused",
-        "write in conflict",
-        "scale lost or refused",
-    ),
-    "pods flap; node unreachable; zone lost": ("DeletePod", "LoseNode", "LoseZone", "CordonNode", "RestoreNodes"),
-    "annotation on and off": ("AnnotatePod", "AnnotatePod off"),
-    "outside change of replicas, status or capacity": ("ResetReplicas", "SpoilStatus", "ChangeCapacity"),
-    "cluster full for an hour": ("HoldPods", "an hour without room"),
-    "evictor or status write fails for one vpod": ("FailWrites", "write of one vpod failed"),
-    "drain met by new demand, by a crash, by a pod that never empties": (
-        "drain met demand",
-        "drain met crash",
-        "drain met stuck",
-    ),
-    "absurd statuses": tuple(f"SpoilStatus {kind}" for kind in NONSENSE),
-    "actions": ("status written", "scale raised", "scale cut", "worker written", "placement evicted"),
-    "cut met by statuses that cannot be written": ("cut met",),
-    "settings": (
-        "quota",
-        "fairness",
-        "weights",
-        "priorities",
-        "surge",
-        "rebalance",
-        "no drain",
-        "topologyRequired",
-        "requireReady",
-        "maxReplicas",
-        "maxScaleUpStep",
-        "rescale",
-        "pack.order",
-        "predicates",
-    ),
-}
-"""Each row of the reference's fault table, and what has to occur for it in a block of seeds; beside them each kind
-of action, and each setting that changes what may be decided."""
-
 
 class Settings(msgspec.Struct, frozen=True, rename="camel"):
     """What the controllers are configured with; the deciding options that histories vary."""
 
     policy: str = "spread"
+    profile: str = "safe"
     min_replicas: int = 0
     topology: str = "none"
     surge: int = 0
@@ -317,14 +272,22 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def generate(seed: int, steps: int = 200) -> History:
-    """The history of a seed: a third of its steps are faults, among them at least three."""
+    """The history of a seed: a third of its steps are faults, among them at least three.
+
+    Somewhere in the middle of all but the shortest there is a rest with nothing but load.
+    """
     rng = Random(seed)
     settings = _settings(seed, rng)
     drawn: list[Any] = [SetSource(0.1, source, rng.randint(1, 8)) for source in range(SOURCES)]
     while len(drawn) < steps:
         drawn.append(_load(rng) if rng.random() < 0.65 else _fault(rng))
+    if steps >= 2 * SOURCES + RESTING:
+        rest = Random(f"rest {seed}")
+        start = rest.randrange(2 * SOURCES, steps - RESTING + 1)
+        drawn[start : start + RESTING] = resting_steps(rest)
     if seed % HOUR_EVERY == HOUR_EVERY - 1:
-        drawn[rng.randrange(SOURCES, steps)] = HoldPods(3600.0, held=True)
+        start = rng.randrange(SOURCES, steps - 2)
+        drawn[start : start + 3] = RestoreNodes(2.0), HoldPods(0.5, held=True), DeletePod(3600.0, 0)
     return History(seed, settings, tuple(drawn))
 
 
@@ -360,6 +323,21 @@ def _settings(seed: int, rng: Random) -> Settings:
     )
 
 
+def resting_steps(rng: Random) -> list[AnyStep]:
+    """More is wanted than there is room for, then nothing by many, for long; then all is asked for again."""
+    many = rng.sample(range(SOURCES), 8)
+    steps: list[AnyStep] = [Rest(1.0)]
+    steps += [SetSource(rng.choice((0.01, 0.3, 2.0)), source, rng.choice((3, 5, 8, 13))) for source in many]
+    steps.append(Pass(8.0))
+    steps += [SetSource(rng.choice((0.01, 0.3)), source, rng.choice((0, 0, 0, 1))) for source in many]
+    steps.append(Pass(30.0))
+    steps.append(Pass(20.0))
+    steps += [SetSource(0.01, source, rng.choice((1, 5))) for source in many[:2]]
+    steps.append(Pass(3.0))
+    assert len(steps) == RESTING
+    return steps
+
+
 def _wait(rng: Random) -> float:
     return round(rng.choice((0.01, 0.2, 1.0, 3.0, 8.0)) * rng.uniform(0.5, 1.5), 3)
 
@@ -375,7 +353,7 @@ def _load(rng: Random) -> AnyStep:
 
 def _fault(rng: Random) -> AnyStep:
     wait = _wait(rng)
-    draw = rng.randrange(24)
+    draw = rng.randrange(25)
     match draw:
         case 0:
             return KillLeader(wait)
@@ -417,5 +395,7 @@ def _fault(rng: Random) -> AnyStep:
             return MeetDrain(wait, rng.choice(("demand", "crash", "stuck")))
         case 22:
             return RestoreNodes(wait)
+        case 23:
+            return LoseScaleAnswer(wait)
         case _:
             return FailWrites(wait, rng.randrange(SOURCES)) if rng.random() < 0.7 else LoseZone(wait, rng.randrange(3))

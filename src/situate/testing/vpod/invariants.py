@@ -20,9 +20,11 @@ from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.processes import ProcessState
 from situate.testing.vpod.decisions import breach_of, is_rebalance
-from situate.testing.vpod.world import STABILIZATION_S, STATEFULSET, VPodMember, VPodWorld
+from situate.testing.vpod.outages import Outages
+from situate.testing.vpod.promises import Asked, Promises
+from situate.testing.vpod.remembered import Remembered
+from situate.testing.vpod.world import GROUPS, STABILIZATION_S, STATEFULSET, VPodMember, VPodWorld
 from situate.vpod.autoscaler import within_limits
-from situate.vpod.crds import INTERNAL_GROUP
 from situate.vpod.decide import Decision
 from situate.vpod.demand import pods_needed
 from situate.vpod.limits import Rule
@@ -32,7 +34,6 @@ from situate.vpod.state import State
 from situate.vpod.state_json import differences
 
 Counts = Mapping[str, int]
-_GROUPS = f"consumergroups.{INTERNAL_GROUP}"
 _LEASES = "leases.coordination.k8s.io"
 _STATEFULSETS = "statefulsets.apps"
 _RULED_OUT = frozenset({Rule.QUOTA, Rule.FAIRNESS, Rule.WEIGHT})
@@ -79,6 +80,9 @@ class Watchdog:
     else's write caused it, and it must not grow."""
     writes: int = 0
     """By processes of vpod, Leases and Events apart."""
+    promises: Promises = field(init=False)
+    remembered: Remembered = field(init=False)
+    _outages: Outages = field(init=False)
     _groups: dict[str, _Group] = field(default_factory=dict)
     _units: dict[str, int] = field(default_factory=dict)
     """Units on each of our pods, by the statuses on the server."""
@@ -86,6 +90,8 @@ class Watchdog:
     """spec.replicas before and after the last change of the StatefulSet."""
     _rises: list[tuple[float, int]] = field(default_factory=list)
     """When processes of vpod wrote a larger scale, and which."""
+    _cut: tuple[int, int] | None = None
+    """spec.replicas after and before the last change of it, if that was a cut that a drain came before."""
     _holder: str = ""
     _limit: int = 0
     """The capacity as of the last check."""
@@ -100,6 +106,9 @@ class Watchdog:
     """What a process did wrong in its own turn, where nothing may be raised."""
 
     def __post_init__(self) -> None:
+        self.promises = Promises(self.world)
+        self.remembered = Remembered(self.world)
+        self._outages = Outages(self.world.happened)
         self._limit = self.world.capacity
         store = self.world.cluster.api.store
         store.subscribe(self._changed)
@@ -114,6 +123,7 @@ class Watchdog:
         if self._broken is not None:
             raise Breach(self._broken)
         self.check_capacity()
+        _raise(self.promises.check())
         for member in self.world.members:
             self._check_memory(member)
             if member.process.complaints:
@@ -239,16 +249,22 @@ class Watchdog:
         if self._looked.get(member.identity) == member.process.turns:
             return
         self._looked[member.identity] = member.process.turns
-        for key, entry in state.vpods.items():
-            if entry.reserved is not None and not entry.listed:
-                raise Breach(f"S6: {member.identity} keeps a reservation for {key}, which does not exist")
+        if state.options.safe:
+            _raise(self.remembered.breach_in(member.identity, state))
+        self._outages.look(state)
         found = differences(state, placing.rebuilt(state.options, state.now))
         if found:
             raise Breach(f"S10: {member.identity}: the kept state differs from the rebuilt one: {found[:3]}")
 
     def _decided(self, member: str, state: State, decision: Decision) -> None:
-        if self._broken is None and (breach := breach_of(state, decision)) is not None:
+        breach = self.promises.decided(member, state, decision)
+        if state.options.safe:
+            breach = breach or breach_of(state, decision) or self.remembered.decided(member, state, decision)
+        if self._broken is None and breach is not None:
             self._broken = f"{breach} ({member}, {self.world.now:.3f} s)"
+        group = self._groups.get(str(decision.key))
+        if group is None or str(group.revision) != decision.resource_version:
+            self.world.happened["decided on an old sight"] += 1
         if self._broken is None and is_rebalance(state, decision):
             self._count_moves(member, state, decision)
 
@@ -266,23 +282,29 @@ class Watchdog:
 
     def _changed(self, event: Event) -> None:
         """The server's store has changed."""
-        if event.resource == _GROUPS:
+        if event.resource == GROUPS:
             key = event.last.key
             self._count(key, -1)
             if event.new is None:
                 self._groups.pop(key, None)
+                self.promises.changed(key, None)
             else:
                 content = event.new.object()
                 annotations = content["metadata"].get("annotations") or {}
                 weight = int(annotations.get(WEIGHT_ANNOTATION_KEY, 1))
-                self._groups[key] = _Group(content, _readable(content), weight, event.new.revision)
+                placements = _readable(content)
+                self._groups[key] = _Group(content, placements, weight, event.new.revision)
                 self._count(key, 1)
+                wanted = content["spec"].get("replicas", 1)
+                self.promises.changed(key, Asked(wanted, sum(placements.values()), weight))
         elif event.resource == _LEASES and event.new is not None:
             self._holder = _decode(event.new.raw).spec.holder_identity
         elif event.resource == _STATEFULSETS and event.new is not None:
             replicas = _decode(event.new.raw).spec.replicas
             if replicas != self._replicas[1]:
                 self._replicas = (self._replicas[1], replicas)
+                self._cut = None
+                self.promises.scaled(replicas)
 
     def _count(self, key: str, sign: int) -> None:
         group = self._groups.get(key)
@@ -299,6 +321,7 @@ class Watchdog:
         if answer.status >= 300 or "/leases" in request.path or request.path.endswith("/events"):
             return
         self.writes += 1
+        _raise(self.promises.written())
         if self._holder != identity.user:
             said = f"{identity.user} wrote {request.method} {request.path} while {self._holder} holds the Lease"
             raise Breach(f"S7: {said}")
@@ -306,24 +329,37 @@ class Watchdog:
             self.check_capacity()
             self._check_published(request, identity)
         elif request.path.endswith(f"/statefulsets/{STATEFULSET}/scale"):
-            self._check_scale(msgspec.json.decode(request.body)["spec"]["replicas"])
+            self._check_scale(msgspec.json.decode(request.body)["spec"]["replicas"], self._state_of(identity))
+
+    def _state_of(self, identity: Identity) -> State | None:
+        member = next((each for each in self.world.members if each.identity == identity.user), None)
+        return member.controller.placing.state if member is not None else None
 
     def _check_published(self, request: Request, identity: Identity) -> None:
-        """D18: whoever is told of a shortage has all that was placed in the same status, so it runs."""
-        if request.headers.get("content-type") != "application/merge-patch+json":
-            return  # an eviction
+        """D18: whoever is told of a shortage has all that was placed in the same status, so it runs.
+
+        B4: nothing is put where a drain has just cut.
+        """
         namespace, name = request.path.split("/")[-4], request.path.split("/")[-2]
         key = Key(namespace, name)
-        member = next((each for each in self.world.members if each.identity == identity.user), None)
-        state = member.controller.placing.state if member is not None else None
-        entry, group = (state.vpods.get(key) if state is not None else None), self._groups.get(str(key))
-        if state is None or entry is None or group is None or entry.short_since is None:
+        if request.headers.get("content-type") != "application/merge-patch+json":
+            self.remembered.evicted(key)
+            return
+        state, group = self._state_of(identity), self._groups.get(str(key))
+        entry = state.vpods.get(key) if state is not None else None
+        if state is None or entry is None or group is None:
+            return
+        if self._cut is not None and str(key) not in self._unseen:
+            for pod in group.placements:
+                if self._cut[0] <= (ordinal_of(pod, STATEFULSET) or 0) < self._cut[1]:
+                    raise Breach(f"B4: {key} is put on {pod}, which has been cut")
+        if entry.short_since is None or not state.options.safe:
             return
         decided = {state.slots[o].name: n for o, n in (entry.reserved or {}).items()}
         if group.placements != decided:
             raise Breach(f"D18: {key} is short, {decided} are placed and {dict(group.placements)} are published")
 
-    def _check_scale(self, replicas: int) -> None:
+    def _check_scale(self, replicas: int, state: State | None) -> None:
         """B6: no cut below a rise of ours before fewer pods have been enough for as long as the settings say.
 
         A rise of somebody else's was no need of ours. S8: no voluntary cut below an ordinal that still holds something.
@@ -335,7 +371,8 @@ class Watchdog:
         now = self.world.now
         if replicas > before:
             self._rises.append((now, replicas))
-        if replicas >= before:
+            _raise(self.promises.rises(before, replicas))
+        if replicas >= before or self.world.settings.profile != "safe":
             return
         self._rises = [rise for rise in self._rises if now - rise[0] < STABILIZATION_S - _ON_THE_WAY_S]
         for at, needed in self._rises:
@@ -343,13 +380,27 @@ class Watchdog:
                 raise Breach(
                     f"B6: the scale is cut from {before} to {replicas} {now - at:.3f} s after {needed} were needed"
                 )
-        if not self.world.settings.drain:
-            return
+        if self.world.settings.drain:
+            self._check_emptied(replicas, before, state)
+            self._cut = replicas, before
+
+    def _check_emptied(self, replicas: int, before: int, state: State | None) -> None:
+        """S8, by the statuses on the server and by what the process that cuts has reserved."""
+        said = f"S8: the scale is cut from {before} to {replicas} while"
         for key, group in self._groups.items():
             for pod in group.placements if key not in self._unseen else ():
                 ordinal = ordinal_of(pod, STATEFULSET)
                 if ordinal is not None and replicas <= ordinal < before:
-                    raise Breach(f"S8: the scale is cut from {before} to {replicas} while {key} is on {pod}")
+                    raise Breach(f"{said} {key} is on {pod}")
+        for entry in state.vpods.values() if state is not None else ():
+            for ordinal in entry.reserved or ():
+                if replicas <= ordinal < before:
+                    raise Breach(f"{said} ordinal {ordinal} is reserved for {entry.key}")
+
+
+def _raise(breach: str | None) -> None:
+    if breach is not None:
+        raise Breach(breach)
 
 
 def satisfied(watchdog: Watchdog) -> str | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from situate.testing.playing import Played, Product
-from situate.testing.vpod.history import FAULTS, History, generate
+from situate.testing.vpod.faults import FAULTS
+from situate.testing.vpod.history import History, generate
 from situate.testing.vpod.run import play
 
 

@@ -5,6 +5,7 @@ The processes run the shipped controller, client, reflectors, work queue and ele
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, ClassVar, TypeAlias
@@ -13,12 +14,16 @@ from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings, NodeLifecycleSettings
 from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.effects import Identity
+from situate.cluster.watch import Watch
 from situate.kube.client import Client
 from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes
 from situate.objects.events import ObjectReference
+from situate.objects.messages import Request, Response
 from situate.objects.settings import parse_section
 from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, Settings
+from situate.testing.vpod.wires import CountingWire
 from situate.testing.world import ClusterWorld, Member
 from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
@@ -32,8 +37,11 @@ STATEFULSET = "dispatcher"
 POLICY = "placing"
 TENANTS = ("red", "green", "blue")
 LEASE_NAMESPACE = NAMESPACE
+BEAT_S = 10.0
 STABILIZATION_S = 20.0
+SETTLE_S = 2.0
 TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=6.0)
+GROUPS = f"consumergroups.{INTERNAL_GROUP}"
 GROUPS_PATH = f"/apis/{INTERNAL_GROUP}/v1alpha1"
 
 _IDLE = frozenset({"deployment", "replicaset", "disruption", "namespace"})
@@ -71,6 +79,20 @@ class VPodWorld(ClusterWorld[VPodController]):
         self.capacity = CAPACITY
         self.audits: list[Callable[[str, State, Decision], None]] = []
         """Told of every decision of a process before it is remembered."""
+        self.happened: Counter[str] = Counter()
+        """How often each fault took effect, and each kind of action was taken."""
+        self.lurking: list[Callable[[], None]] = []
+        """Calls off what waits for its moment, such as the death of a leader at its next write."""
+        self.carried_out: dict[int, bool] = {}
+        """By identity of the requests that are under way: whether the server has answered them."""
+        self.wires: dict[str, CountingWire] = {}
+        """By process."""
+        self.late_until = 0.0
+        """When the last of the events that were held up has arrived."""
+        self.lost: set[int] = set()
+        """Nodes whose kubelets are silent."""
+        self.adopted: set[str] = set()
+        """Statuses that a process has adopted since it was last asked: what it reserves is not its last result."""
         self._parsed: dict[int, StatefulSetSettings] = {}
         self._set_up()
 
@@ -80,9 +102,13 @@ class VPodWorld(ClusterWorld[VPodController]):
         assert found is not None
         return found.object()
 
-    def pods(self) -> list[str]:
-        """Names of the pods of the StatefulSet."""
-        return [key.rpartition("/")[2] for key in self.cluster.api.store.table("pods").keys(NAMESPACE)]
+    def pod_objects(self) -> list[dict[str, Any]]:
+        """The pods of the StatefulSet, as the server holds them."""
+        return [pod.object() for pod in self.cluster.api.store.table("pods").ordered(NAMESPACE)]
+
+    def has_group(self, key: str) -> bool:
+        """Whether a ConsumerGroup exists; `namespace/name`."""
+        return key in self.cluster.api.store.table(GROUPS).objects
 
     def start_member(self) -> None:
         """A new process of vpod."""
@@ -93,7 +119,9 @@ class VPodWorld(ClusterWorld[VPodController]):
         def main() -> Coroutine[Any, Any, None]:
             return self._run(made)
 
-        client = Client(wire)
+        self.wires = {each.identity: self.wires[each.identity] for each in self.members}
+        self.wires[identity] = CountingWire(wire, self)
+        client = Client(self.wires[identity])
         process = self.world.start(identity, main)
         # the controller makes asyncio primitives, which belong to the loop that is current when they are used
         made.append(
@@ -111,6 +139,12 @@ class VPodWorld(ClusterWorld[VPodController]):
         )
         self.members.append(Member(identity, process, wire, made[0]))
 
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
+        """The server's end of the network."""
+        if id(request) in self.carried_out:
+            self.carried_out[id(request)] = True
+        return super().answer(request, now, identity)
+
     def reconfigure(self, capacity: int) -> None:
         """Every process takes another capacity, as when the file they share changes."""
         self.capacity = capacity
@@ -122,8 +156,10 @@ class VPodWorld(ClusterWorld[VPodController]):
     async def _run(made: list[VPodController]) -> None:
         await made[0].run()
 
-    def _record(self, _: ObjectReference, __: str, reason: str, ___: str) -> None:
+    def _record(self, regarding: ObjectReference, _: str, reason: str, __: str) -> None:
         self.events[reason] += 1
+        if reason == "PlacementDrift":
+            self.adopted.add(f"{regarding.namespace}/{regarding.name}")
 
     def _audited(self, identity: str, state: State, decision: Decision) -> None:
         for listener in self.audits:
@@ -139,10 +175,11 @@ class VPodWorld(ClusterWorld[VPodController]):
             "statefulSetName": STATEFULSET,
             "podCapacity": self.capacity,
             "sources": [{"kind": "ConsumerGroup", "sourceKind": "test", "workers": chosen.workers}],
-            "refreshPeriod": "10s",
+            "refreshPeriod": BEAT_S,
             "retryPeriod": "1s",
             "minReplicas": chosen.min_replicas,
             "policy": chosen.policy,
+            "profile": chosen.profile,
             "schedulerConfig": POLICY if chosen.predicates else None,
             "rescale": chosen.rescale,
             "pack": {"order": chosen.pack_order},
@@ -154,7 +191,7 @@ class VPodWorld(ClusterWorld[VPodController]):
             "podGrace": "6s",
             "requireReady": chosen.require_ready,
             "scaleDownStabilization": STABILIZATION_S,
-            "drain": {"settle": "2s", "timeout": "60s", "surge": chosen.surge, "enabled": chosen.drain},
+            "drain": {"settle": SETTLE_S, "timeout": "60s", "surge": chosen.surge, "enabled": chosen.drain},
             "rebalance": {"enabled": chosen.rebalance, "interval": "15s", "maxMovesPerVPod": 2, "maxMoves": "20%"},
             "quota": {"namespaceMaxShare": chosen.quota},
             "fairness": chosen.fairness,

@@ -1,0 +1,42 @@
+"""Which pods are out of order while they hold something, and whether they come back within podGrace."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from situate.vpod.pods import Cause, PodClass
+from situate.vpod.state import State
+
+_TROUBLES = frozenset({Cause.MISSING, Cause.PENDING, Cause.TERMINATING, Cause.FAILED, Cause.NODE_UNREACHABLE})
+
+_HOUR_S = 3500.0
+"""Less by what it takes a new leader to see them."""
+
+
+class Outages:
+    """Counts outages by their cause as a leader sees them, a pod and an outage once for each cause."""
+
+    def __init__(self, happened: Counter[str]) -> None:
+        self._happened = happened
+        self._causes: dict[int, set[Cause]] = {}  # by ordinal: what was seen so far
+
+    def look(self, state: State) -> None:
+        for ordinal, slot in state.slots.items():
+            if slot.since is None:
+                if (outage := self._causes.pop(ordinal, None)) is not None:
+                    self._count(outage, "inside")
+                continue
+            cause = slot.verdict.cause
+            if cause is Cause.PENDING and state.now >= slot.since + _HOUR_S:
+                self._happened["pods Pending for an hour"] += 1
+            if cause not in _TROUBLES:
+                continue
+            if slot.verdict.pod_class is PodClass.REJECT:
+                if self._causes.pop(ordinal, None) is not None:
+                    self._count({cause}, "beyond")
+            elif slot.adding:
+                self._causes.setdefault(ordinal, set()).add(cause)
+
+    def _count(self, causes: set[Cause], how: str) -> None:
+        for cause in causes:
+            self._happened[f"{cause} {how} podGrace"] += 1

@@ -1,0 +1,62 @@
+"""What a process remembers of its own decisions (S6), and what a new leader begins with (B2)."""
+
+from __future__ import annotations
+
+from situate.testing.vpod.world import VPodWorld
+from situate.vpod.decide import Decision
+from situate.vpod.model import Key
+from situate.vpod.records import NO_PLACES, Places
+from situate.vpod.state import State
+
+
+class Remembered:
+    """Last results by process; they are those of one state, and forgotten with it."""
+
+    def __init__(self, world: VPodWorld) -> None:
+        self._world = world
+        self._results: dict[str, tuple[State, dict[Key, Places | None]]] = {}
+        # None: it was decided, and somebody else has changed it since
+
+    def decided(self, identity: str, state: State, decision: Decision) -> str | None:
+        """B2: the first decision of a term is made on what the status says, so nothing that runs is forgotten."""
+        results = self._of(identity, state)
+        first = decision.key not in results
+        results[decision.key] = decision.reservation
+        entry = state.vpods[decision.key]
+        if not first or entry.deleting:
+            return None
+        runs = {ordinal: vreplicas for ordinal, vreplicas in entry.status.items() if vreplicas > 0}
+        begun = decision.base if decision.base is not None else NO_PLACES
+        if begun != runs:
+            return f"B2: a new leader finds {decision.key} on {runs} and begins with {dict(begun)}"
+        return None
+
+    def evicted(self, key: Key) -> None:
+        """The evictor takes a place away without a decision; what is left is decided upon soon."""
+        for _, results in self._results.values():
+            if key in results:
+                results[key] = None
+
+    def breach_in(self, identity: str, state: State) -> str | None:
+        """S6: what is reserved for each vpod is its last result; nothing for those that do not exist.
+
+        What somebody else has put into a status is adopted, and counts from then on.
+        """
+        results = self._of(identity, state)
+        for key, entry in state.vpods.items():
+            if entry.reserved is not None and not entry.listed:
+                return f"S6: {identity} keeps a reservation for {key}, which does not exist"
+            result = results.get(key)
+            if result is not None and result != (entry.reserved or NO_PLACES):
+                if str(key) in self._world.adopted:
+                    results[key] = None
+                    continue
+                return f"S6: {identity} decided {dict(result)} for {key} and has reserved {entry.reserved}"
+        self._world.adopted.clear()
+        return None
+
+    def _of(self, identity: str, state: State) -> dict[Key, Places | None]:
+        known = self._results.get(identity)
+        if known is None or known[0] is not state:
+            known = self._results[identity] = (state, {})
+        return known[1]

@@ -1,0 +1,125 @@
+"""The guards of vpod that histories judge: what is promised in time, and what is remembered and moved."""
+
+from __future__ import annotations
+
+from tests.mutations.patch import Mutation
+
+_SHORT = "tests/vpod/test_short_histories.py"
+_IN_TIME = f"{_SHORT}::test_what_is_promised_comes_in_time"
+_IN_TURN = f"{_SHORT}::test_room_goes_to_who_has_waited_longest"
+_PREDICATES = f"{_IN_TIME}[policy, predicates]"
+
+VPOD_HISTORIES_GUARDS = (
+    Mutation(
+        "vpod-history-l1",
+        "histories see a vpod that is not looked at when it asks for more (L1)",
+        "vpod/controller/placing.py",
+        "            self.queue.add(after.key)\n        elif",
+        "            self.queue.add_after(after.key, 1.0)\n        elif",
+        (f"{_IN_TIME}[spread]",),
+    ),
+    Mutation(
+        "vpod-history-l2-trigger",
+        "histories see a shortage that does not wake the autoscaler (L2)",
+        "vpod/controller/placing.py",
+        "        if decision.wakes_autoscaler:",
+        "        if False:",
+        (f"{_IN_TIME}[spread]",),
+    ),
+    Mutation(
+        "vpod-history-l2-room",
+        "histories see vpods that stay short beside pods with room (L2)",
+        "vpod/controller/placing.py",
+        "            order = retry_order(self.state)\n",
+        "            order = list[Key]()\n",
+        (_IN_TURN,),
+    ),
+    Mutation(
+        "vpod-history-l3",
+        "histories see what stays of a vpod that wants nothing (L3)",
+        "vpod/decide.py",
+        "else max(0, vpod.vreplicas)\n    if policy_era",
+        "else max(1, vpod.vreplicas)\n    if policy_era",
+        (f"{_IN_TIME}[spread]",),
+    ),
+    Mutation(
+        "vpod-history-l4",
+        "histories see pods that stay for longer than they have to (L4)",
+        "vpod/autoscaler.py",
+        "r.until > now - period)",
+        "r.until > now - 3 * period)",
+        (f"{_IN_TIME}[no drain]",),
+    ),
+    Mutation(
+        "vpod-history-l5-order",
+        "histories see retries that are not ordered by age (L5)",
+        "vpod/decide.py",
+        "sorted(short, key=turn)]",
+        "sorted(short, key=turn, reverse=True)]",
+        (_IN_TURN,),
+    ),
+    Mutation(
+        "vpod-history-l5-turn",
+        "who comes up before its turn waits for those before it (L5)",
+        "vpod/controller/placing.py",
+        "        if self._turns.gives_way(state, key):",
+        "        if False:",
+        (_SHORT,),
+    ),
+    Mutation(
+        "vpod-history-b5",
+        "histories see writes in steady state (B5)",
+        "vpod/controller/scaling.py",
+        "        if decided.replicas != scale.spec.replicas:",
+        "        if may_shrink:",
+        (f"{_IN_TIME}[reference]",),
+    ),
+    Mutation(
+        "vpod-history-b2",
+        "histories see a new leader that forgets what runs (B2, D1)",
+        "vpod/state.py",
+        "        if reserved is None:\n            state.reserve_from_status()",
+        "        if False:\n            state.reserve_from_status()",
+        (f"{_SHORT}::test_a_new_leader_goes_on_with_what_runs",),
+    ),
+    Mutation(
+        "vpod-history-b4",
+        "histories see more moves in a drain than had to leave (B4)",
+        "vpod/decide.py",
+        "        if leave_draining and state.is_drained(ordinal):",
+        "        if leave_draining:",
+        (f"{_IN_TIME}[spread]",),
+    ),
+    Mutation(
+        "vpod-history-s3",
+        "histories see predicates that refuse what they should not (S3)",
+        "vpod/policy/place.py",
+        "    for left in range(vreplicas, 0, -1):\n        candidates",
+        "    for left in range(vreplicas, 1, -1):\n        candidates",
+        (_PREDICATES,),
+    ),
+    Mutation(
+        "vpod-history-s6",
+        "histories see a partial result that is not reserved (S6)",
+        "vpod/decide.py",
+        "    state.commit(\n        decision.key,\n",
+        "    if decision.left:\n        return\n    state.commit(\n        decision.key,\n",
+        (_IN_TURN,),
+    ),
+    Mutation(
+        "vpod-history-s8",
+        "histories see pods that go while something is on them (S8)",
+        "vpod/drain.py",
+        "    if state.holds_from(target):\n        return False\n",
+        "",
+        (f"{_IN_TIME}[pack, surge]", f"{_IN_TIME}[spread]"),
+    ),
+    Mutation(
+        "vpod-history-s8-reserved",
+        "histories see pods that go while something is reserved on them (S8)",
+        "testing/vpod/invariants.py",
+        '                if replicas <= ordinal < before:\n                    raise Breach(f"{said} ordinal',
+        '                if False:\n                    raise Breach(f"{said} ordinal',
+        ("tests/vpod/test_histories.py",),
+    ),
+)

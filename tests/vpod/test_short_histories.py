@@ -1,0 +1,55 @@
+"""A few short histories without faults, or with one, in which the promises are timed: in both profiles, by policy."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from situate.testing.playing import Played
+from situate.testing.vpod.history import AnyStep, History, KillLeader, Pass, SetSource, Settings, resting_steps
+from situate.testing.vpod.run import play
+
+SOURCES = 12
+
+
+def played(seed: int, settings: Settings, *first: AnyStep) -> Played:
+    """Twelve sources, whatever is done first, and a rest."""
+    rng = Random(seed)
+    begun = [SetSource(0.01, source, rng.randint(1, 8)) for source in range(SOURCES)]
+    return play(History(seed, settings, (*begun, Pass(10.0), *first, *resting_steps(rng))))
+
+
+@pytest.mark.rule("vpod:L1-L4", "vpod:B5")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(Settings(), id="spread"),
+        pytest.param(Settings(policy="pack", surge=2), id="pack, surge"),
+        pytest.param(Settings(policy="policy", predicates=True), id="policy, predicates"),
+        pytest.param(Settings(weights=True, max_scale_up_step=1), id="weights, step by step"),
+        pytest.param(Settings(topology="zone", topology_required=True), id="a zone that lags behind"),
+        pytest.param(Settings(drain=False), id="no drain"),
+        # the policies of v0.43.0 fill pods above their capacity, and leave unused pods where they are
+        pytest.param(Settings(profile="reference"), id="reference"),
+    ],
+)
+def test_what_is_promised_comes_in_time(settings: Settings) -> None:
+    went = played(1, settings)
+    assert went.breach is None
+    assert all(went.happened[f"{rule} kept"] for rule in ("L1", "L3", "L4"))
+
+
+@pytest.mark.rule("vpod:L5", "vpod:L2")
+@pytest.mark.parametrize("seed", [1, 3])
+@pytest.mark.parametrize("priorities", [False, True])
+def test_room_goes_to_who_has_waited_longest(seed: int, priorities: bool) -> None:
+    went = played(seed, Settings(max_replicas=6, priorities=priorities))
+    assert went.breach is None
+    assert went.happened["L2 kept"] > 0
+    assert went.happened["L5 kept"] > 0
+
+
+@pytest.mark.rule("vpod:B2", "vpod:S6")
+def test_a_new_leader_goes_on_with_what_runs() -> None:
+    assert played(1, Settings(), KillLeader(30.0)).breach is None
