@@ -171,7 +171,7 @@ def history(seed: int) -> Cluster:
     return cluster
 
 
-@pytest.mark.rule("vpod:S8", "vpod:B4", "vpod:B5", "vpod:L2", "vpod:L4", "vpod:D6", "vpod:D19")
+@pytest.mark.rule("vpod:S8", "vpod:B4", "vpod:B5", "vpod:D6", "vpod:D19")
 @pytest.mark.parametrize("first_seed", range(0, 80, 10))
 def test_scaling_keeps_its_promises_and_comes_to_rest(first_seed: int) -> None:
     seen: Counter[str] = Counter()
