@@ -140,7 +140,9 @@ class Performer:
                 self._move_by_hand(number)
             case steps.DropMigration(migration=number, forced=forced):
                 if moves := list(self._watchdog.table(MIGRATION_TABLE)):
-                    self._drop(name_of(moves[number % len(moves)]), forced)
+                    dropped = moves[number % len(moves)]
+                    self._watchdog.dropped(dropped)
+                    self._drop(name_of(dropped), forced)
             case _:
                 assert_never(step)
 

@@ -101,6 +101,11 @@ class Watchdog:
         """Others have taken so much of the node, and nobody could refuse it."""
         self._facts.setdefault(node, []).append((self._place.now, amount))
 
+    def dropped(self, migration: Obj) -> None:
+        """Somebody deletes it: whoever begins to lead after that cannot know for whom its room was freed (F12)."""
+        if text := note(migration, CLAIM):
+            self._freed.given_up(str(json.loads(text)["id"]))
+
     def breach(self, what: str) -> None:
         """The first one counts."""
         if self._found is None:
