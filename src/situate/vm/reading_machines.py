@@ -16,9 +16,9 @@ from situate.vm.amounts import RESOURCES, Amounts
 from situate.vm.claim_text import read_moved
 from situate.vm.evacuations import read_evacuation
 from situate.vm.model import Evacuation, Phase, Ref
-from situate.vm.names import BOUNDS, CLAIM_CLOSED, EVACUATE, MOVED
+from situate.vm.names import APPROVED, BOUNDS, CLAIM_CLOSED, EVACUATE, MOVED, OVERCOMMIT, REQUESTED, SCALING_UNIT
 from situate.vm.rules import Rules
-from situate.vm.text import Bounds, Guest, guest_of, read_bounds
+from situate.vm.text import Bounds, Guest, guest_of, read_amounts, read_bounds, read_overcommit, read_unit
 from situate.vm.unreadable import Misread, Part, Place, Read, Unreadable
 
 _PHASES: Final[Mapping[str, Phase]] = {
@@ -79,6 +79,7 @@ def read_machine(vm: Unstructured, rules: Rules) -> Read[MachineSeen]:
     except Misread as problem:
         return Read(None, (problem.unreadable,))
     notes, wrong = read_notes(metadata, about, guest, rules)
+    wrong += _wrong_on_its_pod(metadata, about, rules)
     return Read(
         MachineSeen(
             ref=Ref(metadata.namespace, metadata.name, metadata.uid),
@@ -91,6 +92,17 @@ def read_machine(vm: Unstructured, rules: Rules) -> Read[MachineSeen]:
         ),
         wrong,
     )
+
+
+def _wrong_on_its_pod(metadata: ObjectMeta, about: str, rules: Rules) -> tuple[Unreadable, ...]:
+    """Of annotations that are read from the copy on its pod: they are written, and mended, here."""
+    readers = {SCALING_UNIT: read_unit, APPROVED: read_amounts, REQUESTED: read_amounts, OVERCOMMIT: read_overcommit}
+    found = (
+        reader(metadata.annotations[name], Place.annotation(about, name), rules.resources)
+        for name, reader in readers.items()
+        if name in metadata.annotations
+    )
+    return tuple(each for each in found if isinstance(each, Unreadable))
 
 
 def read_notes(metadata: ObjectMeta, about: str, guest: Guest, rules: Rules) -> tuple[Notes, tuple[Unreadable, ...]]:
