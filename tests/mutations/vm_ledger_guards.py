@@ -110,6 +110,22 @@ VM_LEDGER_GUARDS = (
         (_GRANTS,),
     ),
     Mutation(
+        "vm-larger-reservation",
+        "what one who moves to grow is to have at its target is not given to others after a restart (I8, B19, B43)",
+        "vm/reading_moves.py",
+        "holds if event.amount is None else holds.most(event.amount)",
+        "holds",
+        (_MOVES,),
+    ),
+    Mutation(
+        "vm-foreign-reservation",
+        "nothing is reserved because others say so (B15, F12)",
+        "vm/reading_migrations.py",
+        "written.amount if own else None",
+        "written.amount",
+        ("tests/vm/test_reading_objects.py",),
+    ),
+    Mutation(
         "vm-frozen-wish",
         "a frozen machine is booked no change (I14, D13)",
         "vm/asking.py",

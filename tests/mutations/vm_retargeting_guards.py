@@ -42,7 +42,7 @@ VM_RETARGETING_GUARDS = (
     Mutation(
         "vm-target-written",
         "another target is written until its migration shows it (B14, B43, F1)",
-        "vm/moving.py",
+        "vm/reading_moves.py",
         "        return event.rechosen_at == move.rechosen_at",
         "        return True",
         (_RETARGETING,),
@@ -50,7 +50,7 @@ VM_RETARGETING_GUARDS = (
     Mutation(
         "vm-target-read",
         "a restart knows that the second target was chosen, and when (B14, B43)",
-        "vm/moving.py",
+        "vm/reading_moves.py",
         "        rechosen_at=event.rechosen_at,\n",
         "",
         (_RETARGETING,),
@@ -58,7 +58,7 @@ VM_RETARGETING_GUARDS = (
     Mutation(
         "vm-node-sake-read",
         "a restart knows that a move is for its node's sake (B1, B43)",
-        "vm/moving.py",
+        "vm/reading_moves.py",
         "        for_node=event.for_node,\n",
         "",
         (_RETARGETING,),

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from situate.vm.amounts import Amounts
-from situate.vm.claim_text import claim_text, handover_text
+from situate.vm.claim_text import amount_text, claim_text, handover_text
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Progress
 from situate.vm.events import MigrationPhase, WrittenClaim, WrittenHandOver
 from situate.vm.model import Phase, Ref
+from situate.vm.names import APPROVED, OVERCOMMIT, REQUESTED, SCALING_UNIT
 from situate.vm.reading_machines import read_machine
 from situate.vm.reading_migrations import read_migration
 from situate.vm.reading_nodes import read_node, watermark
@@ -67,6 +68,15 @@ def test_a_machine_that_cannot_be_read_is_named(spec: Json, status: Json, said: 
     assert read.value is None
     assert str(read.wrong[0]).startswith("VirtualMachine default/a: ")
     assert said in str(read.wrong[0])
+
+
+@pytest.mark.parametrize("name", [SCALING_UNIT, APPROVED, REQUESTED, OVERCOMMIT])
+def test_what_is_wrong_with_an_annotation_is_told_of_the_machine_that_it_was_written_to(name: str) -> None:
+    read = read_machine(vm(annotations={name: "broken"}), RULES)
+    assert read.value is not None, "it keeps what it has"
+    (wrong,) = read.wrong
+    assert str(wrong).startswith("VirtualMachine default/a: ")
+    assert name in str(wrong)
 
 
 @pytest.mark.rule("vm:C7")
@@ -144,6 +154,7 @@ def test_a_migration_of_ours_before_anything_has_happened() -> None:
         "vm.situate.dev/claim": claim_text(CLAIM),
         "vm.situate.dev/handover": handover_text(HANDOVER),
         "vm.situate.dev/target-node": "n2",
+        "vm.situate.dev/target-amount": amount_text(Amounts.of(1500, 2 * GIB)),
     }
     read = read_migration(migration(annotations=annotations, **OURS), RULES, NOW)
     assert read.wrong == ()
@@ -152,6 +163,10 @@ def test_a_migration_of_ours_before_anything_has_happened() -> None:
     assert (seen.own, seen.plan, seen.claim, seen.handover) == (True, "p1", CLAIM, HANDOVER)
     assert (seen.machine, seen.source) == (Ref("default", "a"), Ref("default", "a-xyz", "uid-a"))
     assert (seen.source_node, seen.target_node, seen.target, seen.progress) == ("n1", "n2", None, None)
+    assert seen.amount == Amounts.of(1500, 2 * GIB)
+    foreign = read_migration(migration(annotations=annotations), RULES, NOW).value
+    assert foreign is not None
+    assert foreign.amount is None, "nothing is reserved for one that others made"
 
 
 def test_a_migration_that_copies() -> None:
@@ -172,13 +187,18 @@ def test_a_migration_that_copies() -> None:
 
 @pytest.mark.rule("vm:B2")
 def test_a_broken_claim_is_named_and_stops_nothing_else() -> None:
-    annotations = {"vm.situate.dev/claim": "{}", "vm.situate.dev/handover": "[]"}
+    annotations = {
+        "vm.situate.dev/claim": "{}",
+        "vm.situate.dev/handover": "[]",
+        "vm.situate.dev/target-amount": '{"cpu":-1,"mem":"1Gi"}',
+    }
     read = read_migration(migration({"info": {"ram": {"total": -1}}}, annotations=annotations, **OURS), RULES, NOW)
     assert read.value is not None
-    assert (read.value.claim, read.value.handover, read.value.progress) == (None, None, None)
+    assert (read.value.claim, read.value.handover, read.value.amount, read.value.progress) == (None,) * 4
     assert [wrong.field for wrong in read.wrong] == [
         'metadata.annotations["vm.situate.dev/claim"].beneficiary.kind',
         'metadata.annotations["vm.situate.dev/handover"]',
+        'metadata.annotations["vm.situate.dev/target-amount"].cpu',
         "status.info.ram.remaining",
     ]
 

@@ -419,6 +419,43 @@ def test_one_who_was_to_move_for_its_own_growth_stays_when_room_appears_where_it
         assert [cancelled.name for cancelled in only(actions, CancelMove)] == [start.move.name]
 
 
+@pytest.mark.rule("vm:B43", "vm:I8", "vm:B19", "vm:N10")
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_one_who_moves_for_its_own_growth_is_to_have_there_outlives_a_change_of_leader(restarted: bool) -> None:
+    """Others were given it, and where room appeared at home it neither grew nor stayed."""
+    town = Town(n1=10, n2=12)
+    town.vm("A", "n1", 4, migratable=True)
+    town.plain("P", "n1", 6)
+    town.start()
+    town.ask("A", 8)
+    (start,) = only(town.wait(5.0), StartMove)
+    if restarted:
+        town.restart()
+
+    assert town.state.avail("n2", "somebody") == both(4)
+    actions = town.live(town.world.delete_pod("P", town.now))
+    assert town.booked("A") == 8
+    assert [cancelled.name for cancelled in only(actions, CancelMove)] == [start.move.name]
+
+
+@pytest.mark.rule("vm:B43", "vm:I8", "vm:B19")
+def test_one_who_moves_for_its_own_growth_grows_where_it_goes_also_under_another_leader() -> None:
+    town = Town(n1=10, n2=12)
+    town.vm("A", "n1", 4, migratable=True)
+    town.plain("P", "n1", 6)
+    town.start()
+    town.ask("A", 8)
+    (start,) = only(town.wait(5.0), StartMove)
+    town.copying(start.move, 50)
+    town.restart()
+    assert town.state.avail("n2", "somebody") == both(4)
+    town.moved(start.move)
+    town.restart()
+    assert town.state.avail("n2", "somebody") == both(4)
+    town.wait(0.0)
+    assert town.booked(town.world.machines["A"].runs_in) == 8
+
+
 @pytest.mark.rule("vm:F1", "vm:I1", "vm:I4")
 def test_a_move_that_comes_to_be_after_it_was_given_up_ends_if_others_have_its_room() -> None:
     """Its creation was under way when it was deleted; what was reserved for it went to Q."""

@@ -16,7 +16,7 @@ from situate.vm.claim_text import claim_text, read_claim
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move
 from situate.vm.events import WrittenClaim
 from situate.vm.model import Ref
-from situate.vm.names import APPROVED, CLAIM, CLAIM_CLOSED, REQUESTED, SCALING_UNIT, TARGET_NODE
+from situate.vm.names import APPROVED, CLAIM, CLAIM_CLOSED, REQUESTED, SCALING_UNIT, TARGET_AMOUNT, TARGET_NODE
 from situate.vm.rules import Rules
 from situate.vm.unreadable import Place
 from situate.vm.writes import CONFLICT, LATER, OK, REFUSED, Change, Moot, approval, invalid, resized
@@ -182,6 +182,7 @@ def test_a_migration_is_created_with_its_claim_its_target_and_all_of_its_spec() 
     made = backend.create(move, claim).content
     notes = made["metadata"]["annotations"]
     assert notes[TARGET_NODE] == "n2"
+    assert notes[TARGET_AMOUNT] == '{"cpu":1,"mem":"1Gi"}'
     assert notes[CLAIM] == claim_text(claim)
     assert isinstance(read_claim(notes[CLAIM], Place("", "")), WrittenClaim)
     assert made["spec"]["completionTimeout"] == 3600

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from situate.objects.resources import ResourceType, unstructured
 from situate.objects.unstructured import Unstructured
-from situate.vm.claim_text import claim_text
+from situate.vm.claim_text import amount_text, claim_text
 from situate.vm.claims import Claim, Move
 from situate.vm.events import MigrationSeen
 from situate.vm.names import (
@@ -21,6 +21,7 @@ from situate.vm.names import (
     GROUP,
     MACHINE_KIND,
     MIGRATION_KIND,
+    TARGET_AMOUNT,
     TARGET_NODE,
 )
 from situate.vm.reading_migrations import read_migration
@@ -61,12 +62,13 @@ class Backend(Protocol):
 def created_for(
     resource: ResourceType[Unstructured], move: Move, claim: Claim | None, spec: Mapping[str, Any], rules: Rules
 ) -> Create:
-    """A migration with this spec, under our label, with its claim and its target (B2, C6)."""
+    """A migration with this spec, under our label, with its claim, its target and what is reserved there (B2, C6)."""
     annotations: dict[str, str] = {}
     if claim is not None:
         annotations[CLAIM] = claim_text(claim, rules.resources)
     if move.target_node:
         annotations[TARGET_NODE] = move.target_node
+        annotations[TARGET_AMOUNT] = amount_text(move.amount, rules.resources)
     if move.for_node:
         annotations[FOR_NODE] = "true"
     metadata: dict[str, Any] = {

@@ -54,6 +54,18 @@ def read_claim(text: str, place: Place, resources: Sequence[str] = RESOURCES) ->
         return problem.unreadable
 
 
+def amount_text(amount: Amounts, resources: Sequence[str] = RESOURCES) -> str:
+    """`{cpu,mem}`."""
+    return json_text(_amount_value(amount, resources))
+
+
+def read_amount(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | Unreadable:
+    try:
+        return _amount(Part.of_text(text, place), resources)
+    except Misread as problem:
+        return problem.unreadable
+
+
 def handover_text(handover: WrittenHandOver, resources: Sequence[str] = RESOURCES) -> str:
     """`{source{namespace,name,uid},beneficiary{namespace,name,uid},amount{cpu,mem}}` (B10)."""
     return json_text(

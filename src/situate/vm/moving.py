@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from situate.vm import retargeting
 from situate.vm.actions import CancelMove, NoteMoved, StartMove
-from situate.vm.amounts import Amounts
-from situate.vm.claims import BeneficiaryKind, Claim, ClaimState, Move, Outcome, Progress, Stage
+from situate.vm.claims import BeneficiaryKind, Claim, ClaimState, Move, Outcome, Stage
 from situate.vm.demanding import spoilt
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
 from situate.vm.ending import cancel, close, end, fail, fail_claim, is_over, remember_failure
 from situate.vm.events import MigrationGone, MigrationSeen, WrittenClaim
 from situate.vm.handing_over import hand_over
 from situate.vm.model import Pod, Ref, Role
+from situate.vm.reading_moves import as_seen, named
 from situate.vm.state import State
 
 
@@ -23,8 +23,10 @@ def migration_seen(draft: Draft, event: MigrationSeen) -> None:
     if former is not None and former.uid and event.uid != former.uid:
         _gone(draft, former)
         former = None
-    move = _as_seen(draft, former, event)
+    move = as_seen(draft, former, event)
     draft.put_move(move)
+    if former is None and event.target is not None and move.stage is Stage.DONE:
+        move = _arrived_before(draft, move, event.target)
     if former is None and event.claim is not None and event.own:
         _adopt_claim(draft, move, event.claim)
     unexpected = former is None and event.own and draft.state.started and not draft.rules.compat
@@ -55,91 +57,6 @@ def _gone(draft: Draft, move: Move) -> None:
             draft.put_waiter(replace(waiter, look_at=min(waiter.look_at, draft.now)))
     if move.source_node in draft.state.looks:
         draft.put_look(move.source_node, min(draft.state.looks[move.source_node], draft.now))
-
-
-def _as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
-    stage = _stage(former, event)
-    source = _source(draft.state, former, event)
-    pod = draft.state.pod(source.uid)
-    machine = event.machine if pod is None or pod.machine is None else pod.machine.ref
-    amount = event.amount or (pod.counted(pod.reserved) if pod is not None else Amounts.zero(draft.state.resources))
-    begun = former or Move(
-        name=event.name,
-        plan=event.plan,
-        machine=machine,
-        source=source,
-        source_node="",
-        target_node=event.target_node,
-        amount=amount,
-        created_at=event.created_at or draft.now,
-        claim="" if event.claim is None or not event.own else event.claim.id,
-        foreign=not event.own,
-        choices=1 if event.rechosen_at is None else 2,
-        rechosen_at=event.rechosen_at,
-        for_node=event.for_node,
-    )
-    over = stage in (Stage.ENDING, Stage.DONE, Stage.FAILED)
-    return replace(
-        begun,
-        machine=machine,
-        uid=event.uid,
-        stage=stage,
-        source=source,
-        source_node=event.source_node or begun.source_node or draft.state.where.get(source.uid, ""),
-        amount=begun.amount or amount,
-        target_node=begun.target_node or event.target_node,
-        progress=_progress(begun, event),
-        tells_progress=event.tells_progress,
-        pinned=event.pinned,
-        copying_at=begun.copying_at or (draft.now if stage is Stage.COPYING else None),
-        asked_at=begun.asked_at if over and stage is begun.stage else None,
-        retry_at=begun.retry_at if stage is begun.stage and not _shows(begun, event, over=over) else None,
-    )
-
-
-def _shows(move: Move, event: MigrationSeen, *, over: bool) -> bool:
-    """Whether the object shows that what was asked for last has arrived."""
-    if not over:
-        return event.rechosen_at == move.rechosen_at
-    return event.deleting or (event.phase.succeeded and event.handover is not None)
-
-
-def _stage(former: Move | None, event: MigrationSeen) -> Stage:
-    """One whose end was asked for ends, unless it turns out to have been over before."""
-    if event.phase.succeeded:
-        return Stage.DONE
-    if event.phase.failed:
-        return Stage.FAILED
-    if event.deleting or (former is not None and former.stage is Stage.ENDING):
-        return Stage.ENDING
-    return Stage.COPYING if event.phase.copying else Stage.STARTING
-
-
-def _source(state: State, former: Move | None, event: MigrationSeen) -> Ref:
-    """With its uid, as soon as that is known: the object itself may only name it."""
-    if former is not None and former.source.uid:
-        return former.source
-    if event.source is None:
-        return Ref(event.machine.namespace, "") if former is None else former.source
-    return event.source if event.source.uid else named(state, event.source)
-
-
-def named(state: State, ref: Ref) -> Ref:
-    """The pod of this name with its uid; unchanged where none is known."""
-    for node in state.nodes.values():
-        for pod in node.pods.values():
-            if pod.ref.name == ref.name and pod.ref.namespace == ref.namespace:
-                return pod.ref
-    return ref
-
-
-def _progress(move: Move, event: MigrationSeen) -> Progress | None:
-    """Only less that remains is progress (B15)."""
-    if event.progress is None or move.progress is None:
-        return event.progress or move.progress
-    if event.progress.remaining < move.progress.remaining:
-        return event.progress
-    return replace(event.progress, changed_at=move.progress.changed_at)
 
 
 def _adopt_claim(draft: Draft, move: Move, written: WrittenClaim) -> None:
@@ -231,6 +148,16 @@ def _carry_over(draft: Draft, move: Move) -> None:
         if permit is not None:
             draft.put_permit(move.target.uid, permit)
     draft.forget(move.source.uid)
+
+
+def _arrived_before(draft: Draft, move: Move, target: Ref) -> Move:
+    """Its target was booked in an earlier term, and has been no target since: what is reserved for it counts once."""
+    pod = draft.state.pod((target if target.uid else named(draft.state, target)).uid)
+    if pod is None or pod.machine is None or pod.machine.ref.name != move.machine.name:
+        return move
+    draft.put_move(replace(move, target=pod.ref))
+    follow_target(draft, pod, draft.state.where[pod.uid])
+    return draft.state.moves[move.key]
 
 
 def arrived(draft: Draft, target: Pod) -> None:

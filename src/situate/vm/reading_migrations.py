@@ -7,7 +7,8 @@ from typing import Final
 
 from situate.objects.meta import ObjectMeta
 from situate.objects.unstructured import Unstructured
-from situate.vm.claim_text import read_claim, read_handover, read_moment
+from situate.vm.amounts import Amounts
+from situate.vm.claim_text import read_amount, read_claim, read_handover, read_moment
 from situate.vm.claims import Progress
 from situate.vm.events import MigrationPhase, MigrationSeen, WrittenClaim, WrittenHandOver
 from situate.vm.model import Ref
@@ -17,6 +18,7 @@ from situate.vm.names import (
     FOR_NODE,
     HANDOVER,
     MIGRATION_PREFIX,
+    TARGET_AMOUNT,
     TARGET_NODE,
     TARGET_RECHOSEN,
 )
@@ -85,7 +87,7 @@ def seen_with(
         source_node=node or (claim.node if claim is not None else ""),
         target=Ref(metadata.namespace, target_pod) if target_pod else None,
         target_node=metadata.annotations.get(TARGET_NODE) or target_node,
-        amount=None,
+        amount=written.amount if own else None,
         plan=claim.plan if claim is not None else "",
         claim=claim,
         handover=written.handover,
@@ -104,6 +106,8 @@ class Written:
     handover: WrittenHandOver | None
     rechosen_at: float | None
     for_node: bool
+    amount: Amounts | None
+    """Reserved on the target: more than its machine has where that is to grow there (B19)."""
     wrong: tuple[Unreadable, ...]
     """What of it cannot be read."""
 
@@ -121,12 +125,18 @@ def read_written(metadata: ObjectMeta, about: str, rules: Rules) -> Written:
         begun = read_handover(text, Place.annotation(about, HANDOVER), rules.resources)
         handover = begun if isinstance(begun, WrittenHandOver) else None
         wrong += [begun] if isinstance(begun, Unreadable) else []
+    amount: Amounts | None = None
+    if (text := metadata.annotations.get(TARGET_AMOUNT)) is not None:
+        reserved = read_amount(text, Place.annotation(about, TARGET_AMOUNT), rules.resources)
+        amount = reserved if isinstance(reserved, Amounts) else None
+        wrong += [reserved] if isinstance(reserved, Unreadable) else []
     rechosen_at: float | None = None
     if (text := metadata.annotations.get(TARGET_RECHOSEN)) is not None:
         at = read_moment(text, Place.annotation(about, TARGET_RECHOSEN))
         rechosen_at = at if isinstance(at, float) else None
         wrong += [at] if isinstance(at, Unreadable) else []
-    return Written(claim, handover, rechosen_at, metadata.annotations.get(FOR_NODE) == "true", tuple(wrong))
+    for_node = metadata.annotations.get(FOR_NODE) == "true"
+    return Written(claim, handover, rechosen_at, for_node, amount, tuple(wrong))
 
 
 def _phase(status: Part) -> MigrationPhase:

@@ -12,7 +12,8 @@ from situate.vm.claims import Outcome, Stage
 from situate.vm.drafting import Draft
 from situate.vm.ending import close
 from situate.vm.model import Role
-from situate.vm.moving import check_adopted, finish, follow_target, named
+from situate.vm.moving import check_adopted, finish, follow_target
+from situate.vm.reading_moves import named
 
 
 def listed(draft: Draft) -> None:
@@ -23,7 +24,7 @@ def listed(draft: Draft) -> None:
     for move in list(draft.state.moves.values()):
         source = move.source if move.source.uid else named(draft.state, move.source)
         pod = draft.state.pod(source.uid)
-        amount = move.amount if move.amount or pod is None else pod.counted(pod.reserved)
+        amount = move.amount if pod is None else move.amount.most(pod.counted(pod.reserved))
         source_node = move.source_node or draft.state.where.get(source.uid, "")
         draft.put_move(replace(move, source=source, amount=amount, source_node=source_node))
     for node in list(draft.state.nodes.values()):

@@ -20,7 +20,15 @@ from situate.vm.events import WrittenHandOver
 from situate.vm.kubevirt.migrations import KubeVirtMigrations
 from situate.vm.kubevirt.names import INSTANCE_MIGRATIONS
 from situate.vm.model import Ref
-from situate.vm.names import CLAIM, CREATED_BY_SCHEDULER_LABEL, FOR_NODE, HANDOVER, TARGET_NODE, TARGET_RECHOSEN
+from situate.vm.names import (
+    CLAIM,
+    CREATED_BY_SCHEDULER_LABEL,
+    FOR_NODE,
+    HANDOVER,
+    TARGET_AMOUNT,
+    TARGET_NODE,
+    TARGET_RECHOSEN,
+)
 from situate.vm.permissions import permissions
 from situate.vm.rules import GIB, Rules
 from situate.vm.systems import NEONVM, system_of
@@ -29,6 +37,7 @@ from tests.vm.kubevirt.objects import migration
 
 RULES = Rules()
 BACKEND = KubeVirtMigrations(RULES, pin_target=True)
+AMOUNT = '{"cpu":"500m","mem":"1Gi"}'
 OURS = {CREATED_BY_SCHEDULER_LABEL: "true"}
 MOVE = Move(
     "schedplugin-virt-launcher-db-1",
@@ -56,13 +65,13 @@ def test_a_migration_is_created_with_its_claim_and_its_target() -> None:
             "name": "schedplugin-virt-launcher-db-1",
             "namespace": "default",
             "labels": OURS,
-            "annotations": {CLAIM: claim_text(CLAIMED, RULES.resources), TARGET_NODE: "n2"},
+            "annotations": {CLAIM: claim_text(CLAIMED, RULES.resources), TARGET_NODE: "n2", TARGET_AMOUNT: AMOUNT},
         },
         "spec": {"vmiName": "db", "addedNodeSelector": {"kubernetes.io/hostname": "n2"}},
     }
     unpinned = KubeVirtMigrations(RULES, pin_target=False).create(MOVE, None)
     assert unpinned.content["spec"] == {"vmiName": "db"}
-    assert unpinned.content["metadata"]["annotations"] == {TARGET_NODE: "n2"}
+    assert unpinned.content["metadata"]["annotations"] == {TARGET_NODE: "n2", TARGET_AMOUNT: AMOUNT}
     nowhere = BACKEND.create(replace(MOVE, target_node=""), None)
     assert nowhere.content["spec"] == {"vmiName": "db"}
 
@@ -101,6 +110,7 @@ def test_what_stands_on_a_migration_of_ours_is_seen() -> None:
         HANDOVER: handover_text(record, RULES.resources),
         TARGET_RECHOSEN: "2026-01-31T12:00:00.250000Z",
         FOR_NODE: "true",
+        TARGET_AMOUNT: AMOUNT,
     }
     seen = BACKEND.observe(migration(labels=OURS, annotations=notes), 1.0).value
     assert seen is not None
@@ -112,6 +122,7 @@ def test_what_stands_on_a_migration_of_ours_is_seen() -> None:
     assert seen.handover == record
     assert not seen.tells_progress
     assert (seen.rechosen_at, seen.for_node, seen.pinned) == (1769860800.25, True, False)
+    assert seen.amount == MOVE.amount
 
 
 @pytest.mark.rule("vm:B49", "vm:B14")

@@ -119,6 +119,8 @@ class Migration:
     changed_at: float = 0.0
     rechosen_at: float | None = None
     for_node: bool = False
+    reserves: Amounts | None = None
+    """What its annotation says of the room on its target."""
 
 
 @dataclass
@@ -228,7 +230,7 @@ class World:
             source_node=move.source_node,
             target=None if target is None else Ref(NAMESPACE, target.uid),
             target_node=move.target_node,
-            amount=None,
+            amount=move.reserves,
             plan=move.plan,
             claim=written,
             progress=Progress(move.remaining, move.copied, move.changed_at) if move.phase == "Running" else None,
@@ -268,6 +270,7 @@ class World:
                     return None
                 self._migration(move.name, vm, move.target_node, now, own=True, plan=move.plan, claim=claim)
                 self.migrations[move.name].for_node = move.for_node
+                self.migrations[move.name].reserves = move.amount if move.target_node else None
                 return [self.migration_seen(move.name)]
             case CancelMove(name=name, uid=uid) | EndMove(name=name, uid=uid):
                 found = self.migrations.get(name)
