@@ -19,7 +19,7 @@ from tests.contract.api import Api, Json
 from tests.contract.conftest import wait_usable
 from tests.contract.servers import Server
 from tests.contract.test_vm_machines import VERSION, machines  # noqa: F401  # a fixture
-from tests.contract.things import core, group, node, pod
+from tests.contract.things import binding, core, group, node, pod
 from tests.contract.waiting import eventually, gone
 from tests.contract.work import Work, name
 from tests.controlplane.process import Process
@@ -29,6 +29,8 @@ ALIKE = {"example.com/for": "machines"}
 """Label of nodes of 8 CPUs and 32 GiB; machines have 4 GiB for each CPU."""
 USED = {"usedMemory": "64Mi"}
 AT_ONCE = {"coolDown": "0s", "longestCoolDown": "0s", "afterFailure": "0s", "longestAfterFailure": "0s"}
+PATIENT = {"unbound": "10m", "notRunning": "10m", "leastTotal": "10m"}
+"""No test takes as long as a move may take then."""
 
 
 def amount(cpus: int) -> str:
@@ -79,9 +81,6 @@ class Town:
         made = (await self.api.patch(self.own(MACHINES, called), asked)).ok()
         (await self.api.patch(core(self.work.namespace, "pods", made["status"]["podName"]), asked)).ok()
 
-    async def cordon(self, node: str, value: bool) -> None:
-        (await self.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": value}})).ok()
-
     async def leave(self, called: str) -> None:
         (await self.api.delete(core(self.work.namespace, "pods", called))).ok()
 
@@ -100,24 +99,32 @@ class Town:
         (found,) = await eventually(ask, lambda moves: len(moves) == 1 and holds(moves[0]))
         return found
 
-    async def target(self, begun: Json) -> None:
-        """Until the pod that it moves into waits for a node, or nobody is to move any more."""
+    async def refused(self, begun: Json) -> None:
+        """Until it is said that the pod that it moves into finds no node; it goes on waiting for one."""
 
-        async def ask() -> bool:
-            answer = await self.api.get(self.own(MIGRATIONS, name(begun)))
-            target = answer.body.get("status", {}) if answer.status == 200 else {}
-            found = await self.work.pod(target["targetPodName"]) if "targetPodName" in target else None
-            return answer.status == 404 or found is not None
+        def waits(target: Json | None) -> bool:
+            found = (target or {}).get("status", {}).get("conditions", [])
+            return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in found)
 
-        await eventually(ask)
+        status = (await self.move(lambda move: move.get("status", {}).get("targetPodName")))["status"]
+        await eventually(lambda: self.work.pod(status["targetPodName"]), waits)
+        assert "deletionTimestamp" not in (await self.move())["metadata"]
+        assert name(await self.move()) == name(begun)
 
     async def fill(self, called: str, home: str, cpus: int) -> None:
         """A pod that is no machine, on that node."""
-        room = {"cpu": str(cpus), "memory": f"{4 * cpus}Gi"}
-        where = {"kubernetes.io/hostname": home}
-        body = pod(called, requests=room, schedulerName=SCHEDULER, nodeSelector=where, terminationGracePeriodSeconds=0)
-        (await self.api.post(core(self.work.namespace, "pods"), body)).ok(201)
+        await self._add(called, cpus, schedulerName=SCHEDULER, nodeSelector={"kubernetes.io/hostname": home})
         await eventually(lambda: self.work.pod(called), lambda made: made and made["status"]["phase"] == "Running")
+
+    async def seize(self, called: str, node: str, cpus: int, **spec: Any) -> None:
+        """A pod that another scheduler binds to that node, whatever is reserved there."""
+        await self._add(called, cpus, schedulerName="another", **spec)
+        (await self.api.post(core(self.work.namespace, "pods", called, "binding"), binding(called, node))).ok(201)
+
+    async def _add(self, called: str, cpus: int, **spec: Any) -> None:
+        room = {"cpu": str(cpus), "memory": f"{4 * cpus}Gi"}
+        body = pod(called, requests=room, terminationGracePeriodSeconds=0, **spec)
+        (await self.api.post(core(self.work.namespace, "pods"), body)).ok(201)
 
 
 @pytest.fixture
@@ -126,6 +133,16 @@ async def town(work: Work, machines: Api) -> AsyncIterator[Town]:  # noqa: F811
     yield made
     for each in made.nodes:
         (await work.api.delete(f"/api/v1/nodes/{each}")).ok()
+
+
+@pytest.fixture
+async def trifle(work: Work) -> AsyncIterator[str]:
+    """A class of pods below all others."""
+    path, called = "/apis/scheduling.k8s.io/v1/priorityclasses", f"{work.namespace}-trifle"
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": called}, "value": -1}
+    (await work.api.post(path, body)).ok(201)
+    yield called
+    (await work.api.delete(f"{path}/{called}")).ok()
 
 
 @contextmanager
@@ -166,14 +183,20 @@ def programs(server: Server, work: Work, folder: Path, home: str = "default", **
 
 
 @pytest.mark.rule("vm:N9", "vm:N10", "vm:B20", "vm:B21", "vm:B22", "vm:I12")
-async def test_room_that_appears_at_home_ends_the_move(town: Town, work: Work, cluster: Server, tmp_path: Path) -> None:
-    """Once before the target is there, which only its own node could take by then, and once while it copies."""
+async def test_room_that_appears_at_home_ends_the_move(
+    town: Town, work: Work, trifle: str, cluster: Server, tmp_path: Path
+) -> None:
+    """Once while the target waits, whom by then only its own node could take, and once while it copies.
+
+    Somebody else has taken the room that was reserved for the target. Beside a pod of lower priority on that node time
+    tells whether it is to have it all the same (B15), and there is plenty: nothing but the room at home ends the move.
+    """
     api, home = work.api, await town.add_node()
-    with programs(cluster, work, tmp_path) as stand_in:
+    with programs(cluster, work, tmp_path, deadlines=PATIENT) as stand_in:
         await town.create("a", 1)
         await town.create("b", 2, stallAtPercent=10)
-        await town.fill("first", home, 3)
-        await town.fill("second", home, 2)
+        await town.fill("first", home, 4)
+        await town.fill("second", home, 1)
         await town.runs("a")
         at_home = await town.runs("b")
         assert at_home["node"] == home
@@ -183,18 +206,20 @@ async def test_room_that_appears_at_home_ends_the_move(town: Town, work: Work, c
         await town.ask("a", 3)
         begun = await town.move()
         assert begun["metadata"]["annotations"][TARGET_NODE] == away
-        await town.cordon(away, True)
+        await town.seize("trifle", away, 1, priorityClassName=trifle)
+        await town.seize("stranger", away, 7)
         stand_in.resume()
-        await town.target(begun)
+        await town.refused(begun)
         await town.leave("first")
         await town.granted("a", 3)
         await gone(api, town.own(MIGRATIONS, name(begun)))
+        for each in ("trifle", "stranger"):
+            await town.leave(each)
         await eventually(work.pods, lambda pods: len(pods) == 3)
-        await town.cordon(away, False)
 
         await town.ask("a", 6)
         copying = await town.move(_copies)
-        await town.granted("a", 4)
+        await town.granted("a", 5)
         await town.leave("second")
         await town.granted("a", 6)
         await gone(api, town.own(MIGRATIONS, name(copying)))
