@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
+from random import Random
 
+import pytest
+from bench.vm_plan import NODES, NOW, RULES, SHAPES, Product, cluster
+
+from situate.vm.planning.making import plan
 from tests.bench.test_benchmarks import last_line
+from tests.vm.objects import node
+
+
+def test_plans_are_measured_with_the_filters_that_are_shipped() -> None:
+    seen, product = cluster(Random(1), *SHAPES[0]), Product()
+    product.see(seen)
+    made = product.plan(seen)
+    assert made.moves
+    assert made == plan(seen, "short", NOW, RULES), "they refuse nothing that there is"
+    product.engine_sees(*(node(f"n{each}", spec={"unschedulable": True}) for each in range(NODES)))
+    assert not product.plan(seen).moves
 
 
 @pytest.mark.slow
