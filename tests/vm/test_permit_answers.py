@@ -110,7 +110,7 @@ def test_by_the_ledger(
         assert (answer.status, answer.permit, answer.told.reason) == (200, units(wanted[0]), wanted[1])
 
 
-@pytest.mark.rule("vm:I2", "vm:B43")
+@pytest.mark.rule("vm:I2")
 def test_an_increase_is_told_once_it_is_written_and_not_before() -> None:
     state = ledger(4, 4, 4, written=False)
     assert answered_by_ledger(ask(4, 1), "u", state, 0.5, OURS) is None
@@ -121,7 +121,7 @@ def test_an_increase_is_told_once_it_is_written_and_not_before() -> None:
         assert (late.status, late.permit, late.told.reason) == (200, units(1), Reason.BUSY)
 
 
-@pytest.mark.rule("vm:F16", "vm:C13", "vm:I2", "vm:D8")
+@pytest.mark.rule("vm:C13", "vm:I2", "vm:D8")
 @pytest.mark.parametrize(
     ("request_", "state", "wanted"),
     [

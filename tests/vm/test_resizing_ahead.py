@@ -154,7 +154,7 @@ def test_before_copying_is_done_nothing_is_asked_for(stage: Stage) -> None:
     assert (size(state, replace(move, stage=stage)) == ALL) is (stage is Stage.DONE)
 
 
-@pytest.mark.rule("vm:B37", "vm:I3", "vm:I4")
+@pytest.mark.rule("vm:B37", "vm:I4")
 def test_beside_another_claim_the_room_is_asked_for_in_the_hand_over_itself() -> None:
     yard, move = copied()
     move = replace(move, stage=Stage.DONE)
@@ -198,7 +198,7 @@ def test_whom_the_kubelet_admits_first_has_the_room_and_the_other_one_is_short_a
     assert yard.only(ResizePod) == [], "its spec says so already"
 
 
-@pytest.mark.rule("vm:B37", "vm:F13", "vm:B35", "vm:D6")
+@pytest.mark.rule("vm:B37", "vm:F13", "vm:B35")
 def test_a_plan_that_does_not_cover_those_who_were_put_off_before_is_refused() -> None:
     """The kubelet would give them what leaves, and the claim would be for nothing."""
     first = deferred("3", "1", name="x")

@@ -15,7 +15,7 @@ def asked(town: Town, name: str, amount: int, last: int | None = None) -> Asked:
     return Asked(name, both(1), both(amount), None if last is None else both(last))
 
 
-@pytest.mark.rule("vm:C11", "vm:N8", "vm:C2")
+@pytest.mark.rule("vm:C11", "vm:C2")
 def test_an_increase_is_booked_and_written_up_to_total_whatever_the_watermark() -> None:
     town = Town()
     town.tell(town.world.add_node("n1", both(10), both(8)))
@@ -389,7 +389,7 @@ def test_a_denial_says_whether_room_is_missing_or_kept_for_others() -> None:
     assert partly.reason is Reason.CLAIMED_BY_OTHERS
 
 
-@pytest.mark.rule("vm:I2", "vm:F3")
+@pytest.mark.rule("vm:I2")
 def test_an_increase_may_be_told_only_when_it_is_written() -> None:
     town = Town(n1=10)
     town.vm("A", "n1", 4)

@@ -167,7 +167,7 @@ def test_of_those_who_leave_by_the_plan_nobody_is_named() -> None:
     assert would_help(seen, "A", NOW, RULES) == (Gone(ref("p")), BiggerNode("n1", units(3)))
 
 
-@pytest.mark.rule("vm:B39", "vm:B45")
+@pytest.mark.rule("vm:B39")
 @pytest.mark.parametrize(
     ("change", "text"),
     [

@@ -168,7 +168,7 @@ def test_many_who_ask_at_once_are_answered_within_a_second_and_share_what_there_
         assert not ours.node().over_budget
 
 
-@pytest.mark.rule("vm:F16", "vm:F5", "vm:C14")
+@pytest.mark.rule("vm:F5", "vm:C14")
 def test_ten_thousand_wrong_ones_at_once_are_answered_each_and_keep_nobody_from_his_permit() -> None:
     with stage() as ours:
         pod = ours.run("a", cpus=2, slots=8)
@@ -195,7 +195,7 @@ def _milli(value: int | str) -> int:
     return int(value.removesuffix("m")) if isinstance(value, str) else 1000 * value
 
 
-@pytest.mark.rule("vm:F16", "vm:F5")
+@pytest.mark.rule("vm:F5")
 async def test_a_pod_has_one_turn_at_a_time_and_whoever_is_cut_off_leaves_his_place() -> None:
     """However often one pod asks, it keeps one place of all."""
     pod, lane = asyncio.Lock(), asyncio.Semaphore(2)
@@ -218,7 +218,6 @@ async def test_a_pod_has_one_turn_at_a_time_and_whoever_is_cut_off_leaves_his_pl
     assert (lane._value, pod.locked()) == (2, False)
 
 
-@pytest.mark.rule("vm:F16")
 def test_who_waits_for_room_keeps_nobody_from_being_written() -> None:
     with stage() as ours:
         pod, other = ours.run("a", cpus=7, slots=28), ours.run("b", cpus=1, slots=4)
@@ -245,7 +244,7 @@ def test_a_patch_that_fails_is_an_error_and_grants_nothing(compat: bool) -> None
         assert ours.node().reserved == cores(2)
 
 
-@pytest.mark.rule("vm:F16", "vm:C39", "vm:I2")
+@pytest.mark.rule("vm:C39", "vm:I2")
 def test_where_writes_take_too_long_agents_hear_in_time_that_they_keep_what_they_have() -> None:
     with stage() as ours:
         pod = ours.run("a", cpus=2, slots=8)
