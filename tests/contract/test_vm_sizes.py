@@ -87,31 +87,52 @@ async def with_its_rights(server: Server, api: Api, namespace: str, folder: Path
     return server.plane.service_account_kubeconfig(namespace, "situate-vm-agent")
 
 
+METRICS = """host_load1{{namespace="{0}",name="a"}} {1}
+host_load5{{namespace="{0}",name="a"}} {1}
+host_load1{{namespace="{0}",name="b"}} 0.1
+host_memory_total_bytes 1073741824
+host_memory_available_bytes 1073741824
+host_memory_cached_bytes 0
+"""
+
+
 @pytest.mark.rule("vm:C35", "vm:C36", "vm:C39")
-async def test_a_process_grows_a_machine_by_the_load_of_a_file_and_ends_when_asked(
+async def test_processes_grow_a_machine_by_the_load_of_a_file_or_an_endpoint_and_end_when_asked(
     server: Server, api: Api, namespace: str, path: str, tmp_path: Path
 ) -> None:
-    async def grant(request: web.Request) -> web.Response:
+    """A machine of a unit: by the file it needs three, by the endpoint four."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.Response(text=METRICS.format(namespace, 0.9 if request.path == f"/{namespace}/a" else 0.1))
         return web.json_response({"permit": (await request.json())["resources"]})
 
     loads = tmp_path / "loads.yaml"
     loads.write_text(f"{namespace}/a: {{load1: 0.6}}\n")
-    async with serving(grant) as port:
-        settings = {
-            "monitor": {"kind": "standIn"},
-            "metrics": {"source": "file", "file": str(loads), "system": {"secondsBetweenRequests": 0.1}},
-            "scheduler": {"url": f"http://127.0.0.1:{port}/", "tokenFile": None},
-        }
-        (tmp_path / "agent.yaml").write_text(yaml.safe_dump(settings))
-        kubeconfig = await with_its_rights(server, api, namespace, tmp_path)
-        here = ("-f", str(tmp_path / "agent.yaml"), "--kubeconfig", str(kubeconfig))
-        agent = process(tmp_path, "agent", "vm", "agent", "--all-nodes", *here, "--health-address", "")
-        agent.start()
-        try:
-            machine = await eventually(lambda: now(api, path), lambda machine: machine.guest.use == units(3))
-        finally:
-            await asyncio.to_thread(agent.stop)
-    assert machine.newest_revision > 4
-    log = (tmp_path / "agent.log").read_text()
-    assert '"message": "stopping"' in log
-    assert "Traceback" not in log
+    kubeconfig = await with_its_rights(server, api, namespace, tmp_path)
+    async with serving(answer) as port:
+        here = f"http://127.0.0.1:{port}/"
+        for source, where, wanted in (
+            ("file", str(loads), units(3)),
+            ("endpoint", f"{here}{{namespace}}/{{name}}", units(4)),
+        ):
+            settings = {
+                "monitor": {"kind": "standIn"},
+                "metrics": {"source": source, source: where, "system": {"secondsBetweenRequests": 0.1}},
+                "scheduler": {"url": here, "tokenFile": None},
+            }
+            (tmp_path / f"{source}.yaml").write_text(yaml.safe_dump(settings))
+            options = ("-f", str(tmp_path / f"{source}.yaml"), "--kubeconfig", str(kubeconfig), "--health-address", "")
+            agent = process(tmp_path, source, "vm", "agent", "--all-nodes", *options)
+            agent.start()
+            try:
+                machine = await eventually(
+                    lambda: now(api, path),
+                    lambda machine, wanted=wanted: machine.guest.use == wanted,  # type: ignore[misc]
+                )
+            finally:
+                await asyncio.to_thread(agent.stop)
+            assert machine.newest_revision > 4
+            log = (tmp_path / f"{source}.log").read_text()
+            assert '"message": "stopping"' in log
+            assert "Traceback" not in log
