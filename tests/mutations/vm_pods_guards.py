@@ -11,6 +11,22 @@ _AHEAD = "tests/vm/test_resizing_ahead.py"
 
 VM_PODS_GUARDS = (
     Mutation(
+        "vm-account-picked-up",
+        "a resize that an earlier leader did not come to is written by the next (B47, B43)",
+        "vm/restarting.py",
+        "            catch_up(draft, pod)\n",
+        "",
+        (_ACCOUNTS,),
+    ),
+    Mutation(
+        "vm-account-follows",
+        "a pod requests what shows to be approved, whoever wrote that (B47, F1)",
+        "vm/observing.py",
+        "former.frozen or former.reserved != pod.reserved):\n",
+        "former.frozen):\n",
+        (_ACCOUNTS,),
+    ),
+    Mutation(
         "vm-late-resize",
         "a resize that comes after its wish was withdrawn changes nothing: others may have its room (F1, I1)",
         "vm/writes.py",

@@ -12,7 +12,7 @@ from situate.vm.amounts import Amounts
 from situate.vm.events import Asked, Beat
 from situate.vm.names import APPROVED, ENABLED_LABEL, REQUESTED, SCALING_UNIT
 from situate.vm.text import amounts_text
-from tests.vm.objects import container, node, runner
+from tests.vm.objects import VM_OWNER, container, migration_owner, node, runner
 from tests.vm.yard import Yard
 
 GIB = 2**30
@@ -131,3 +131,53 @@ def test_a_machine_that_grows_again_while_its_pod_shrinks_keeps_what_it_got() ->
     assert ours.pod("vm-a").reserved == cores(6)
     ours.answer(down)
     assert ours.pod("vm-a").reserved == cores(6)
+
+
+@pytest.mark.rule("vm:B47", "vm:B43", "vm:F3")
+@pytest.mark.parametrize(("held", "account"), [pytest.param(4, 2, id="grown"), pytest.param(2, 4, id="shrunk")])
+def test_a_resize_that_an_earlier_leader_did_not_come_to_is_written_by_the_next(held: int, account: int) -> None:
+    ours = yard(held, account)
+    (resize,) = ours.only(ResizePod)
+    assert (resize.own, ours.pod("vm-a").reserved) == (cores(held), cores(held))
+    ours.answer(resize)
+    ours.see(machine(held, held))
+    assert ours.only(ResizePod) == []
+    assert not ours.state.accounts
+
+
+@pytest.mark.rule("vm:B47", "vm:B43")
+def test_a_resize_that_is_refused_is_written_once_in_a_term() -> None:
+    ours = yard(4, 2)
+    (resize,) = ours.only(ResizePod)
+    ours.answer(resize, "refused", "no")
+    ours.see(machine(4, 2, metadata={"labels": {ENABLED_LABEL: "true", "a": "b"}}))
+    ours.now += 600
+    ours.tell(Beat())
+    assert ours.only(ResizePod) == []
+
+
+@pytest.mark.rule("vm:B47", "vm:F1")
+def test_a_pod_that_is_seen_first_or_shows_what_another_leader_has_written_follows() -> None:
+    ours = Yard(node("n1", "8", "32Gi"))
+    ours.see(machine(4, 2))
+    (resize,) = ours.only(ResizePod)
+    assert resize.own == cores(4)
+    ours.answer(resize)
+    ours.see(machine(4, 4))
+    ours.see(machine(2, 4))
+    assert [each.own for each in ours.only(ResizePod)] == [cores(2)], "its last write came true when it led no more"
+
+
+@pytest.mark.rule("vm:B47", "vm:N7")
+def test_the_pod_that_a_machine_has_moved_into_requests_what_it_holds() -> None:
+    moving = (VM_OWNER, migration_owner(controller=True))
+    ours = yard(4, 2, owners=moving)
+    assert ours.only(ResizePod) == [], "nothing of it changes while it moves"
+    ours.see(machine(4, 2))
+    assert [each.own for each in ours.only(ResizePod)] == [cores(4)]
+
+
+@pytest.mark.rule("vm:B47")
+def test_a_pod_of_which_nothing_was_approved_stays_as_it_was_made() -> None:
+    plain = Yard(node("n1", "8", "32Gi"), runner("vm-a", nodeName="n1"))
+    assert plain.only(ResizePod) == []

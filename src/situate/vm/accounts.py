@@ -29,6 +29,11 @@ def shrunk(pod: Pod, amount: Amounts) -> ResizePod | None:
     return _resize(pod, pod.counted(amount).least(pod.account)) if pod.account is not None else None
 
 
+def exact(pod: Pod, amount: Amounts) -> ResizePod | None:
+    """Both at once, where nobody knows which of them an earlier leader did not come to."""
+    return _resize(pod, pod.counted(amount)) if pod.account is not None else None
+
+
 def _resize(pod: Pod, requests: Amounts) -> ResizePod | None:
     """Of CPU and memory, what it requests of; nothing else can be resized in place."""
     assert pod.account is not None

@@ -15,6 +15,7 @@ from situate.vm.events import NodeGone, NodeSeen, PodGone, PodReserved, PodSeen,
 from situate.vm.model import Node, Pod, Role
 from situate.vm.moving import arrived, follow_target, lose_node, source_of
 from situate.vm.state import Unseen
+from situate.vm.writing import catch_up
 
 
 def node_seen(draft: Draft, event: NodeSeen) -> None:
@@ -70,6 +71,8 @@ def pod_seen(draft: Draft, event: PodSeen) -> None:
     _book(draft, pod, event.node)
     if former is not None and former.used.exceeds(pod.used):
         asking.give_back(draft, pod)
+    if draft.state.started and (former is None or former.frozen or former.reserved != pod.reserved):
+        catch_up(draft, pod)
 
 
 def pod_reserved(draft: Draft, event: PodReserved) -> None:

@@ -14,6 +14,7 @@ from situate.vm.ending import close
 from situate.vm.model import Role
 from situate.vm.moving import check_adopted, finish, follow_target
 from situate.vm.reading_moves import named
+from situate.vm.writing import catch_up
 
 
 def listed(draft: Draft) -> None:
@@ -33,6 +34,7 @@ def listed(draft: Draft) -> None:
                 follow_target(draft, pod, node.name)
             waiting.note(draft, pod)
             waiting.recall(draft, pod)
+            catch_up(draft, pod)
             if draft.rules.compat:
                 as_reference.look_at_pod(draft, pod.uid)
         draft.stir(node.name)

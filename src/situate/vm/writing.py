@@ -136,6 +136,17 @@ def account_again(draft: Draft, uid: str, account: Account) -> None:
     draft.do(resize)
 
 
+def catch_up(draft: Draft, pod: Pod) -> None:
+    """What was approved in an earlier term, or before its write was answered, its pod may not request yet (B47)."""
+    state = draft.state
+    if not pod.approved or pod.frozen or pod.uid in state.writes or pod.uid in state.accounts:
+        return
+    resize = accounts.exact(pod, pod.reserved)
+    if resize is not None:
+        draft.put_account(pod.uid, Account(resize.amount, told=pod.not_resized))
+        draft.do(resize)
+
+
 def _decide_anew(draft: Draft, pod: Pod, write: Unseen) -> None:
     """On the request that the pod shows: somebody wrote another one than we knew."""
     assert write.shown is not None
