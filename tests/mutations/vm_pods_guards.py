@@ -27,6 +27,14 @@ VM_PODS_GUARDS = (
         (_ACCOUNTS,),
     ),
     Mutation(
+        "vm-less-after-restart",
+        "a wish for less outlives a change of leader (B34, B43, I5)",
+        "vm/restarting.py",
+        "        wishing.node_changed(draft, draft.state.nodes[node.name])\n",
+        "",
+        (_WISHES,),
+    ),
+    Mutation(
         "vm-late-resize",
         "a resize that comes after its wish was withdrawn changes nothing: others may have its room (F1, I1)",
         "vm/writes.py",

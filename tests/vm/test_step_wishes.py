@@ -99,6 +99,22 @@ def test_less_is_patched_at_once_and_free_when_the_kubelet_has_taken_it_back() -
     assert not yard.state.writes
 
 
+@pytest.mark.rule("vm:B34", "vm:I5", "vm:B43")
+@pytest.mark.parametrize(
+    ("wish", "own"),
+    [
+        pytest.param({"cpu": 1}, Amounts.of(1000, GIB), id="less"),
+        pytest.param({"cpu": 1, "memory": "2Gi"}, Amounts.of(1000, 2 * GIB), id="less of one, more of the other"),
+    ],
+)
+def test_a_wish_for_less_outlives_a_change_of_leader_and_the_absence_of_its_node(wish: Any, own: Amounts) -> None:
+    yard = Yard(NODE, web(wish, "3"))
+    assert [each.own for each in yard.only(ResizePod)] == [own]
+    yard = Yard(web(wish, "3"))
+    yard.see(NODE)
+    assert [each.own for each in yard.only(ResizePod)] == [own]
+
+
 @pytest.mark.rule("vm:B36", "vm:I5")
 def test_a_wish_that_is_not_attempted_is_told_once_and_decided_anew_when_it_changes() -> None:
     yard = Yard(NODE, web())

@@ -36,6 +36,7 @@ def _returned(draft: Draft, node: Node) -> None:
         if draft.state.where.get(uid) == node.name:
             draft.book(pod, node.name)
             waiting.note(draft, pod)
+    wishing.node_changed(draft, draft.state.nodes[node.name])
 
 
 def _empty(node: Node) -> Node:

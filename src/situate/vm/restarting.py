@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from situate.vm import as_reference, retargeting, waiting
+from situate.vm import as_reference, retargeting, waiting, wishing
 from situate.vm.claims import Outcome, Stage
 from situate.vm.drafting import Draft
 from situate.vm.ending import close
@@ -37,6 +37,8 @@ def listed(draft: Draft) -> None:
             catch_up(draft, pod)
             if draft.rules.compat:
                 as_reference.look_at_pod(draft, pod.uid)
+        # what was decided of wishes while they were told was not written
+        wishing.node_changed(draft, draft.state.nodes[node.name])
         draft.stir(node.name)
     for claim in list(draft.state.claims.values()):
         if claim.node not in draft.state.nodes:
