@@ -56,9 +56,10 @@ def create(name: str) -> Request:
 
 
 def watch(*, initial: bool = False) -> Request:
-    parameters = [("watch", "true"), ("allowWatchBookmarks", "true")]
+    parameters = [("watch", "true")]
     if initial:
         parameters += [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
+        parameters += [("allowWatchBookmarks", "true")]
     return Request("GET", PATH, tuple(parameters), {"accept": "application/json"})
 
 

@@ -538,7 +538,7 @@ class Interleaving:
         for seconds in QUIET_S:
             self._let_time_pass(seconds)
         self._check(self._unsettled(begun))
-        before = {uid: pod.reserved for node in self.state.nodes.values() for uid, pod in node.pods.items()}
+        before = self.state
         self._restart()
         self._drain()
         self._check(regranted(before, self.state))

@@ -274,16 +274,26 @@ def moved_for_the_ignored(stepped: Stepped) -> Iterator[str]:
             yield f"I9: {key} leaves node {node.name}, which is not over its watermark by what counts"
 
 
-def regranted(before: Mapping[str, Amounts], after: State) -> Iterator[str]:
+def regranted(before: State, after: State) -> Iterator[str]:
     """I8: where nothing is under way, another leader books for everybody what the one before had booked.
 
-    Not for a pod that its machine has left and that nobody deletes: of that it knows what the pod shows.
+    Not for a pod that its machine has left and that nobody deletes: of that it knows what the pod shows. And where room
+    was saved up for somebody who was often overtaken, it may grant that: of overtaking nobody knows but who saw it.
     """
-    booked = {uid: pod for node in after.nodes.values() for uid, pod in node.pods.items()}
-    for uid in dict.fromkeys((*before, *booked)):
-        pod = booked.get(uid)
-        if pod is None or (not pod.frozen and before.get(uid) != pod.reserved):
-            yield f"I8: {before.get(uid)} was booked for {uid}, and after a restart {pod and pod.reserved}"
+    saved = {before.where[waiter.uid] for waiter in before.waiters.values() if waiter.saving is not None}
+    booked, were = _booked(after), _booked(before)
+    for uid in dict.fromkeys((*were, *booked)):
+        pod, was = booked.get(uid), were.get(uid)
+        if pod is None or was is None:
+            yield f"I8: {was and was.reserved} was booked for {uid}, and after a restart {pod and pod.reserved}"
+            continue
+        may_grow = after.where[uid] in saved and not was.reserved.exceeds(pod.reserved)
+        if not pod.frozen and was.reserved != pod.reserved and not may_grow:
+            yield f"I8: {was.reserved} was booked for {uid}, and after a restart {pod.reserved}"
+
+
+def _booked(state: State) -> dict[str, Pod]:
+    return {uid: pod for node in state.nodes.values() for uid, pod in node.pods.items()}
 
 
 def changed_by_a_restart(state: State, uids: Iterable[str], shown: Callable[[str], Pod]) -> Iterator[str]:
