@@ -111,9 +111,9 @@ class Town:
         assert "deletionTimestamp" not in (await self.move())["metadata"]
         assert name(await self.move()) == name(begun)
 
-    async def fill(self, called: str, home: str, cpus: int) -> None:
+    async def fill(self, called: str, home: str, cpus: int, **more: Any) -> None:
         """A pod that is no machine, on that node."""
-        await self._add(called, cpus, schedulerName=SCHEDULER, nodeSelector={"kubernetes.io/hostname": home})
+        await self._add(called, cpus, schedulerName=SCHEDULER, nodeSelector={"kubernetes.io/hostname": home}, **more)
         await eventually(lambda: self.work.pod(called), lambda made: made and made["status"]["phase"] == "Running")
 
     async def seize(self, called: str, node: str, cpus: int, **spec: Any) -> None:
