@@ -81,6 +81,10 @@ class Town:
         made = (await self.api.patch(self.own(MACHINES, called), asked)).ok()
         (await self.api.patch(core(self.work.namespace, "pods", made["status"]["podName"]), asked)).ok()
 
+    async def let_move(self, called: str) -> None:
+        labels = {"metadata": {"labels": {AUTO_MIGRATION_LABEL: "true"}}}
+        (await self.api.patch(self.own(MACHINES, called), labels)).ok()
+
     async def leave(self, called: str) -> None:
         (await self.api.delete(core(self.work.namespace, "pods", called))).ok()
 

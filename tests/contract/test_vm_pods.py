@@ -13,7 +13,7 @@ from tests.contract.api import Api, Json
 from tests.contract.servers import Server
 from tests.contract.stub_kubelet import look
 from tests.contract.test_vm_machines import machines  # noqa: F401  # a fixture
-from tests.contract.test_vm_moves import USED, Town, programs, town  # noqa: F401  # a fixture
+from tests.contract.test_vm_moves import Town, programs, town  # noqa: F401  # a fixture
 from tests.contract.things import core
 from tests.contract.waiting import eventually, gone
 from tests.contract.work import Work, name
@@ -74,7 +74,7 @@ async def test_what_a_kubelet_takes_puts_off_or_calls_infeasible(
     with programs(cluster, work, tmp_path):
         await town.fill("web", home, 1, meta=OURS)
         await town.fill("other", home, 1, meta=OURS)
-        await town.create("b", 4, **USED)
+        await town.create("b", 4)
         source = (await town.runs("b"))["podName"]
         away = await town.add_node()
 
@@ -85,6 +85,7 @@ async def test_what_a_kubelet_takes_puts_off_or_calls_infeasible(
 
         await here.by_hand("other", 4)
         assert await here.answered("other") == ("1", "Deferred")
+        await town.let_move("b")  # not before it is known who waits: it would leave for its node's sake
         begun = await town.move()
         claim = json.loads(begun["metadata"]["annotations"][CLAIM])
         assert (claim["node"], claim["beneficiary"]["kind"], claim["beneficiary"]["name"]) == (home, "Pod", "other")
