@@ -6,7 +6,6 @@ from tests.mutations.patch import Mutation
 
 _LEDGER = "tests/vm/test_interleavings.py::test_whatever_happens_in_whatever_order_every_invariant_holds[0]"
 _PROCESSES = "tests/vm/test_histories_of_the_process.py::test_invariants_hold_under_faults[0]"
-_PROCESSES_BESIDE_IGNORED = "tests/vm/test_histories_of_the_process.py::test_invariants_hold_under_faults[300]"
 
 VM_HISTORIES_GUARDS = (
     Mutation(
@@ -98,14 +97,6 @@ VM_HISTORIES_GUARDS = (
         (_PROCESSES,),
     ),
     Mutation(
-        "vm-history-i7",
-        "histories see moves that never end (I7)",
-        "vm/fitting.py",
-        "        if shared:\n",
-        "        if False:\n",
-        (_PROCESSES,),
-    ),
-    Mutation(
         "vm-history-i8",
         "histories see a grant that a restart forgets (I8)",
         "vm/reading_pods.py",
@@ -114,12 +105,12 @@ VM_HISTORIES_GUARDS = (
         (_PROCESSES,),
     ),
     Mutation(
-        "vm-history-i9",
-        "histories see moves for pods of an ignored namespace (I9, C28)",
+        "vm-ignored-unseen",
+        "pods of ignored namespaces are not among what is booked (I9, C28)",
         "vm/controller/observing.py",
         "        if pod.metadata.namespace in rules.ignored_namespaces:",
         "        if False:",
-        (_PROCESSES_BESIDE_IGNORED,),
+        ("tests/vm/controller/test_observing.py",),
     ),
     Mutation(
         "vm-history-i9-of-the-ledger",
