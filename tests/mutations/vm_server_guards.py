@@ -10,6 +10,14 @@ _EXPLAINING = "tests/vm/server/test_explaining.py"
 
 VM_SERVER_GUARDS = (
     Mutation(
+        "vm-unread-machine",
+        "nothing is granted to a machine that cannot be read, as if it were a plain pod (C14, D18, I2)",
+        "vm/server/permits.py",
+        "        if now is None or now.machine is None:",
+        "        if now is None:",
+        (_PERMITS,),
+    ),
+    Mutation(
         "vm-permit-token",
         "nobody is answered without a service account's token (B44)",
         "vm/server/answering.py",

@@ -49,6 +49,11 @@ def answered(
     return None
 
 
+def unread(request: PermitRequest) -> Answer:
+    """Of a pod that could not be read since this term began: it is booked as what it may grow to, and as no machine."""
+    return Answer(500, text=f"state of pod {request.pod} cannot be read: its Event NotUnderstood says why")
+
+
 def asked(request: PermitRequest, uid: str) -> Asked:
     """The request as an event of the ledger; `uid` is the pod's."""
     return Asked(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from situate.objects.messages import Request, Response
-from situate.testing.vm.shipped import NAMESPACE
+from situate.testing.vm.shipped import MACHINES, NAMESPACE
 from situate.vm.amounts import Amounts
 from situate.vm.configuration import PermitSettings
-from situate.vm.names import REQUESTED
+from situate.vm.names import REQUESTED, SCALING_UNIT
 from situate.vm.rules import Rules
 from situate.vm.server.permits import Turn
 from situate.vm.text import GIB
@@ -137,6 +137,28 @@ def test_a_request_that_is_overtaken_on_its_way_changes_nothing() -> None:
         assert ours.node().pods[next(iter(ours.node().pods))].requested == cores(4)
         again = ours.permit(pod, cores(4), cores(4), sequence=2, run="r")
         assert again["permit"] == shown(cores(4)), "a repetition is answered as the first was"
+
+
+@pytest.mark.rule("vm:C14", "vm:D18", "vm:I2")
+def test_nothing_is_granted_to_a_machine_that_a_new_leader_cannot_read() -> None:
+    """It was resized as if it were a plain pod, and what it was told was written nowhere."""
+    with stage(processes=2) as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        leader = next(number for number, each in enumerate(ours.world.members) if each.leads)
+        assert ours.send("POST", "/", asking(pod, cores(3), cores(2)), server=leader).status == 200
+        ours.world.annotate(f"{MACHINES}/a", {SCALING_UNIT: "broken"})
+        ours.wait(lambda: ours.world.runner("a")["metadata"]["annotations"][SCALING_UNIT] == "broken")
+        ours.world.members[leader].process.kill()
+        ours.wait(lambda: ours.world.members[1 - leader].leads, within_s=60.0)
+        ours.wait(lambda: ours.world.members[1 - leader].controller.ledger.state.started)
+        ours.writes.clear()
+        body = asking(pod, cores(5), cores(3))
+        answer = ours.send("POST", "/", body, server=1 - leader)
+        assert (answer.status, b"cannot be read" in answer.body) == (500, True)
+        assert not [path for path in ours.writes if path.endswith("/resize")]
+        ours.world.let_pass(3.0)
+        again = json.loads(ours.send("POST", "/", body, server=1 - leader).body)
+        assert again["permit"] == shown(cores(5)), "its request has written the unit anew"
 
 
 @pytest.mark.rule("vm:F5", "vm:F14", "vm:I5")

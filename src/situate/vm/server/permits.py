@@ -15,7 +15,7 @@ from situate.vm.answering import settled
 from situate.vm.asking import overtaken
 from situate.vm.backends import MACHINES
 from situate.vm.model import Ref
-from situate.vm.permit_answers import answered, answered_by_ledger, asked, too_late
+from situate.vm.permit_answers import answered, answered_by_ledger, asked, too_late, unread
 from situate.vm.protocol import Answer, PermitRequest, Shown, notes, patch, patch_failed, refused, unknown_pod
 from situate.vm.reading_pods import machine_ref
 from situate.vm.server.desk import Desk, NotInTime, NotLeading, NotWritten
@@ -132,6 +132,9 @@ class Permits:
         await self._note(request, pod, self._noted(pod))
         if not self._desk.leads():
             raise NotLeading
+        now = ledger.state.pod(uid)
+        if now is None or now.machine is None:
+            return unread(request)
         ledger.apply(asked(request, uid))
         return None
 
