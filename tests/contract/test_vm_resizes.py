@@ -253,11 +253,20 @@ def _asking(cpu: str) -> Any:
     return {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": cpu}}}]}}
 
 
-@pytest.mark.rule("vm:B36", "vm:B44")
+@pytest.mark.rule("vm:B36", "vm:B44", "vm:F1")
 async def test_what_a_refusal_of_the_server_means(place: Place) -> None:
     await place.add("web", "1")
-    before = await place.read("web")
     (granted,) = await place.wish("web", cpu="2")
+    before = await place.read("web")
+    withdrawn = {"metadata": {"annotations": {RESIZE_REQUESTED: None}}}
+    (await place.api.patch(core(place.namespace, "pods", "web"), withdrawn)).ok()
+    late = await place.send(granted, before)
+    assert late.status == 422
+    assert invalid(_causes(late)) == CONFLICT, "nobody wishes it any more, and its room may be another's"
+
+    await place.see("web")
+    (granted,) = await place.wish("web", cpu="2")
+    before = await place.read("web")
     (await place.api.patch(core(place.namespace, "pods", "web", "resize"), _asking("1500m"), form="strategic")).ok(200)
     overtaken = await place.send(granted, before)
     assert overtaken.status == 422
