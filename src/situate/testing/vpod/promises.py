@@ -239,7 +239,14 @@ class Promises:
         return f"L2: {self._filled(state)} pods have been asked for for {late:.3f} s, and there are {self._replicas}"
 
     def _too_many(self) -> str | None:
-        """L4. The times at which was looked bound every change of demand from both sides."""
+        """L4. The times at which was looked bound every change of demand from both sides.
+
+        Not where vreplicas of several sizes or a rule about domains may keep a drain from emptying what is not needed:
+        it ends at its time-out then, and another one begins.
+        """
+        settings = self._settings
+        if settings.weights or settings.predicates or settings.topology_required:
+            return None
         if self._world.now - self._began <= UNUSED_S:
             return None
         used = max(pods for _, pods in self._needed)
