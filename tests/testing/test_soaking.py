@@ -222,6 +222,10 @@ def test_a_changed_source_is_another_commit(folder: Path) -> None:
     assert all(name.startswith(f"{names[0]}-changed-") for name in names[1:])
 
 
+_OF_MAKE = ("ARGS", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
+"""What the `make` that runs these tests tells every `make` below it."""
+
+
 def soak_of_make(folder: Path, *words: str, fails: str = "nothing") -> tuple[int, list[str]]:
     """`make soak` with another `python`, which writes down how it is called."""
     python = folder / "python"
@@ -230,7 +234,8 @@ def soak_of_make(folder: Path, *words: str, fails: str = "nothing") -> tuple[int
     stamp = folder / "installed"
     stamp.touch()
     command = ("make", "--no-print-directory", "-C", str(ROOT), "soak", f"BIN={folder}", f"STAMP={stamp}", *words)
-    done = subprocess.run(command, capture_output=True, text=True)
+    plain = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
+    done = subprocess.run(command, env=plain, capture_output=True, text=True)
     return done.returncode, done.stdout.splitlines()
 
 

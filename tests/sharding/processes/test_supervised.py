@@ -9,6 +9,7 @@ import re
 import sys
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ class Company:
         self.archive = folder / "archive"
         self.archive.mkdir()
         self.processes: dict[str, Process] = {}
+        self.uids: dict[str, str] = {}
+        """Of executors' pods."""
 
     def start(self, role: str, name: str, kubeconfig: Path, extra: str, program: str, **environment: str) -> None:
         program = f"tests.sharding.processes.{program}"
@@ -54,7 +57,7 @@ class Company:
 
     def executor(self, name: str, program: str = "supervised") -> None:
         """In a pod that is ready."""
-        uid = self.place.pod(name)
+        self.uids[name] = uid = self.place.pod(name)
         self.start("executor", name, self.place.executor_kubeconfig(name, uid), uid, program)
 
     def create(self, name: str, annotations: dict[str, str] | None = None, **spec: Any) -> None:
@@ -103,6 +106,9 @@ def test_work_goes_on_when_the_leader_and_an_executor_are_killed(company: Compan
         company.supervisor(name)
     for name in ("a", "b"):
         company.executor(name)
+    for name, uid in company.uids.items():
+        # or whoever is there first is given all
+        eventually(f"{name} is known", partial(company.place.lease_holder, name, uid))
     for name in STAY:
         company.create(name)
     eventually("both work", company.by, lambda by: set(by) == {*STAY} and set(by.values()) == {"a", "b"})
