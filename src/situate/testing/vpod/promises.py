@@ -152,7 +152,7 @@ class Promises:
     def written(self) -> str | None:
         """A process has written anything but its Lease or an Event. B5: it does not in steady state."""
         steady = self._world.now - max(self._began, self._demand_at)
-        if self.timed and steady > STEADY_S and not self._settings.rebalance:
+        if self.timed and steady > STEADY_S and not self._settings.rebalance and not self._drains_in_vain():
             return f"B5: something is written {steady:.3f} s after the last change of demand"
         return None
 
@@ -238,16 +238,14 @@ class Promises:
         late = self._late(self._lacking)
         return f"L2: {self._filled(state)} pods have been asked for for {late:.3f} s, and there are {self._replicas}"
 
-    def _too_many(self) -> str | None:
-        """L4. The times at which was looked bound every change of demand from both sides.
+    def _drains_in_vain(self) -> bool:
+        """Whether vreplicas of several sizes, or a rule about pods or domains, may keep a drain from emptying what is
+        not needed: it ends at its time-out then, and another one begins."""
+        return self._settings.weights or self._settings.predicates or self._settings.topology_required
 
-        Not where vreplicas of several sizes or a rule about domains may keep a drain from emptying what is not needed:
-        it ends at its time-out then, and another one begins.
-        """
-        settings = self._settings
-        if settings.weights or settings.predicates or settings.topology_required:
-            return None
-        if self._world.now - self._began <= UNUSED_S:
+    def _too_many(self) -> str | None:
+        """L4. The times at which was looked bound every change of demand from both sides."""
+        if self._drains_in_vain() or self._world.now - self._began <= UNUSED_S:
             return None
         used = max(pods for _, pods in self._needed)
         if self._replicas <= used:
@@ -268,14 +266,16 @@ class Promises:
     def _used(self, state: State) -> int:
         """No more pods are used: those that the demand needs, wherever it lies.
 
-        Where rules or weights may need more, what is needed is asked of the product, and what holds anything counts.
+        Where a quota may leave some of it over, what is needed is asked of the product; where nothing is moved off a
+        pod to make the set smaller, whatever holds anything counts.
         """
         settings = self._settings
-        if settings.predicates or settings.topology_required or settings.weights or settings.quota is not None:
+        held = 0 if settings.drain else occupied(state)
+        if settings.quota is not None:
             return max(within_limits(state.options, pods_needed(state)), occupied(state))
         least = settings.min_replicas
         each = (max(asked.wanted, least) if asked.wanted else 0 for asked in self._asked.values())
-        return max(least, -(-sum(each) // self._world.capacity))
+        return max(least, -(-sum(each) // self._world.capacity), held)
 
 
 def _since(times: dict[str, float], key: str, now: float, so: bool, over: Callable[[float], None]) -> None:

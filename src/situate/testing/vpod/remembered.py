@@ -5,7 +5,7 @@ from __future__ import annotations
 from situate.testing.vpod.world import VPodWorld
 from situate.vpod.decide import Decision
 from situate.vpod.model import Key
-from situate.vpod.records import NO_PLACES, Places
+from situate.vpod.records import NO_PLACES, Entry, Places
 from situate.vpod.state import State
 
 
@@ -14,16 +14,17 @@ class Remembered:
 
     def __init__(self, world: VPodWorld) -> None:
         self._world = world
-        self._results: dict[str, tuple[State, dict[Key, Places | None]]] = {}
-        # None: it was decided, and somebody else has changed it since
+        self._began: dict[str, tuple[list[Entry], frozenset[int]]] = {}  # all that was known when the term began
+        self._results: dict[str, tuple[State, dict[Key, tuple[Entry, Places | None]]]] = {}
+        # with what was known by that name then; None: it was decided, and somebody else has changed it since
 
     def decided(self, identity: str, state: State, decision: Decision) -> str | None:
         """B2: the first decision of a term is made on what the status says, so nothing that runs is forgotten."""
         results = self._of(identity, state)
-        first = decision.key not in results
-        results[decision.key] = decision.reservation
         entry = state.vpods[decision.key]
-        if not first or entry.deleting:
+        first = decision.key not in results or results[decision.key][0] is not entry
+        results[decision.key] = entry, decision.reservation
+        if not first or entry.deleting or id(entry) not in self._began[identity][1]:
             return None
         runs = {ordinal: vreplicas for ordinal, vreplicas in entry.status.items() if vreplicas > 0}
         begun = decision.base if decision.base is not None else NO_PLACES
@@ -35,7 +36,7 @@ class Remembered:
         """The evictor takes a place away without a decision; what is left is decided upon soon."""
         for _, results in self._results.values():
             if key in results:
-                results[key] = None
+                results[key] = results[key][0], None
 
     def breach_in(self, identity: str, state: State) -> str | None:
         """S6: what is reserved for each vpod is its last result; nothing for those that do not exist.
@@ -46,17 +47,19 @@ class Remembered:
         for key, entry in state.vpods.items():
             if entry.reserved is not None and not entry.listed:
                 return f"S6: {identity} keeps a reservation for {key}, which does not exist"
-            result = results.get(key)
-            if result is not None and result != (entry.reserved or NO_PLACES):
+            known, result = results.get(key, (entry, None))
+            if known is entry and result is not None and result != (entry.reserved or NO_PLACES):
                 if str(key) in self._world.adopted:
-                    results[key] = None
+                    results[key] = entry, None
                     continue
                 return f"S6: {identity} decided {dict(result)} for {key} and has reserved {entry.reserved}"
         self._world.adopted.clear()
         return None
 
-    def _of(self, identity: str, state: State) -> dict[Key, Places | None]:
+    def _of(self, identity: str, state: State) -> dict[Key, tuple[Entry, Places | None]]:
         known = self._results.get(identity)
         if known is None or known[0] is not state:
             known = self._results[identity] = (state, {})
+            entries = list(state.vpods.values())  # kept, so that no other one comes to have its id
+            self._began[identity] = entries, frozenset(map(id, entries))
         return known[1]
