@@ -231,7 +231,12 @@ class Promises:
         return None
 
     def _too_few(self, state: State) -> str | None:
-        """L2: the set grows within one trigger; where it grows in steps, there is one whenever somebody tries again."""
+        """L2: the set grows within one trigger; where it grows in steps, there is one whenever somebody tries again.
+
+        Not where a quota, or too few domains, may keep what is wanted from being demand.
+        """
+        if self._settings.quota is not None or self._settings.topology_required:
+            return None
         bound = AT_ONCE_S + (ACCEPTING_S if self._settings.max_scale_up_step is not None else 0.0)
         if self._lacking is None or self._late(self._lacking) <= bound:
             return None
