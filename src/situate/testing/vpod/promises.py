@@ -233,7 +233,7 @@ class Promises:
     def _too_few(self, state: State) -> str | None:
         """L2: the set grows within one trigger; where it grows in steps, there is one whenever somebody tries again.
 
-        Not where a quota, or too few domains, may keep what is wanted from being demand.
+        Not with a quota or too few domains, of which it is not known how much of what is wanted is demand.
         """
         if self._settings.quota is not None or self._settings.topology_required:
             return None
