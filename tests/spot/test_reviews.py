@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from situate.spot.reviews import NoReview, Passed, Question, read_review, reply
+from situate.objects.admission_reviews import NoReview
+from situate.spot.reviews import Passed, Question, read_review, reply
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-", "namespace": "shop"}, "spec": {}}
 PODS = {"group": "", "version": "v1", "resource": "pods"}

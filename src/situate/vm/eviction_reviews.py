@@ -1,4 +1,4 @@
-"""Questions of API servers about evictions, and the answers that they take (admission/v1; B48).
+"""Evictions, as API servers ask about them, and the answers (B48).
 
 What is not an eviction, or cannot be read, is allowed: nothing but a machine's pod is our business.
 """
@@ -6,12 +6,11 @@ What is not an eviction, or cannot be read, is allowed: nothing but a machine's 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-VERSION: Final = "admission.k8s.io/v1"
-_UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+from situate.objects.admission_reviews import UNREADABLE, NoReview, Unread, encode_response, read_admission_review
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,25 +18,37 @@ class Question:
     """About one pod; an empty name: it is about something else."""
 
     uid: str
+    version: str
     namespace: str = ""
     name: str = ""
     dry_run: bool = False
     """Nothing may come of it."""
 
 
-class _Request(msgspec.Struct, gc=False, rename="camel"):
-    uid: str
-    sub_resource: str = ""
-    namespace: str = ""
-    name: str = ""
-    operation: str = ""
-    dry_run: bool | None = None
-    object: msgspec.Raw = msgspec.Raw(b"null")
+def read_question(body: bytes) -> Question | NoReview:
+    """Raises nothing, whatever the bytes are."""
+    review = read_admission_review(body)
+    match review:
+        case NoReview():
+            return review
+        case Unread():
+            return Question(review.uid, review.version)
+    request = review.request
+    resource = (request.resource.group, request.resource.resource, request.sub_resource)
+    if resource != ("", "pods", "eviction") or request.operation != "CREATE":
+        return Question(request.uid, review.version)
+    dry_run = bool(request.dry_run) or _only_tried(request.object)
+    return Question(request.uid, review.version, request.namespace, request.name, dry_run)
 
 
-class _Review(msgspec.Struct, gc=False, rename="camel"):
-    request: _Request
-    api_version: str = ""
+def allowed(question: Question) -> bytes:
+    return encode_response(question.version, {"uid": question.uid, "allowed": True})
+
+
+def refused(question: Question, message: str) -> bytes:
+    """429, as for a disruption budget: whoever evicts tries again."""
+    status = {"code": 429, "reason": "TooManyRequests", "message": message}
+    return encode_response(question.version, {"uid": question.uid, "allowed": False, "status": status})
 
 
 class _Options(msgspec.Struct, gc=False, rename="camel"):
@@ -48,40 +59,13 @@ class _Eviction(msgspec.Struct, gc=False, rename="camel"):
     delete_options: _Options | None = None
 
 
-_REVIEW: Final = msgspec.json.Decoder(_Review)
 _EVICTION: Final = msgspec.json.Decoder(_Eviction)
-
-
-def read_question(body: bytes) -> Question | None:
-    """None: there is nothing that an answer could name. Raises nothing, whatever the bytes are."""
-    try:
-        review = _REVIEW.decode(body)
-    except _UNREADABLE:
-        return None
-    request = review.request
-    if review.api_version != VERSION or request.sub_resource != "eviction" or request.operation != "CREATE":
-        return Question(request.uid)
-    return Question(request.uid, request.namespace, request.name, bool(request.dry_run) or _only_tried(request.object))
 
 
 def _only_tried(eviction: bytes) -> bool:
     """Whether the eviction's own options say so, as kubectl's do: then the request itself does not."""
     try:
         options = _EVICTION.decode(eviction).delete_options
-    except _UNREADABLE:
+    except UNREADABLE:
         return True  # nothing comes of what nobody can read
     return options is not None and bool(options.dry_run)
-
-
-def allowed(question: Question) -> bytes:
-    return _reply({"uid": question.uid, "allowed": True})
-
-
-def refused(question: Question, message: str) -> bytes:
-    """429, as for a disruption budget: whoever evicts tries again."""
-    status = {"code": 429, "reason": "TooManyRequests", "message": message}
-    return _reply({"uid": question.uid, "allowed": False, "status": status})
-
-
-def _reply(response: dict[str, Any]) -> bytes:
-    return msgspec.json.encode({"apiVersion": VERSION, "kind": "AdmissionReview", "response": response})

@@ -139,6 +139,8 @@ def test_other_pods_are_evicted_as_if_nobody_had_been_asked(ours: Stage) -> None
     moves = ours.run("a", cpus=1, slots=4)
     assert asked.about(stays) == asked.about("nobody") == (200, True)
     assert asked.about(moves, subResource="binding") == asked.about(moves, operation="CONNECT") == (200, True)
+    replicas = {"group": "apps", "version": "v1", "resource": "replicasets"}
+    assert asked.about(moves, resource=replicas) == asked.about(moves, name=7) == (200, True)
     assert asked.do(lambda: asked.evictions.answer(b"{}")).status == 400
     ours.world.call("PATCH", f"{MACHINES}/a", {"metadata": {"labels": {AUTO_MIGRATION_LABEL: "false"}}}, patch=True)
     ours.wait(lambda: asked.about(moves) == (200, True))

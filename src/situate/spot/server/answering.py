@@ -13,10 +13,11 @@ from typing import Final
 
 import structlog
 
+from situate.objects.admission_reviews import NoReview
 from situate.runtime.serving.webhooks import Reply
 from situate.spot.admission import UNREADABLE, Answer, LiveRead, NeedsRead, PodRequest, View, admit
 from situate.spot.ledger import Ledger
-from situate.spot.reviews import NoReview, Passed, Question, read_review, reply
+from situate.spot.reviews import Passed, Question, read_review, reply
 from situate.spot.server.metrics import AdmissionMetrics
 
 NOT_LEADING: Final = "this replica does not answer now; the pod is admitted as failurePolicy says"

@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from situate.objects.admission_reviews import NoReview
 from situate.objects.pods import Pod
 from situate.runtime.serving.webhooks import Reply
 from situate.vm.actions import Tell
@@ -46,8 +47,8 @@ class Evictions:
         if not self._desk.leads():
             return Reply(503, NOT_LEADING.text.encode())
         question = read_question(body)
-        if question is None:
-            return Reply(400, b"an AdmissionReview with request.uid is expected")
+        if isinstance(question, NoReview):
+            return Reply(400, question.why.encode())
         try:
             found = self._judged(question)
         except Exception as defect:
