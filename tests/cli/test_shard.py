@@ -187,7 +187,9 @@ def assigned(name: str, executor: str, uid: str) -> dict[str, Any]:
     marks = {EPOCH: "1", EXECUTOR_UID: uid, TERM: "3", ASSIGNED_AT: rfc3339(datetime.now(UTC)), WHY: "new"}
     if name == "executor-0-0":
         marks[MIGRATABLE] = "false"
-    return in_team(report(name, assignedTo=executor), marks)
+    made = in_team(report(name, assignedTo=executor), marks)
+    made["metadata"]["labels"] = {EXECUTOR: executor}
+    return made
 
 
 def configuration(folder: Path, *entries: Mapping[str, Any]) -> Path:
@@ -372,6 +374,25 @@ def test_drain_and_undrain(playground: Playground) -> None:
 
 
 ABOUT_EXECUTORS = ("-r", RESOURCE, "--executor-namespace", "team")
+
+
+@pytest.mark.rule("sharding:K8", "sharding:L3")
+def test_a_drain_is_over_when_no_object_is_held_whatever_the_lease_still_says(playground: Playground) -> None:
+    """A Lease is renewed every few seconds: what was assigned since the last time is not in its report."""
+    lease = playground.lease_of("executor-2")
+    found = playground.get("lease", lease, "-n", "team")["metadata"]["annotations"][STATUS]
+    empty = json.dumps(json.loads(found) | {"open": 0})
+    playground.kubectl("annotate", "lease", lease, "-n", "team", "--overwrite", f"{STATUS}={empty}")
+    try:
+        code, printed, told = playground.run(
+            "drain", "executor-2", "--wait", "--timeout", "0s", *ABOUT_EXECUTORS, about=False
+        )
+        assert "cordoned; 1 objects are to be released" in printed
+        assert code == 1
+        assert "still holds 1 objects" in told
+    finally:
+        playground.kubectl("annotate", "lease", lease, "-n", "team", "--overwrite", f"{STATUS}={found}")
+        playground.run("undrain", "executor-2", *ABOUT_EXECUTORS, about=False)
 
 
 def test_drain_needs_one_executor(playground: Playground) -> None:

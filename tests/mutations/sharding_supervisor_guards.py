@@ -90,4 +90,20 @@ SHARDING_SUPERVISOR_GUARDS = (
         "            found.proven_dead = False",
         (_LEASES,),
     ),
+    Mutation(
+        "sharding-archiver-garbage",
+        "whatever an archiver gives back or raises, nothing is let go, and the object says so (S7)",
+        "sharding/controller/archive_steps.py",
+        "        if not isinstance(found, Record):",
+        "        if False:",
+        (_QUEUE + "::test_an_archiver_that_answers_garbage_is_named_on_the_object",),
+    ),
+    Mutation(
+        "sharding-drain-by-objects",
+        "a drain is over when no object is held, whatever an old report says (L3)",
+        "cli/shard/draining.py",
+        "client, lease, executor, wait_s, held)",
+        "client, lease, executor, wait_s, _reported)",
+        ("tests/cli/test_shard.py::test_a_drain_is_over_when_no_object_is_held_whatever_the_lease_still_says",),
+    ),
 )

@@ -222,3 +222,55 @@ def test_an_archive_that_has_a_newer_version_is_not_asked_all_the_time(town_of: 
     town.run(120)
     assert town.exists("r")
     assert 6 < ahead.puts < 30
+
+
+class Odd(Ahead):
+    """An archiver of a user's that does what none should, as long as it is told to."""
+
+    def __init__(self, archiver: Archiver, put: object = None, got: object = None) -> None:
+        super().__init__(archiver)
+        self.put_fails = put
+        self.got: object = got
+
+    async def put(self, record: Record) -> None:
+        self.puts += 1
+        if isinstance(self.put_fails, Exception):
+            raise self.put_fails
+        await self._archiver.put(record)
+
+    async def get(self, key: ByUid | ByName) -> Record:
+        if isinstance(self.got, Exception):
+            raise self.got
+        return await super().get(key) if self.got is None else self.got  # type: ignore[return-value]  # what it is about
+
+
+@pytest.mark.rule("sharding:K16", "sharding:S7")
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        ({"put": ValueError("no database at postgresql://me:s3cret@db")}, "raised ValueError"),
+        ({"got": KeyError("s3cret")}, "raised KeyError"),
+        ({"got": {"apiVersion": "archive.situate.dev/v1"}}, "no record, but a dict"),
+        ({"got": b"s3cret"}, "no record, but a bytes"),
+    ],
+    ids=["put raises", "get raises", "get gives a map", "get gives bytes"],
+)
+def test_an_archiver_that_answers_garbage_is_named_on_the_object(
+    town_of: Towns, odd: dict[str, object], said: str
+) -> None:
+    town = town_of(archive_ttl=TTL_S)
+    archiver = Odd(town.memory, **odd)
+    town.work("a", quick)
+    town.leader(archiver=archiver)
+    town.tolerated.update({"S7", "S9"})  # the log is not told of what this archiver is given
+    town.run(5)
+    town.create("r")
+    town.run(30)
+    conditions = {each["type"]: each for each in town.get("r")["status"]["conditions"]}
+    assert said in conditions["ArchiveFailed"]["message"]
+    assert "s3cret" not in str(town.get("r")) + str(town.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events"))
+    assert archiver.puts < 12, "it is not tried again at once"
+    town.create("other")
+    assert town.run(2, lambda: "other" in town.placed), "the others go on"
+    archiver.put_fails = archiver.got = None
+    assert town.run(120, lambda: not town.exists("r")), "the archiver was mended"

@@ -329,6 +329,20 @@ def test_a_failing_handler_is_called_again_after_a_pause_that_grows(place: Place
     assert [1 <= pauses[0] < 1.6, 2 <= pauses[1] < 3.1, 4 <= pauses[2] < 6.1, 8 <= pauses[3] < 12.1] == [True] * 4
 
 
+@pytest.mark.rule("sharding:K14")
+@pytest.mark.parametrize("returned", [True, "Done", {"successful": True}])
+def test_a_handler_that_returns_something_else_has_failed(place: Place, returned: object) -> None:
+    """Taken for None it would have settled its object: nobody would look at it again, and nobody hear of it."""
+
+    async def odd(_: Member, __: Content, ___: Work) -> Outcome | None:
+        return returned  # type: ignore[return-value]  # what the test is about
+
+    member = place.executor(script=odd, max_handler_failures=2)
+    place.assign("r", member)
+    assert place.run(10, lambda: view(place).completed)
+    assert (view(place).successful, view(place).reason) == (False, "HandlerFailed")
+
+
 def test_after_too_many_failures_the_object_has_failed(place: Place) -> None:
     member = place.executor(script=failing(9), max_handler_failures=3)
     place.assign("r", member)

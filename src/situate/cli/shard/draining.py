@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import time
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 
 import typer
@@ -13,7 +14,7 @@ import typer
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
 from situate.cli.shard.entry import ExecutorNamespaceOption, PartitionOption, PoolOption, ResourceOption, entry_of
-from situate.cli.shard.reading import executor_leases
+from situate.cli.shard.reading import executor_leases, required
 from situate.cli.streams import complain, say
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
@@ -24,9 +25,10 @@ from situate.objects.coordination import Lease
 from situate.objects.durations import BadDuration, parse_duration
 from situate.objects.resources import LEASES
 from situate.objects.settings import did_you_mean
+from situate.sharding.assignment import executor_label, view_of
 from situate.sharding.controller.section import ShardSettings
 from situate.sharding.leases import ExecutorWatch, lease_name
-from situate.sharding.names import CORDON, EXECUTOR, STATUS
+from situate.sharding.names import CORDON, EXECUTOR, EXECUTOR_UID, STATUS
 from situate.sharding.reports import report_of
 
 _LOOK_S: Final = 1.0
@@ -93,7 +95,17 @@ async def _drain(connection: Connection, settings: ShardSettings, executor: str,
     client = connect(connection, random.Random())
     try:
         lease = await _lease_of(client, settings, executor)
-        return await _cordoned(client, lease, executor, wait_s)
+        resource = (await required(settings, client)).resource
+        selector = f"{EXECUTOR}={executor_label(executor)}"
+        uid = lease.metadata.annotations.get(EXECUTOR_UID) or lease.spec.holder_identity
+
+        async def held(_: Lease) -> int:
+            """By the objects: what its Lease says of itself is some seconds old."""
+            page = await client.list_all(resource, settings.namespace, label_selector=selector)
+            views = (view_of(each.content, settings.paths()) for each in page.items)
+            return sum(not view.completed and view.executor_uid == uid for view in views)
+
+        return await _cordoned(client, lease, executor, wait_s, held)
     finally:
         await client.close()
 
@@ -125,20 +137,23 @@ async def _drain_own(pool: str, wait_s: float | None) -> bool:
         except NotFound:
             say(f"there is no Lease {namespace}/{name}: this executor holds nothing")
             return True
-        return await _cordoned(client, lease, pod, wait_s)
+        return await _cordoned(client, lease, pod, wait_s, _reported)
     finally:
         await client.close()
 
 
-async def _cordoned(client: Client, lease: Lease, executor: str, wait_s: float | None) -> bool:
+async def _cordoned(
+    client: Client, lease: Lease, executor: str, wait_s: float | None, held: Callable[[Lease], Awaitable[int | None]]
+) -> bool:
     await _mark(client, lease, "true")
-    left = _open(lease)
+    left = await held(lease)
     say(f"executor {executor} is cordoned" + ("" if left is None else f"; {left} objects are to be released"))
     if wait_s is None:
         return True
     ends = time.monotonic() + wait_s
-    while left != 0:
-        if time.monotonic() >= ends:
+    looked = False
+    while left != 0 or not looked:  # what was on its way when it was cordoned has arrived by the second look
+        if left != 0 and time.monotonic() >= ends:
             complain(f"executor {executor} still holds {'an unknown number of' if left is None else left} objects")
             return False
         await asyncio.sleep(_LOOK_S)
@@ -148,13 +163,13 @@ async def _cordoned(client: Client, lease: Lease, executor: str, wait_s: float |
             break
         if not now.spec.holder_identity:
             break
-        left = _open(now)
+        left, looked = await held(now), True
     say(f"executor {executor} holds nothing any more")
     return True
 
 
-def _open(lease: Lease) -> int | None:
-    """As it reports itself; None: it does not say."""
+async def _reported(lease: Lease) -> int | None:
+    """As it says itself; None: it does not. For `--self`, whose process releases what is left at its end."""
     return report_of(lease.metadata.annotations.get(STATUS))[0].open
 
 

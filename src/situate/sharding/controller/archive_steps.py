@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TypeVar
 
+import structlog
+
 from situate.archive.protocol import (
     ArchiveConflict,
     ArchiveCorrupt,
@@ -15,7 +17,7 @@ from situate.archive.protocol import (
     ArchiveUnavailable,
     NotArchived,
 )
-from situate.archive.record import BadRecord, ByUid, GroupKind, record_of
+from situate.archive.record import BadRecord, ByUid, GroupKind, Record, record_of
 from situate.kube.errors import Conflict, KubeError, NotFound
 from situate.sharding.archiving import (
     Corrupt,
@@ -61,6 +63,7 @@ class ArchiveSteps:
         self._scope = scope
         self._config = config
         self._wall = wall
+        self._log = structlog.get_logger()
 
     async def perform(self, request: Request, progress: Progress) -> Outcome:
         """The step that is next."""
@@ -127,6 +130,8 @@ class ArchiveSteps:
             return Unavailable(str(problem), archive=True)
         except (ArchiveRefused, BadRecord) as problem:
             return Refused(str(problem))
+        except Exception as defect:  # an archiver of the user's may raise anything
+            return self._odd(defect)
         return Stored(record.digest)
 
     async def _verified(self, view: ObjectView) -> Outcome:
@@ -142,7 +147,17 @@ class ArchiveSteps:
             return Unavailable(str(problem), archive=True)
         except ArchiveRefused as problem:
             return Refused(str(problem))
+        except Exception as defect:
+            return self._odd(defect)
+        found: object = record
+        if not isinstance(found, Record):
+            return Corrupt(f"the archive has given back no record, but a {type(found).__name__}")
         return ReadBack(record.digest, record.subject.resource_version)
+
+    def _odd(self, defect: Exception) -> Refused:
+        """What no archiver should raise. Its words may hold a password, and are for those who read the log."""
+        self._log.error("an archiver has failed as none should", exc_info=defect)
+        return Refused(f"the archiver has raised {type(defect).__name__}; see the supervisor's log")
 
     async def _in_time(self, call: Awaitable[_T]) -> _T:
         limit_s = self._scope.archive_timeout

@@ -54,5 +54,8 @@ class Run:
         if isinstance(failure, NotOwner):
             return None
         if failure is None:
-            return self.task.result()
+            returned: object = self.task.result()
+            if returned is None or isinstance(returned, Outcome):
+                return returned
+            return TypeError(f"the handler has returned {returned!r:.80}, allowed: an Outcome, or None")
         return failure if isinstance(failure, Exception) else RuntimeError(f"{type(failure).__name__}: {failure}")
