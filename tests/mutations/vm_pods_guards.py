@@ -43,6 +43,14 @@ VM_PODS_GUARDS = (
         (_WISHES,),
     ),
     Mutation(
+        "vm-late-resize-version",
+        "a resize that comes late finds no wish of its time in the same words (F1, I1, B34)",
+        "vm/writes.py",
+        "        _version(pod.metadata),\n",
+        "",
+        (_WISHES,),
+    ),
+    Mutation(
         "vm-resize-unknown",
         "what is booked for a resize of unknown outcome stays when its wish is refused (F1, B9, I1)",
         "vm/wishing.py",

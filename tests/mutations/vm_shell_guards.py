@@ -106,6 +106,14 @@ VM_SHELL_GUARDS = (
         (_WRITES,),
     ),
     Mutation(
+        "vm-approval-version",
+        "an approval that comes late finds no request of its time in the same words (F1, I1)",
+        "vm/writes.py",
+        "    by_version = not rules.compat\n",
+        "    by_version = False\n",
+        (_WRITES,),
+    ),
+    Mutation(
         "vm-approval-of-its-pod",
         "what one pod is granted never counts for the next pod of its machine (I1)",
         "vm/writes.py",

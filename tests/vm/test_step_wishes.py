@@ -35,7 +35,8 @@ def web(wish: Any = None, cpu: str = "1", *, allocated: str = "", **more: Any) -
 
 def _content(each: pods.Pod) -> Any:
     """As far as a resize depends on it."""
-    metadata = {"uid": each.metadata.uid, "annotations": dict(each.metadata.annotations)}
+    meta = each.metadata
+    metadata = {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": dict(meta.annotations)}
     (only,) = each.spec.containers
     requests = {name: str(amount) for name, amount in only.resources.requests.items()}
     return {"metadata": metadata, "spec": {"containers": [{"name": only.name, "resources": {"requests": requests}}]}}
@@ -228,6 +229,18 @@ def test_a_withdrawn_wish_leaves_nothing_booked_and_nothing_that_comes_late(outc
     assert isinstance(json_patch(_content(web()), sent.patch.body), Refused)
     again = resized(made, web(), PODS, yard.rules)
     assert isinstance(again, Moot), "nor is it sent any more"
+
+
+@pytest.mark.rule("vm:B34", "vm:B44", "vm:F1", "vm:I1")
+def test_a_resize_that_comes_late_finds_no_wish_of_its_time_in_the_same_words() -> None:
+    """The wish was taken back, others got the room, and the same wish was made again."""
+    asking, again = (web({"cpu": 2}, metadata={"resourceVersion": version}) for version in ("7", "9"))
+    yard = Yard(NODE, asking)
+    (made,) = yard.only(ResizePod)
+    sent = resized(made, asking, PODS, yard.rules)
+    assert isinstance(sent, Change)
+    assert not isinstance(json_patch(_content(asking), sent.patch.body), Refused)
+    assert isinstance(json_patch(_content(again), sent.patch.body), Refused)
 
 
 @pytest.mark.rule("vm:B36", "vm:F1", "vm:B9", "vm:I1")

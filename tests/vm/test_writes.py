@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from situate.cluster.field_errors import Refused
+from situate.cluster.patches import json_patch
 from situate.kube.patches import JsonPatch
 from situate.objects.resources import PODS
 from situate.vm.actions import Approve, ResizePod
@@ -56,12 +58,23 @@ def test_an_approval_tests_the_texts_that_the_machine_has(compat: bool, there: b
     spaced = '{"mem": "12Gi", "vCPUs": "3000m"}'  # an agent's own words for what was decided on
     annotations = {SCALING_UNIT: UNIT, REQUESTED: spaced, **({APPROVED: UNIT} if there else {})}
     action = replace(APPROVE, closed_claim="c-1")
-    change = approval(action, vm(annotations=annotations), MACHINES, Rules(compat=compat))
-    assert conditions_of(change) == {"/metadata/uid": "uid-vm-a", path(SCALING_UNIT): UNIT, path(REQUESTED): spaced}
+    change = approval(action, vm(annotations=annotations, resourceVersion="7"), MACHINES, Rules(compat=compat))
+    texts = {"/metadata/uid": "uid-vm-a", path(SCALING_UNIT): UNIT, path(REQUESTED): spaced}
+    assert conditions_of(change) == (texts if compat else {**texts, "/metadata/resourceVersion": "7"})
     assert operations(change)[-2:] == [
         {"op": how, "path": path(APPROVED), "value": '{"vCPUs":2,"mem":"8Gi"}'},
         {"op": "add", "path": path(CLAIM_CLOSED), "value": "c-1"},
     ]
+
+
+@pytest.mark.rule("vm:B44", "vm:F1", "vm:I1", "vm:I2")
+def test_an_approval_that_comes_late_finds_no_request_of_its_time_in_the_same_words() -> None:
+    """Its agent has asked for less since, others got the room, and it has asked for as much again."""
+    annotations = {SCALING_UNIT: UNIT, REQUESTED: REQUEST, APPROVED: UNIT}
+    then, now = (vm(annotations=annotations, resourceVersion=version) for version in ("7", "9"))
+    sent = operations(approval(APPROVE, then, MACHINES, Rules()))
+    assert not isinstance(json_patch(then.content, sent), Refused)
+    assert isinstance(json_patch(now.content, sent), Refused)
 
 
 @pytest.mark.rule("vm:C26")
@@ -105,13 +118,17 @@ def test_without_annotations_the_version_stands_for_them() -> None:
 def test_a_resize_raises_limits_by_what_requests_rise() -> None:
     limited = {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1500m"}}}
     found = resized(
-        ResizePod(Ref("default", "web", "uid-web"), Amounts.of(3500, GIB)), pod("web", limited), PODS, Rules()
+        ResizePod(Ref("default", "web", "uid-web"), Amounts.of(3500, GIB)),
+        pod("web", limited, metadata={"resourceVersion": "7"}),
+        PODS,
+        Rules(),
     )
     assert isinstance(found, Change)
     assert found.subresource == "resize"
     resources = "/spec/containers/0/resources"
     assert conditions_of(found) == {
         "/metadata/uid": "uid-web",
+        "/metadata/resourceVersion": "7",
         "/spec/containers/0/name": "main",
         f"{resources}/requests/cpu": "1",
         f"{resources}/limits/cpu": "1500m",

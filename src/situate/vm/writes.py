@@ -1,7 +1,8 @@
 """The bodies of what we write: JSON patches whose tests keep them from reaching anything but what was decided on.
 
 Every write names the uid of its object, and one that depends on more tests that too (B44), so that each may be repeated
-and none undoes what somebody else has written meanwhile. Sending them is the shell's.
+and none undoes what somebody else has written meanwhile. What grants room tests the resourceVersion as well: a text
+that was changed and changed back says nothing of what was granted in between, and to whom. Sending is the shell's.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def annotate(
 def _annotate(meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, str], set_with: str) -> JsonPatch:
     operations: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": meta.uid}]
     if not meta.annotations:
-        operations.append({"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version})
+        operations.append(_version(meta))
         operations.append({"op": "add", "path": "/metadata/annotations", "value": dict(notes)})
         return JsonPatch(operations)
     operations += [{"op": "test", "path": _path(key), "value": text} for key, text in tests.items()]
@@ -123,20 +124,21 @@ def _annotate(meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, st
 def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any], rules: Rules) -> Change | Moot:
     """C26: what is approved, as long as unit and request are those that were decided on.
 
-    They are tested as the texts that the machine has, whoever wrote them in whichever words. Where one of them is
-    missing, no text can be tested, and the resourceVersion stands for it. What is granted to one pod of the machine is
-    not to count for the next one, which may stand elsewhere: the name of its pod is tested as well.
+    They are tested as the texts that the machine has, whoever wrote them in whichever words, and so is the
+    resourceVersion: an approval that arrives late finds the request of its time again if an agent has asked for less
+    and then for as much, and the room may be another's by then. What is granted to one pod of the machine is not to
+    count for the next one, which may stand elsewhere: the name of its pod is tested as well.
     """
     meta = machine.metadata
     runs_in = "" if rules.compat else _runs_in(machine)
     if runs_in and runs_in != action.pod.name:
         return Moot(f"it runs in {runs_in} by now", CONFLICT)
     tests: dict[str, str] = {}
-    missing = False
+    by_version = not rules.compat
     for key, amount in ((SCALING_UNIT, action.unit), (REQUESTED, action.requested)):
         text = meta.annotations.get(key)
         if text is None:
-            missing = True
+            by_version = True  # no text can be tested
             continue
         said = read_amounts(text, Place.annotation(f"VirtualMachine {action.machine}", key), rules.resources)
         if said != amount:
@@ -146,12 +148,15 @@ def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any]
     if action.closed_claim:
         notes[CLAIM_CLOSED] = action.closed_claim
     patch = _annotate(meta, notes, tests, set_with="replace" if rules.compat else "add")
-    if missing and meta.annotations:
-        version = {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
-        patch = JsonPatch([version, *patch.body])
+    if by_version and meta.annotations:
+        patch = JsonPatch([_version(meta), *patch.body])
     if runs_in:
         patch = JsonPatch([{"op": "test", "path": "/status/podName", "value": runs_in}, *patch.body])
     return Change(resource, meta.namespace, meta.name, patch)
+
+
+def _version(meta: ObjectMeta) -> dict[str, Any]:
+    return {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
 
 
 def _runs_in(machine: Unstructured) -> str:
@@ -165,8 +170,9 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
     """B34, B47: requests of one container so that the pod asks for the amount, and limits by the same difference.
 
     Only where the container has that request, and a limit only where it has one: nothing is added that would change
-    the pod's QoS class. It tests that the container still has the amounts that it is computed from, and that what it is
-    for is still wished: one that comes late changes nothing that somebody else counts on by then.
+    the pod's QoS class. It tests that the container still has the amounts that it is computed from, that what it is
+    for is still wished, and that nothing of the pod has changed since, as a wish may be taken back and made again: one
+    that comes late changes nothing that somebody else counts on by then.
     """
     if action.wish and pod.metadata.annotations.get(RESIZE_REQUESTED) != action.wish:
         return Moot(f"pod {action.pod} wishes something else by now", CONFLICT)
@@ -179,6 +185,7 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
     place = f"/spec/{kind}/{getattr(pod.spec, _FIELDS[kind]).index(container)}"
     tests: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
+        _version(pod.metadata),
         {"op": "test", "path": f"{place}/name", "value": container.name},
     ]
     if action.wish:

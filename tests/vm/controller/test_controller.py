@@ -129,10 +129,11 @@ def test_a_request_is_granted_by_a_patch_that_tests_what_was_decided_on() -> Non
         ours.world.ask("a", Amounts.of(3000, 12 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 3, "mem": "12Gi"}, within_s=1.0)
         (patch,) = ours.writes("PATCH", f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachines/a")
-        machine = ours.world.machine("a")
+        machine, (version,) = ours.world.machine("a"), (each for each in patch if each["path"].endswith("Version"))
         prefix, inner = "/metadata/annotations/", "internal.autoscaling.neon.tech~1resources-"
         assert patch == [
             {"op": "test", "path": "/status/podName", "value": machine["status"]["podName"]},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version["value"]},
             {"op": "test", "path": "/metadata/uid", "value": machine["metadata"]["uid"]},
             {
                 "op": "test",
