@@ -112,6 +112,14 @@ def test_a_proxy_of_the_environment_that_is_none(tmp_path: Path) -> None:
         find_connection(path, environ={"HTTPS_PROXY": "socks5://p"})
 
 
+@pytest.mark.parametrize("proxy", ["socks5://me:SECRET@p", "http://me:SECRET@p:none", "me:SEC/SECRET@p:1"])
+def test_a_proxy_of_the_environment_that_is_none_keeps_its_secret(tmp_path: Path, proxy: str) -> None:
+    path = kubeconfig(tmp_path / "c", "https://api")
+    with pytest.raises(BadConnection, match=r"the environment's proxy: found '.*…@p.*'; allowed:") as caught:
+        find_connection(path, environ={"HTTPS_PROXY": proxy})
+    assert "SECRET" not in str(caught.value)
+
+
 async def test_connect_makes_a_client_that_works() -> None:
     async def handler(request: web.Request) -> web.Response:
         if request.headers["Authorization"] != "Bearer t":

@@ -440,7 +440,7 @@ async def test_a_proxy_that_refuses(status: int, step: str) -> None:
         connection = replace(secure(1), proxy_url=f"http://jane:secret@127.0.0.1:{proxy.port}")
         async with transport_to(connection) as transport:
             with pytest.raises(
-                Unreachable, match=rf"the proxy http://127.0.0.1:\d+ answered {status}; {step}"
+                Unreachable, match=rf"the proxy http://…@127.0.0.1:\d+ answered {status}; {step}"
             ) as caught:
                 await transport.send(WRITE)
     assert "secret" not in str(caught.value)

@@ -147,7 +147,7 @@ def user_with_exec(**changes: Any) -> dict[str, Any]:
         ({"clusters": ["x"]}, "clusters[0]: found 'x'; allowed: fields with values"),
         ({"clusters": [{"cluster": {}}]}, "clusters[0].name: found nothing; allowed: text that is not empty"),
         ({"users": [{"name": 5}]}, "users[0].name: found 5; allowed: text; put it in quotes"),
-        ({"users": [{"name": "x", "user": 5}]}, "users[0].user: found 5; allowed: fields with values"),
+        ({"users": [{"name": "x", "user": 5}]}, "users[0].user: found something else; allowed: fields with values"),
         (config() | {"current-context": ""}, "current-context: nothing is set; run `kubectl config use-context NAME`"),
         ({}, "current-context: nothing is set; run `kubectl config use-context NAME` once there is a context"),
         (config() | {"current-context": "prod"}, "current-context: found 'prod'; allowed: dev"),
@@ -159,6 +159,12 @@ def user_with_exec(**changes: Any) -> dict[str, Any]:
         (config({"server": "https://a:99999"}), "clusters[0].cluster.server: found 'https://a:99999'; allowed: http"),
         (config({"server": "https://[::"}), "clusters[0].cluster.server: found 'https://[::'; allowed: http"),
         (config({"proxy-url": "socks5://p"}), "clusters[0].cluster.proxy-url: found 'socks5://p'; allowed: http://"),
+        (
+            config({"server": "https://a/b?c=d"}),
+            "server: found 'https://a/b?c=d'; allowed: http://HOST[:PORT] or https",
+        ),
+        (config({"server": "https://a/b c"}), "server: found 'https://a/b c'; allowed: http://HOST[:PORT] or https"),
+        (config({"server": "https://a/\n"}), r"server: found 'https://a/\n'; allowed: http://HOST[:PORT] or https"),
         (
             config({"insecure-skip-tls-verify": "yes"}),
             "clusters[0].cluster.insecure-skip-tls-verify: found 'yes'; allowed: true",
@@ -222,6 +228,48 @@ def test_each_mistake_names_file_field_value_and_what_is_allowed(tmp_path: Path,
     assert message.startswith(str(tmp_path / "config"))
     assert mistake in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param(
+            config({"server": "https://me:SECRET@api"}), "'https://…@api'; allowed: a URL without", id="server"
+        ),
+        pytest.param(
+            config({"proxy-url": "socks5://me:SECRET@p"}), "'socks5://…@p'; allowed: http", id="another proxy"
+        ),
+        pytest.param(config({"proxy-url": "http://me:SECRET@p:x"}), "'http://…@p:x'; allowed: http", id="its port"),
+        pytest.param(config({"proxy-url": "http://me:SEC/SECRET@p"}), "'http://…@p'; allowed: http", id="a slash"),
+        pytest.param(config({"proxy-url": "me:SECRET@p:1"}), "'…@p:1'; allowed: http", id="no scheme"),
+        pytest.param(
+            config() | {"users": [{"name": "u", "user": "SECRET"}]},
+            "users[0].user: found something else",
+            id="a token for a user",
+        ),
+        pytest.param(config() | {"users": ["SECRET"]}, "users[0]: found something else", id="a token for an entry"),
+        pytest.param(
+            config(user=user_with_exec(env=[{"name": "X", "value": ["SECRET"]}])),
+            "env[0].value: found something else",
+            id="what a plugin is given",
+        ),
+        pytest.param(
+            config(user=user_with_exec(args=["SECRET", 1])), "args: found something else", id="what a plugin is told"
+        ),
+    ],
+)
+def test_no_mistake_shows_a_secret(tmp_path: Path, content: Any, told: str) -> None:
+    with pytest.raises(BadConnection) as caught:
+        connection(tmp_path, content)
+    assert "SECRET" not in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_data_may_stand_in_several_lines(tmp_path: Path) -> None:
+    """Go passes over line ends within base64, so such files work with kubectl."""
+    found = connection(tmp_path, config({"certificate-authority-data": "LS0tLS1C\nRUdJTi0t\r\nLS0t\n"}))
+    assert found.ca is not None
+    assert found.ca.data == b"-----BEGIN-----"
 
 
 def test_a_context_that_does_not_exist(tmp_path: Path) -> None:

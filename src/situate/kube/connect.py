@@ -20,9 +20,10 @@ from situate.kube.client import Client
 from situate.kube.connection import BadConnection, Connection, Pem
 from situate.kube.credentials import Credentials
 from situate.kube.http import HttpTransport
-from situate.kube.kubeconfig import load_kubeconfig
+from situate.kube.kubeconfig import PROXY_SCHEMES, load_kubeconfig
 from situate.kube.limiter import Limiter
 from situate.kube.retries import Retries
+from situate.kube.urls import is_address, without_user
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -48,9 +49,9 @@ def through_proxy(connection: Connection, environ: Mapping[str, str]) -> Connect
     if connection.proxy_url:
         return connection
     proxy_url = _proxy_of(connection.server, environ)
-    if proxy_url and urlsplit(proxy_url).scheme not in ("http", "https"):
+    if proxy_url and not is_address(proxy_url, PROXY_SCHEMES):
         raise BadConnection(
-            f"the environment's proxy: found {proxy_url!r}; allowed: http://HOST:PORT or https://HOST:PORT"
+            f"the environment's proxy: found {without_user(proxy_url)!r}; allowed: http://HOST:PORT or https://HOST:PORT"
         )
     return replace(connection, proxy_url=proxy_url)
 

@@ -12,16 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from situate.kube.connection import BadConnection, Connection, ExecPlugin, Impersonation, Pem
 from situate.kube.kubeconfig_fields import Fields
+from situate.kube.urls import has_user, is_address, without_user
 from situate.objects.yaml_text import load_yaml
 
 _EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 _INTERACTIVE_MODES: Final = ("Never", "IfAvailable", "Always")
-_PROXY_SCHEMES: Final = ("http", "https")
+PROXY_SCHEMES: Final = ("http", "https")
+"""What we can pass through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +114,12 @@ def _root(path: Path) -> Fields | None:
 def _connection(name: str, context: Fields, cluster: Fields, user: Fields | None) -> Connection:
     server = cluster.required_text("server").rstrip("/")
     _check_url(cluster, "server", server, ("http", "https"))
+    if has_user(server):
+        allowed = "a URL without a user: write who you are in users[].user, as username and password or as token"
+        raise cluster.mistake("server", without_user(server), allowed)
     proxy_url = cluster.text("proxy-url")
     if proxy_url:
-        _check_url(cluster, "proxy-url", proxy_url, _PROXY_SCHEMES)
+        _check_url(cluster, "proxy-url", proxy_url, PROXY_SCHEMES)
     ca = _pem(cluster, "certificate-authority")
     insecure = cluster.flag("insecure-skip-tls-verify")
     if insecure and ca:
@@ -152,20 +156,15 @@ def _connection(name: str, context: Fields, cluster: Fields, user: Fields | None
 
 
 def _check_url(fields: Fields, key: str, url: str, schemes: tuple[str, ...]) -> None:
-    allowed = " or ".join(f"{scheme}://HOST[:PORT]" for scheme in schemes)
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        valid = False
-    if not valid:
-        raise fields.mistake(key, url, allowed)
+    if not is_address(url, schemes):
+        allowed = " or ".join(f"{scheme}://HOST[:PORT]" for scheme in schemes)
+        raise fields.mistake(key, without_user(url), allowed)
 
 
 def _pem(fields: Fields, key: str) -> Pem | None:
     """Data wins over the file, as in kubectl."""
     data_key = f"{key}-data"
-    text = fields.text(data_key)
+    text = "".join(fields.text(data_key).split())  # as Go does: YAML may have folded it into lines
     if text:
         try:
             data = base64.b64decode(text, validate=True)

@@ -11,8 +11,10 @@ from typing import Any, Final
 
 from situate.kube.connection import BadConnection
 
-_SECRETS: Final = frozenset({"token", "password", "client-key-data"})
-"""Fields whose values no message may show."""
+_SECRETS: Final = frozenset({"token", "password", "client-key-data", "args", "value"})
+"""Fields whose values no message may show; the last two are what a credential plugin is given."""
+_OF_USERS: Final = "users"
+"""Where something else than fields may be somebody's token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class Fields:
     def __post_init__(self) -> None:
         if not isinstance(self.content, dict):
             place = self.path or "the whole file"
-            raise BadConnection(f"{self.file}: {place}: found {_shown(self.content)}; allowed: fields with values")
+            found = "something else" if place.startswith(_OF_USERS) else _shown(self.content)
+            raise BadConnection(f"{self.file}: {place}: found {found}; allowed: fields with values")
 
     def has(self, key: str) -> bool:
         return self.content.get(key) is not None

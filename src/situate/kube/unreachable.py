@@ -9,6 +9,7 @@ from typing import Final
 from situate.kube.connection import Connection
 from situate.kube.dialing import CONNECT_TIMEOUT_S, BadName, ProxyRefused, ProxyUnreachable
 from situate.kube.errors import Unreachable, describe
+from situate.kube.urls import without_user
 from situate.objects.messages import Request
 
 # Numbers of OpenSSL's X509_V_ERR_* that a wrong set-up leads to.
@@ -28,10 +29,10 @@ def not_connected(error: Exception, request: Request, connection: Connection) ->
             problem, retriable = _tls_problem(error, connection), False
         case ProxyRefused():
             step = "correct the user in proxy-url" if error.status == 407 else "see whether the proxy may go there"
-            problem = f"the proxy {_public(connection.proxy_url)} answered {error.status}; {step}"
+            problem = f"the proxy {without_user(connection.proxy_url)} answered {error.status}; {step}"
         case ProxyUnreachable():
             step = f"correct proxy-url in {connection.source}"
-            problem = f"the proxy {_public(connection.proxy_url)} cannot be used ({error}); {step}"
+            problem = f"the proxy {without_user(connection.proxy_url)} cannot be used ({error}); {step}"
         case BadName():
             problem, retriable = f"no host can have that name ({error}); correct `server` in {connection.source}", False
         case socket.gaierror():
@@ -62,12 +63,6 @@ def lost(error: Exception, request: Request, connection: Connection, timeout_s: 
         problem += " (perhaps the server refuses the client certificate)"
     step = "try again" if request.method == "GET" else "it may have been carried out: look before repeating it"
     return Unreachable(f"{attempt}: {problem}; {step}", outcome_unknown=True)
-
-
-def _public(url: str) -> str:
-    """Without user and password."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _tls_problem(error: ssl.SSLError, connection: Connection) -> str:
