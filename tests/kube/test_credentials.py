@@ -100,6 +100,14 @@ async def test_a_file_that_is_missing_for_a_while_leaves_the_login_in_use(tmp_pa
         await source.refresh(first)
 
 
+@pytest.mark.parametrize(
+    "connection", [replace(CONNECTION, token_file=Path("a\0b")), replace(CONNECTION, ca=Pem(path=Path("a\0b")))]
+)
+async def test_a_name_that_no_file_can_have(connection: Connection) -> None:
+    with pytest.raises(BadConnection, match="cannot be read: embedded null byte; check that it is a file"):
+        await credentials(connection, Clock()).login()
+
+
 @pytest.mark.parametrize("content", ["", " \n", "a\nb", "tökén"])
 async def test_a_token_file_without_a_token(tmp_path: Path, content: str) -> None:
     (tmp_path / "token").write_text(content)

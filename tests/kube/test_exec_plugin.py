@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import os
 import stat
 import sys
 from dataclasses import replace
@@ -12,6 +14,7 @@ import pytest
 
 from situate.kube.connection import Connection, ExecPlugin
 from situate.kube.exec_plugin import LoginFailed, run_plugin
+from tests.waiting import WITHIN_S
 
 V1 = "client.authentication.k8s.io/v1"
 
@@ -106,4 +109,39 @@ async def test_a_plugin_that_is_not_installed() -> None:
 async def test_a_plugin_that_needs_a_terminal(tmp_path: Path) -> None:
     plugin = replace(plugin_that(tmp_path, "printed(token='t')"), interactive_mode="Always")
     with pytest.raises(LoginFailed, match="wants a terminal and there is none; run this in a terminal"):
+        await run_plugin(plugin, CONNECTION, b"")
+
+
+async def test_a_plugin_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
+    plugin = plugin_that(tmp_path, "sys.stdin.read(); os.execvp('sleep', ['sleep', '1000'])")
+    with pytest.raises(LoginFailed, match=r"gave no answer within 0\.1 s; run it by hand and see what it waits for"):
+        await run_plugin(plugin, CONNECTION, b"", timeout_s=0.1)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("subprocess.run(['sleep', '1000'], close_fds=False)", id="waits for a program of its own"),
+        pytest.param("subprocess.Popen(['sleep', '1000'], close_fds=False)", id="leaves one behind that holds on"),
+        pytest.param("while True: print('x' * 10000, file=sys.stderr)", id="complains without end"),
+    ],
+)
+async def test_nothing_stays_of_a_plugin_that_is_given_up(code: str, tmp_path: Path) -> None:
+    alive = tmp_path / "alive"
+    os.mkfifo(alive)
+    head = f"import subprocess\nfd = os.open({str(alive)!r}, os.O_WRONLY)\n"
+    head += "os.set_inheritable(fd, True)\nos.write(fd, b'x')\n"
+    async with asyncio.timeout(WITHIN_S):
+        login = asyncio.create_task(run_plugin(plugin_that(tmp_path, head + code), CONNECTION, b""))
+        with await asyncio.to_thread(alive.open, "rb", 0) as held:
+            await asyncio.to_thread(held.read, 1)
+            login.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await login
+            assert await asyncio.to_thread(held.read) == b""  # which comes when nobody can write any more
+
+
+async def test_a_plugin_that_prints_without_end_is_not_listened_to(tmp_path: Path) -> None:
+    plugin = plugin_that(tmp_path, "while True: print('x' * 10000)")
+    with pytest.raises(LoginFailed, match="printed more than 1048576 bytes; run it by hand and see"):
         await run_plugin(plugin, CONNECTION, b"")

@@ -181,6 +181,7 @@ def _read(connection: Connection, pem: Pem | None) -> bytes:
 def _bytes_of(connection: Connection, path: Path, field_: str) -> bytes:
     try:
         return path.read_bytes()
-    except OSError as error:
-        problem = f"{connection.source}: {field_}: {path} cannot be read: {error.strerror}"
+    except (OSError, ValueError) as error:  # a null byte in a name is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        problem = f"{connection.source}: {field_}: {path} cannot be read: {reason}"
         raise BadConnection(f"{problem}; check that it is a file you may read") from error

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -20,6 +22,12 @@ from situate.kube.errors import KubeError
 
 _TIMEOUT_S: Final = 60.0
 """A plugin that has no terminal cannot wait for a person; kubectl would hang."""
+_LARGEST: Final = 2**20
+"""Bytes: credentials are some thousand; a plugin that prints without end must not fill our memory."""
+_QUOTED: Final = 300
+"""Characters of a plugin's complaint: its end, where tools say what is wrong."""
+_ENDED_S: Final = 2.0
+"""How long the end of a plugin that was killed is waited for."""
 
 
 class LoginFailed(KubeError):
@@ -52,8 +60,10 @@ class _CredentialWire(msgspec.Struct, rename="camel"):
     status: _StatusWire | None = None
 
 
-async def run_plugin(plugin: ExecPlugin, connection: Connection, ca: bytes) -> ExecCredential:
-    """New credentials; `LoginFailed` says in one sentence why there are none."""
+async def run_plugin(
+    plugin: ExecPlugin, connection: Connection, ca: bytes, *, timeout_s: float = _TIMEOUT_S
+) -> ExecCredential:
+    """New credentials; `LoginFailed` says in one sentence why there are none. Nothing that was started runs on."""
     interactive = plugin.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive_mode == "Always" and not interactive:
         raise LoginFailed(
@@ -61,14 +71,17 @@ async def run_plugin(plugin: ExecPlugin, connection: Connection, ca: bytes) -> E
             "run this in a terminal or set interactiveMode to IfAvailable"
         )
     environment = {**os.environ, **dict(plugin.env), "KUBERNETES_EXEC_INFO": _info(plugin, connection, ca, interactive)}
+    loop = asyncio.get_running_loop()
     try:
-        process = await asyncio.create_subprocess_exec(
+        process, output = await loop.subprocess_exec(
+            lambda: _Output(loop),
             plugin.command,
             *plugin.args,
             env=environment,
             stdin=None if interactive else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=None if interactive else asyncio.subprocess.PIPE,
+            start_new_session=not interactive,  # whoever has the terminal stays in its group
         )
     except (OSError, ValueError) as error:
         hint = (
@@ -80,24 +93,73 @@ async def run_plugin(plugin: ExecPlugin, connection: Connection, ca: bytes) -> E
             f"{connection.source}: credential plugin {plugin.command} cannot be started: {error}{hint}"
         ) from error
     try:
-        async with asyncio.timeout(None if interactive else _TIMEOUT_S):
-            stdout, stderr = await process.communicate()
+        async with asyncio.timeout(None if interactive else timeout_s):
+            await output.whole
     except TimeoutError as error:
         raise LoginFailed(
-            f"{connection.source}: credential plugin {plugin.command} gave no answer within {_TIMEOUT_S:g} s; "
+            f"{connection.source}: credential plugin {plugin.command} gave no answer within {timeout_s:g} s; "
             "run it by hand and see what it waits for"
         ) from error
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        said = " ".join((stderr or b"").decode("utf-8", "replace").split())[-300:]
+    except _TooMuch as error:
         raise LoginFailed(
-            f"{connection.source}: credential plugin {plugin.command} failed with exit code {process.returncode}"
+            f"{connection.source}: credential plugin {plugin.command} printed more than {_LARGEST} bytes; "
+            "run it by hand and see"
+        ) from error
+    finally:
+        await _end(process, output, with_children=not interactive)
+    code = process.get_returncode()
+    if code:
+        said = " ".join(output.said.decode("utf-8", "replace").split())[-_QUOTED:]
+        raise LoginFailed(
+            f"{connection.source}: credential plugin {plugin.command} failed with exit code {code}"
             f"{': ' + said if said else ''}; log in with its own tool and try again"
         )
-    return _credential(plugin, connection, stdout)
+    return _credential(plugin, connection, output.printed)
+
+
+class _TooMuch(Exception):
+    """More was printed than credentials are long."""
+
+
+class _Output(asyncio.SubprocessProtocol):
+    """What a plugin says, as far as it is of use."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.printed = b""
+        self.said = b""
+        """The end of what it wrote to standard error."""
+        self.whole: asyncio.Future[None] = loop.create_future()
+        """Done when it has ended and nobody can write any more; fails with `_TooMuch`."""
+        self.ended = asyncio.Event()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd != 1:
+            self.said = (self.said + data)[-4 * _QUOTED :]
+        elif len(self.printed) <= _LARGEST:
+            self.printed += data
+        elif not self.whole.done():
+            self.whole.set_exception(_TooMuch())
+
+    def process_exited(self) -> None:
+        self.ended.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature is asyncio's
+        if not self.whole.done():
+            self.whole.set_result(None)
+
+
+async def _end(process: asyncio.SubprocessTransport, output: _Output, *, with_children: bool) -> None:
+    """Nothing of a plugin stays: a script that waits for a program of its own is over when that is."""
+    if not output.whole.done() or output.whole.cancelled() or output.whole.exception():
+        with suppress(ProcessLookupError):
+            if with_children:
+                os.killpg(process.get_pid(), signal.SIGKILL)
+            else:
+                process.kill()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ENDED_S):
+                await output.ended.wait()
+    process.close()  # a child that has left the group may hold the pipes open
 
 
 def _info(plugin: ExecPlugin, connection: Connection, ca: bytes, interactive: bool) -> str:
