@@ -28,12 +28,21 @@ def test_reads_one_document() -> None:
         ("a: \x01", "printable text"),
         ("a: 1\n---\nb: 2", "the document: found 2 documents, allowed: one document"),
         ("[" * 5000, "too many levels"),
+        (r'a: "\ud800"', "line 1: found half a character, such as \\ud800"),
+        (r'"\udc00": 1', "line 1: found half a character"),
+        pytest.param("a: 0x" + "f" * 100_000, "found a number of 100002 characters", id="a long number of base 16"),
+        pytest.param("a: 1" + ":59" * 100_000, "found a number of 300001 characters", id="of base 60"),
+        pytest.param("a: 1" + ":59" * 100_000 + ".5", "found a number of 300003 characters", id="with a fraction"),
     ],
 )
 def test_says_where_the_text_is_wrong(text: str, sentence: str) -> None:
     data, found = load_yaml(text)
     assert data is None
     assert sentence in str(found[0])
+
+
+def test_what_json_writes_in_two_halves_is_one_character() -> None:
+    assert load_yaml(r'{"\ud83d\ude00": "a\ud83d\ude00b"}') == ({"\N{GRINNING FACE}": "a\N{GRINNING FACE}b"}, ())
 
 
 def test_refuses_aliases_that_multiply() -> None:

@@ -2,8 +2,8 @@
 
 Refuses what PyYAML lets pass in silence: a key given twice, of which the first would be lost, and a key that cannot be
 looked up. Tags other than YAML's own are refused, so no text can construct anything but plain data. What a text may
-hold is bounded, and what aliases may add to it: PyYAML takes 900 bytes for each value. Reading files is left to the
-shell.
+hold is bounded, and what aliases may add to it: PyYAML takes 900 bytes for each value. What is read can be written
+again: no number is too long to be shown, and no text has half a character. Reading files is left to the shell.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ _MOST_NODES = 200_000
 """More values than this are an attack or an accident; so are more that aliases add."""
 _LONG = 100
 """Characters: a longer text that an alias repeats counts as several values."""
+_LONGEST_NUMBER = 1000
+"""Characters. Python refuses to write numbers of more than 4300 digits, and takes hours for the longest of base 60."""
 
 
 class _TooMany(Exception):
@@ -41,6 +43,23 @@ class _Loader(yaml.SafeLoader):
         node: yaml.Node | None = super().compose_node(parent, index)
         return node
 
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value: Any = super().construct_scalar(node)
+        if not isinstance(value, str) or value.isascii():
+            return value
+        try:  # JSON writes characters beyond 16 bits as two halves, which PyYAML leaves apart
+            return value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            problem = "half a character, such as \\ud800"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        """Of either kind; `ValueError` where it has more digits than anybody means."""
+        if len(node.value) > _LONGEST_NUMBER:
+            raise ValueError(f"a number of {len(node.value)} characters")
+        whole = node.tag == "tag:yaml.org,2002:int"
+        return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: dict[Hashable, int] = {}
         for key_node, _ in node.value:
@@ -58,6 +77,10 @@ class _Loader(yaml.SafeLoader):
         if self.mistakes:
             return {}
         return super().construct_mapping(node, deep)
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _Loader.construct_number)
 
 
 def load_yaml(text: str) -> tuple[object, tuple[Mistake, ...]]:
