@@ -26,7 +26,7 @@ from situate.kube.connection import Connection
 from situate.kube.errors import Unreachable
 from situate.kube.patches import MergePatch
 from situate.objects.messages import Request, Response
-from situate.objects.resources import PODS
+from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, PODS
 from situate.objects.settings import parse_section
 from situate.objects.unstructured import with_content
 from situate.vm.agent.controller.agent import Agent
@@ -82,7 +82,7 @@ async def made(client: Client, content: dict[str, Any]) -> None:
 
 
 @asynccontextmanager
-async def rig() -> AsyncIterator[Rig]:
+async def rig(*, defined: bool = True) -> AsyncIterator[Rig]:
     granted: list[dict[str, Any]] = []
 
     async def grant(request: web.Request) -> web.Response:
@@ -94,11 +94,9 @@ async def rig() -> AsyncIterator[Rig]:
         serving(grant) as port,
         aiohttp.ClientSession() as session,
     ):
-        async with session.post(
-            f"{server.url}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=virtual_machine()
-        ) as response:
-            assert response.status == 201
         client = connect(Connection(server.url, "the test"), random.Random(1))
+        if defined:
+            await client.create(CUSTOMRESOURCEDEFINITIONS, virtual_machine())
         settings, mistakes = parse_section(
             {**QUICK, "scheduler": {**QUICK["scheduler"], "requestPort": port}}, AgentSettings
         )
@@ -161,6 +159,18 @@ async def test_a_load_that_rises_in_an_annotation_becomes_a_size() -> None:
         await found.client.patch_status(MACHINES, "a", MergePatch(status), "default")
         await found.load('{"load1": 0, "memoryUsed": 0}')
         assert await eventually(found.size, lambda size: size[1] == 1) == ("250m", 1)
+
+
+async def test_without_the_definition_it_is_said_what_adds_it() -> None:
+    with capture_logs() as logs:
+        async with rig(defined=False) as found:
+            said = await eventually(partial(_missing, logs))
+            assert [each["next_step"] for each in said] == ["situate crds vm | kubectl apply --server-side -f -"]
+            assert found.agent.not_ready() is not None
+
+
+async def _missing(logs: list[Any]) -> list[Any]:
+    return [each for each in logs if each["event"] == "the cluster has no VirtualMachines"]
 
 
 @pytest.mark.rule("vm:C35", "vm:D13")

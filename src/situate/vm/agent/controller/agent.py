@@ -79,7 +79,9 @@ class Agent:
 
     async def _tell_missing(self) -> None:
         await self.reflector.not_served.wait()
-        self._log.error("the cluster has no VirtualMachines; run `situate crds | kubectl apply -f -`")
+        self._log.error(
+            "the cluster has no VirtualMachines", next_step="situate crds vm | kubectl apply --server-side -f -"
+        )
 
     def _seen(self, old: Unstructured | None, new: Unstructured | None) -> None:
         known = new if new is not None else old
