@@ -46,7 +46,7 @@ VM_PODS_GUARDS = (
         "vm-late-resize-version",
         "a resize that comes late finds no wish of its time in the same words (F1, I1, B34)",
         "vm/writes.py",
-        "        _version(pod.metadata),\n",
+        "        tests.append(_version(pod.metadata))\n",
         "",
         (_WISHES,),
     ),

@@ -14,6 +14,14 @@ _PROTOCOL, _ANSWERS, _TEXT = "tests/vm/test_protocol.py", "tests/vm/test_permit_
 
 VM_READING_GUARDS = (
     Mutation(
+        "vm-granted-not-copied",
+        "what a machine was granted counts before it is copied to its pod (I2, I8)",
+        "vm/reading_pods.py",
+        "        booked = booked.most(granted)\n",
+        "        pass\n",
+        ("tests/vm/test_reading_pods.py",),
+    ),
+    Mutation(
         "vm-booked-twice",
         "a pod that is booked again takes the place of its former booking (C7, I1)",
         "vm/booking.py",

@@ -147,6 +147,37 @@ def test_a_runner_that_cannot_be_read_counts_for_what_it_may_grow_to() -> None:
     assert by_requests(nothing, OURS, machine).reserved == Amounts.of(4000, 3 * GIB)
 
 
+@pytest.mark.rule("vm:I2", "vm:D18")
+def test_a_runner_that_cannot_be_read_counts_for_what_its_machine_is_approved_where_that_can_be() -> None:
+    broken = runner(annotations={APPROVED: two(1), ASKED: "{", SCALING: UNIT}, labels=ENABLED)
+    assert read_pod(broken, OURS).value is None
+    machine = read_machine(vm(annotations={APPROVED: two(1.25)}, labels=ENABLED), OURS).value
+    assert by_requests(broken, OURS, machine).reserved == Amounts.of(1250, 2 * GIB), "it uses 2 GiB"
+
+
+@pytest.mark.rule("vm:I2", "vm:I8", "vm:B43")
+@pytest.mark.parametrize(
+    ("runs_in", "labels", "held"),
+    [
+        pytest.param("a-xyz", ENABLED, 3, id="it runs in the pod"),
+        pytest.param("a-next", ENABLED, 2, id="it has left the pod"),
+        pytest.param("a-xyz", {}, 2, id="nobody scales it any more"),
+    ],
+)
+def test_what_a_machine_was_granted_counts_before_it_is_copied_to_its_pod(
+    runs_in: str, labels: Json, held: int
+) -> None:
+    """Its agent may be using it, and whoever copies annotations may be slow, or not run: nobody else has the room."""
+    copied = runner(annotations={APPROVED: two(2), ASKED: two(2), SCALING: UNIT}, labels=ENABLED)
+    granted = vm(status={"podName": runs_in}, annotations={APPROVED: two(3)}, labels=labels)
+    read = read_pod(copied, OURS, read_machine(granted, OURS).value).value
+    assert read is not None
+    assert read.reserved == amounts(held)
+    as_reference = read_pod(copied, COMPAT, read_machine(granted, COMPAT).value).value
+    assert as_reference is not None
+    assert as_reference.reserved == amounts(2), "which reads the pod alone (C1)"
+
+
 @pytest.mark.rule("vm:D23", "vm:I2")
 def test_the_larger_of_spec_and_status_is_used_and_never_less_is_booked() -> None:
     annotations = {"vm.neon.tech/usage": '{"cpu":2,"memory":"1Gi"}', APPROVED: two(1), SCALING: UNIT}

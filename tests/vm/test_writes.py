@@ -128,7 +128,6 @@ def test_a_resize_raises_limits_by_what_requests_rise() -> None:
     resources = "/spec/containers/0/resources"
     assert conditions_of(found) == {
         "/metadata/uid": "uid-web",
-        "/metadata/resourceVersion": "7",
         "/spec/containers/0/name": "main",
         f"{resources}/requests/cpu": "1",
         f"{resources}/limits/cpu": "1500m",

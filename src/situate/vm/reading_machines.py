@@ -16,7 +16,17 @@ from situate.vm.amounts import RESOURCES, Amounts
 from situate.vm.claim_text import read_moved
 from situate.vm.evacuations import read_evacuation
 from situate.vm.model import Evacuation, Phase, Ref
-from situate.vm.names import APPROVED, BOUNDS, CLAIM_CLOSED, EVACUATE, MOVED, OVERCOMMIT, REQUESTED, SCALING_UNIT
+from situate.vm.names import (
+    APPROVED,
+    BOUNDS,
+    CLAIM_CLOSED,
+    ENABLED_LABEL,
+    EVACUATE,
+    MOVED,
+    OVERCOMMIT,
+    REQUESTED,
+    SCALING_UNIT,
+)
 from situate.vm.rules import Rules
 from situate.vm.text import Bounds, Guest, guest_of, read_amounts, read_bounds, read_overcommit, read_unit
 from situate.vm.unreadable import Misread, Part, Place, Read, Unreadable
@@ -57,6 +67,8 @@ class MachineSeen:
     notes: Notes
     pod: str
     """The name of its runner pod; empty before there is one."""
+    approved: Amounts | None = None
+    """What it may use, where an agent asks for it; None: nobody has said, or it cannot be read."""
 
 
 def read_machine(vm: Unstructured, rules: Rules) -> Read[MachineSeen]:
@@ -89,9 +101,18 @@ def read_machine(vm: Unstructured, rules: Rules) -> Read[MachineSeen]:
             used=guest.use.most(came_to),
             notes=notes,
             pod=pod,
+            approved=_approved(metadata, about, rules),
         ),
         wrong,
     )
+
+
+def _approved(metadata: ObjectMeta, about: str, rules: Rules) -> Amounts | None:
+    text = metadata.annotations.get(APPROVED)
+    if text is None or metadata.labels.get(ENABLED_LABEL) != "true":
+        return None
+    read = read_amounts(text, Place.annotation(about, APPROVED), rules.resources)
+    return read if isinstance(read, Amounts) else None
 
 
 def _wrong_on_its_pod(metadata: ObjectMeta, about: str, rules: Rules) -> tuple[Unreadable, ...]:

@@ -60,15 +60,18 @@ def read_pod(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = None)
 def by_requests(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = None) -> Pod:
     """What a pod on a node counts for while its annotations cannot be read: what it asks for as a plain pod.
 
-    A runner's containers ask for little: what its machine may grow to counts, as far as that is known (I2).
+    A runner's containers ask for little: what its machine is approved counts, or what it may grow to where nobody can
+    read that (I2).
     """
-    asked = _asked(pod, rules)
+    asked, approved = _asked(pod, rules), None
     if machine is not None:
-        asked = asked.most(machine.used).most(machine.notes.maximum)
+        approved = machine.approved
+        asked = asked.most(machine.used).most(machine.notes.maximum if approved is None else approved)
     if machine_ref(pod) is not None and GUEST in pod.metadata.annotations:
         place = Place.annotation(_about(pod), GUEST)
         guest = read_guest(pod.metadata.annotations[GUEST], place, rules.resources)
-        asked = asked if isinstance(guest, Unreadable) else asked.most(guest.maximum)
+        if not isinstance(guest, Unreadable):
+            asked = asked.most(guest.maximum if approved is None else guest.use)
     return _pod(pod, rules, asked, asked, asked)
 
 
@@ -147,6 +150,10 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
         evacuation=notes.evacuation,
     )
     booked, requested, unit = _scaled(pod, guest.use, rules) if autoscaled else (guest.use, guest.use, None)
+    granted = None if rules.compat or seen is None or seen.pod != pod.metadata.name else seen.approved
+    if granted is not None:
+        # its agent was told of it, and whoever copies it to the pod may be slow: the next leader has nothing else (I2)
+        booked = booked.most(granted)
     if not rules.compat:
         booked = booked.most(used)
         requested = requested if autoscaled else booked
@@ -158,7 +165,7 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
             factor=made.factor if unit is None else unit,
             overcommit=overcommit,
             machine=machine,
-            approved=autoscaled and APPROVED in annotations,
+            approved=autoscaled and (APPROVED in annotations or granted is not None),
             account=account(pod, rules),
         ),
         wrong,

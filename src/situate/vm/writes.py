@@ -170,9 +170,10 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
     """B34, B47: requests of one container so that the pod asks for the amount, and limits by the same difference.
 
     Only where the container has that request, and a limit only where it has one: nothing is added that would change
-    the pod's QoS class. It tests that the container still has the amounts that it is computed from, that what it is
-    for is still wished, and that nothing of the pod has changed since, as a wish may be taken back and made again: one
-    that comes late changes nothing that somebody else counts on by then.
+    the pod's QoS class. It tests that the container still has the amounts that it is computed from, and of a wish that
+    it stands, and that nothing of the pod has changed since, as a wish may be taken back and made again: one that comes
+    late changes nothing that somebody else counts on by then. A runner pod's requests grant nothing: what comes late
+    there is put right by the next one, and its grant is not to wait for it.
     """
     if action.wish and pod.metadata.annotations.get(RESIZE_REQUESTED) != action.wish:
         return Moot(f"pod {action.pod} wishes something else by now", CONFLICT)
@@ -185,11 +186,11 @@ def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rul
     place = f"/spec/{kind}/{getattr(pod.spec, _FIELDS[kind]).index(container)}"
     tests: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
-        _version(pod.metadata),
         {"op": "test", "path": f"{place}/name", "value": container.name},
     ]
     if action.wish:
         tests.append({"op": "test", "path": _path(RESIZE_REQUESTED), "value": action.wish})
+        tests.append(_version(pod.metadata))
     changes: list[dict[str, Any]] = []
     for number, name in enumerate(names):
         if name not in container.resources.requests:
