@@ -76,6 +76,25 @@ def test_a_server_that_does_not_answer(good: Path, tmp_path: Path) -> None:
     assert f"check `server` in context c of {kubeconfig}" in sentence
 
 
+@pytest.mark.parametrize(
+    ("option", "code"),
+    [("-f", ExitCode.WRONG_INPUT), ("--objects", ExitCode.WRONG_INPUT), ("--kubeconfig", ExitCode.CLUSTER)],
+)
+@pytest.mark.parametrize(
+    ("below", "problem"),
+    [
+        pytest.param("a" * 300, "File name too long", id="a name that no file can have"),
+        pytest.param("situate.yaml/config", "Not a directory", id="below a file"),
+    ],
+)
+def test_a_path_that_cannot_be_looked_at(
+    option: str, code: ExitCode, below: str, problem: str, good: Path, tmp_path: Path
+) -> None:
+    """As a folder that belongs to somebody else cannot, which root does not meet."""
+    sentence = failed(code, "vpod", "plan", "-f", str(good), option, str(tmp_path / below))
+    assert f"{tmp_path / below}: cannot be read: {problem}" in sentence
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_configuration_that_is_not_there(command: tuple[str, ...], tmp_path: Path) -> None:
     missing = tmp_path / "situate.yaml"

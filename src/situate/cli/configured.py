@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from stat import S_ISDIR
 
 from situate.cli.failures import WrongInput
 from situate.objects.settings import Mistake
@@ -41,9 +42,15 @@ SECTIONS = (
 
 def configuration_file(file: Path, assignments: Iterable[str] = ()) -> ConfigurationFile:
     """A file whose content is overridden by the environment, and that by `--set`. Raises `WrongInput` without one."""
-    if not file.exists():
-        raise WrongInput(f"{file}: no such file; -f names the configuration, see examples/knative/situate.yaml")
-    if file.is_dir():
+    try:
+        mode = file.stat().st_mode
+    except FileNotFoundError:
+        raise WrongInput(
+            f"{file}: no such file; -f names the configuration, see examples/knative/situate.yaml"
+        ) from None
+    except OSError as problem:
+        raise WrongInput(f"{file}: cannot be read: {problem.strerror}; -f names the configuration") from None
+    if S_ISDIR(mode):
         raise WrongInput(f"{file}: a folder; -f names the file with the configuration")
     return ConfigurationFile(file, _parser(file.parent, assignments))
 

@@ -51,14 +51,21 @@ def read_objects(paths: Iterable[Path], option: str) -> Iterator[Dumped]:
     Raises `WrongInput`, which names `option` and the file; what is no object at all is an error, not skipped.
     """
     for path in paths:
-        if path.is_dir():
-            files = sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES and each.is_file())
-            if not files:
-                raise WrongInput(f"{option} {path}: the folder has no file that ends in .yaml, .yml or .json")
-        else:
-            files = [path]
+        try:
+            files = _files(path)
+        except OSError as problem:
+            raise WrongInput(f"{option} {path}: cannot be read: {problem.strerror}") from None
+        if not files:
+            raise WrongInput(f"{option} {path}: the folder has no file that ends in .yaml, .yml or .json")
         for file in files:
             yield from _objects_of(file, option)
+
+
+def _files(path: Path) -> list[Path]:
+    """The path itself, unless it is a folder."""
+    if not path.is_dir():
+        return [path]
+    return sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES and each.is_file())
 
 
 def _objects_of(path: Path, option: str) -> Iterator[Dumped]:

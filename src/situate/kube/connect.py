@@ -76,7 +76,7 @@ def in_cluster_connection(environ: Mapping[str, str], service_account: Path = SE
     """What the kubelet gives to a pod; None outside of one. Token and authority are read anew as they change."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     token_file = service_account / "token"
-    if not (host and port and token_file.exists()):
+    if not (host and port and os.path.exists(token_file)):
         return None
     if not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 2**16):
         raise BadConnection(f"$KUBERNETES_SERVICE_PORT: found {port[:60]!r}; allowed: the number of a port")
@@ -84,16 +84,29 @@ def in_cluster_connection(environ: Mapping[str, str], service_account: Path = SE
     return Connection(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         source=f"the service account in {service_account}",
-        namespace=namespace_file.read_text().strip() if namespace_file.exists() else "default",
-        ca=Pem(path=ca_file, field="ca.crt") if ca_file.exists() else None,
+        namespace=_namespace_in(namespace_file),
+        ca=Pem(path=ca_file, field="ca.crt") if os.path.exists(ca_file) else None,
         token_file=token_file,
     )
 
 
+def _namespace_in(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return "default"
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConnection(f"{file}: cannot be read: {error}; allowed: the name of a namespace") from error
+
+
 def _found(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], account: Path) -> Connection:
     if kubeconfig is not None:
-        if not kubeconfig.exists():
-            raise BadConnection(f"{kubeconfig}: there is no such file; name an existing kubeconfig")
+        try:
+            kubeconfig.stat()
+        except FileNotFoundError:
+            raise BadConnection(f"{kubeconfig}: there is no such file; name an existing kubeconfig") from None
+        except OSError:
+            pass  # reading it tells what is the matter
         return load_kubeconfig([kubeconfig]).connection(context)
     paths = _default_paths(environ)
     loaded = load_kubeconfig(paths)
