@@ -14,6 +14,14 @@ _LEFT_OVER, _PERFORMING = "tests/vm/test_step_left_over.py", "tests/vm/controlle
 
 VM_LEDGER_GUARDS = (
     Mutation(
+        "vm-chain-withdrawn",
+        "a chain that nobody needs any more ends with its first link (B7, B21)",
+        "vm/claiming.py",
+        "    _end_links(draft, node)\n",
+        "",
+        ("tests/vm/test_step_chains.py",),
+    ),
+    Mutation(
         "vm-held",
         "freed room is kept for the one for whom it was freed (I4, B4)",
         "vm/state.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.vm.actions import Approve, StartMove
+from situate.vm.actions import Approve, CancelMove, StartMove
 from situate.vm.claims import BeneficiaryKind, Move
 from situate.vm.events import Asked, Beat
 from situate.vm.step import step
@@ -53,6 +53,30 @@ def test_a_chain_whose_first_link_breaks_is_given_up() -> None:
     assert town.state.moves == {}
     assert town.state.avail("n2", "Q") == both(4)
     assert not only(town.wait(6.0), StartMove), "F is left alone for a while"
+
+
+@pytest.mark.rule("vm:B7", "vm:B19", "vm:B21", "vm:B23")
+def test_a_chain_that_nobody_needs_any_more_ends_with_its_first_link() -> None:
+    town, first = two_links()
+
+    actions = town.ask("A", 4)
+
+    assert outcomes(actions) == ["withdrawn", "withdrawn"]
+    assert [cancelled.name for cancelled in only(actions, CancelMove)] == [first.name]
+    assert town.state.moves == {}
+    assert town.state.avail("n2", "Q") == both(4)
+
+
+@pytest.mark.rule("vm:B7", "vm:B22", "vm:N10")
+def test_a_first_link_that_is_copied_for_nobody_ends_while_most_is_to_be_copied() -> None:
+    town, first = two_links()
+    town.copying(first, 80)
+    assert only(town.ask("A", 4), CancelMove), "its own node can bear it"
+
+    town, first = two_links()
+    town.copying(first, 20)
+    assert not only(town.ask("A", 4), CancelMove)
+    assert town.state.claims == {}
 
 
 @pytest.mark.rule("vm:B43", "vm:B19")

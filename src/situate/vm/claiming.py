@@ -43,6 +43,7 @@ def freed(draft: Draft, source: str, left: Amounts) -> None:
 
 def shrink(draft: Draft, node: str) -> None:
     """Before anybody is served: no claim is larger than its source (B5), nor than its beneficiary's need (B7, B20)."""
+    _end_links(draft, node)
     for claim in on_node(draft.state, node):
         if claim.state is ClaimState.FREED or claim.id not in draft.state.claims:
             continue
@@ -51,6 +52,16 @@ def shrink(draft: Draft, node: str) -> None:
             _reduce(draft, claim, claim.amount.least(source.counted(source.reserved)))
     for uid in dict.fromkeys(claim.beneficiary.ref.uid for claim in on_node(draft.state, node)):
         _cap(draft, node, uid)
+
+
+def _end_links(draft: Draft, node: str) -> None:
+    """Of a chain whose next move comes to nothing: nobody needs the room that was made for it (B7, B21).
+
+    A leader that began in its midst has never known the next one; it plans with the room that is made (B43).
+    """
+    for claim in on_node(draft.state, node):
+        if claim.beneficiary.kind is BeneficiaryKind.TARGET and str(claim.beneficiary.ref) in draft.dropped:
+            close(draft, claim, Outcome.WITHDRAWN)
 
 
 def _cap(draft: Draft, node: str, uid: str) -> None:

@@ -36,6 +36,8 @@ class Draft:
         """Nodes of which something changed, in order: each is run before the decision is done."""
         self.touched: dict[str, None] = {}
         """All that were ever stirred."""
+        self.dropped: set[str] = set()
+        """Keys of moves that were forgotten."""
         self._approvals: dict[str, Amounts] = {}
         self._used_claims: dict[str, list[str]] = {}
 
@@ -96,6 +98,7 @@ class Draft:
         move = self.state.moves[key]
         self.stir(move.source_node)
         self.stir(move.target_node)
+        self.dropped.add(key)
         self.state = amended(self.state, moves=_without(self.state.moves, key))
 
     def put_claim(self, claim: Claim) -> None:

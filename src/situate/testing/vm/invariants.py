@@ -12,7 +12,7 @@ from functools import reduce
 
 from situate.vm.actions import Approve, Retarget, StartMove, Tell
 from situate.vm.amounts import Amounts, total
-from situate.vm.claims import ClaimState
+from situate.vm.claims import BeneficiaryKind, ClaimState
 from situate.vm.decision import Decision
 from situate.vm.evacuations import leaves
 from situate.vm.events import Event, Listed, MigrationSeen, NodeSeen, PodReserved, PodSeen
@@ -133,6 +133,9 @@ def claims_without_a_move(stepped: Stepped) -> Iterator[str]:
             yield f"B3: claim {claim.id} is freed, and its source is there"
         if claim.node not in state.nodes:
             yield f"B7: claim {claim.id} is on node {claim.node}, which is not there"
+        next_move = str(claim.beneficiary.ref)
+        if claim.beneficiary.kind is BeneficiaryKind.TARGET and next_move in stepped.before.moves.keys() - state.moves:
+            yield f"B7: claim {claim.id} is for move {next_move}, which comes to nothing"
     granted = [action for action in stepped.decision.actions if isinstance(action, Tell) and _granted(action)]
     for action in granted:
         if action.fields["claim"] not in stepped.before.claims and not isinstance(
