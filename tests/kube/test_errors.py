@@ -41,7 +41,7 @@ def answer(status: int, reason: str = "", message: str = "no", **headers: str) -
         pytest.param(403, "SomethingNew", errors.Forbidden, False, id="a reason of the future"),
         pytest.param(507, "", errors.InternalError, True, id="a server error of another kind"),
         pytest.param(418, "", ApiError, False, id="a refusal of another kind"),
-        pytest.param(302, "", ApiError, False, id="a redirect, which no API server sends"),
+        pytest.param(302, "", errors.Redirected, False, id="a redirect, which no API server sends"),
     ],
 )
 def test_each_way_to_refuse_has_its_class(status: int, reason: str, class_: type[ApiError], retriable: bool) -> None:
@@ -76,7 +76,12 @@ def test_the_details_of_an_invalid_object() -> None:
         (b'{"reason":"TooManyRequests","details":{"retryAfterSeconds":10}}', "3", 3),
         (b'{"reason":"TooManyRequests"}', "", None),
         (b'{"reason":"TooManyRequests"}', "Wed, 21 Oct 2015 07:28:00 GMT", None),
+        (b'{"reason":"TooManyRequests"}', "0", errors.SHORTEST_S),
+        (b'{"reason":"TooManyRequests"}', "9" * 5000, errors.LONGEST_S),
+        (b'{"reason":"TooManyRequests","details":{"retryAfterSeconds":31536000}}', "", errors.LONGEST_S),
+        (b'{"reason":"TooManyRequests","details":{"retryAfterSeconds":-5}}', "", None),
     ],
+    ids=lambda value: str(value)[:60],
 )
 def test_retry_after(body: bytes, header: str, after_s: float | None) -> None:
     assert refusal(Response(429, body, {"retry-after": header})).after_s == after_s

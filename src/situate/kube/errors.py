@@ -15,6 +15,12 @@ from situate.objects.codec import Malformed, decode_status
 from situate.objects.messages import Request, Response
 from situate.objects.status import Status, StatusDetails
 
+SHORTEST_S: Final = 1.0
+LONGEST_S: Final = 600.0
+"""A server that asks for less is not asked without a pause, nor left alone for longer: a proxy's slip would silence a
+watch for years.
+"""
+
 
 class KubeError(Exception):
     """The world failed."""
@@ -22,7 +28,7 @@ class KubeError(Exception):
     retriable: bool = False
     """Whether the same call may succeed later."""
     after_s: float | None = None
-    """When the server asked to be called again; None if it did not say."""
+    """When the server asked to be called again, from `SHORTEST_S` to `LONGEST_S`; None if it did not say."""
 
 
 class Unreachable(KubeError):
@@ -75,6 +81,12 @@ class ApiError(KubeError):
 
     def _step(self) -> str:
         return self.next_step
+
+
+class Redirected(ApiError):
+    """300 to 399: API servers do not do that, login pages and proxies do."""
+
+    next_step = "correct `server` in the kubeconfig: what answers there is no API server, or sends clients elsewhere"
 
 
 class BadRequest(ApiError):
@@ -257,11 +269,16 @@ def from_status(status: Status, request: Request | None = None, *, code: int = 0
     code = code or status.code
     class_ = _BY_REASON.get(status.reason) or _BY_STATUS.get(code)
     if class_ is None:
-        class_ = InternalError if code >= 500 else ApiError
-    after: float | None = status.details.retry_after_seconds or None
+        class_ = InternalError if code >= 500 else Redirected if 300 <= code < 400 else ApiError
+    said = status.details.retry_after_seconds
+    after: float | None = _bounded_s(said) if said > 0 else None
     if retry_after.isascii() and retry_after.isdigit():
-        after = float(retry_after)
+        after = _bounded_s(int(retry_after[:9]))
     return class_(code, status.reason, status.message, status.details, after, request)
+
+
+def _bounded_s(asked: int) -> float:
+    return float(max(SHORTEST_S, min(asked, LONGEST_S)))
 
 
 def describe(request: Request) -> str:
