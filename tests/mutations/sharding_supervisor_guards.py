@@ -106,4 +106,28 @@ SHARDING_SUPERVISOR_GUARDS = (
         "client, lease, executor, wait_s, _reported)",
         ("tests/cli/test_shard.py::test_a_drain_is_over_when_no_object_is_held_whatever_the_lease_still_says",),
     ),
+    Mutation(
+        "sharding-foreseen-listed",
+        "a version of the table is confirmed when what it gives has been listed (K10)",
+        "sharding/controller/objects_watch.py",
+        "        self._listed.clear()\n",
+        "",
+        ("tests/sharding/controller/test_objects_watch.py",),
+    ),
+    Mutation(
+        "sharding-one-listing",
+        "a listing of an earlier choice of objects takes nothing away that a later one has brought (K10)",
+        "sharding/controller/objects_watch.py",
+        "        async with self._one_listing:",
+        "        if True:",
+        ("tests/sharding/controller/test_objects_watch.py",),
+    ),
+    Mutation(
+        "sharding-known-by-name",
+        "of what was another partition's nothing counts as known that was not kept (K10)",
+        "sharding/controller/kept.py",
+        "        if not foreign and new.raw == _NOTHING:",
+        "        if False:",
+        ("tests/sharding/controller/test_kept.py",),
+    ),
 )

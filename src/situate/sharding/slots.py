@@ -72,6 +72,10 @@ class SlotTable:
         """What the partition is responsible for: its slots, also those that are frozen."""
         return _keyspace(each for each in self.ranges if each.partition == partition)
 
+    def foreseen(self, partition: int) -> Keyspace:
+        """What the partition is responsible for now, or will be when what is frozen is handed over."""
+        return _keyspace(each for each in self.ranges if partition in (each.partition, each.to))
+
     def assignable(self, partition: int) -> Keyspace:
         """Where the partition may assign objects: its slots that are not frozen."""
         return _keyspace(each for each in self.ranges if each.partition == partition and each.to is None)

@@ -61,6 +61,11 @@ class Tables:
         found = Keyspace(()) if self.newest is None else self.newest.keyspace(self.partition)
         return replace(found, by=self.by)
 
+    def foreseen(self) -> Keyspace:
+        """What to keep: also what the next version will give us, so that it is known when it does."""
+        found = Keyspace(()) if self.newest is None else self.newest.foreseen(self.partition)
+        return replace(found, by=self.by)
+
     def _stays(self) -> str:
         if self.newest is None:
             return "nothing is assigned before there is a table"

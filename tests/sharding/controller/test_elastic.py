@@ -64,6 +64,17 @@ class Elastic:
         return {"metadata": {"name": "table"}, "data": {ENTRY: text}}
 
 
+def kept(leader: Leader) -> set[str]:
+    """Names of the objects of which the supervisor keeps more than that they are there."""
+    return {each.metadata.name for each in leader.supervisor.store.list() if each.content}
+
+
+def foreseen(town: Town, table: SlotTable, partition: int) -> set[str]:
+    """Those that are the partition's, or will be when what is frozen is handed over."""
+    slots = {view.name: table.at(fnv1a64(view.uid)) for view in town.views()}
+    return {name for name, at in slots.items() if partition in (at.partition, at.to)}
+
+
 @pytest.fixture
 def elastic(town: Town) -> Elastic:
     return Elastic(town)
@@ -86,6 +97,7 @@ def test_slots_change_owners_in_two_versions_and_nothing_else_moves(elastic: Ela
     moved = {*elastic.wrong(after)}
     assert moved
 
+    assert [kept(leader) for leader in elastic.leaders] == [foreseen(town, EVEN, index) for index in range(2)]
     elastic.put(freezing.to_text())
     town.create("frozen-or-not")
     assert town.run(20, lambda: not elastic.waits_for(freezing))
@@ -93,8 +105,10 @@ def test_slots_change_owners_in_two_versions_and_nothing_else_moves(elastic: Ela
     for view in town.views():
         at = freezing.at(fnv1a64(view.uid))
         assert (view.executor == "") == (at.to is not None), "nobody assigns what is frozen, everybody the rest"
+    assert [kept(leader) for leader in elastic.leaders] == [foreseen(town, freezing, index) for index in range(2)]
     elastic.put(after.to_text())
     assert town.run(20, lambda: not elastic.wrong(after))
+    assert [kept(leader) for leader in elastic.leaders] == [foreseen(town, after, index) for index in range(2)]
     epochs = {view.name: view.epoch for view in town.views() if view.name in before}
     assert epochs == {name: epoch + (name in moved) for name, epoch in before.items()}
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from situate.objects.unstructured import with_content
+from uuid import NAMESPACE_OID, uuid5
+
+import pytest
+
+from situate.objects.unstructured import Unstructured, with_content
 from situate.sharding.assignment import view_of
 from situate.sharding.controller.kept import KeptObjects, kept
+from situate.sharding.partitions import EVERYTHING, static_partition
 from situate.testing.sharding.shipped.reports import PATHS, report
 
 
@@ -24,3 +29,38 @@ def test_a_store_keeps_each_object_so() -> None:
     (held,) = store.list()
     assert "managedFields" not in held.content["metadata"]
     assert view_of(held.content, PATHS, held.raw).content == held.content
+
+
+def numbered(count: int) -> list[Unstructured]:
+    found = []
+    for number in range(count):
+        made = report(f"r{number}")
+        uid = str(uuid5(NAMESPACE_OID, str(number)))
+        found.append(with_content(made | {"metadata": made["metadata"] | {"uid": uid, "resourceVersion": "7"}}))
+    return found
+
+
+def whole(store: KeptObjects) -> set[str]:
+    return {each.metadata.name for each in store.list() if each.content}
+
+
+@pytest.mark.rule("sharding:K10")
+def test_what_becomes_anothers_is_let_go_and_what_becomes_ours_is_not_known_until_it_is_listed() -> None:
+    objects = numbered(40)
+    first, second = (
+        {each.metadata.name for each in objects if static_partition(index, 2).holds(each.metadata)} for index in (0, 1)
+    )
+    assert first
+    assert second
+    store = KeptObjects("reports")
+    store.replace(objects)
+    store.confine(static_partition(0, 2))
+    assert whole(store) == first
+    assert {each.metadata.name for each in store.list()} == first | second
+    late = [*map(store.get, sorted(first | second))]
+    store.confine(EVERYTHING)
+    assert {each.metadata.name for each in store.list()} == first, "nothing is known of the others, not even that"
+    store.replace([each for each in late if each is not None])
+    assert whole(store) == {each.metadata.name for each in store.list()} == first, "what was begun before tells nothing"
+    store.replace(objects)
+    assert whole(store) == first | second

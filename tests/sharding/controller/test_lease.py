@@ -232,6 +232,30 @@ def test_it_is_given_back_only_when_nothing_runs(place: Place, busy: bool, holde
     assert place.call("GET", PATH)["spec"].get("holderIdentity", "") == holder
 
 
+@pytest.mark.rule("sharding:S1", "sharding:S5")
+def test_one_that_is_given_back_too_late_is_not_taken_from_the_next_process_of_the_pod(place: Place) -> None:
+    """Its container is begun anew: same pod, same name. Supervisors would give away what that process works on."""
+    first = Kept(place)
+    place.network.weather = Weather(latency_s=(20.0, 20.0))
+    first.process.loop.call_soon_threadsafe(first.keeper.stop)
+    place.run(0)
+    place.network.weather = Weather()
+    place.run(10)
+    second = Kept(place)
+    for _ in range(60):
+        place.run(0.5)
+        assert place.call("GET", PATH)["spec"]["holderIdentity"] == "uid-a"
+    assert second.lost == 0
+
+
+def test_one_that_somebody_has_written_on_is_given_back(place: Place) -> None:
+    kept = Kept(place)
+    change(place, {"op": "add", "path": "/metadata/labels/like", "value": "this"})
+    kept.process.loop.call_soon_threadsafe(kept.keeper.stop)
+    place.run(2)
+    assert place.call("GET", PATH)["spec"].get("holderIdentity", "") == ""
+
+
 def test_a_heart() -> None:
     now = 0.0
     heart = Heart(lambda: now, 5.0)

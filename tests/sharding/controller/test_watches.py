@@ -11,9 +11,10 @@ import pytest
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.objects.resources import CONFIGMAPS, unstructured
+from situate.sharding.controller.objects_watch import ObjectsWatch
 from situate.sharding.controller.watches import Watches
 from situate.sharding.leases import ExecutorWatch
-from situate.sharding.partitions import static_partition
+from situate.sharding.partitions import Keyspace, static_partition
 from situate.sharding.scope import Scope
 from tests.conftest import PlaneFactory
 from tests.controlplane.plane import ControlPlane, Options
@@ -55,6 +56,25 @@ class Part:
         return {each.metadata.name for each in self.watches.objects.list() if self.keyspace.holds(each.metadata)}
 
 
+class Moving:
+    """What the supervisor of a partition sees whose slots a table gives and takes."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        scope = Scope(THINGS, ExecutorWatch("app=x"), "s", namespace, namespace, partition="0", partition_table="table")
+        self.watches = Watches(scope)
+        (objects, *_), _ = self.watches.reflectors(client, random.Random(0))
+        assert isinstance(objects, ObjectsWatch)
+        self.objects = objects
+
+    async def has(self, keyspace: Keyspace) -> tuple[set[str], set[str]]:
+        """What it was sent, and of which it keeps more than the name, when it has chosen these."""
+        self.watches.objects.confine(keyspace)
+        self.objects.choose(keyspace.shard_selector or "")
+        await self.objects.listed()
+        held = self.watches.objects.list()
+        return {each.metadata.name for each in held}, {each.metadata.name for each in held if each.content}
+
+
 @pytest.mark.slow
 @pytest.mark.realcluster
 @pytest.mark.rule("sharding:K10")
@@ -87,8 +107,20 @@ async def test_a_server_that_knows_shards_sends_each_supervisor_its_own(
             await each.reflector.relist()
         assert [each.own for each in parts] == watched
         assert not watched[0] & watched[1]
+        knows = "knows shards" in request.node.name
         for each in parts:
-            assert each.sent == (each.own if "knows shards" in request.node.name else NAMES)
+            assert each.sent == (each.own if knows else NAMES)
+        moving = Moving(client, namespace)
+        running.append(asyncio.create_task(moving.objects.run()))
+        for index in (0, 1, 0):
+            assert await moving.has(static_partition(index, 2)) == (watched[index] if knows else NAMES, watched[index])
+        appeared = asyncio.Event()
+        moving.watches.objects.on_change(lambda old, new: appeared.set() if new is not None and old is None else None)
+        appeared.clear()
+        for number in range(6):
+            await client.create(CONFIGMAPS, {"metadata": {"name": f"later-{number}"}}, namespace)
+        async with asyncio.timeout(WITHIN_S):
+            await appeared.wait()
     finally:
         for task in running:
             task.cancel()

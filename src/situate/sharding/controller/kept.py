@@ -6,6 +6,8 @@ archived is read anew, and whole.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from situate.kube.store import Store
@@ -13,6 +15,7 @@ from situate.objects.meta import ObjectMeta
 from situate.objects.unstructured import Unstructured
 from situate.sharding.partitions import Keyspace
 
+_NOTHING: Final = b"{}"
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -27,7 +30,20 @@ class KeptObjects(Store[Unstructured]):
     def put(self, new: Unstructured) -> None:
         """As the store's."""
         foreign = self._keyspace is not None and not self._keyspace.holds(new.metadata)
-        super().put(Unstructured(_identity(new.metadata), b"{}") if foreign else kept(new))
+        if not foreign and new.raw == _NOTHING:
+            return  # known so before it was ours, to a listing that was under way then
+        super().put(Unstructured(_identity(new.metadata), _NOTHING) if foreign else kept(new))
+
+    def confine(self, keyspace: Keyspace) -> None:
+        """Keeps the objects of this one from now on. Those of which nothing was kept are not known any more: they have
+        to be listed anew."""
+        self._keyspace = keyspace
+        for each in self.list():
+            ours, empty = keyspace.holds(each.metadata), each.raw == _NOTHING
+            if ours and empty:
+                self.remove(each.metadata.name, each.metadata.namespace)
+            elif not ours and not empty:
+                self.put(each)
 
 
 def kept(found: Unstructured) -> Unstructured:

@@ -18,6 +18,7 @@ from situate.sharding.assignment import view_of
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.listing import Listing
 from situate.sharding.controller.objects import Request
+from situate.sharding.controller.objects_watch import ObjectsWatch
 from situate.sharding.controller.observing import MembersChanged, Observer
 from situate.sharding.controller.standby import Standby
 from situate.sharding.controller.supervising import Supervising
@@ -27,7 +28,7 @@ from situate.sharding.controller.watches import Watches
 from situate.sharding.leases import Membership
 from situate.sharding.members import Members
 from situate.sharding.owning import Owned, owned_by
-from situate.sharding.partitions import Identified
+from situate.sharding.partitions import Identified, Keyspace
 from situate.sharding.scope import Scope
 from situate.sharding.situation import Ownership
 from situate.sharding.strategies import Placer
@@ -66,6 +67,7 @@ class Knowing:
         self.observer = Observer(client, membership, lambda: self.listing.open, now, self._members_changed)
         self.standby = Standby(scope, config, adapter, placer, self.listing, self.observer, self._owned(), now, counts)
         self._synced = asyncio.Event()
+        self._kept: Keyspace | None = None
         self.needed, others = watches.reflectors(client, rng)
         """Without these nothing can be decided; the objects' is the first."""
         self.reflectors = (*self.needed, *others)
@@ -90,6 +92,11 @@ class Knowing:
         """Compares all of it with fresh listings. Raises what the client raises."""
         await asyncio.gather(*(each.relist() for each in self.needed))
 
+    async def known(self) -> None:
+        """Until all that the newest table gives us, and will give us next, has been listed."""
+        if isinstance(objects := self.needed[0], ObjectsWatch):
+            await objects.listed()
+
     def learn(self, found: Unstructured) -> None:
         """An answer of the API server shows this object."""
         self.needed[0].learn(found)
@@ -104,11 +111,12 @@ class Knowing:
         await watches.leases.wait_synced()
         await watches.pods.wait_synced()
         observer.synced()
-        await watches.objects.wait_synced()
         if self.table is not None:
             await watches.table.wait_synced()
             if not len(watches.table):
                 self.table.saw(None, None)
+            self._keep(self.table.tables)
+        await watches.objects.wait_synced()
         observer.members()
         self._synced.set()
         self._log.info("executors and objects are known", pods=len(watches.pods), objects=len(watches.objects))
@@ -150,11 +158,19 @@ class Knowing:
         """Another version of the table was read, or confirmed."""
         keyspace, self._keyspace = self._keyspace, tables.keyspace()
         self.standby.owned = self._owned()
+        self._keep(tables)
         if keyspace != self._keyspace:
             for each in self._watches.objects.list():
                 self._object_changed(each, each)
         if (term := self._term()) is not None:
             term.looking.at_all()
+
+    def _keep(self, tables: Tables) -> None:
+        """Of objects that are and will be others' no more is watched and kept than must be."""
+        kept, self._kept = self._kept, tables.foreseen()
+        if kept != self._kept and isinstance(objects := self.needed[0], ObjectsWatch):
+            self._watches.objects.confine(self._kept)
+            objects.choose(self._kept.shard_selector or "")
 
 
 def _all_ours(_: Identified) -> Ownership:

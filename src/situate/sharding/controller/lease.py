@@ -296,15 +296,35 @@ class LeaseKeeper:
         """Lets supervisors know that nothing of it runs. If that fails they wait for the lease's duration."""
         try:
             async with asyncio.timeout(RELEASE_S):
-                body = {"metadata": self._metadata(), "spec": self._spec("")}
-                await self._client.patch(LEASES, self._lease.name, MergePatch(body), self._lease.namespace)
+                while self._ours and not await self._written_back():
+                    pass
         except (TimeoutError, KubeError) as problem:
             self._log.warning("the lease could not be released", error=str(problem) or "no answer")
+            return
+        if not self._ours:
             return
         self._ours = False
         self._tenure.given_back()
         self._tenure.lose(self._now())
         self._log.info("the lease is released")
+
+    async def _written_back(self) -> bool:
+        """Whether nobody holds it now. False: somebody has changed it, or taken it, so it is to be looked at again.
+
+        Like a renewal it is of the version that was seen: one that arrives when the pod's next process works under the
+        same name must not give away what that holds.
+        """
+        if not self._version and not await self._read():
+            return True
+        if not self._ours:
+            return False
+        body = {"metadata": {**self._metadata(), "resourceVersion": self._version}, "spec": self._spec("")}
+        try:
+            await self._client.patch(LEASES, self._lease.name, MergePatch(body), self._lease.namespace)
+        except (Conflict, NotFound):
+            self._version = ""
+            return False
+        return True
 
 
 class LeaseThread:

@@ -1,13 +1,13 @@
 """Writes now and then what the leader says of itself, and confirms each version of the table of partitions.
 
-A version is confirmed when nothing is under way any more that was decided under an earlier one: then whoever changes
-the table may rely on it.
+A version is confirmed when what it gives us has been listed, and nothing is under way any more that was decided under
+an earlier one: then whoever changes the table may rely on it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -35,13 +35,15 @@ class Reporting:
         report: Callable[[], SupervisorReport],
         table: TableWatch | None,
         every_s: float,
+        known: Callable[[], Awaitable[None]],
     ) -> None:
-        """`table`: None where partitions are fixed."""
+        """`table`: None where partitions are fixed. `known`: until what its newest version gives us is known."""
         self._sender = sender
         self._lease = lease
         self._report = report
         self._table = table
         self._every_s = every_s
+        self._known = known
         self._said = ""
         self._news = asyncio.Event() if table is None else table.news
         self._log = structlog.get_logger()
@@ -71,6 +73,7 @@ class Reporting:
         newest = None if self._table is None else self._table.tables.newest
         fresh = self._table is not None and newest is not None and newest != self._table.tables.confirmed
         if fresh:
+            await self._known()
             await self._sender.settled()
         report = self._report()
         if newest is not None:

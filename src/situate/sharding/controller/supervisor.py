@@ -30,6 +30,7 @@ from situate.sharding.controller.executor import connect_here
 from situate.sharding.controller.figuring import Figuring
 from situate.sharding.controller.knowing import Knowing
 from situate.sharding.controller.objects import Request
+from situate.sharding.controller.objects_watch import ObjectsWatch
 from situate.sharding.controller.reporting import Reporting
 from situate.sharding.controller.saying import Record
 from situate.sharding.controller.sending import Sender
@@ -165,7 +166,7 @@ class Supervisor:
         if self._metrics is not None:
             self._metrics.add_events(recorder)
             for each in knowing.reflectors:
-                self._metrics.add_reflector(each)
+                self._metrics.add_reflector(each.reflector if isinstance(each, ObjectsWatch) else each)
             self._metrics.registry.register(ShardMetrics(self, str(scope.lease)))
 
         async def lead(leadership: Leadership) -> None:
@@ -210,7 +211,9 @@ class Supervisor:
             knowing.standby, sender, self._archiver, record, self._around, knowing.relist, self._metrics
         )
         every_s = self.config.requeue_delay
-        reporting = Reporting(sender, scope.lease, lambda: self._report(leadership, term), table, every_s)
+        reporting = Reporting(
+            sender, scope.lease, lambda: self._report(leadership, term), table, every_s, knowing.known
+        )
         try:
             await term.run(reporting.run())
         finally:

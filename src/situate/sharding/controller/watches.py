@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, TypeAlias
 
 from situate.kube.client import Client
 from situate.kube.reflector import Reflector
@@ -13,10 +13,13 @@ from situate.objects.coordination import Lease
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.resources import CONFIGMAPS, LEASES, NODES, PODS
-from situate.objects.unstructured import Unstructured
 from situate.sharding.controller.kept import KeptObjects
+from situate.sharding.controller.objects_watch import ObjectsWatch
 from situate.sharding.names import POOL
 from situate.sharding.scope import Scope
+
+Kept: TypeAlias = Reflector[Any] | ObjectsWatch
+"""What keeps a store."""
 
 
 class Watches:
@@ -25,7 +28,7 @@ class Watches:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         fixed = not scope.partition_table
-        self.objects: Store[Unstructured] = KeptObjects(
+        self.objects = KeptObjects(
             scope.resource.group_resource, scope.keyspace if fixed and not scope.keyspace.whole else None
         )
         """All objects, also those of other partitions where the server does not leave them out."""
@@ -35,15 +38,17 @@ class Watches:
         self.own_lease: Store[Lease] = Store("lease of supervisors")
         self.table: Store[ConfigMap] = Store("table of partitions")
 
-    def reflectors(self, client: Client, rng: random.Random) -> tuple[list[Reflector[Any]], list[Reflector[Any]]]:
+    def reflectors(self, client: Client, rng: random.Random) -> tuple[list[Kept], list[Reflector[Any]]]:
         """Those without which nothing can be decided, of which the objects' is the first; and the others."""
         scope = self._scope
         where, own = scope.executors.namespace, scope.lease_namespace
         pool, selector = f"{POOL}={scope.pool}", scope.executors.selector
-        # a table may give us others at any time, so with one all are watched
         shard = "" if scope.partition_table else scope.keyspace.shard_selector or ""
-        needed: list[Reflector[Any]] = [
-            Reflector(client, scope.resource, self.objects, rng=rng, namespace=scope.namespace, shard_selector=shard),
+        objects = Reflector(
+            client, scope.resource, self.objects, rng=rng, namespace=scope.namespace, shard_selector=shard
+        )
+        needed: list[Kept] = [
+            ObjectsWatch(objects) if scope.partition_table else objects,
             Reflector(client, LEASES, self.leases, rng=rng, namespace=where, label_selector=pool),
             Reflector(client, PODS, self.pods, rng=rng, namespace=where, label_selector=selector),
         ]
