@@ -14,6 +14,22 @@ _LEFT_OVER, _PERFORMING = "tests/vm/test_step_left_over.py", "tests/vm/controlle
 
 VM_LEDGER_GUARDS = (
     Mutation(
+        "vm-ended-by-hand",
+        "a restart learns nothing from moves by hand that are over (B25, F12)",
+        "vm/moving.py",
+        "    if former is None and _was_over(draft.state, event):",
+        "    if False:",
+        (_LEFT_OVER,),
+    ),
+    Mutation(
+        "vm-moved-at-of-today",
+        "of moves of long ago nothing is kept (B25)",
+        "vm/moving.py",
+        "sorted(at for at in known if at > draft.now - DAY_S)",
+        "sorted(known)",
+        ("tests/vm/test_step_moves.py",),
+    ),
+    Mutation(
         "vm-chain-withdrawn",
         "a chain that nobody needs any more ends with its first link (B7, B21)",
         "vm/claiming.py",

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.actions import Approve, StartMove
-from situate.vm.claims import Stage
+from situate.vm.actions import Approve, NoteMoved, StartMove
 from situate.vm.drafting import SHOWN_AFTER_S
 from situate.vm.events import NodeGone, NodeSeen, Written
+from situate.vm.state import State
 from tests.vm.town import Town, both, only
 
 
@@ -41,6 +41,30 @@ def test_of_a_move_by_hand_that_is_over_nothing_is_kept_when_its_target_is_gone_
 
     assert town.state.moves, "nobody deletes its object"
     assert town.state.avail("n2", "") == both(10)
+
+
+@pytest.mark.rule("vm:F12", "vm:B25", "vm:B43", "vm:B27")
+def test_of_moves_by_hand_that_are_over_nothing_is_kept_and_a_restart_learns_nothing_from_them(town: Town) -> None:
+    """Nobody deletes their objects; the machine has moved on since, and is not to cool down with every new leader."""
+    first = moved_by_hand(town)
+    town.live(town.world.delete_pod("V", town.now))
+    assert town.state.moves == {}
+    town.wait(7200.0)
+    town.live(town.world.start_by_hand("V", town.now))
+    (second,) = (each for each in town.world.migrations.values() if each.source == first)
+    town.live(town.world.freeze(second.name))
+    town.live(town.world.bind(second.target, "n1"))
+    town.live(town.world.copy(second.name, 0, town.now))
+    town.live(town.world.succeed(second.name))
+    town.live(town.world.delete_pod(first, town.now))
+    town.wait(7200.0)
+
+    town.state = State()
+    actions = [action for event in town.world.listing() for action in town.tell(event)]
+
+    assert len(town.world.migrations) == 2
+    assert town.state.moves == {}
+    assert not only(actions, NoteMoved)
 
 
 @pytest.mark.rule("vm:F1", "vm:B15")
@@ -84,7 +108,7 @@ def test_a_move_by_hand_that_failed_is_no_reason_to_leave_a_node_over_its_waterm
     town.live(town.world.freeze(migration))
     town.start()
     town.live(town.world.fail(migration, town.now))
-    assert [move.stage for move in town.state.moves.values()] == [Stage.FAILED]
+    assert town.state.moves == {}
 
     begun = only(town.wait(3600.0), StartMove)
 

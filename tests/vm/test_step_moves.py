@@ -247,6 +247,17 @@ def test_when_a_machine_was_moved_is_kept_on_it_once() -> None:
     assert machine.moved_at == (town.now,)
 
 
+@pytest.mark.rule("vm:B25")
+def test_of_moves_of_long_ago_nothing_is_kept() -> None:
+    town, move = making_room()
+    machine = town.world.machines["B"]
+    machine.moved_at = tuple(town.now - ago for ago in (200_000.0, 90_000.0, 80_000.0))
+    town.live(town.world.seen("B"))
+    town.moved(move)
+
+    assert machine.moved_at == (town.now - 80_000.0, town.now)
+
+
 @pytest.mark.rule("vm:B2", "vm:C27")
 def test_what_is_over_is_deleted_when_its_source_is_gone() -> None:
     town, move = making_room()

@@ -8,6 +8,7 @@ from typing import Final
 from situate.vm.actions import CancelMove, EndMove
 from situate.vm.claims import Claim, Move, Outcome, Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
+from situate.vm.names import MIGRATION_PREFIX
 from situate.vm.planning.calm import ANYWHERE, after_failure
 from situate.vm.planning.relieving import leaving
 from situate.vm.state import State
@@ -122,10 +123,19 @@ def end(draft: Draft, move: Move) -> None:
     Not before it is written that the claim was used: whoever begins anew finds the one or the other (B9, B43), and what
     the beneficiary waits for is not sent behind it.
     """
-    if move.foreign or move.claim in draft.state.claims or draft.being_closed(move.claim):
+    if move.foreign:
+        if is_forgotten(move.name):
+            draft.drop_move(move.key)
+        return
+    if move.claim in draft.state.claims or draft.being_closed(move.claim):
         return
     draft.put_move(replace(move, asked_at=draft.now, retry_at=draft.now + SHOWN_AFTER_S))
     draft.do(EndMove(move.name, move.machine, move.uid))
+
+
+def is_forgotten(name: str) -> bool:
+    """Whether a migration that others made is nothing to us once it is over: no move of ours can need its name."""
+    return not name.startswith(MIGRATION_PREFIX)
 
 
 def review(draft: Draft, node: str) -> None:

@@ -9,10 +9,11 @@ from situate.vm.actions import CancelMove, NoteMoved, StartMove
 from situate.vm.claims import BeneficiaryKind, Claim, ClaimState, Move, Outcome, Stage
 from situate.vm.demanding import spoilt
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
-from situate.vm.ending import cancel, close, end, fail, fail_claim, is_over, remember_failure
+from situate.vm.ending import cancel, close, end, fail, fail_claim, is_forgotten, is_over, remember_failure
 from situate.vm.events import MigrationGone, MigrationSeen, WrittenClaim
 from situate.vm.handing_over import hand_over
 from situate.vm.model import Pod, Ref, Role
+from situate.vm.planning.calm import DAY_S
 from situate.vm.reading_moves import as_seen, named
 from situate.vm.state import State
 
@@ -23,6 +24,8 @@ def migration_seen(draft: Draft, event: MigrationSeen) -> None:
     if former is not None and former.uid and event.uid != former.uid:
         _gone(draft, former)
         former = None
+    if former is None and _was_over(draft.state, event):
+        return
     move = as_seen(draft, former, event)
     draft.put_move(move)
     if former is None and event.target is not None and move.stage is Stage.DONE:
@@ -37,6 +40,17 @@ def migration_seen(draft: Draft, event: MigrationSeen) -> None:
     _entered(draft, former, move)
     draft.stir(move.source_node)
     draft.stir(move.target_node)
+
+
+def _was_over(state: State, event: MigrationSeen) -> bool:
+    """Made by others, and over when we first hear of it, or hear of it again: nothing follows from that any more.
+
+    Nobody deletes such objects: there may be thousands of them, and each would be told of at every start.
+    """
+    if event.own or not is_forgotten(event.name):
+        return False
+    gone = event.source is None or event.source.uid not in state.where
+    return event.phase.failed or (event.phase.succeeded and gone)
 
 
 def migration_gone(draft: Draft, event: MigrationGone) -> None:
@@ -123,13 +137,16 @@ def finish(draft: Draft, move: Move) -> None:
 
 
 def _note_moved(draft: Draft, move: Move) -> None:
-    """Its cool-down begins, and is kept on the machine (B25); once, also if we are told of it again after a restart."""
+    """Its cool-down begins, and is kept on the machine (B25); once, also if we are told of it again after a restart.
+
+    Of earlier ones as long as they count: a machine that is moved for years has no longer a list than one of today.
+    """
     pods = [draft.state.pod(uid) for uid in (move.source.uid, move.target.uid if move.target else "")]
     known = {at for pod in pods if pod is not None and pod.machine is not None for at in pod.machine.moved_at}
     if any(at >= move.created_at for at in known):
         return
     # to the microsecond, as it is written: or it would be another move when it is read again
-    moved = (*sorted(known), round(draft.now, 6))
+    moved = (*sorted(at for at in known if at > draft.now - DAY_S), round(draft.now, 6))
     draft.do(NoteMoved(move.machine, moved))
     for pod in pods:
         if pod is not None and pod.machine is not None:

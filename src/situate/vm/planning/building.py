@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move
 from situate.vm.model import Pod, Ref
+from situate.vm.names import MIGRATION_PREFIX
 from situate.vm.planning.costs import bandwidth
 from situate.vm.planning.movers import Mover
 from situate.vm.rules import Rules
-
-MIGRATION_PREFIX: Final = "schedplugin-"
-"""Of the names of migrations that we create, before the pod's (C6)."""
 
 
 @dataclass(frozen=True, slots=True)
