@@ -14,6 +14,7 @@ from tests.vpod.policy.clusters import cluster, placements, vpod
         pytest.param("abca", 7, {0: 4, 1: 3, 2: 4, 3: 3}, SpreadOver.ZONES, {0: 2, 1: 2, 2: 3}, 0, id="down to floors"),
         pytest.param("abc", 15, {}, SpreadOver.ZONES, {0: 5, 1: 5, 2: 5}, 0, id="evenly up"),
         pytest.param("aab", 9, {0: 1}, SpreadOver.ZONES, {0: 5, 2: 4}, 0, id="own pods first"),
+        pytest.param("ba", 3, {}, SpreadOver.ZONES, {0: 2, 1: 1}, 0, id="new pods by ordinal, whatever their domain"),
         pytest.param("abc", 32, {}, SpreadOver.NODES, {0: 10, 1: 10, 2: 10}, 2, id="no room for all"),
         pytest.param("", 1, {}, SpreadOver.ZONES, {}, 1, id="no domain at all"),
     ],

@@ -39,21 +39,20 @@ def even_spread(
 
 
 def _top_up(state: EraState, domains: list[list[int]], own: dict[int, int], wanted: int, missing: int) -> int:
-    """First the pods that hold some, then the others, each domain up to its limit; returns what is left."""
+    """First the pods that hold some, domain by domain, then the others by ordinal, each domain up to its limit.
+
+    Returns what is left.
+    """
     if not domains:
         return missing
     limit = -(-wanted // len(domains))
-    holding = set(own)
-    for round_of_own in (True, False):
-        for domain in domains:
-            for ordinal in domain:
-                if (ordinal in holding) is not round_of_own:
-                    continue
-                below_limit = limit - sum(own.get(pod, 0) for pod in domain)
-                amount = max(0, min(state.free_at(ordinal), below_limit, missing))
-                own[ordinal] = own.get(ordinal, 0) + amount
-                state.free[ordinal] = state.free_at(ordinal) - amount
-                missing -= amount
+    domain_of = {ordinal: domain for domain in domains for ordinal in domain}
+    for ordinal in (*(each for each in domain_of if each in own), *sorted(domain_of.keys() - own.keys())):
+        below_limit = limit - sum(own.get(pod, 0) for pod in domain_of[ordinal])
+        amount = max(0, min(state.free_at(ordinal), below_limit, missing))
+        own[ordinal] = own.get(ordinal, 0) + amount
+        state.free[ordinal] = state.free_at(ordinal) - amount
+        missing -= amount
     return missing
 
 
