@@ -280,19 +280,34 @@ def moved_for_the_ignored(stepped: Stepped) -> Iterator[str]:
 def regranted(before: State, after: State) -> Iterator[str]:
     """I8: where nothing is under way, another leader books for everybody what the one before had booked.
 
-    Not for a pod that its machine has left and that nobody deletes: of that it knows what the pod shows. And where room
-    was saved up for somebody who was often overtaken, it may grant that: of overtaking nobody knows but who saw it.
+    Not for a pod that its machine has left and that nobody deletes: of that it knows what the pod shows. And it may
+    grant to one who waits what was saved up for another who was often overtaken (decision 33).
     """
-    saved = {before.where[waiter.uid] for waiter in before.waiters.values() if waiter.saving is not None}
     booked, were = _booked(after), _booked(before)
     for uid in dict.fromkeys((*were, *booked)):
         pod, was = booked.get(uid), were.get(uid)
         if pod is None or was is None:
             yield f"I8: {was and was.reserved} was booked for {uid}, and after a restart {pod and pod.reserved}"
-            continue
-        may_grow = after.where[uid] in saved and not was.reserved.exceeds(pod.reserved)
-        if not pod.frozen and was.reserved != pod.reserved and not may_grow:
+        elif not pod.frozen and was.reserved != pod.reserved and not _was_saved_up(before, was, pod):
             yield f"I8: {was.reserved} was booked for {uid}, and after a restart {pod.reserved}"
+
+
+def _was_saved_up(before: State, was: Pod, pod: Pod) -> bool:
+    """Whether it waited for that much on its node, and nothing kept it from it but what was saved up for another.
+
+    No claim is open then: what was held was saved up.
+    """
+    node = before.where[was.uid]
+    saved = before.held(node, was.uid)
+    if (
+        not saved
+        or was.uid not in before.waiters
+        or was.reserved.exceeds(pod.reserved)
+        or pod.reserved.exceeds(was.wish)
+    ):
+        return False
+    grown = was.counted(pod.reserved) - was.counted(was.reserved)
+    return grown.within((before.margin(node, was.uid) + saved).positive())
 
 
 def _booked(state: State) -> dict[str, Pod]:

@@ -1,0 +1,62 @@
+"""What interleavings excuse of a new leader: that it grants what was saved up for one who was often overtaken (I8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from situate.testing.vm.invariants import regranted
+from situate.vm.booking import with_pod
+from situate.vm.state import State
+from tests.vm.town import Town, both
+
+
+def saved_up() -> tuple[Town, State]:
+    """2 of n1 are free and saved up for A, who needs 4 at once; B waits for 2, and C for nothing."""
+    town = Town(n1=10)
+    for name, size in (("A", 4), ("B", 2), ("C", 2)):
+        town.vm(name, "n1", size)
+    town.start()
+    town.world.machines["A"].unit = both(4)
+    town.ask("A", 8)
+    waiter = replace(town.state.waiters["A"], saving=both(4), overtaken=3)
+    town.state = replace(town.state, waiters={"A": waiter})
+    town.ask("B", 4)
+    assert (town.booked("B"), list(town.state.waiters)) == (2, ["A", "B"])
+    return town, town.state
+
+
+def booked(state: State, uid: str, amount: int) -> State:
+    node = state.nodes["n1"]
+    grown = with_pod(node, replace(node.pods[uid], reserved=both(amount)))
+    return replace(state, nodes={**state.nodes, "n1": grown})
+
+
+@pytest.mark.rule("vm:B31")
+def test_a_new_leader_does_not_know_who_was_overtaken() -> None:
+    town, before = saved_up()
+    town.restart()
+    assert (town.booked("A"), town.booked("B")) == (4, 4), "and serves who is in line"
+    assert list(regranted(before, town.state)) == []
+
+
+@pytest.mark.parametrize(
+    ("uid", "amount"),
+    [
+        pytest.param("B", 1, id="less than it had"),
+        pytest.param("B", 5, id="more than it asked for"),
+        pytest.param("C", 3, id="one who waits for nothing"),
+        pytest.param("A", 8, id="more than was free"),
+        pytest.param("A", 5, id="the one for whom it was saved up"),
+    ],
+)
+def test_nothing_else_is_excused(uid: str, amount: int) -> None:
+    _, before = saved_up()
+    assert list(regranted(before, booked(before, uid, amount)))
+
+
+def test_nothing_is_excused_where_nothing_was_saved_up() -> None:
+    _, before = saved_up()
+    waiters = {uid: replace(waiter, saving=None) for uid, waiter in before.waiters.items()}
+    assert list(regranted(replace(before, waiters=waiters), booked(before, "B", 3)))
