@@ -15,7 +15,11 @@ from tests.contract.waiting import eventually, gone
 
 VERSION = "vm.neon.tech/v1"
 DEFINITIONS = "apiextensions.k8s.io/v1", "", "customresourcedefinitions"
-GUEST: Json = {"cpus": {"min": "250m", "use": 1, "max": 2}, "memorySlots": {"min": 1, "use": 2, "max": 4}}
+GUEST: Json = {
+    "cpus": {"min": "250m", "use": 1, "max": 2},
+    "memorySlots": {"min": 1, "use": 2, "max": 4},
+    "ports": [{"port": 5432}],
+}
 SPEC: Json = {
     "guest": GUEST,
     "podResources": {"requests": {"cpu": "100m", "memory": 1024}},
@@ -109,6 +113,9 @@ async def test_machines(api: Api, namespace: str) -> None:
     assert (spec["restartPolicy"], spec["guest"]["memorySlotSize"]) == ("Always", "1Gi")
     assert spec["disks"] == SPEC["disks"], "what NeonVM has and nobody here reads is kept"
     assert "cpuScalingMode" not in spec
+    assert (spec["qmp"], spec["qmpManual"], spec["runnerPort"]) == (20183, 20184, 25183)
+    assert (spec["enableSSH"], spec["enableAcceleration"]) == (True, True), "NeonVM's controller relies on them"
+    assert spec["guest"]["ports"] == [{"port": 5432, "protocol": "TCP"}]
 
     own = f"{path}/db"
     (await api.patch(own, {"spec": {"cpuScalingMode": "SysfsScaling", "targetArchitecture": "amd64"}})).ok()

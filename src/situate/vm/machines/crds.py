@@ -3,16 +3,36 @@
 Group, version, names, field paths, types, defaults and status are those of neondatabase/autoscaling at commit a4bce09e
 (`neonvm/apis/neonvm/v1`), with `overcommit` and `targetArchitecture`. What its admission webhooks refuse (bounds that
 change, `use` outside of them) is refused here by rules in CEL. Its many fields of disks, networks and images are kept
-as they come: nothing here acts upon them. On a cluster with NeonVM use its own definitions.
+as they come, and filled in where NeonVM's controller relies on that: nothing here acts upon them. On a cluster with
+NeonVM use its own definitions.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+from situate.vm.machines.schemas import (
+    ANYTHING,
+    BOOLEAN,
+    INT32,
+    INT64,
+    MILLI_CPU,
+    QUANTITY,
+    STRING,
+    STRINGS,
+    Schema,
+    amounts,
+    conditions,
+    filled,
+    keeping,
+    listing,
+    mapping,
+    requiring,
+    revision,
+    rule,
+    set_once,
+)
 from situate.vm.names import GROUP, MACHINE_KIND, MIGRATION_KIND
-
-Schema: TypeAlias = dict[str, Any]
 
 RELEASE: Final = "v0.49.1"
 """The release of neondatabase/autoscaling whose API these definitions describe."""
@@ -23,21 +43,8 @@ MOST_SLOTS: Final = 512
 SLOT_MULTIPLE: Final = 8 * 2**20
 """Bytes: virtio-mem's block size."""
 
-_STRING: Schema = {"type": "string"}
-_BOOLEAN: Schema = {"type": "boolean"}
-_INT32: Schema = {"type": "integer", "format": "int32"}
-_INT64: Schema = {"type": "integer", "format": "int64"}
-_TIME: Schema = {"type": "string", "format": "date-time"}
-_STRINGS: Schema = {"type": "object", "additionalProperties": _STRING}
-_ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_QUANTITY: Schema = {
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "x-kubernetes-int-or-string": True,
-    "pattern": r"^[+-]?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$",
-    "maxLength": 32,
-}
-_MILLI_CPU: Schema = {**_QUANTITY, "pattern": r"^[0-9]+((\.[0-9]*)?|m)$"}
-_SLOTS: Schema = {**_INT32, "minimum": 1, "maximum": MOST_SLOTS}
+_SLOTS: Schema = {**INT32, "minimum": 1, "maximum": MOST_SLOTS}
+_PORT: Schema = {**INT32, "minimum": 1, "maximum": 65535}
 
 
 def definitions() -> tuple[dict[str, Any], ...]:
@@ -76,31 +83,32 @@ def virtual_machine_migration() -> dict[str, Any]:
 
 
 def _machine_spec() -> Schema:
-    spec = _object(
-        schedulerName=_STRING,
-        nodeSelector=_STRINGS,
-        affinity=_ANYTHING,
-        tolerations={"type": "array", "items": _ANYTHING},
-        serviceAccountName=_STRING,
-        terminationGracePeriodSeconds={**_INT64, "default": 5},
-        podResources=_object(limits=_amounts(), requests=_amounts()),
-        restartPolicy={**_STRING, "enum": ["Always", "OnFailure", "Never"], "default": "Always"},
+    spec = mapping(
+        schedulerName=STRING,
+        nodeSelector=STRINGS,
+        affinity=ANYTHING,
+        tolerations=listing(ANYTHING),
+        serviceAccountName=STRING,
+        terminationGracePeriodSeconds=filled(INT64, 5),
+        podResources=mapping(limits=amounts(), requests=amounts(), claims=_claims()),
+        restartPolicy={**STRING, "enum": ["Always", "OnFailure", "Never"], "default": "Always"},
         guest=_guest(),
-        overcommit=_object(cpu=_QUANTITY, memory=_QUANTITY),
-        targetRevision=_revision(),
-        cpuScalingMode={**_STRING, "enum": ["QmpScaling", "SysfsScaling"]},
-        targetArchitecture={**_STRING, "enum": ["amd64", "arm64"]},
+        overcommit=mapping(cpu=QUANTITY, memory=QUANTITY),
+        targetRevision=revision(),
+        cpuScalingMode={**STRING, "enum": ["QmpScaling", "SysfsScaling"]},
+        targetArchitecture={**STRING, "enum": ["amd64", "arm64"]},
+        **_of_the_runner(),
     )
     rules = [
-        _set_once("cpuScalingMode"),
-        _set_once("targetArchitecture"),
-        _rule(
+        set_once("cpuScalingMode"),
+        set_once("targetArchitecture"),
+        rule(
             "has(self.podResources) == has(oldSelf.podResources) && "
             "(!has(self.podResources) || self.podResources == oldSelf.podResources)",
             "podResources is immutable",
         ),
         *(
-            _rule(
+            rule(
                 f"!has(self.overcommit) || !has(self.overcommit.{name}) || "
                 f"quantity(string(self.overcommit.{name})).isGreaterThan(quantity('0'))",
                 f"overcommit.{name} must be more than 0",
@@ -108,42 +116,62 @@ def _machine_spec() -> Schema:
             for name in ("cpu", "memory")
         ),
     ]
-    kept = {**spec, "x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-validations": rules}
-    return _requiring(kept, "guest")
+    return requiring({**keeping(spec), "x-kubernetes-validations": rules}, "guest")
+
+
+def _of_the_runner() -> dict[str, Schema]:
+    """What NeonVM's controller expects to be filled in: without them it finds port 0 and no pointers."""
+    return {
+        "qmp": filled(_PORT, 20183),
+        "qmpManual": filled(_PORT, 20184),
+        "runnerPort": filled(_PORT, 25183),
+        "enableAcceleration": filled(BOOLEAN, True),
+        "enableSSH": filled(BOOLEAN, True),
+        "enableNetworkMonitoring": filled(BOOLEAN, False),
+        "extraNetwork": keeping(mapping(enable=filled(BOOLEAN, False), interface=filled(STRING, "net1"))),
+        "tls": keeping(mapping(mountPath=filled(STRING, "/var/tls"))),
+    }
+
+
+def _claims() -> Schema:
+    claim = requiring(mapping(name={**STRING, "maxLength": 63}, request=STRING), "name")
+    keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    return {**listing(claim), **keyed, "maxItems": 32}
 
 
 def _guest() -> Schema:
     slot_size = "quantity(string(self.memorySlotSize))"
-    guest = _object(
+    guest = mapping(
         cpus={
-            **_requiring(_object(min=_MILLI_CPU, max=_MILLI_CPU, use=_MILLI_CPU), "min", "max", "use"),
+            **requiring(mapping(min=MILLI_CPU, max=MILLI_CPU, use=MILLI_CPU), "min", "max", "use"),
             "x-kubernetes-validations": [
                 *(
-                    _rule(f"{_cpu(name)}.compareTo({_cpu(name, 'oldSelf')}) == 0", f"{name} is immutable")
+                    rule(f"{_cpu(name)}.compareTo({_cpu(name, 'oldSelf')}) == 0", f"{name} is immutable")
                     for name in _ENDS
                 ),
-                _rule(
+                rule(
                     f"{_cpu('min')}.compareTo({_cpu('use')}) <= 0 && {_cpu('use')}.compareTo({_cpu('max')}) <= 0",
                     "it must hold that min <= use <= max",
                 ),
             ],
         },
         memorySlots={
-            **_requiring(_object(min=_SLOTS, max=_SLOTS, use=_SLOTS), "min", "max", "use"),
+            **requiring(mapping(min=_SLOTS, max=_SLOTS, use=_SLOTS), "min", "max", "use"),
             "x-kubernetes-validations": [
-                *(_rule(f"self.{name} == oldSelf.{name}", f"{name} is immutable") for name in _ENDS),
-                _rule("self.min <= self.use && self.use <= self.max", "it must hold that min <= use <= max"),
+                *(rule(f"self.{name} == oldSelf.{name}", f"{name} is immutable") for name in _ENDS),
+                rule("self.min <= self.use && self.use <= self.max", "it must hold that min <= use <= max"),
             ],
         },
-        memorySlotSize={**_QUANTITY, "default": "1Gi"},
+        memorySlotSize=filled(QUANTITY, "1Gi"),
+        rootDisk=keeping(requiring(mapping(image=STRING, imagePullPolicy=filled(STRING, "IfNotPresent")), "image")),
+        ports=listing(requiring(mapping(name=STRING, port=_PORT, protocol=filled(STRING, "TCP")), "port")),
     )
-    rule = _rule(
+    in_blocks = rule(
         f"{slot_size}.isGreaterThan(quantity('0')) && {slot_size}.isInteger() && "
         f"{slot_size}.asInteger() % {SLOT_MULTIPLE} == 0",
         "memorySlotSize must be a multiple of 8Mi",
     )
-    kept = {**guest, "x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-validations": [rule]}
-    return _requiring(kept, "cpus", "memorySlots")
+    return requiring({**keeping(guest), "x-kubernetes-validations": [in_blocks]}, "cpus", "memorySlots")
 
 
 _ENDS: Final = ("min", "max")
@@ -155,111 +183,70 @@ def _cpu(name: str, where: str = "self") -> str:
 
 
 def _machine_status() -> Schema:
-    status = _object(
-        phase=_STRING,
-        podName=_STRING,
-        podIP=_STRING,
-        node=_STRING,
-        cpus=_QUANTITY,
-        memorySize=_QUANTITY,
-        restartCount=_INT32,
-        currentRevision=_revision(),
-        conditions=_conditions(),
+    status = mapping(
+        phase=STRING,
+        podName=STRING,
+        podIP=STRING,
+        node=STRING,
+        cpus=QUANTITY,
+        memorySize=QUANTITY,
+        restartCount=INT32,
+        currentRevision=revision(),
+        conditions=conditions(),
     )
-    return {**status, "x-kubernetes-preserve-unknown-fields": True}
+    return keeping(status)
 
 
 def _migration_spec() -> Schema:
-    spec = _object(
-        vmName={**_STRING, "minLength": 1},
-        preventMigrationToSameHost={**_BOOLEAN, "default": True},
-        completionTimeout={**_INT32, "default": 3600, "minimum": 1},
-        incremental={**_BOOLEAN, "default": True},
-        allowPostCopy={**_BOOLEAN, "default": False},
-        autoConverge={**_BOOLEAN, "default": True},
-        maxBandwidth={**_QUANTITY, "default": "1Gi"},
-        nodeSelector=_STRINGS,
+    spec = mapping(
+        vmName={**STRING, "minLength": 1},
+        preventMigrationToSameHost=filled(BOOLEAN, True),
+        completionTimeout={**INT32, "default": 3600, "minimum": 1},
+        incremental=filled(BOOLEAN, True),
+        allowPostCopy=filled(BOOLEAN, False),
+        autoConverge=filled(BOOLEAN, True),
+        maxBandwidth=filled(QUANTITY, "1Gi"),
+        nodeSelector=STRINGS,
         nodeAffinity=_node_affinity(),
     )
     rules = [
-        _rule("self == oldSelf", "the spec of a migration is immutable"),
-        _rule("quantity(string(self.maxBandwidth)).isGreaterThan(quantity('0'))", "maxBandwidth must be more than 0"),
+        rule("self == oldSelf", "the spec of a migration is immutable"),
+        rule("quantity(string(self.maxBandwidth)).isGreaterThan(quantity('0'))", "maxBandwidth must be more than 0"),
     ]
-    return {**_requiring(spec, "vmName"), "x-kubernetes-validations": rules}
+    return {**requiring(spec, "vmName"), "x-kubernetes-validations": rules}
 
 
 def _node_affinity() -> Schema:
     """core/v1's, field by field: what a schema leaves open its rules do not see, and the spec is immutable."""
-    requirement = _requiring(
-        _object(key=_STRING, operator=_STRING, values={"type": "array", "items": _STRING}), "key", "operator"
+    requirement = requiring(mapping(key=STRING, operator=STRING, values=listing(STRING)), "key", "operator")
+    requirements: Schema = listing(requirement)
+    term = mapping(matchExpressions=requirements, matchFields=requirements)
+    required = requiring(mapping(nodeSelectorTerms=listing(term)), "nodeSelectorTerms")
+    preferred = requiring(
+        mapping(weight={**INT32, "minimum": 1, "maximum": 100}, preference=term), "weight", "preference"
     )
-    requirements: Schema = {"type": "array", "items": requirement}
-    term = _object(matchExpressions=requirements, matchFields=requirements)
-    required = _requiring(_object(nodeSelectorTerms={"type": "array", "items": term}), "nodeSelectorTerms")
-    preferred = _requiring(
-        _object(weight={**_INT32, "minimum": 1, "maximum": 100}, preference=term), "weight", "preference"
-    )
-    return _object(
+    return mapping(
         requiredDuringSchedulingIgnoredDuringExecution=required,
-        preferredDuringSchedulingIgnoredDuringExecution={"type": "array", "items": preferred},
+        preferredDuringSchedulingIgnoredDuringExecution=listing(preferred),
     )
 
 
 def _migration_status() -> Schema:
-    info = _object(
-        status=_STRING,
-        totalTimeMs=_INT64,
-        setupTimeMs=_INT64,
-        downtimeMs=_INT64,
-        ram=_object(transferred=_INT64, remaining=_INT64, total=_INT64),
-        compression=_object(compressedSize=_INT64, compressionRate=_INT64),
+    info = mapping(
+        status=STRING,
+        totalTimeMs=INT64,
+        setupTimeMs=INT64,
+        downtimeMs=INT64,
+        ram=mapping(transferred=INT64, remaining=INT64, total=INT64),
+        compression=mapping(compressedSize=INT64, compressionRate=INT64),
     )
     names = ("sourcePodName", "sourcePodIP", "sourceNode", "targetPodName", "targetPodIP", "targetNode")
-    return _object(phase=_STRING, **dict.fromkeys(names, _STRING), info=info, conditions=_conditions())
-
-
-def _revision() -> Schema:
-    revision = _requiring(_object(value=_INT64, flags=_INT64), "value", "flags")
-    return _requiring(_object(revision=revision, updatedAt=_TIME), "revision", "updatedAt")
-
-
-def _conditions() -> Schema:
-    condition = _object(
-        type=_STRING,
-        status=_STRING,
-        reason=_STRING,
-        message=_STRING,
-        lastTransitionTime=_TIME,
-        observedGeneration=_INT64,
-    )
-    items = _requiring(condition, "type", "status")
-    return {"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-
-
-def _amounts() -> Schema:
-    return {"type": "object", "maxProperties": 32, "additionalProperties": _QUANTITY}
-
-
-def _set_once(name: str) -> Schema:
-    rule = f"!has(oldSelf.{name}) || (has(self.{name}) && self.{name} == oldSelf.{name})"
-    return _rule(rule, f"{name} is set once and stays")
-
-
-def _rule(rule: str, message: str) -> Schema:
-    return {"rule": rule, "message": message}
-
-
-def _object(**properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties}
-
-
-def _requiring(schema: Schema, *fields: str) -> Schema:
-    return {**schema, "required": list(fields)}
+    return mapping(phase=STRING, **dict.fromkeys(names, STRING), info=info, conditions=conditions())
 
 
 def _resource(*, spec: Schema, status: Schema) -> Schema:
-    whole = _object(apiVersion=_STRING, kind=_STRING, metadata={"type": "object"}, spec=spec, status=status)
-    return _requiring(whole, "spec")
+    whole = mapping(apiVersion=STRING, kind=STRING, metadata={"type": "object"}, spec=spec, status=status)
+    return requiring(whole, "spec")
 
 
 def _column(name: str, path: str, *, priority: int = 0) -> dict[str, Any]:
