@@ -68,10 +68,12 @@ class FileReport:
 
 def main(arguments: Iterable[str], write: Callable[[str], object] = print) -> int:
     """Exit status 1 if a case that must pass fails, or a file or folder cannot be run."""
-    reports = [report for folder in (map(Path, arguments) if arguments else [VECTORS]) for report in _reports(folder)]
-    for report in reports:
-        for line in report.lines():
-            write(line)
+    reports: list[FileReport] = []
+    for folder in map(Path, arguments) if arguments else [VECTORS]:
+        for report in _reports(folder):
+            reports.append(report)
+            for line in report.lines():
+                write(_shown(line))
     failures = sum(report.failures for report in reports)
     total = (
         f"total: {_counts(sum(r.count('passed') for r in reports), failures, sum(r.count('skipped') for r in reports))}"
@@ -87,7 +89,7 @@ def _reports(folder: Path) -> Iterator[FileReport]:
         yield FileReport(str(folder), error="no such folder")
         return
     systems = [folder] if any(folder.glob("*.json")) else sorted(p for p in folder.iterdir() if p.is_dir())
-    for system in systems:
+    for system in systems or [folder]:
         if not any(system.glob("*.json")):
             yield FileReport(system.name, error=f"{system.name} holds no vectors")
         for file in sorted(system.iterdir()):
@@ -104,11 +106,11 @@ def run_file(file: Path, system: str) -> FileReport:
         return FileReport(name, error=f"unknown file {file.name}: no runner is known by that name")
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return FileReport(name, error=f"{file.name} cannot be read as JSON: {error}")
     try:
         cases = _cases(document, file.name)
-    except (KeyError, TypeError, AttributeError) as error:
+    except Exception as error:  # whatever its shape, the other files are run
         return FileReport(name, error=f"{file.name} holds no list of cases: {error!r}")
     if not isinstance(cases, list):
         return FileReport(name, error=f"{file.name} holds no list of cases")
@@ -129,6 +131,11 @@ def _name(number: int, case: object) -> str:
     given = case if isinstance(case, Mapping) else {}
     identity, title = given.get("id"), given.get("name")
     return f"{identity} ({title})" if identity and title else str(identity or title or f"case {number}")
+
+
+def _shown(line: str) -> str:
+    """What a terminal can show: names and differences are whatever a file holds."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
 
 
 def _counts(passed: int, failures: int, skips: int) -> str:

@@ -63,7 +63,11 @@ def test_a_line_a_file_with_each_failed_case(tmp_path: Path) -> None:
     [
         pytest.param("novel.json", [], "unknown file novel.json", id="an unknown file"),
         pytest.param("state.json", "[", "cannot be read as JSON", id="no JSON"),
+        pytest.param("state.json", "[" * 100_000, "cannot be read as JSON", id="too deep"),
         pytest.param("state.json", {}, "holds no list of cases", id="no list"),
+        pytest.param(
+            "state.json", [{"id": "\ud800\x1b[31m", "action": "x"}], r"FAILED \ud800\x1b[31m: unk", id="escapes"
+        ),
         pytest.param("state.json", [{"id": "x", "action": "dance"}], "unknown operation: action 'dance'", id="action"),
         pytest.param("state.json", [{"id": "x"}], "KeyError: 'action'", id="a case without action"),
         pytest.param("golden_traces.json", [{"name": "x"}], "KeyError", id="a trace without content"),
@@ -78,8 +82,13 @@ def test_what_is_not_known_fails_loudly(tmp_path: Path, name: str, content: Any,
 
 def test_a_folder_that_is_not_there_or_empty_fails(tmp_path: Path) -> None:
     assert run(tmp_path / "nowhere")[0] == 1
-    (tmp_path / "novel").mkdir()
+    novel = tmp_path / "novel"
+    novel.mkdir()
     assert run(tmp_path)[0] == 1
+    known = write(tmp_path / "knative", "placement_helpers.json", [total_case(3)])
+    status, lines = run(known, novel)
+    assert status == 1, "beside a folder with vectors"
+    assert "  FAILED novel holds no vectors" in lines
 
 
 def test_an_empty_list_of_cases_is_fine(tmp_path: Path) -> None:
