@@ -311,3 +311,20 @@ def test_those_whom_the_kubelet_has_put_off_before_are_covered_first() -> None:
     assert yard.only(ResizePod) == [], "the room is the other one's, whom the kubelet may serve first"
     yard.tell(PodGone("uid-vm-a"))
     assert [each.own for each in yard.only(ResizePod)] == [Amounts.of(1500, GIB)]
+
+
+@pytest.mark.rule("vm:B34", "vm:B35", "vm:B41")
+def test_a_pod_that_is_resized_by_hand_beside_its_wish_is_set_back_and_says_why() -> None:
+    wish = {"cpu": 2}
+    yard = Yard(NODE, web(wish, "2"))
+    yard.see(web(wish, "3"))
+    assert [each.reason for each in yard.only(Tell)] == ["ResizedBack"]
+    (back,) = yard.only(ResizePod)
+    assert back.amount.cpu == 2000
+    yard.see(web(wish, "3", metadata={"labels": {"a": "b"}}))
+    assert not yard.only(Tell), "once"
+    yard.see(web(wish, "2"))
+    yard.see(web({"cpu": 1}, "2"))
+    assert not yard.only(Tell), "it is the wish that has changed"
+    yard.see(web(None, "3"))
+    assert not yard.only(ResizePod), "without a wish it is as large as somebody makes it"

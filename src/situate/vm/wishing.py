@@ -15,7 +15,7 @@ from situate.vm.actions import Condition, ResizePod
 from situate.vm.drafting import Draft
 from situate.vm.events import Written
 from situate.vm.model import Node, Pod, Refusal, Resize
-from situate.vm.names import RESIZE_REFUSED
+from situate.vm.names import RESIZE_REFUSED, RESIZE_REQUESTED
 from situate.vm.state import Denied, State, Unseen
 
 _BY_NODE: Final = ("LargerThanNode", "StaticManager")
@@ -49,12 +49,27 @@ def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> 
         return replace(pod, requested=pod.reserved)
     base = wish.counts if write is None else write.amount
     target = base.least(wish.wanted)
+    if former is not None and _is_beyond(wish) and _had_its_wish(former, wish):
+        draft.tell(pod.ref, "ResizedBack", _SET_BACK, warning=True)
     changed = former is not None and former.resize is not None and former.resize.text != wish.text
     under_way = write is not None and not write.landed
     begins = write is None and not wish.done and wish.wanted.within(wish.counts)
     if target != base or begins or (changed and under_way):  # what was sent for another wish comes to nothing
         draft.approve(pod.uid, target)
     return pod
+
+
+_SET_BACK: Final = f"somebody has resized it beyond its wish, to which it is set back: take the annotation {RESIZE_REQUESTED} away first"
+
+
+def _is_beyond(wish: Resize) -> bool:
+    return wish.counts.exceeds(wish.wanted)
+
+
+def _had_its_wish(former: Pod, wish: Resize) -> bool:
+    """Whether it wished the same and was not beyond it: then it is not the wish that has changed."""
+    known = former.resize
+    return known is not None and known.text == wish.text and not _is_beyond(known)
 
 
 def _let_go(draft: Draft, seen: Pod, pod: Pod, write: Unseen | None) -> Pod:
