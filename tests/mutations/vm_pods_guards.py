@@ -51,6 +51,14 @@ VM_PODS_GUARDS = (
         (_WISHES,),
     ),
     Mutation(
+        "vm-resized-back",
+        "who resizes a pod by hand beside its wish is told why it is set back (B34, B41)",
+        "vm/wishing.py",
+        "_is_beyond(wish) and _had_its_wish(former, wish)",
+        "not _had_its_wish(former, wish)",
+        (_WISHES,),
+    ),
+    Mutation(
         "vm-resize-unknown",
         "what is booked for a resize of unknown outcome stays when its wish is refused (F1, B9, I1)",
         "vm/wishing.py",

@@ -59,7 +59,10 @@ def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> 
     return pod
 
 
-_SET_BACK: Final = f"somebody has resized it beyond its wish, to which it is set back: take the annotation {RESIZE_REQUESTED} away first"
+_SET_BACK: Final = (
+    "somebody has resized it beyond its wish, and it is set back to that: "
+    f"take the annotation {RESIZE_REQUESTED} away before you resize it by hand"
+)
 
 
 def _is_beyond(wish: Resize) -> bool:
