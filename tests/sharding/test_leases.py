@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from situate.objects.coordination import Lease
 from situate.objects.pods import ContainerState, ContainerStateTerminated, ContainerStatus
 from situate.sharding.leases import BadExecutorWatch, BadLeaseTimes, ExecutorWatch, LeaseTimes, Membership, lease_name
 from situate.sharding.members import Ending, ExecutorStatus, Members
@@ -106,6 +107,34 @@ def test_a_watch_that_stands_still_kills_nobody() -> None:
     seen.checked(suspect, lease("a", "ua", 19), 20, 20.1)
     members = seen.members(20.1, {})
     assert (status(members), members.suspects, members.living["ua"].expires_at) == ("Healthy", (), 35.1)
+
+
+@pytest.mark.rule("sharding:S4", "sharding:S5")
+@pytest.mark.parametrize(
+    ("read", "known", "expected"),
+    [("41", "42", "released"), ("9", "10", "released"), ("43", "42", "Healthy"), ("x1", "x2", "Healthy")],
+)
+def test_a_reading_that_an_event_has_overtaken_brings_nobody_back(read: str, known: str, expected: str) -> None:
+    """The answer was on its way when it gave its Lease back; where versions are no numbers, the answer counts."""
+    seen = one()
+    (suspect,) = seen.members(20, {}).suspects
+    seen.saw_lease(of_version(lease("a", "ua", 20, held=False), known), 20.2)
+    seen.checked(suspect, of_version(lease("a", "ua", 19), read), 20, 20.3)
+    assert status(seen.members(20.3, {})) == expected
+
+
+def test_another_lease_of_the_name_is_no_earlier_one() -> None:
+    """It was deleted and made again, on a server that was put back from a copy."""
+    seen = one()
+    (suspect,) = seen.members(20, {}).suspects
+    seen.saw_lease(of_version(lease("a", "ua", 20, held=False), "42"), 20.2)
+    seen.checked(suspect, of_version(lease("a", "ua", 21), "7", uid="another"), 20.5, 20.6)
+    assert status(seen.members(20.6, {})) == "Healthy"
+
+
+def of_version(found: Lease, version: str, uid: str = "u") -> Lease:
+    meta = msgspec.structs.replace(found.metadata, resource_version=version, uid=uid)
+    return msgspec.structs.replace(found, metadata=meta)
 
 
 @pytest.mark.rule("sharding:S5")

@@ -19,6 +19,7 @@ from typing import Final
 from situate.kube.lease_record import Record
 from situate.objects.coordination import Lease
 from situate.objects.label_selectors import BadSelector, Selector, parse_selector
+from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node
 from situate.objects.pods import ContainerStatus, Pod
 from situate.sharding.members import Ending, Executor, ExecutorStatus, Leftover, Members, Removed, Suspect
@@ -148,6 +149,12 @@ class _Incarnation:
     unhealthy_since: float | None = None
     ended_at: float | None = None
 
+    def has_seen_later(self, lease: ObjectMeta) -> bool:
+        """Whether a later version of this Lease is known: an answer may arrive after the event that overtook it."""
+        versions = lease.resource_version, self.lease_version
+        same = lease.uid == self.lease_uid and all(each.isascii() and each.isdecimal() for each in versions)
+        return same and int(versions[0]) < int(versions[1])
+
 
 @dataclass(slots=True)
 class Membership:
@@ -208,9 +215,11 @@ class Membership:
     def checked(self, suspect: Suspect, lease: Lease | None, asked_at: float, now: float) -> tuple[str, ...]:
         """The Lease of a suspect was read from the API, not from a cache; None: there is none. `asked_at`: when the
         reading was begun."""
-        oddities = () if lease is None else self.saw_lease(lease, now)
-        if suspect.uid in self._incarnations:
-            self._incarnations[suspect.uid].checked_at = asked_at
+        found = self._incarnations.get(suspect.uid)
+        overtaken = lease is not None and found is not None and found.has_seen_later(lease.metadata)
+        oddities = () if lease is None or overtaken else self.saw_lease(lease, now)
+        if (found := self._incarnations.get(suspect.uid)) is not None:
+            found.checked_at = max(found.checked_at, asked_at)
         return oddities
 
     def cleared(self, uid: str) -> None:

@@ -17,6 +17,9 @@ from situate.sharding.leases import ExecutorWatch, LeaseTimes, Membership
 from situate.sharding.members import Ending, Members
 from tests.sharding import builders
 
+_AT_ONCE = asyncio.Event()
+_AT_ONCE.set()
+
 
 class Leases:
     """A transport behind which there is one Lease."""
@@ -25,9 +28,12 @@ class Leases:
         self.lease: Lease | None = builders.lease("a", "uid-a", 0)
         self.down = False
         self.reads = 0
+        self.answers: dict[int, asyncio.Event] = {}
+        """By number, when a reading is answered; others are at once."""
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:
         self.reads += 1
+        await self.answers.get(self.reads, _AT_ONCE).wait()
         if self.down:
             return Response(500, b'{"kind":"Status","code":500,"message":"down"}', {})
         if self.lease is None:
@@ -152,3 +158,21 @@ async def test_when_it_is_gone_still_that_is_so_for_what_was_given_before_the_re
     scene.leases.down = True
     with pytest.raises(KubeError):
         await scene.observer.confirm("uid-a", 26.0)
+
+
+@pytest.mark.rule("sharding:S5")
+async def test_a_reading_that_a_later_one_has_overtaken_ends_as_its_own_answer_says() -> None:
+    """It looked for itself where the later one had taken its place and gone, and ended as a defect of ours."""
+    scene = Scene()
+    scene.now = 20.0
+    await scene.settle()
+    assert scene.observer.members().removed
+    slow = scene.leases.answers[scene.leases.reads + 1] = asyncio.Event()
+    scene.now = 25.0
+    first = asyncio.create_task(scene.observer.confirm("uid-a", 24.0))
+    await turns()
+    scene.now = 30.0
+    await scene.observer.confirm("uid-a", 29.0)
+    slow.set()
+    await first
+    assert not scene.observer.in_doubt("uid-a", 29.0)

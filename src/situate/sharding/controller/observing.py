@@ -144,7 +144,7 @@ class Observer:
         began, task = self._confirming.get(uid, (-inf, None))
         if task is None or began < since:
             began = self._now()
-            task = asyncio.create_task(self._confirm(uid, began))
+            task = asyncio.create_task(self._confirm(uid, *self._where[uid], began))
             self._confirming[uid] = began, task
         await asyncio.shield(task)
 
@@ -170,12 +170,12 @@ class Observer:
                     task.cancel()
                 await asyncio.wait(asking)
 
-    async def _confirm(self, uid: str, asked_at: float) -> None:
-        namespace, name = self._where[uid]
+    async def _confirm(self, uid: str, namespace: str, name: str, asked_at: float) -> None:
         try:
             self._checked(Suspect(uid, namespace, name), await self._read_in_time(namespace, name), asked_at)
         finally:
-            if self._confirming[uid][0] == asked_at:
+            began, _ = self._confirming.get(uid, (None, None))  # a later reading may have ended before this one
+            if began == asked_at:
                 del self._confirming[uid]
             self._touch()
 
@@ -201,7 +201,8 @@ class Observer:
     def _checked(self, suspect: Suspect, lease: Lease | None, asked_at: float) -> None:
         for oddity in self._membership.checked(suspect, lease, asked_at, self._now()):
             self._tell(oddity)
-        self._gone_at[suspect.uid] = asked_at  # if it is removed at all
+        known = self._gone_at.get(suspect.uid, -inf)
+        self._gone_at[suspect.uid] = max(known, asked_at)  # if it is removed at all
 
     async def _read_in_time(self, namespace: str, name: str) -> Lease | None:
         try:
