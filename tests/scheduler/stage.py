@@ -8,10 +8,7 @@ from typing import Any
 
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
-from situate.framework.configuration import EnabledPlugin
-from situate.framework.profiles import Registry
 from situate.objects.messages import Request, Response
-from situate.plugins.registry import registry
 from situate.scheduler.acting import Extending
 from situate.scheduler.setup import Setup
 from situate.testing.network import Answering
@@ -97,12 +94,3 @@ class _Meddler:
             return self._behind.answer(request, now, identity)
         self._left -= 1
         return self._with(request, lambda: self._world.answer(request, self._world.network.now(), identity))
-
-
-def with_plugins(*plugins: Any) -> Registry:
-    """The shipped plugins and these, which every profile has."""
-    found, mistakes = registry(())
-    assert not mistakes
-    types = {**found.types, **{each.name: each for each in plugins}}
-    enabled = tuple(EnabledPlugin(each.name) for each in plugins)
-    return Registry(types, (*found.defaults, *enabled))

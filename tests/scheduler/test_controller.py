@@ -18,8 +18,8 @@ from situate.framework.status import Code, Status
 from situate.framework.verdict import Verdict, pass_all
 from situate.scheduler.configuration import SchedulerSettings
 from situate.testing.processes import ProcessState
-from situate.testing.scheduler.world import default_setup
-from tests.scheduler.stage import PODS_PATH, Answer, Stage, stage, with_plugins
+from situate.testing.scheduler.world import default_setup, with_plugins
+from tests.scheduler.stage import PODS_PATH, Answer, Stage, stage
 
 SCHEDULED = "Successfully assigned work/web to {}"
 

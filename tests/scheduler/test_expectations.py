@@ -14,9 +14,9 @@ from situate.framework.snapshot import Snapshot
 from situate.framework.status import SKIP, SUCCESS, Code, Status
 from situate.objects.messages import Request, Response
 from situate.testing.network import Weather
-from situate.testing.scheduler.world import default_setup
+from situate.testing.scheduler.world import default_setup, with_plugins
 from situate.testing.world import RESTART_S
-from tests.scheduler.stage import PODS_PATH, Answer, Stage, stage, with_plugins
+from tests.scheduler.stage import PODS_PATH, Answer, Stage, stage
 
 
 class Marks:

@@ -11,6 +11,7 @@ from typing import Any, assert_never
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
+from situate.scheduler.setup import Setup
 from situate.sim.shrink import shrink
 from situate.testing.network import CALM, Weather
 from situate.testing.objects import pod as pod_object
@@ -52,19 +53,21 @@ class Played:
     """A digest of every write: equal for equal histories."""
 
 
-def play(seed: int, history: Sequence[AnyStep]) -> Played:
-    """Runs a history from an empty cluster. Equal histories go equally."""
+def play(seed: int, history: Sequence[AnyStep], setup: Setup | None = None) -> Played:
+    """Runs a history from an empty cluster. Equal histories go equally. `setup` None: the built-in profile."""
     with collector_at_rest(), logs_off():
-        return _play(seed, history)
+        return _play(seed, history, setup)
 
 
-def shortened(seed: int, history: Sequence[AnyStep], *, most_tries: int = 100) -> tuple[AnyStep, ...]:
+def shortened(
+    seed: int, history: Sequence[AnyStep], setup: Setup | None = None, *, most_tries: int = 100
+) -> tuple[AnyStep, ...]:
     """A short history that still fails."""
-    return shrink(history, lambda candidate: play(seed, candidate).breach is not None, most_tries=most_tries)
+    return shrink(history, lambda candidate: play(seed, candidate, setup).breach is not None, most_tries=most_tries)
 
 
-def _play(seed: int, history: Sequence[AnyStep]) -> Played:
-    world = SchedulerWorld(seed)
+def _play(seed: int, history: Sequence[AnyStep], setup: Setup | None) -> Played:
+    world = SchedulerWorld(seed, setup)
     watchdog = Watchdog(world)
     played = Played()
     story = _Story(world, watchdog.happened)

@@ -15,6 +15,7 @@ from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.nodes import node as node_object
 from situate.cluster.stored import Stored
 from situate.framework.actions import BindByExtender
+from situate.framework.configuration import EnabledPlugin
 from situate.framework.extenders import Reply
 from situate.framework.profiles import Registry
 from situate.kube.client import Client
@@ -63,6 +64,15 @@ class NoExtenders:
 
     async def bind(self, action: BindByExtender) -> None:
         raise AssertionError(f"there is nobody to bind {action.pod}")
+
+
+def with_plugins(*plugins: Any) -> Registry:
+    """The shipped plugins and these classes, which every profile has."""
+    found, mistakes = registry(())
+    assert not mistakes
+    types = {**found.types, **{each.name: each for each in plugins}}
+    enabled = tuple(EnabledPlugin(each.name) for each in plugins)
+    return Registry(types, (*found.defaults, *enabled))
 
 
 def default_setup(plugins: Registry | None = None, settings: SchedulerSettings | None = None) -> Setup:
