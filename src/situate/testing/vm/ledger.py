@@ -48,6 +48,7 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         "ShrinkClaim",
         "granted",
         "failed",
+        "link of a chain",
     ),
 }
 """Faults that a ledger can meet; the others are played with the processes."""
