@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from situate.cli.configured import load, sharding_entries
 from situate.cli.main import app
 from situate.cli.shard.init import words_of, write
 from situate.objects.resources import unstructured
@@ -103,12 +105,66 @@ async def test_a_server_takes_the_fence_which_names_accounts_and_lease_of_the_ma
     assert options.scope(resource, "somebody", "render-farm").lease.name == fence[0]["metadata"]["name"]
 
 
+@pytest.mark.parametrize("which", ["project", "example"])
+def test_verbs_are_told_what_supervisors_are(project: Path, which: str) -> None:
+    """Else `status` would look for executors by other labels, and call the ones that are there unhealthy."""
+    folder = project if which == "project" else Path(__file__).parents[2] / "examples" / "sharding-build"
+    (said,) = sharding_entries(load(folder / "situate.yaml"))
+    (deployment,) = (
+        each
+        for each in documents(folder / "manifests.yaml")
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == "supervisor"
+    )
+    namespace = deployment["metadata"]["namespace"]
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    told = dict(each.removeprefix("--").replace("$(POD_NAMESPACE)", namespace).split("=", 1) for each in arguments)
+    assert said.leader_elect_namespace == namespace
+    assert {
+        "resource": said.resource,
+        "executor-namespace": said.executor_namespace,
+        "executor-selector": said.executor_selector,
+    }.items() <= told.items()
+
+
+@pytest.mark.parametrize(
+    ("main", "arguments", "status", "said"),
+    [
+        ("executor", (), 2, "--executor-uid: missing, allowed: the pod's UID, or POD_UID in the environment"),
+        ("supervisor", ("--resource=batch.example.com/v1/renderfarms",), 1, "health.address 127.0.0.1:{port}"),
+    ],
+)
+def test_a_main_that_cannot_begin_says_why_in_a_line(
+    project: Path, main: str, arguments: tuple[str, ...], status: int, said: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = (sys.executable, "-m", f"render_farm.{main}", *arguments, f"--health-address=127.0.0.1:{port}")
+        kept = {key: each for key, each in os.environ.items() if not key.startswith(("POD_", "SITUATE", "KUBE"))}
+        nowhere = kept | {"KUBECONFIG": str(project / "kubeconfig")}
+        (project / "kubeconfig").write_text(NOBODYS)
+        done = subprocess.run(command, cwd=project, env=nowhere, capture_output=True, text=True)
+    assert done.returncode == status
+    assert said.format(port=port) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+NOBODYS = """
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: u, user: {}}]
+"""
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         pytest.param(["Reports"], 'NAME is "Reports", allowed: at most 40 of a to z', id="capitals"),
         pytest.param(["../reports"], 'NAME is "../reports", allowed', id="a path"),
         pytest.param(["a" * 41], "allowed: at most 40", id="too long"),
+        pytest.param(["9"], 'NAME is "9", allowed: at most 40 of a to z', id="a digit first"),
         pytest.param(["json"], 'NAME is "json", which is the name of a module', id="a module of Python's"),
         pytest.param(["class"], 'NAME is "class", which is the name of a module', id="a keyword"),
         pytest.param(["kube-system"], "a namespace of Kubernetes' own", id="a namespace"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from situate.runtime.health import Health, HealthServer
+from situate.runtime.health import CannotListen, Health, HealthServer
 from situate.runtime.logs import configure_logging
-from situate.runtime.manager import Manager, stop_on_signals
+from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
 from situate.sharding import Executor, Supervisor
 
@@ -18,4 +18,9 @@ async def serve(service: Supervisor | Executor, address: str, metrics: Metrics) 
     manager.add(HealthServer(address, health, metrics.render))
     service.setup(manager)
     stop_on_signals(manager)
-    await manager.run()
+    try:
+        await manager.run()
+    except ServiceFailed as failed:
+        if isinstance(failed.__cause__, CannotListen):
+            raise SystemExit(str(failed.__cause__)) from None
+        raise

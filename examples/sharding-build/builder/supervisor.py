@@ -17,8 +17,8 @@ from situate.sharding import Supervisor, SupervisorOptions, add_supervisor_optio
 async def supervise(options: SupervisorOptions, archive: ArchiveOptions, address: str) -> None:
     group, version, plural = options.group_version_plural
     resource = unstructured(group, version, "Build", plural)
-    identity = f"{os.environ['POD_NAME']}_{uuid.uuid4()}"
-    scope = options.scope(resource, identity, os.environ["POD_NAMESPACE"], archive)
+    identity = f"{os.environ.get('POD_NAME', 'supervisor')}_{uuid.uuid4()}"
+    scope = options.scope(resource, identity, os.environ.get("POD_NAMESPACE", "default"), archive)
     metrics, archiver = Metrics(), archive.open()
     supervisor = Supervisor(
         options.paths(),

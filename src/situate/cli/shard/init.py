@@ -56,10 +56,9 @@ def init(
 
 def words_of(name: str, group: str, kind: str) -> dict[str, str]:
     """What stands for each word of the templates. Raises `WrongInput` with every mistake."""
-    kind = kind or "".join(part.capitalize() for part in _singular(name).split("-"))
-    mistakes = [*_mistakes(name, group, kind)]
-    if mistakes:
+    if mistakes := [*_mistakes(name, group, kind)]:
         raise WrongInput("\n".join(mistakes))
+    kind = kind or "".join(part.capitalize() for part in _singular(name).split("-"))
     singular = kind.lower()
     return {
         "name": name,
@@ -129,7 +128,7 @@ def _mistakes(name: str, group: str, kind: str) -> Iterator[str]:
         yield f"--group is {shown(group)}, allowed: a DNS name with a dot in it, such as batch.example.com"
     elif _PROTECTED.fullmatch(group):
         yield f"--group is {shown(group)}, which Kubernetes keeps for itself; allowed: a domain of yours"
-    if not _KIND.fullmatch(kind) and (_NAME.fullmatch(name) or kind):
+    if kind and not _KIND.fullmatch(kind):
         yield f"--kind is {shown(kind)}, allowed: at most 50 letters and digits, a capital first, such as Report"
 
 

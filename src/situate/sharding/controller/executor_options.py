@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from situate.objects.resources import ResourceType
-from situate.objects.settings import Duration, Mistake, NamespaceName, PositiveDuration, shown
+from situate.objects.settings import ALLOWED, Duration, Mistake, NamespaceName, PositiveDuration, shown
 from situate.objects.settings_options import Sources, read_mapping, require_options
 from situate.objects.unstructured import Unstructured
 from situate.sharding.adapter import FieldPaths
@@ -41,14 +41,16 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     """What an executor is told. Seconds, unless said otherwise."""
 
     executor_id: Annotated[
-        Annotated[str, Meta(min_length=1)],
+        Annotated[
+            str, Meta(min_length=1, extra={ALLOWED: "NAMESPACE/NAME of the pod, or POD_NAME in the environment"})
+        ],
         Meta(
             description="NAMESPACE/NAME of the pod, or its name; without, as POD_NAMESPACE and POD_NAME say.",
             examples=["reports/executor-0"],
         ),
     ]
     executor_uid: Annotated[
-        Annotated[str, Meta(min_length=1)],
+        Annotated[str, Meta(min_length=1, extra={ALLOWED: "the pod's UID, or POD_UID in the environment"})],
         Meta(description="The pod's UID; without, as POD_UID says.", examples=["7ee7d8f0"]),
     ]
     executor_namespace: Annotated[NamespaceName | None, Meta(description=NAMESPACE_HELP)] = None
