@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from situate.vm.actions import Action, StartMove, Tell
 from situate.vm.events import Beat
 from situate.vm.rules import Deadlines, Rules
+from tests.vm.objects import container, node, pod
+from tests.vm.test_step_wishes import pending
 from tests.vm.town import Town, both, only
+from tests.vm.yard import Yard, running
 
 
 def told(actions: Iterable[Action]) -> list[tuple[str, str, str]]:
@@ -68,6 +72,33 @@ def test_a_part_is_a_denial_of_the_rest_and_a_grant_is_none() -> None:
     assert [message for _, _, message in told(town.ask("A", 12))] == [
         "it is short of 2m cpu and 2 memory: node n1 has no more room for it"
     ]
+
+
+@pytest.mark.rule("vm:B41", "vm:B35")
+def test_a_resize_for_which_there_is_room_is_no_denial_before_the_kubelet_has_looked() -> None:
+    """Every resize that was granted was told of as one that the kubelet finds no room for."""
+
+    def web(cpu: str, generation: int, observed: int, *conditions: Any) -> None:
+        status = running({"cpu": "1", "memory": "1Gi"}, *conditions) | {"observedGeneration": observed}
+        requests, metadata = container(cpu=cpu, memory="1Gi"), {"generation": generation}
+        yard.see(pod("web", requests, nodeName="n1", metadata=metadata, status=status))
+
+    yard = Yard(node("n1", "8", "16Gi"))
+    web("1", 1, 1)
+    web("4", 2, 1)
+    assert told(yard.done) == []
+    web("4", 2, 2, pending("Deferred", 2))
+    put_off = ("web", "WaitsForRoom", "it is short of 3 cpu: its kubelet finds no room for it on node n1")
+    assert told(yard.done) == [put_off]
+    web("4", 2, 2, pending("Deferred", 2))
+    assert told(yard.done) == []
+
+    web("20", 3, 2)
+    assert [message for _, _, message in told(yard.done)] == [
+        "it is short of 19 cpu: node n1 has no more room for it"
+    ], "that is known before"
+    web("20", 3, 3, pending("Deferred", 3))
+    assert told(yard.done) == []
 
 
 @pytest.mark.rule("vm:B41", "vm:D13")

@@ -163,6 +163,8 @@ class Pod:
     """Placed by a cycle whose binding the cluster does not show yet."""
     deferred: bool = False
     """The kubelet has put a resize of it off, or not looked at it yet: what it wants beyond `used` is demand (B35)."""
+    unanswered: bool = False
+    """It is deferred for no more than that: its kubelet has yet to look at it."""
     resize: Resize | None = None
     """Of a plain pod; None: nobody wishes another size for it."""
     account: Amounts | None = None

@@ -196,10 +196,10 @@ def _plain(pod: objects.Pod, rules: Rules) -> Read[Pod]:
         )
         return Read(_pod(pod, rules, asked, asked, asked))
     asked = _asked(pod, rules)
-    deferred, unanswered = _is_deferred(pod), _unanswered(pod)
-    admitted = _admitted(pod, rules) if deferred or unanswered else asked
-    deferred = deferred or asked.exceeds(admitted)
-    made = replace(_pod(pod, rules, asked, asked, admitted), deferred=deferred)
+    put_off, unseen = _is_deferred(pod), _unanswered(pod)
+    admitted = _admitted(pod, rules) if put_off or unseen else asked
+    unanswered = not put_off and asked.exceeds(admitted)
+    made = replace(_pod(pod, rules, asked, asked, admitted), deferred=put_off or unanswered, unanswered=unanswered)
     wish = _wish(pod, asked, rules)
     if wish is None:
         return Read(made)

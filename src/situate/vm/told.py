@@ -33,13 +33,21 @@ def tell(before: State, draft: Draft) -> None:
             _waits(draft, uid)
     if draft.state.nodes is not before.nodes:
         for uid in draft.state.waiters.keys() & before.waiters.keys():
-            if _wants_more(before.pod(uid), draft.state.pod(uid)):
+            if _wants_more(before.pod(uid), draft.state.pod(uid)) or _put_off(before, draft.state, uid):
                 _waits(draft, uid)
 
 
 def _wants_more(before: Pod | None, now: Pod | None) -> bool:
     """Another wish, of which the first is a part: it is denied as well."""
     return before is not now and before is not None and now is not None and now.wish.exceeds(before.wish)
+
+
+def _put_off(before: State, after: State, uid: str) -> bool:
+    """Its kubelet has said so in this step, and until then there was room for it, as far as anybody knew."""
+    was, now = before.pod(uid), after.pod(uid)
+    if was is None or now is None or not was.unanswered or now.unanswered:
+        return False
+    return now.deferred and not before.need(uid)
 
 
 def _asked_for(before: State, move: Move) -> bool:
@@ -70,7 +78,7 @@ def _shrinks(draft: Draft, claim: Claim) -> None:
 def _waits(draft: Draft, uid: str) -> None:
     state = draft.state
     pod, node = state.pod(uid), state.where.get(uid, "")
-    if pod is None or node not in state.nodes:
+    if pod is None or node not in state.nodes or (pod.unanswered and not state.need(uid)):
         return
     short = _short(pod)
     if short:
@@ -86,7 +94,7 @@ def _short(pod: Pod) -> Amounts:
 def _why(state: State, node: str, pod: Pod, short: Amounts) -> str:
     if pod.frozen:
         return "it is being moved"
-    if pod.deferred:
+    if pod.deferred and not pod.unanswered:
         return f"its kubelet finds no room for it on node {node}"
     entry = state.nodes[node]
     if not pod.counted(short).within((entry.total - entry.reserved).positive()):
