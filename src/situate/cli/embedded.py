@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.progress import progress
 from situate.cli.streams import complain
 from situate.cluster.controllers.controllers import Cluster, Controller
 from situate.cluster.controllers.nodes import nodes
@@ -76,9 +78,11 @@ async def _serve(
     stopped: asyncio.Future[None] = loop.create_future()
     for which in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(which, _settle, stopped)
-    async with EmbeddedServer(settings) as server:
-        server.create_definitions(definitions)
-        server.create_nodes(nodes(node_count, zones=("a", "b", "c")))
+    async with AsyncExitStack() as stack:
+        with progress("starting"):  # what is kept in a folder is read, and nodes are many
+            server = await stack.enter_async_context(EmbeddedServer(settings))
+            server.create_definitions(definitions)
+            server.create_nodes(nodes(node_count, zones=("a", "b", "c")))
         if kubeconfig is not None:
             try:
                 write_kubeconfig(kubeconfig, server.kubeconfig())

@@ -139,7 +139,7 @@ def parse_quantity(text: str) -> Quantity:
 def decode_quantity(type_: type, wire: object) -> Quantity:
     """For msgspec decoders: a quantity arrives as text, or as a plain number from whoever wrote it by hand."""
     if type_ is not Quantity:
-        raise NotImplementedError(f"no way to decode {type_}")
+        raise TypeError(f"no way to decode {type_}")
     if isinstance(wire, bool) or not isinstance(wire, str | int | float):
         raise BadQuantity(_complaint(str(wire)))
     return parse_quantity(str(wire).strip(" "))

@@ -96,7 +96,7 @@ def _mapping(value: object) -> object:
     """One that cannot be changed, such as the default of a selector's labels."""
     if isinstance(value, Mapping):
         return dict(value)
-    raise NotImplementedError(f"{type(value).__name__} is no setting")
+    raise TypeError(f"{type(value).__name__} is no setting")
 
 
 def _takes_null(info: types.Type) -> bool:
