@@ -14,7 +14,8 @@ from situate.testing import playing
 from situate.testing.playing import Played, Product, command_line
 from situate.testing.undisturbed import collector_at_rest
 from situate.testing.vm.happenings import Happening, drawn
-from situate.testing.vm.interleaving import Interleaving, Violation
+from situate.testing.vm.interleavings.course import Violation
+from situate.testing.vm.interleavings.interleaving import Interleaving
 
 LENGTH: Final = 120
 """Happenings before all settles."""
@@ -82,16 +83,17 @@ def generate(seed: int, length: int = LENGTH) -> LedgerHistory:
 def play(history: LedgerHistory) -> Played:
     """Equal histories go equally."""
     interleaving, played = Interleaving(history.seed), Played()
+    course = interleaving.course
     with collector_at_rest():
         try:
             interleaving.play(history.steps)
         except Violation as violation:
             played.breach = str(violation)
-            played.last = interleaving.told_story()[-40:]
-    played.at_step = interleaving.at_step
-    played.happened.update(interleaving.happened)
-    played.writes = sum(interleaving.happened[f"write {outcome}"] for outcome in ("ok", "unknown"))
-    played.virtual_s = interleaving.now
+            played.last = course.told_story()[-40:]
+    played.at_step = course.at_step
+    played.happened.update(course.happened)
+    played.writes = sum(course.happened[f"write {outcome}"] for outcome in ("ok", "unknown"))
+    played.virtual_s = course.now
     return played
 
 
