@@ -151,6 +151,65 @@ def test_what_finds_no_other_place_meanwhile_stays_where_it_is() -> None:
     assert retry_at(kept, B) is None
 
 
+@pytest.mark.rule("vpod:L4", "vpod:B10", "vpod:S8")
+def test_a_drain_that_stands_still_ends_where_it_still_can() -> None:
+    heavy, light = vpod("a/heavy", 1, placed(0, 0, 1), weight=2), vpod("a/light", 2, placed(1, 1))
+    kept = state(9, 3, [heavy, light], scale_down_stabilization=0.0)
+    first = beat(kept, Memory(), 0.0, True)
+    assert (first.drain, first.wake_at) == (DrainGoal(2, 0.0), 10.0)
+    memory = apply(kept, first)
+    schedule(kept, vpod("a/light", 4, placed(1, 1)), 1.0)  # no more pods are needed, and nothing heavy fits below now
+    assert move(kept, "a/heavy", 2.0)[:3] == [0, 0, 1]
+    assert (beat(kept, memory, 9.0, True).replicas, beat(kept, memory, 9.0, True).drain) == (9, first.drain)
+
+    ended = beat(kept, memory, 10.0, True)
+
+    assert (ended.needed, ended.replicas, ended.drain, ended.notices) == (2, 3, None, ())
+    memory = apply(kept, ended)
+    kept.observe_replicas(3, 10.0, ours=True)
+    refused = beat(kept, memory, 10.0, True)
+    assert (refused.replicas, refused.drain) == (3, None)
+    assert [notice.reason for notice in refused.notices] == ["DrainCancelled"]
+    assert kept.verdict(2).cause is Cause.NONE, "the last pod accepts again"
+    version = kept.version
+    again = beat(kept, refused.memory, 20.0, True)
+    assert (again.replicas, again.drain, again.notices) == (3, None, ())
+    assert kept.version == version, "nothing has changed, so nothing is tried"
+
+
+@pytest.mark.rule("vpod:L4")
+def test_a_drain_is_ended_before_a_lower_one_begins() -> None:
+    vpods = [vpod("a/b", 30, placed(8, 8, 7, 7))]
+    kept = state(4, 10, vpods, scale_down_stabilization=100.0)
+    memory = apply(kept, beat(kept, Memory(), 0.0, True))
+    kept.observe_vpod(vpod("a/b", 10, placed(3, 3, 2, 2)), 50.0)
+    assert move(kept, "a/b", 50.0) == [8, 2, 0, 0]
+    kept.observe_vpod(vpod("a/c", 1, placed(0, 0, 0, 1)), 50.0)
+    kept.reserve(Key("a", "c"), {3: 1})
+    memory = apply(kept, beat(kept, memory, 50.0, False))
+    memory = apply(kept, beat(kept, memory, 100.0, True))
+    assert kept.drain == DrainGoal(3, 100.0), "three pods were needed until half of the time ago"
+    assert move(kept, "a/c", 141.0)[3] == 0
+
+    cut = beat(kept, memory, 151.0, True)
+
+    assert (cut.needed, cut.replicas, cut.drain, cut.wake_at) == (2, 3, None, 151.0), "and the next one begins at once"
+    memory = apply(kept, cut)
+    kept.observe_replicas(3, 151.0, ours=True)
+    assert beat(kept, memory, 151.0, True).replicas == 2
+
+
+@pytest.mark.rule("vpod:L4", "vpod:B4")
+def test_what_runs_twice_for_a_while_needs_no_room_in_the_end() -> None:
+    kept = state(2, 4, [vpod("a/b", 4, placed(2, 2))], drain=DrainOptions(surge=2), scale_down_stabilization=0.0)
+    apply(kept, beat(kept, Memory(), 0.0, True))
+    assert move(kept, "a/b", 1.0)[:2] == [4, 2]
+    goal = kept.drain
+    assert goal == DrainGoal(1, 0.0)
+    assert fits(kept, goal, 2.0)
+    assert kept.vpods[B].surge == 2
+
+
 def test_surge_adds_first_and_takes_away_later() -> None:
     changes: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=10.0, surge=2)}
     kept = state(2, 10, [vpod("a/b", 6, placed(3, 3))], **changes)

@@ -208,3 +208,12 @@ def test_every_change_makes_another_version_and_seeing_the_same_again_makes_none
         lambda: kept.vpod_gone(B, 1000.0),
     ):
         assert is_changed(change)
+
+
+@pytest.mark.rule("vpod:S10")
+def test_what_was_answered_about_a_state_is_not_taken_for_an_answer_about_the_one_that_replaces_it() -> None:
+    kept = state(3, 10, [vpod("a/b", 6, placed(1, 0, 5))])
+    for _ in range(9):
+        kept.set_drain(None)
+    replaced = State.rebuilt(kept.options, 3, [pod(0)], [], 0.0, previous=kept)
+    assert replaced.version > kept.version

@@ -40,6 +40,8 @@ class Memory:
     recommendations: tuple[Recommendation, ...] = ()
     """Of the last stabilization period: descending, so the first is the most that was needed (B6)."""
     last_compaction: float | None = None
+    full: tuple[int, int] | None = None
+    """The state's version in which no pod could go, of those from this ordinal on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,11 @@ def _growing(state: State, memory: Memory, now: float, may_shrink: bool, needed:
 
 
 def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed: int, lowest: int) -> Beat:
-    """Phase 1 empties the ordinals, phase 2 writes the scale; neither begins on a trigger."""
+    """Phase 1 empties the ordinals, phase 2 writes the scale; neither begins on a trigger.
+
+    A drain is ended before a lower one begins. Where it stands still it asks again how few pods it can end with: what
+    fitted when it began may lie in the way of the rest by now, and pods that are empty do not wait for that (L4).
+    """
     goal = state.drain
     kept = Beat(needed, state.replicas, goal, (), memory, _wake_at(state, memory, now))
     if goal is not None and now >= goal.since + state.options.drain.timeout:
@@ -133,38 +139,41 @@ def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed
         goal = DrainGoal(lowest, now)  # pods below the new target accept again
     if not may_shrink:
         return replace(kept, drain=goal)
-    if goal is None or goal.target != lowest:
-        target = _reachable(state, goal, lowest, now)
+    if goal is None or drain.stands_still(state, goal, now):
+        start = lowest if goal is None else goal.target
+        target, after = _reachable(state, memory, start, now)
         if target == state.replicas:
-            message = f"the vreplicas on pods from ordinal {lowest} on do not fit on the others"
-            return replace(kept, drain=None, notices=(Notice("DrainCancelled", message),))
+            message = f"the vreplicas on pods from ordinal {start} on do not fit on the others"
+            notices = (Notice("DrainCancelled", message),) if after is not memory else ()  # said when it was asked
+            return replace(kept, drain=None, memory=after, notices=notices)
         if goal is None or goal.target != target:
             goal = DrainGoal(target, now)
     if drain.may_cut(state, goal.target, now):
-        return replace(kept, replicas=goal.target, drain=None, wake_at=None)
-    if state.drain_moved_at is not None and not state.holds_from(goal.target):
-        return replace(kept, drain=goal, wake_at=state.drain_moved_at + state.options.drain.settle)
-    return replace(kept, drain=goal, wake_at=goal.since + state.options.drain.timeout)
+        # what is needed may have fallen since the drain began: the next one begins at once
+        return replace(kept, replicas=goal.target, drain=None, wake_at=now if lowest < goal.target else None)
+    settled_at = drain.quiet_since(state, goal) + state.options.drain.settle
+    due = settled_at if now < settled_at else goal.since + state.options.drain.timeout
+    return replace(kept, drain=goal, wake_at=due)
 
 
-def _reachable(state: State, goal: DrainGoal | None, lowest: int, now: float) -> int:
-    """The fewest pods, from `lowest` on, on which everything finds a place; R where none can go.
+def _reachable(state: State, memory: Memory, start: int, now: float) -> tuple[int, Memory]:
+    """The fewest pods, from `start` on, on which everything finds a place; R where none can go.
 
-    Weights and rules may need more pods than the demand, but those that hold nothing go in any case (L4). A drain that
-    is under way goes on while fewer pods would not do. What fits on some pods is taken to fit on more.
+    Weights and rules may need more pods than the demand, but those that hold nothing go in any case (L4). What fits on
+    some pods is taken to fit on more. Where none can go, that is not asked again before anything changes.
     """
-    if drain.fits(state, DrainGoal(lowest, now), now):
-        return lowest
-    if goal is not None and goal.target > lowest:
-        return goal.target
-    least, most = lowest + 1, max(lowest + 1, min(state.replicas, drain.occupied(state)))
+    if memory.full == (state.version, start):
+        return state.replicas, memory
+    if drain.fits(state, DrainGoal(start, now), now):
+        return start, memory
+    least, most = start + 1, max(start + 1, min(state.replicas, drain.occupied(state)))
     while least < most:
         middle = (least + most) // 2
         if drain.fits(state, DrainGoal(middle, now), now):
             most = middle
         else:
             least = middle + 1
-    return most
+    return most, memory if most < state.replicas else replace(memory, full=(state.version, start))
 
 
 def _cutting_first(state: State, memory: Memory, now: float, may_shrink: bool, needed: int, lowest: int) -> Beat:
@@ -172,7 +181,9 @@ def _cutting_first(state: State, memory: Memory, now: float, may_shrink: bool, n
 
     Not if what lies there finds no other place: the next beat would have to grow the set again, for ever (B5).
     """
-    replicas = _reachable(state, None, lowest, now) if may_shrink and lowest < state.replicas else state.replicas
+    replicas = state.replicas
+    if may_shrink and lowest < replicas:
+        replicas, memory = _reachable(state, memory, lowest, now)
     kept = Beat(needed, replicas, None, (), memory, _wake_at(state, memory, now))
     return _compacting(state, kept, now) if may_shrink and replicas == state.replicas else kept
 

@@ -111,22 +111,24 @@ def fits(state: State, goal: DrainGoal, now: float) -> bool:
     """
     before, moved_at = state.drain, state.drain_moved_at
     state.set_drain(goal)
-    undo: list[tuple[Key, dict[int, int] | None]] = []
+    undo: list[tuple[Key, dict[int, int] | None, int]] = []
     try:
         for key in leaving(state):
             entry = state.vpods[key]
             short = max(0, entry.wanted - entry.reserved_total)
+            undo.append((key, None if entry.reserved is None else dict(entry.reserved), entry.surge))
+            entry.surge = 0  # what runs twice for a while needs no room in the end
             decision = decide(state, entry.as_vpod(), now, leave_draining=True)
             if decision.left > short or any(ordinal >= goal.target for ordinal in decision.reservation):
                 return False
-            undo.append((key, None if entry.reserved is None else dict(entry.reserved)))
             since = entry.short_since
             commit(state, decision)
             entry.short_since = since
         return True
     finally:
-        for key, places in reversed(undo):
+        for key, places, surge in reversed(undo):
             state.reserve(key, places)
+            state.vpods[key].surge = surge
         state.set_drain(before)
         state.drain_moved_at = moved_at
 
@@ -142,6 +144,16 @@ def may_cut(state: State, target: int, now: float) -> bool:
     if state.holds_from(target):
         return False
     return state.drain_moved_at is None or now >= state.drain_moved_at + state.options.drain.settle
+
+
+def quiet_since(state: State, goal: DrainGoal) -> float:
+    """When the drain began, or something last moved in it."""
+    return goal.since if state.drain_moved_at is None else max(goal.since, state.drain_moved_at)
+
+
+def stands_still(state: State, goal: DrainGoal, now: float) -> bool:
+    """Whether something is left on the pods, and nothing has moved for as long as a move takes to settle."""
+    return state.holds_from(goal.target) and now >= quiet_since(state, goal) + state.options.drain.settle
 
 
 def _lies_from(entry: Entry, target: int) -> bool:

@@ -44,6 +44,7 @@ class State(CountedPlaces):
         if previous is not None:
             state.drain, state.drain_moved_at = previous.drain, previous.drain_moved_at
             state.reset_from, state.reset_since = previous.reset_from, previous.reset_since
+            state.version = previous.version  # an answer about that one is none about this one
         if nodes is not None:
             state.nodes_known = True
             state.nodes = {node.name: node for node in nodes}
