@@ -51,6 +51,14 @@ VPOD_HISTORIES_GUARDS = (
         (f"{_IN_TIME}[no drain]",),
     ),
     Mutation(
+        "vpod-history-l4-drain",
+        "histories see a drain that stands still until its time-out (L4)",
+        "vpod/autoscaler.py",
+        "    if goal is None or drain.stands_still(state, goal, now):",
+        "    if goal is None:",
+        (f"{_SHORT}::test_pods_that_are_empty_do_not_wait_for_one_that_cannot_be_emptied",),
+    ),
+    Mutation(
         "vpod-history-l5-order",
         "histories see retries that are not ordered by age (L5)",
         "vpod/decide.py",
@@ -64,7 +72,7 @@ VPOD_HISTORIES_GUARDS = (
         "vpod/controller/placing.py",
         "        if self._turns.gives_way(state, key):",
         "        if False:",
-        (_SHORT,),
+        (f"{_IN_TIME}[weights, step by step]",),
     ),
     Mutation(
         "vpod-history-b5",
@@ -120,6 +128,6 @@ VPOD_HISTORIES_GUARDS = (
         "testing/vpod/invariants.py",
         '                if replicas <= ordinal < before:\n                    raise Breach(f"{said} ordinal',
         '                if False:\n                    raise Breach(f"{said} ordinal',
-        ("tests/vpod/test_histories.py",),
+        ("tests/vpod/test_histories.py::test_a_cut_of_what_is_only_reserved_is_a_breach",),
     ),
 )

@@ -20,11 +20,22 @@ from situate.objects.messages import Request
 from situate.testing.playing import Totals
 from situate.testing.vpod.builders import placed, state, vpod
 from situate.testing.vpod.decisions import breach_of
-from situate.testing.vpod.history import CAPACITY, SOURCES, History, ResetReplicas, SetSource, Settings, generate
+from situate.testing.vpod.history import (
+    CAPACITY,
+    SOURCES,
+    DeletePod,
+    History,
+    HoldPods,
+    Pass,
+    ResetReplicas,
+    SetSource,
+    Settings,
+    generate,
+)
 from situate.testing.vpod.invariants import Breach, Watchdog, unused
-from situate.testing.vpod.run import perform, play
+from situate.testing.vpod.run import count_write, perform, play
 from situate.testing.vpod.soak import PRODUCT
-from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
+from situate.testing.vpod.world import BEAT_S, GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
 from situate.testing.world import EPOCH
 from situate.vpod.decide import Decision, MoveCause, decide
 from situate.vpod.limits import Limit, Rule
@@ -42,8 +53,8 @@ BLOCKS = 10
 
 RARE = {"placement evicted", "eviction failed", "pending inside podGrace"}
 """Seen in some four of a hundred histories: the evictor has something to do where a beat comes between a cut without
-a drain and the next status, and a pod is Pending for less than podGrace where the cluster is full for seconds. A soak
-asks for them too."""
+a drain and the next status, and a pod is Pending for less than podGrace where the cluster is full for seconds. Below,
+each is brought about; a soak asks for them too."""
 
 
 @pytest.mark.slow
@@ -63,6 +74,40 @@ def test_invariants_hold_under_faults(first: int) -> None:
     print(*PRODUCT.table(happened), sep="\n")
     never = set(PRODUCT.missing(happened)) - RARE
     assert not never, f"these never happened in seeds {first} to {first + BLOCK - 1}: {never}"
+
+
+@pytest.mark.rule("vpod:V15", "vpod:V16")
+def test_what_a_cut_left_is_evicted_as_soon_as_the_evictor_can() -> None:
+    world = VPodWorld(1, Settings(drain=False))
+    try:
+        watchdog = Watchdog(world)
+        world.told.append(lambda request, answer, _: count_write(world.happened, request, answer, watchdog))
+        for source in range(3):
+            perform(world, watchdog, SetSource(0.0, source, 3))
+        world.let_pass(30.0)
+        world.network.failing = "/consumergroups/"  # until each is tried again so seldom that a beat comes before
+        for source in range(3):
+            perform(world, watchdog, SetSource(0.0, source, 0))
+        assert world.let_pass(60.0, stop=lambda: watchdog.replicas() == 0)
+        world.let_pass(BEAT_S + 1.0)
+        assert world.happened["eviction failed"] == 3
+        world.network.failing = ""
+        world.let_pass(2 * BEAT_S)  # a beat that failed is made up for by one that may not evict
+        assert world.happened["placement evicted"] == 3
+        assert not watchdog.load()
+        watchdog.check()
+    finally:
+        world.close()
+
+
+@pytest.mark.rule("vpod:B3", "vpod:V22")
+def test_a_pod_that_is_pending_for_less_than_the_grace_keeps_what_it_holds() -> None:
+    load = tuple(SetSource(0.01, source, 5) for source in range(2))
+    full = (Pass(10.0), HoldPods(0.5, held=True), DeletePod(4.0, 0), HoldPods(5.0, held=False))
+    went = play(History(1, Settings(), (*load, *full)))
+    assert went.breach is None
+    assert went.happened["pending inside podGrace"] == 1
+    assert went.happened["pending beyond podGrace"] == 0
 
 
 _STORY = """

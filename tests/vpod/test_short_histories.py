@@ -40,6 +40,13 @@ def test_what_is_promised_comes_in_time(settings: Settings) -> None:
     assert all(went.happened[f"{rule} kept"] for rule in ("L1", "L3", "L4"))
 
 
+@pytest.mark.rule("vpod:L4")
+def test_pods_that_are_empty_do_not_wait_for_one_that_cannot_be_emptied() -> None:
+    went = played(3, Settings(policy="policy", predicates=True, surge=2, rescale="replace"))
+    assert went.breach is None
+    assert went.happened["L4 kept"] > 0
+
+
 @pytest.mark.rule("vpod:L5", "vpod:L2")
 @pytest.mark.parametrize("seed", [1, 3])
 @pytest.mark.parametrize("priorities", [False, True])

@@ -6,15 +6,13 @@ named rule, and since when somebody is short.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from situate.testing.vpod.history import Settings
-from situate.testing.vpod.world import BEAT_S, SETTLE_S, STABILIZATION_S, VPodMember, VPodWorld
-from situate.vpod.autoscaler import within_limits
+from situate.testing.vpod.world import BEAT_S, SETTLE_S, STABILIZATION_S, TENANTS, VPodMember, VPodWorld
 from situate.vpod.decide import Decision
-from situate.vpod.demand import pods_needed
 from situate.vpod.drain import occupied
 from situate.vpod.model import Key
 from situate.vpod.pods import PodClass
@@ -114,7 +112,7 @@ class Promises:
                 self._world.happened["L4 kept"] += 1
             else:
                 self._needed.append((self._world.now, replicas))  # what was needed for less than a step counts too
-                if self._settings.max_scale_up_step is not None:
+                if self._grows_in_steps():
                     self._lacking = None
         self._replicas = replicas
 
@@ -152,7 +150,7 @@ class Promises:
     def written(self) -> str | None:
         """A process has written anything but its Lease or an Event. B5: it does not in steady state."""
         steady = self._world.now - max(self._began, self._demand_at)
-        if self.timed and steady > STEADY_S and not self._settings.rebalance and not self._drains_in_vain():
+        if self.timed and steady > STEADY_S and not self._settings.rebalance:
             return f"B5: something is written {steady:.3f} s after the last change of demand"
         return None
 
@@ -231,26 +229,20 @@ class Promises:
         return None
 
     def _too_few(self, state: State) -> str | None:
-        """L2: the set grows within one trigger; where it grows in steps, there is one whenever somebody tries again.
-
-        Not with a quota or too few domains, of which it is not known how much of what is wanted is demand.
-        """
-        if self._settings.quota is not None or self._settings.topology_required:
-            return None
-        bound = AT_ONCE_S + (ACCEPTING_S if self._settings.max_scale_up_step is not None else 0.0)
+        """L2: the set grows within one trigger; where it grows in steps, there is one whenever somebody tries again."""
+        bound = AT_ONCE_S + (ACCEPTING_S if self._grows_in_steps() else 0.0)
         if self._lacking is None or self._late(self._lacking) <= bound:
             return None
         late = self._late(self._lacking)
         return f"L2: {self._filled(state)} pods have been asked for for {late:.3f} s, and there are {self._replicas}"
 
-    def _drains_in_vain(self) -> bool:
-        """Whether vreplicas of several sizes, or a rule about pods or domains, may keep a drain from emptying what is
-        not needed: it ends at its time-out then, and another one begins."""
-        return self._settings.weights or self._settings.predicates or self._settings.topology_required
+    def _grows_in_steps(self) -> bool:
+        """Whether the set is smaller than demand after it has grown: a share of the pods is more with more pods."""
+        return self._settings.max_scale_up_step is not None or self._settings.quota is not None
 
     def _too_many(self) -> str | None:
         """L4. The times at which was looked bound every change of demand from both sides."""
-        if self._drains_in_vain() or self._world.now - self._began <= UNUSED_S:
+        if self._world.now - self._began <= UNUSED_S:
             return None
         used = max(pods for _, pods in self._needed)
         if self._replicas <= used:
@@ -258,12 +250,14 @@ class Promises:
         return f"L4: no more than {used} pods have been used for {UNUSED_S:g} s, and there are {self._replicas}"
 
     def _filled(self, state: State) -> int:
-        """No fewer pods hold the demand: those that it would fill. What a rule leaves over is no demand."""
-        units = 0
-        for key, asked in self._asked.items():
-            tried, entry = self._tried.get(key), state.vpods.get(Key.parse(key))
-            ruled_out = (entry is not None and entry.ruled_out) or (tried is not None and tried.ruled_out)
-            units += (min(asked.placed, asked.wanted) if ruled_out else asked.wanted) * asked.weight
+        """No fewer pods hold the demand: those that it would fill. For what a rule leaves over nobody is woken."""
+        targets = {
+            key: min(asked.placed, asked.wanted) if self._is_ruled_out(state, key) else asked.wanted
+            for key, asked in self._asked.items()
+        }
+        units = self._demand(targets)
+        if self._settings.quota is not None and self._settings.weights:
+            units -= len(TENANTS)  # a vreplica of weight 2 may not fit into what is left of a share
         pods = -(-units // self._world.capacity)
         most = self._settings.max_replicas
         return pods if most is None else min(pods, most)
@@ -271,16 +265,36 @@ class Promises:
     def _used(self, state: State) -> int:
         """No more pods are used: those that the demand needs, wherever it lies.
 
-        Where a quota may leave some of it over, what is needed is asked of the product; where nothing is moved off a
-        pod to make the set smaller, whatever holds anything counts.
+        Whatever holds anything counts where nothing is moved off a pod to make the set smaller, and where what lies on
+        a pod may fit on no other although they have room.
         """
         settings = self._settings
-        held = 0 if settings.drain else occupied(state)
-        if settings.quota is not None:
-            return max(within_limits(state.options, pods_needed(state)), occupied(state))
+        fits_anywhere = not (settings.weights or settings.predicates or settings.topology_required)
+        moves = settings.drain and fits_anywhere and settings.quota is None
         least = settings.min_replicas
-        each = (max(asked.wanted, least) if asked.wanted else 0 for asked in self._asked.values())
-        return max(least, -(-sum(each) // self._world.capacity), held)
+        demand = self._demand({key: max(each.wanted, least) if each.wanted else 0 for key, each in self._asked.items()})
+        return max(least, -(-demand // self._world.capacity), 0 if moves else occupied(state))
+
+    def _is_ruled_out(self, state: State, key: str) -> bool:
+        tried, entry = self._tried.get(key), state.vpods.get(Key.parse(key))
+        return (entry is not None and entry.ruled_out) or (tried is not None and tried.ruled_out)
+
+    def _demand(self, targets: Mapping[str, int]) -> int:
+        """Units, of each namespace no more than its share of the pods, but for what runs: who is over its share is
+        told so and is no demand (B11)."""
+        wanted: Counter[str] = Counter()
+        runs: Counter[str] = Counter()
+        for key, asked in self._asked.items():
+            namespace = Key.parse(key).namespace
+            wanted[namespace] += targets[key] * asked.weight
+            runs[namespace] += min(asked.placed, targets[key]) * asked.weight
+        if self._settings.quota is None:
+            return wanted.total()
+        most, capacity = self._settings.max_replicas, self._world.capacity
+        asked_for = sum(asked.wanted * asked.weight for asked in self._asked.values())
+        pods = max(self._replicas * capacity, asked_for) if most is None else most * capacity
+        share = int(self._settings.quota * pods)
+        return sum(min(units, max(share, runs[namespace])) for namespace, units in wanted.items())
 
 
 def _since(times: dict[str, float], key: str, now: float, so: bool, over: Callable[[float], None]) -> None:

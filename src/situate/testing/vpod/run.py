@@ -20,7 +20,7 @@ HEALING_S = 900.0
 QUIET_S = 120.0
 """Afterwards nothing is written for so long (B5)."""
 
-__all__ = ["perform", "play"]
+__all__ = ["count_write", "perform", "play"]
 
 _FELT = frozenset({"request lost", "answer lost", "request refused", "write in conflict"})
 """What is counted where it is felt, and not where it is drawn."""
@@ -38,7 +38,7 @@ def _play(history: History) -> Played:
     played = Played()
     happened = world.happened
     happened.update(history.settings.names())
-    world.told.append(lambda request, answer, _: _count_write(happened, request, answer, watchdog))
+    world.told.append(lambda request, answer, _: count_write(happened, request, answer, watchdog))
     try:
         for number, step in enumerate(history.steps):
             played.at_step = number
@@ -59,7 +59,7 @@ def _play(history: History) -> Played:
     return played
 
 
-def _count_write(happened: Counter[str], request: Request, answer: Response | Watch, watchdog: Watchdog) -> None:
+def count_write(happened: Counter[str], request: Request, answer: Response | Watch, watchdog: Watchdog) -> None:
     """Each kind of action that vpod took."""
     if not isinstance(answer, Response) or answer.status >= 300:
         return
