@@ -136,6 +136,11 @@ async def test_why_a_machine_is_short_and_what_would_be_done(said: Said) -> None
     (move,) = planned["moves"]
     assert (move["vm"], move["from"], move["to"], move["for"]) == ("default/b", "n1", "n2", "default/a")
     assert "neighbours" in await said("plan")
+    beyond = MergePatch({"metadata": {"annotations": {REQUESTED: '{"vCPUs":20,"mem":"80Gi"}'}}})
+    await said.client.patch(PODS, "b-x", beyond, "default")  # type: ignore[attr-defined]  # what the fixture gives besides
+    told = await said("explain", "b")
+    assert "its own maximum is 16 cpu, 64Gi memory: beyond that nothing is granted" in told
+    assert "short by 13 cpu, 52Gi memory" in told
 
 
 async def under_way(client: Client) -> None:

@@ -109,6 +109,16 @@ def test_where_nothing_helps_that_is_said() -> None:
     assert told(state(node("n1", 10, content)), "B")["wouldHelp"] == []
 
 
+@pytest.mark.rule("vm:B39", "vm:B28")
+def test_what_a_machine_asks_for_beyond_its_own_maximum_is_told_with_that() -> None:
+    """It was told to have what it asks for, which it has not."""
+    assert A.machine is not None
+    limited = replace(A, machine=replace(A.machine, limit=units(5)))
+    found = told(state(node("n1", 10, limited)))
+    assert (found["maximum"]["cpu"], found["requested"]["cpu"], found["shortBy"]["cpu"]) == ("5", "7", "1")
+    assert "maximum" not in told(state(node("n1", 10, replace(A, machine=replace(A.machine, limit=units(7))))))
+
+
 def test_a_machine_is_found_by_its_own_name_and_strangers_are_not() -> None:
     seen = state(node("n1", 10, A))
     assert A.machine is not None

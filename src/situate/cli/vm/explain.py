@@ -99,9 +99,11 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
     yield f"  holds {_amounts(told['reserved'])} and asks for {_amounts(told['requested'])}"
     if "evacuation" in told:
         yield f"  its pod was to be evicted: {told['evacuation']}"
+    if "maximum" in told:
+        yield f"  its own maximum is {_amounts(told['maximum'])}: beyond that nothing is granted"
     short = {name: amount for name, amount in told["shortBy"].items() if amount != "0"}
     if not short:
-        yield "  it has what it asks for"
+        yield "  it has what it asks for" if "maximum" not in told else "  it has what it may have"
         return
     yield f"  short by {_amounts(short)}: {_REASONS.get(told['reason'], told['reason'])}"
     queue, room = told["queue"], told["room"]

@@ -25,8 +25,8 @@ def explain_pod(
 ) -> dict[str, Any] | None:
     """None: no pod of this name is on a node that is known.
 
-    `evacuation`, where somebody has tried to evict it, is what becomes of that (B48). Amounts are the pod's own but for
-    `room`, which counts as its node does, after overcommit.
+    `evacuation`, where somebody has tried to evict it, is what becomes of that (B48); `maximum` is its machine's own,
+    where it asks for more. Amounts are the pod's own but for `room`, which counts as its node does, after overcommit.
     """
     uid = uid_of(state, namespace, name)
     found = None if uid is None else explanation(state, uid, now, rules, fits)
@@ -54,11 +54,13 @@ def uid_of(state: State, namespace: str, name: str) -> str | None:
 
 def as_data(found: Explanation, state: State, now: float, rules: Rules) -> dict[str, Any]:
     pod, node, position = found.pod, found.node, found.position
+    limit = pod.machine.limit if pod.machine is not None and pod.requested != pod.wish else None
     return {
         "pod": str(pod.ref),
         "node": node.name,
         "reserved": quantities(pod.reserved, rules),
         "requested": quantities(pod.requested, rules),
+        **({} if limit is None else {"maximum": quantities(limit, rules)}),
         "shortBy": quantities(found.short_by, rules),
         "reason": found.reason.value,
         "queue": {

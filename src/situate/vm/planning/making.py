@@ -34,7 +34,7 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
     node, units = state.where[uid], whole_units(pod)
     short = Short(pod, node, units, need(state, node, pod, units))
     if not short.wanted:
-        return Plan(ident, reasons=(f"{pod.ref} is short of nothing that is neither free nor on its way",))
+        return Plan(ident, reasons=(f"all that {pod.ref} is short of is free, or on its way",))
     asker = Asker(uid, pod.priority)
     view = View.of(state, now, rules, fits, asker)
     waits = view.waits_for_a_place(node)

@@ -27,7 +27,7 @@ def relief(state: State, node: str, now: float, rules: Rules, fits: Fits = anywh
         return Plan(ident, reasons=(f"no node is named {node}",))
     wanted = excess(state, node, rules)
     if not wanted:
-        return Plan(ident, reasons=(f"node {node} is not over its watermark",))
+        return Plan(ident, reasons=(f"what stays on node {node} is within its watermark",))
     view = View.of(state, now, rules, fits, None)
     if waits := view.waits_for_a_place(node):
         return Plan(ident, reasons=(waits,))
