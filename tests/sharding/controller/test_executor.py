@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
+import json
 from typing import Any
 
 import pytest
@@ -12,14 +14,17 @@ from situate.cluster.effects import Identity
 from situate.kube.errors import TooManyRequests
 from situate.objects.messages import Request
 from situate.objects.unstructured import with_content
+from situate.runtime.logs import configure_logging
 from situate.sharding.adapter import Content
 from situate.sharding.assignment import ObjectView, view_of
+from situate.sharding.controller.executor import Executor
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import HandlerRetries, Outcome
+from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
 from situate.sharding.names import EPOCH, EXECUTOR, EXECUTOR_UID, STATUS
 from situate.testing.network import Weather
 from situate.testing.sharding.shipped.place import Member, Place, Script
-from situate.testing.sharding.shipped.reports import PATHS, REPORTS
+from situate.testing.sharding.shipped.reports import PATHS, REPORTS, report
 
 
 def view(place: Place, name: str = "r") -> ObjectView:
@@ -480,6 +485,20 @@ def test_the_lease_says_who_it_is_and_how_it_fares(place: Place) -> None:
         lease["metadata"]["annotations"][STATUS] == '{"capacity":5.0,"draining":false,"metrics":{"cpu":0.5},"open":1}'
     )
     assert lease["spec"]["leaseDurationSeconds"] == 15
+
+
+async def test_what_it_logs_is_as_was_set_up_after_it_was_made() -> None:
+    """A main makes it, and sets logging up where it runs it."""
+    executor = Executor(ExecutorIdentity("a", "shop", "uid-a"), endless_handler, ExecutorConfig(REPORTS))
+    out = io.StringIO()
+    configure_logging("warning", "json", out)
+    executor.store.put(with_content(report("r", assignedTo=7)))
+    (line,) = map(json.loads, out.getvalue().splitlines())
+    assert (line["controller"], line["message"]) == ("executor a", "an object cannot be read, so it is left alone")
+
+
+async def endless_handler(_: Content, __: Work) -> None:
+    await asyncio.get_running_loop().create_future()
 
 
 def test_a_resource_without_a_status_subresource() -> None:

@@ -95,7 +95,7 @@ class Objects:
         self._starting = 0
         self._waiting: dict[Request, None] = {}
         self._forgone = Forgone()
-        self._log = structlog.get_logger().bind(controller=name)
+        self._log = structlog.get_logger(controller=name)
 
     def busy(self) -> bool:
         """Whether a handler runs, cancelled or not. From any thread."""

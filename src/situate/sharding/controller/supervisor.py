@@ -71,7 +71,7 @@ class Supervisor:
         `metrics`: where everything is counted, if anywhere. The strategy is this supervisor's alone from now on; the
         archiver is not closed.
         """
-        self._log = structlog.get_logger().bind(controller=f"supervisor {scope.lease}")
+        self._log = structlog.get_logger(controller=f"supervisor {scope.lease}")
         self.scope = scope if scope.weight_of is None else replace(scope, weight_of=weighing(scope.weight_of))
         self.config = replace(
             config,
