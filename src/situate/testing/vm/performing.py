@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from asyncio import Task
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final, assert_never
 
-from situate.cluster.controllers.nodes import node as node_object
 from situate.runtime.serving.webhooks import Reply
 from situate.testing.network import CALM
 from situate.testing.objects import pod as pod_object
 from situate.testing.vm import steps
 from situate.testing.vm.disturbing import Disturbing
+from situate.testing.vm.ground import Ground
 from situate.testing.vm.history import MachinePlan, Settings
 from situate.testing.vm.place import SPARE, Place
-from situate.testing.vm.reading import AT_WORK, FROZEN, Obj, divided, name_of, owner_of, phase
+from situate.testing.vm.reading import Obj, divided, name_of, owner_of, phase
 from situate.testing.vm.shipped import MACHINES, MIGRATION_TABLE, MIGRATIONS, NAMESPACE, PODS
 from situate.testing.vm.steps import AnyStep, WorldStep
 from situate.testing.vm.watchdog import Watchdog
@@ -44,15 +43,12 @@ class Performer:
         self._watchdog = watchdog
         self._agents = watchdog.agents
         self._happened = happened
-        self._nodes = {f"n{number}": cpus for number, cpus in enumerate(settings.nodes)}
+        self._ground = Ground(place, watchdog, settings, happened)
         self._plans = dict(enumerate(settings.machines))
         self._priorities: set[int] = set()
-        self._made = 0
         self._behaviour = "well"
         self._agents.deaf = 0.05
         self._disturbing = Disturbing(place, happened)
-
-    # the beginning and the end
 
     def begin(self) -> None:
         for plan in self._plans.values():
@@ -60,10 +56,10 @@ class Performer:
 
     def add_pods(self, settings: Settings) -> None:
         for cpus in settings.pods:
-            self._add_pod(cpus)
+            self._ground.add_pod(cpus)
         for number in settings.spare:
-            self._made += 1
-            body = pod_object(f"spare{self._made}", cpu="2", memory="8Gi", node=self._node(number))
+            self._ground.made += 1
+            body = pod_object(f"spare{self._ground.made}", cpu="2", memory="8Gi", node=self._ground.node(number))
             answer = self._place.call("POST", f"/api/v1/namespaces/{SPARE}/pods", body)
             assert answer["kind"] == "Pod", answer
 
@@ -77,11 +73,9 @@ class Performer:
         for member in place.members:
             self._disturbing.wake(member)
         self._behave("well")
-        for name in self._nodes:
-            self._shrink(name, 0)
-            self._set_node(name, {"spec": {"unschedulable": None}, "metadata": {"annotations": {DRAIN: None}}})
-
-    # steps
+        for name in self._ground.nodes:
+            self._ground.shrink(name, 0)
+            self._ground.set_node(name, {"spec": {"unschedulable": None}, "metadata": {"annotations": {DRAIN: None}}})
 
     def perform(self, step: AnyStep) -> None:
         match step:
@@ -119,27 +113,29 @@ class Performer:
             case steps.SpoilTarget(how=how):
                 self._spoil_target(how)
             case steps.LoseNode(which=which, node=number, seconds=seconds):
-                self._lose_node(which, number, seconds)
+                self._ground.lose_node(which, number, seconds)
             case steps.ShrinkNode(node=number, cpus=cpus):
-                self._shrink(self._node(number), cpus)
+                self._ground.shrink(self._ground.node(number), cpus)
             case steps.Cordon(node=number, on=on):
-                self._set_node(self._node(number), {"spec": {"unschedulable": on or None}})
+                self._ground.set_node(self._ground.node(number), {"spec": {"unschedulable": on or None}})
             case steps.Drain(node=number, on=on):
-                self._set_node(self._node(number), {"metadata": {"annotations": {DRAIN: "true" if on else None}}})
+                self._ground.set_node(
+                    self._ground.node(number), {"metadata": {"annotations": {DRAIN: "true" if on else None}}}
+                )
             case steps.Intrude(node=number, cpus=cpus):
-                self._intrude(number, cpus)
+                self._ground.intrude(number, cpus)
             case steps.AddPod(cpus=cpus):
-                if len(self._plain()) < 6:
-                    self._add_pod(cpus)
+                if len(self._ground.plain()) < 6:
+                    self._ground.add_pod(cpus)
             case steps.Leave(pod=number):
-                if plain := self._plain():
-                    self._delete_pod(name_of(plain[number % len(plain)]))
+                if plain := self._ground.plain():
+                    self._ground.delete_pod(name_of(plain[number % len(plain)]))
             case steps.Defer(pod=number, admitted=admitted):
-                self._defer(number, admitted)
+                self._ground.defer(number, admitted)
             case steps.MoveByHand(machine=number):
                 self._move_by_hand(number)
             case steps.DropMigration(migration=number, forced=forced):
-                if moves := list(self._watchdog.table(MIGRATION_TABLE)):
+                if moves := list(self._watchdog.counting.table(MIGRATION_TABLE)):
                     dropped = moves[number % len(moves)]
                     self._watchdog.dropped(dropped)
                     self._drop(name_of(dropped), forced)
@@ -149,31 +145,22 @@ class Performer:
     def _await_move(self, most: float, claimed: bool) -> None:
         until = self._place.now + most
         while self._place.now < until and not any(
-            phase(each) == "Running" and (not claimed or self._beneficiary(each)) for each, _ in self._moving()
+            phase(each) == "Running" and (not claimed or self._beneficiary(each))
+            for each, _ in self._watchdog.counting.moving()
         ):
             self._place.let_pass(0.5)
 
-    # machines
-
     def _machines(self) -> list[str]:
-        return sorted(self._watchdog.machines())
+        return sorted(self._watchdog.counting.machines())
 
     def _machine(self, number: int) -> str | None:
         names = self._machines()
         return names[number % len(names)] if names else None
 
-    def _moving(self) -> Iterator[tuple[Obj, Obj]]:
-        """Migrations that are at work, and their machines."""
-        machines = self._watchdog.machines()
-        for each in self._watchdog.table(MIGRATION_TABLE):
-            machine = machines.get(each["spec"]["vmName"])
-            if machine is not None and phase(each) in AT_WORK:
-                yield each, machine
-
     def _create(self, plan: MachinePlan, name: str = "") -> None:
         if not name:
-            name = f"v{self._made}"
-            self._made += 1
+            name = f"v{self._ground.made}"
+            self._ground.made += 1
         if plan.priority and plan.priority not in self._priorities:
             self._priorities.add(plan.priority)
             level = {"metadata": {"name": f"level-{plan.priority}"}, "value": plan.priority}
@@ -189,7 +176,7 @@ class Performer:
 
     def _recreate(self, number: int, whom: str) -> None:
         name, found = self._machine(number), "any"
-        for migration, machine in self._moving():
+        for migration, machine in self._watchdog.counting.moving():
             if whom == "moving":
                 name, found = name_of(machine), whom
             elif whom == "beneficiary" and (beneficiary := self._beneficiary(migration)):
@@ -203,14 +190,16 @@ class Performer:
         self._place.timeline.after(3.0, partial(self._create_again, name, again))
 
     def _create_again(self, name: str, plan: MachinePlan) -> None:
-        if name not in self._watchdog.machines():
+        if name not in self._watchdog.counting.machines():
             self._create(plan, name)
 
     def _beneficiary(self, migration: Obj) -> str:
         """The machine that a migration makes room for; empty if there is none."""
         text = (migration["metadata"].get("annotations") or {}).get(CLAIM)
         uid = json.loads(text)["beneficiary"]["uid"] if text else ""
-        return next((owner_of(pod) for pod in self._watchdog.table("pods") if pod["metadata"]["uid"] == uid), "")
+        return next(
+            (owner_of(pod) for pod in self._watchdog.counting.table("pods") if pod["metadata"]["uid"] == uid), ""
+        )
 
     def _evict(self, number: int) -> None:
         """Through whoever leads; while nobody does, or its answer is an error, the budget says no."""
@@ -226,15 +215,15 @@ class Performer:
             if (problem := task.exception()) is not None:
                 self._watchdog.breach(f"B48: a review of an eviction is answered with an exception: {problem!r}")
             elif task.result().status == 200 and json.loads(task.result().body)["response"]["allowed"]:
-                self._delete_pod(pod)
+                self._ground.delete_pod(pod)
 
         self._place.ask_to_evict(member, _review_of_eviction(pod)).add_done_callback(answered)
 
     def _relabel(self, number: int, what: str) -> None:
-        name = next((name_of(machine) for _, machine in self._moving()), "")
+        name = next((name_of(machine) for _, machine in self._watchdog.counting.moving()), "")
         self._happened["relabelled mid-move"] += bool(name)
         name = name or self._machine(number) or ""
-        machine = self._watchdog.machines().get(name)
+        machine = self._watchdog.counting.machines().get(name)
         if machine is None:
             return
         if what in ("immovable", "movable"):
@@ -242,18 +231,18 @@ class Performer:
         else:
             factor = "1500m" if what == "overcommit" else "1"
             change = {"spec": {"overcommit": {"cpu": factor, "memory": factor}}}
-        before = divided(self._watchdog.permitted(machine), machine)
+        before = divided(self._watchdog.counting.permitted(machine), machine)
         after = self._place.call("PATCH", f"{MACHINES}/{name}", change, patch=True)
         assert after["kind"] == "VirtualMachine", after
-        more = (divided(self._watchdog.permitted(after), after) - before).positive()
+        more = (divided(self._watchdog.counting.permitted(after), after) - before).positive()
         if more:
-            for pod in self._watchdog.table("pods"):
+            for pod in self._watchdog.counting.table("pods"):
                 if owner_of(pod) == name:
-                    self._watchdog.fact(pod["spec"].get("nodeName", ""), more)
-            for each in self._watchdog.table(MIGRATION_TABLE):
+                    self._watchdog.nodes.fact(pod["spec"].get("nodeName", ""), more)
+            for each in self._watchdog.counting.table(MIGRATION_TABLE):
                 if each["spec"]["vmName"] == name:
-                    for node in self._nodes:
-                        self._watchdog.fact(node, more)
+                    for node in self._ground.nodes:
+                        self._watchdog.nodes.fact(node, more)
 
     def _behave(self, how: str) -> None:
         self._behaviour = how
@@ -273,15 +262,13 @@ class Performer:
         elif how == "huge last permit":
             self._agents.ask(agent, lastPermit={"vCPUs": 100, "mem": "400Gi"})
         else:
-            plain = self._plain()
+            plain = self._ground.plain()
             self._agents.mistake(agent, how, name_of(plain[0]) if plain else "nobody")
 
-    # migrations
-
     def _spoil_target(self, how: str) -> None:
-        for migration, _ in self._moving():
+        for migration, _ in self._watchdog.counting.moving():
             pod = (migration.get("status") or {}).get("targetPodName", "")
-            there = self._pod(pod)
+            there = self._ground.pod(pod)
             if there is None:
                 continue
             self._happened[f"target {how}"] += 1
@@ -289,23 +276,23 @@ class Performer:
                 status = {"status": {"phase": "Failed"}}
                 self._place.call("PATCH", f"{PODS}/{pod}/status", status, patch=True)
             elif how == "delete":
-                self._delete_pod(pod)
+                self._ground.delete_pod(pod)
             else:
                 notes = migration["metadata"].get("annotations") or {}
                 node = there["spec"].get("nodeName") or notes.get("vm.situate.dev/target-node", "")
-                self._set_node(node, {"spec": {"unschedulable": True}})
+                self._ground.set_node(node, {"spec": {"unschedulable": True}})
             return
 
     def _move_by_hand(self, number: int) -> None:
         name = self._machine(number)
         if name is None:
             return
-        self._made += 1
+        self._ground.made += 1
         self._happened["made by hand"] += 1
         migration = {
             "apiVersion": "vm.neon.tech/v1",
             "kind": "VirtualMachineMigration",
-            "metadata": {"name": f"by-hand-{self._made}", "namespace": NAMESPACE},
+            "metadata": {"name": f"by-hand-{self._ground.made}", "namespace": NAMESPACE},
             "spec": {"vmName": name},
         }
         self._place.call("POST", MIGRATIONS, migration)
@@ -315,103 +302,6 @@ class Performer:
         self._place.call("DELETE", f"{MIGRATIONS}/{name}")
         if forced:
             self._place.call("PATCH", f"{MIGRATIONS}/{name}", {"metadata": {"finalizers": None}}, patch=True)
-
-    # nodes and pods
-
-    def _node(self, number: int) -> str:
-        return f"n{number % len(self._nodes)}"
-
-    def _set_node(self, name: str, change: Obj) -> None:
-        self._place.call("PATCH", f"/api/v1/nodes/{name}", dict(change), patch=True)
-
-    def _shrink(self, name: str, cpus: int) -> None:
-        whole = self._nodes[name]
-        allocatable = {"cpu": str(whole - cpus), "memory": f"{4 * (whole - cpus)}Gi"}
-        self._set_node_status(name, {"allocatable": allocatable})
-        if cpus:
-            self._happened["ShrinkNode"] += 1
-            self._watchdog.fact(name, Amounts.of(1000 * cpus, 4 * cpus * GIB))
-
-    def _set_node_status(self, name: str, status: Obj) -> None:
-        self._place.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, patch=True)
-
-    def _lose_node(self, which: str, number: int, seconds: float) -> None:
-        name = self._node(number)
-        for migration, machine in self._moving():
-            pods = migration.get("status") or {}
-            pod = pods.get("targetPodName" if which == "target" else "sourcePodName", "")
-            there = self._pod(pod)
-            if which != "any" and phase(machine) in FROZEN and there is not None and there["spec"].get("nodeName"):
-                self._happened[f"{which} lost"] += 1
-                name = there["spec"]["nodeName"]
-                break
-        self._place.call("DELETE", f"/api/v1/nodes/{name}")
-        for pod in list(self._watchdog.table("pods")):
-            if pod["spec"].get("nodeName") == name:
-                self._delete_pod(name_of(pod), at_once=True, namespace=pod["metadata"]["namespace"])
-        self._place.timeline.after(seconds, partial(self._join, name))
-
-    def _join(self, name: str) -> None:
-        cpus = self._nodes[name]
-        self._place.call("POST", "/api/v1/nodes", node_object(name, cpu=str(cpus), memory=f"{4 * cpus}Gi", pods=110))
-
-    def _plain(self) -> list[Obj]:
-        """Bound pods that run no machine, and are not of the ignored namespace."""
-        pods = (each for each in self._watchdog.table("pods") if each["metadata"]["namespace"] == NAMESPACE)
-        return [each for each in pods if each["spec"].get("nodeName") and not owner_of(each)]
-
-    def _pod(self, name: str) -> Obj | None:
-        return self._place.object("pods", NAMESPACE, name) if name else None
-
-    def _add_pod(self, cpus: int, node: str = "") -> None:
-        self._made += 1
-        ours = "default-scheduler" if node else self._place.setup.rules.scheduler_name
-        body = pod_object(f"p{self._made}", cpu=str(cpus), memory=f"{4 * cpus}Gi", node=node, scheduler=ours)
-        answer = self._place.call("POST", PODS, body)
-        assert answer["kind"] == "Pod", answer
-
-    def _delete_pod(self, name: str, *, at_once: bool = False, namespace: str = NAMESPACE) -> None:
-        options = {"gracePeriodSeconds": 0} if at_once else None
-        self._place.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", options)
-
-    def _intrude(self, number: int, cpus: int) -> None:
-        node = self._node(number)
-        for migration, _ in self._moving():
-            notes = migration["metadata"].get("annotations") or {}
-            if CLAIM in notes:
-                node = json.loads(notes[CLAIM])["node"]
-                self._happened["intruded into claimed room"] += 1
-                break
-        if self._place.call("GET", f"/api/v1/nodes/{node}")["kind"] == "Status":
-            return
-        self._watchdog.fact(node, Amounts.of(1000 * cpus, 4 * cpus * GIB))
-        self._add_pod(cpus, node)
-
-    def _defer(self, number: int, admitted: bool) -> None:
-        """Others resize a pod by a CPU more; a pod that is deferred shows so, and keeps what it has."""
-        plain = self._plain()
-        if not plain:
-            return
-        pod = plain[number % len(plain)]
-        container = pod["spec"]["containers"][0]
-        cpus = int(container["resources"]["requests"]["cpu"])
-        requests = {"cpu": str(cpus + 1), "memory": f"{4 * (cpus + 1)}Gi"}
-        path = f"{PODS}/{name_of(pod)}"
-        self._happened["admitted first" if admitted else "deferred"] += 1
-        self._watchdog.fact(pod["spec"]["nodeName"], Amounts.of(1000, 4 * GIB))
-        if not admitted:
-            self._place.annotate(path, {"noresize": "true"})
-        resources = {"spec": {"containers": [{**container, "resources": {"requests": requests}}]}}
-        answer = self._place.call("PATCH", f"{path}/resize", resources, patch=True)
-        if not admitted and answer["kind"] == "Pod":
-            condition = {
-                "type": "PodResizePending",
-                "status": "True",
-                "reason": "Deferred",
-                "observedGeneration": answer["metadata"].get("generation", 1),
-            }
-            others = [each for each in answer["status"].get("conditions") or () if each["type"] != condition["type"]]
-            self._place.call("PATCH", f"{path}/status", {"status": {"conditions": [*others, condition]}}, patch=True)
 
 
 def _review_of_eviction(pod: str) -> bytes:

@@ -93,10 +93,10 @@ def _rest(place: Place, watchdog: Watchdog, quiet_s: float) -> None:
         if place.now > end:
             raise Breach(f"{HEALING_S:g} s after the last fault: {missing}")
     for _ in range(MOST_ROUNDS):
-        before = watchdog.created
+        before = watchdog.moves.created
         place.let_pass(quiet_s)
         watchdog.check()
-        if watchdog.created == before:
+        if watchdog.moves.created == before:
             _begin_anew(place, watchdog)
             return
     raise Breach(f"I7: machines are still moved {MOST_ROUNDS * quiet_s:g} s after the last fault")
@@ -104,13 +104,13 @@ def _rest(place: Place, watchdog: Watchdog, quiet_s: float) -> None:
 
 def _begin_anew(place: Place, watchdog: Watchdog) -> None:
     """Where nothing changes, the next leader has booked for everybody what the one before had (I8)."""
-    leader, before = place.leader(), watchdog.booked()
+    leader, before = place.leader(), watchdog.ledgers.booked()
     assert leader is not None
     assert before is not None
     place.end(leader)
-    place.let_pass(TAKING_OVER_S, stop=lambda: watchdog.booked() is not None)
+    place.let_pass(TAKING_OVER_S, stop=lambda: watchdog.ledgers.booked() is not None)
     watchdog.check()
-    after = watchdog.booked()
+    after = watchdog.ledgers.booked()
     if after is None:
         raise Breach(f"I8: nobody leads {TAKING_OVER_S:g} s after a leader was killed")
     for uid, amount in before.items():
