@@ -37,7 +37,10 @@ class ControllerWriter:
         try:
             effect = next(handling)
         except StopIteration as done:
-            return answer_of(done.value)
+            answer = done.value
+            # Only what is created, or told of, needs a name; of all else the answer need not be read.
+            nameless = action.done is None and not isinstance(action, Create)
+            return Answer(answer.status) if nameless and answer.status < 400 else answer_of(answer)
         self._later(handling, effect, ticket)
         return None
 

@@ -97,12 +97,13 @@ def validate_metadata_update(
         if new.get(key) != old.get(key):
             value = new.get(key, "" if key in ("name", "namespace", "uid") else None)
             errors.append(invalid(f"{path}.{key}", value, IMMUTABLE))
-    if new.get("labels"):
-        errors += validate_labels(new["labels"], f"{path}.labels")
-    if new.get("annotations"):
-        errors += validate_annotations(new["annotations"], f"{path}.annotations")
-    if new.get("ownerReferences"):
-        errors += validate_owner_references(new["ownerReferences"], f"{path}.ownerReferences")
+    # What is as it was has been found well when it came.
+    if (labels := new.get("labels")) and labels != old.get("labels"):
+        errors += validate_labels(labels, f"{path}.labels")
+    if (annotations := new.get("annotations")) and annotations != old.get("annotations"):
+        errors += validate_annotations(annotations, f"{path}.annotations")
+    if (owners := new.get("ownerReferences")) and owners != old.get("ownerReferences"):
+        errors += validate_owner_references(owners, f"{path}.ownerReferences")
     if new.get("managedFields"):
         errors += _validate_managed_fields(new["managedFields"], f"{path}.managedFields")
     if new.get("finalizers") and not custom:

@@ -32,7 +32,7 @@ from situate.cluster.writing.admitting import Admitting
 from situate.cluster.writing.bodies import decoded_body, read_patched
 from situate.cluster.writing.calls import Call, Change, Prepare, Shape, Validate, Written
 from situate.cluster.writing.managers import Managers, configuration
-from situate.cluster.writing.patching import APPLY_PATCH, STRATEGIC_PATCH, check_patch, patched
+from situate.cluster.writing.patching import APPLY_PATCH, STRATEGIC_PATCH, check_patch, kept_fields, patched
 from situate.cluster.writing.storing import Storing
 
 _ATTEMPTS: Final = 5
@@ -136,11 +136,13 @@ class Writing:
         if media == APPLY_PATCH:
             return (yield from self._apply(call, subresource, semantics, prepare, validate))
         body = accepted(decode(call.request.body))
+        status_apart = self.rules(call.resource).has_status
 
         def change(present: Obj | None) -> Obj:
             assert present is not None
             made = accepted(patched(media, present, body, semantics))
-            new = read_patched(call, made, semantics, body if media == STRATEGIC_PATCH else None)
+            kept = kept_fields(present, made, subresource) if status_apart else frozenset()
+            new = read_patched(call, made, semantics, body if media == STRATEGIC_PATCH else None, kept)
             self.managers.track(call, present, new, semantics, subresource)
             return new
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -39,12 +40,14 @@ def decoded_body(call: Call, semantics: Semantics) -> Obj:
     return found
 
 
-def read_patched(call: Call, patched: Any, semantics: Semantics, patch: Any = None) -> Obj:
+def read_patched(call: Call, patched: Any, semantics: Semantics, patch: Any = None, kept: Collection[str] = ()) -> Obj:
     """The object that a patch made, checked, in the namespace of the path and with its defaults.
 
-    `patch` is a strategic one, which is shown where a strict client is refused; of others the outcome is.
+    `patch` is a strategic one, which is shown where a strict client is refused; of others the outcome is. The fields
+    `kept` are as they were stored, and taken over unseen.
     """
-    outcome = semantics.check(patched, call.options.strictness, None)
+    seen = {key: value for key, value in patched.items() if key not in kept} if kept else patched
+    outcome = semantics.check(seen, call.options.strictness, None)
     if isinstance(outcome, Refused):
         _, strict, problems = outcome.message.partition("strict decoding error: ")
         if strict:
@@ -55,6 +58,9 @@ def read_patched(call: Call, patched: Any, semantics: Semantics, patch: Any = No
     checked = accepted(outcome)
     call.warnings.extend(checked.warnings)
     new: Obj = checked.object
+    if kept:
+        in_order = (key for key in (*patched, *new) if key in kept or key in new)
+        new = {key: patched[key] if key in kept else new[key] for key in in_order}
     _place(call, new)
     named = new["metadata"].get("name", "")
     if not named:

@@ -5,6 +5,7 @@ The fourth, server-side apply, is left to `managers`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from situate.cluster.field_errors import FieldError, Refused, bad_request, required
@@ -21,6 +22,8 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
+_WITH_STATUS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+_NONE: Final = object()
 
 
 def check_patch(call: Call, media: str) -> None:
@@ -40,6 +43,19 @@ def check_patch(call: Call, media: str) -> None:
         errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
     if errors:
         raise Declined(invalid_options("PatchOptions", errors))
+
+
+def kept_fields(present: Obj, made: Any, subresource: str) -> Collection[str]:
+    """What a patch has left as it is, of those fields that a write of this kind keeps anyway: the status, or all else.
+
+    They were decoded when they were written, and need not be again. `made` shares them with `present`: a JSON merge
+    patch leaves whatever it does not name.
+    """
+    if not isinstance(made, dict):
+        return ()
+    if subresource == "status":
+        return [key for key, value in made.items() if key not in _WITH_STATUS and value is present.get(key)]
+    return ("status",) if not subresource and made.get("status", _NONE) is present.get("status") else ()
 
 
 def patched(media: str, present: Obj, body: Any, semantics: Semantics) -> Any | Refused:
