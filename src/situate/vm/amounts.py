@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 CPU: Final = 0
 MEMORY: Final = 1
@@ -12,9 +13,11 @@ RESOURCES: Final = ("cpu", "memory")
 """Those that are always accounted for: milli-CPU and bytes. Further ones follow as configured (B45)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """One integer a resource, `RESOURCES` first, all vectors of a process equally long."""
+class Amounts(msgspec.Struct, frozen=True, gc=False):
+    """One integer a resource, `RESOURCES` first, all vectors of a process equally long.
+
+    A struct, for nothing is made and compared as often: a frozen dataclass takes five times as long.
+    """
 
     values: tuple[int, ...]
 

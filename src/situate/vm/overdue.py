@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from situate.vm import retargeting, wishing
 from situate.vm.claims import Claim, ClaimState, Move, Outcome, Stage
@@ -18,9 +20,8 @@ from situate.vm.state import State
 from situate.vm.writing import account_again, write_again
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """Until when something may last, seconds of the epoch, and what it did not do by then."""
+class Limit(msgspec.Struct, frozen=True):
+    """Until when something may last, seconds of the epoch, and what it did not do by then. Made at every beat."""
 
     at: float
     why: str

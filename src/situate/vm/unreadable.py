@@ -49,8 +49,7 @@ class Read(Generic[T]):
     """With a value: what was left out of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a text or a value stands."""
 
     about: str
@@ -83,9 +82,11 @@ class Misread(Exception):
         self.unreadable = unreadable
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A value of plain data, and where it stands. Every method raises `Misread` for what is not there."""
+class Part(msgspec.Struct, frozen=True):
+    """A value of plain data, and where it stands. Every method raises `Misread` for what is not there.
+
+    A struct, as `Place` is: one of each is made for every member that is looked at.
+    """
 
     place: Place
     value: object

@@ -17,6 +17,7 @@ from situate.cluster.controllers.actions import Patch as PatchAction
 from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.tables import PODS, Key, Obj
+from situate.cluster.stored import Stored
 from situate.vm import machines
 from situate.vm.machines import Create, Delete, Kind, Note, Patch, Settings, Write
 from situate.vm.names import API_VERSION, GROUP, NAME_LABEL
@@ -42,9 +43,13 @@ class VirtualMachineController:
         self._settings = settings
         self._of_machine: dict[tuple[Kind, Key], dict[str, None]] = {}
         """Names of migrations and pods by namespace and machine, in the order of arrival."""
+        self._read: dict[tuple[Kind, Key], tuple[Stored, Obj]] = {}
+        """Of machines, migrations and their pods: each as it was last looked at, which is read many times over."""
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
         kind = _KINDS[change.resource]
+        if change.new is None:
+            self._read.pop((kind, change.key), None)
         machine = _machine_of(kind, change.object)
         if machine:
             names = self._of_machine.setdefault((kind, (change.key[0], machine)), {})
@@ -71,8 +76,14 @@ class VirtualMachineController:
         """Nothing to remember: the next look finds the same thing to do."""
 
     def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
-        """As `machines.Objects` asks."""
-        return self._cluster.get(_RESOURCES[kind], namespace, name)
+        """As `machines.Objects` asks. Nobody may change it."""
+        stored = self._cluster.store.get(_RESOURCES[kind], namespace, name)
+        if stored is None:
+            return None
+        known = self._read.get((kind, (namespace, name)))
+        if known is None or known[0] is not stored:
+            known = self._read[kind, (namespace, name)] = stored, stored.object()
+        return known[1]
 
     def migrations_of(self, namespace: str, machine: str) -> Iterable[Obj]:
         """As `machines.Objects` asks."""
