@@ -14,6 +14,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from cryptography import x509
@@ -221,30 +222,34 @@ def _generation(content: Mapping[str, bytes], prefix: str, names: Collection[str
     if not (authority or certificate or key):
         return Unusable.EMPTY
     try:
-        return _checked(authority, certificate, key, names, now)
+        found = _checked(authority, certificate, key, frozenset(names))
     except _UNREADABLE:  # a certificate is parsed only as far as it is asked about
         return Unusable.UNREADABLE
+    if isinstance(found, Unusable):
+        return found
+    if now >= found.ends:
+        return Unusable.ENDED
+    if now < found.made - BACKDATED_S:
+        return Unusable.NOT_YET
+    return replace(found, made=min(found.made, now))
 
 
+@lru_cache(maxsize=8)  # the same few are looked at again and again
 def _checked(
-    authority_pem: bytes, certificate_pem: bytes, key_pem: bytes, names: Collection[str], now: float
+    authority_pem: bytes, certificate_pem: bytes, key_pem: bytes, names: frozenset[str]
 ) -> Generation | Unusable:
+    """All but what the clock says of it."""
     authority, certificate = _authority(authority_pem), x509.load_pem_x509_certificate(certificate_pem)
     key = serialization.load_pem_private_key(key_pem, None)
     if authority is None or not isinstance(key, ec.EllipticCurvePrivateKey):
         return Unusable.UNREADABLE
     if certificate.public_key() != key.public_key():
         return Unusable.UNREADABLE
-    if not _signed_by(certificate, authority) or not set(names) <= _names(certificate):
+    if not _signed_by(certificate, authority) or not names <= _names(certificate):
         return Unusable.FOREIGN
     ends = min(_ends(authority), _ends(certificate))
     begins = max(_begins(authority), _begins(certificate))
-    if now >= ends:
-        return Unusable.ENDED
-    if now < begins:
-        return Unusable.NOT_YET
-    made = min(begins + BACKDATED_S, now)
-    return Generation(_pem(authority), _pem(certificate), key_pem, made, ends)
+    return Generation(_pem(authority), _pem(certificate), key_pem, begins + BACKDATED_S, ends)
 
 
 def _authority(pem: bytes) -> x509.Certificate | None:
