@@ -197,6 +197,8 @@ def test_who_may_read_reads_both_with_kubectl_and_nobody_else_reads(served: Serv
     assert "cannot be watched here" in watched.stderr
     everywhere = served.kubectl(reader, "get", "reports", "-A")
     assert "is forbidden" in everywhere.stderr
+    missing = served.kubectl(reader, "get", "report", "nowhere")
+    assert f'reports.{GROUP} "nowhere" not found' in missing.stderr
     written = served.kubectl(reader, "delete", "report", "gone")
     assert written.returncode != 0
     assert "only be read" in written.stderr, written

@@ -139,6 +139,7 @@ async def test_what_cannot_be_asked_is_refused_by_name(query: dict[str, str], co
         (f"{REPORTS}/", 404),
         ("/openapi/v3", 404),
         ("/metrics", 404),
+        pytest.param("/api/v1/namespaces/ns1", 403, id="kubectl takes a 404 for the answer to what it asked before"),
     ],
 )
 async def test_nothing_else_is_served(path: str, code: int) -> None:

@@ -126,6 +126,9 @@ def asked(request: Request, served: Sequence[Served]) -> Asked:
             raise no_such_path()  # subresources: what is archived has none
         case ["apis", _, _, _, *_]:
             raise no_such_path()
+        case ["api", "v1", "namespaces", _]:
+            # kubectl asks for it after each 404, and would tell of a missing namespace in place of a missing object
+            raise Declined(403, "Forbidden", "namespaces are not served here; ask the API server itself")
     return Document(request.path)
 
 
