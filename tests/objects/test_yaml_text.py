@@ -41,6 +41,17 @@ def test_says_where_the_text_is_wrong(text: str, sentence: str) -> None:
     assert sentence in str(found[0])
 
 
+@pytest.mark.parametrize(
+    "tag", ["bool", "null", "int", "float", "binary", "timestamp", "omap", "pairs", "set", "map", "seq", "str"]
+)
+@pytest.mark.parametrize("value", ['"x"', '""', '"_"', "[a]", "{a: b}", "[[a]]", '"2001-99-99"'])
+def test_a_tag_that_does_not_fit_its_value_is_a_mistake(tag: str, value: str) -> None:
+    data, found = load_yaml(f"a: !!{tag} {value}")
+    assert data is None or not found
+    data, found = load_yaml(f"? !!{tag} {value}")
+    assert data is None or not found
+
+
 def test_what_json_writes_in_two_halves_is_one_character() -> None:
     assert load_yaml(r'{"\ud83d\ude00": "a\ud83d\ude00b"}') == ({"\N{GRINNING FACE}": "a\N{GRINNING FACE}b"}, ())
 

@@ -23,6 +23,10 @@ _LONGEST_NUMBER = 1000
 """Characters. Python refuses to write numbers of more than 4300 digits, and takes hours for the longest of base 60."""
 
 
+UNFIT = (LookupError, AttributeError, TypeError)
+"""What PyYAML raises where a tag does not fit its value, as in `!!bool maybe`, besides errors of its own."""
+
+
 class _TooMany(Exception):
     """The text has more values than are read."""
 
@@ -127,6 +131,8 @@ def load_yaml_documents(
         return [], (Mistake("", "too many levels", "YAML of at most some hundred levels"),)
     except (ValueError, OverflowError) as problem:  # 2001-99-99 looks like a date and is none
         return [], (Mistake("", str(problem), "YAML", "quote values that only look like dates or numbers"),)
+    except UNFIT:
+        return [], (Mistake("", "a value that is not what its tag says", "YAML", "leave tags such as !!bool away"),)
     if loader.mistakes:
         return [], tuple(loader.mistakes)
     return documents, ()
