@@ -343,3 +343,21 @@ class TestNamespaces:
             },
         )
         (await api.patch(path, {"metadata": {"finalizers": None}})).ok()
+
+
+class TestYaml:
+    """A body of type application/yaml means what it would mean as JSON."""
+
+    @pytest.mark.parametrize(
+        "text", ["12:30", "1:30.5", "2001-01-01", "'7'", "!!timestamp 2001-01-01", "0x" + "f" * 17, "1" + "0" * 400]
+    )
+    async def test_what_is_text(self, api: Api, namespace: str, text: str) -> None:
+        body = f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c}}, data: {{a: {text}}}}}"
+        made = await api.call("POST", core(namespace, "configmaps"), body.encode(), content_type="application/yaml")
+        assert made.ok(201)["data"] == {"a": text.rpartition(" ")[2].strip("'")}
+
+    @pytest.mark.parametrize("text", [".nan", "7", "yes", "1" + "0" * 30, "!!bool maybe", r'"\ud800"'])
+    async def test_what_is_none(self, api: Api, namespace: str, text: str) -> None:
+        body = f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c}}, data: {{a: {text}}}}}"
+        answer = await api.call("POST", core(namespace, "configmaps"), body.encode(), content_type="application/yaml")
+        assert (answer.status, answer.body["reason"]) == (400, "BadRequest"), answer.body

@@ -90,3 +90,44 @@ def test_what_aliases_multiply_is_refused() -> None:
     assert found.message == "error decoding YAML: yaml: document contains excessive aliasing"
     assert decode(b"a: &a [1]\nb: *a\n", "application/yaml") == {"a": [1], "b": [1]}
     assert decode(b"", "application/yaml") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (r'a: "\ud800"', "found invalid Unicode character escape code"),
+        ("a: .nan", "json: unsupported value"),
+        ("a: -.inf", "json: unsupported value"),
+        ("a: !!binary aGk=", "could not determine a constructor"),
+        ("a: !!set {b}", "could not determine a constructor"),
+        ("a: !!omap [b: 1]", "could not determine a constructor"),
+        ('a: !!bool "x"', "cannot decode a value as its tag says"),
+        ('a: !!int "x"', "found 'x' in place of a number"),
+        ('a: !!float "_"', "found '_' in place of a number"),
+    ],
+)
+def test_what_json_cannot_say_is_refused(text: str, told: str) -> None:
+    found = decode(text.encode(), "application/yaml")
+    assert isinstance(found, Refused)
+    assert found.code == 400
+    assert told in found.message
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: 12:30", "12:30"),
+        ("a: 1:30.5", "1:30.5"),
+        ("a: 2001-01-01", "2001-01-01"),
+        ("a: !!timestamp 2001-01-01", "2001-01-01"),
+        ("a: 18446744073709551615", 18446744073709551615),
+        ("a: 18446744073709551616", 18446744073709551616.0),
+        ("a: 1.5", 1.5),
+        ("a: 0xffffffffffffffffff", "0xffffffffffffffffff"),
+        pytest.param("a: 0x" + "f" * 5000, "0x" + "f" * 5000, id="5000 digits"),
+        pytest.param("a: 1" + "0" * 900, "1" + "0" * 900, id="beyond floats"),
+        pytest.param("a: 1" + ":59" * 100_000, "1" + ":59" * 100_000, id="of base 60, in no time"),
+    ],
+)
+def test_numbers_and_times_are_those_of_json(text: str, value: object) -> None:
+    assert decode(text.encode(), "application/yaml") == {"a": value}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import msgspec
@@ -10,12 +11,14 @@ import yaml
 
 from situate.cluster.field_errors import Refused, bad_request
 from situate.cluster.go_text import quote
-from situate.objects.yaml_text import unfolded
+from situate.objects.yaml_text import UNFIT, unfolded
 
 MAX_DEPTH = 200
 """Levels of nesting; what is deeper no schema describes, and walking it would exhaust the stack."""
 MOST_ALIASED = 200_000
 """Values that aliases in YAML may add: an object that is small as text must not be large in memory."""
+LONGEST_NUMBER = 1000
+"""Characters: far beyond 64 bits, and read in no time."""
 YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml"})
 
 
@@ -32,6 +35,8 @@ def decode(raw: bytes, content_type: str = "application/json") -> Any | Refused:
         return bad_request(f"error decoding body: {error}")
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         return bad_request(f"error decoding YAML: {' '.join(str(error).split())}")
+    except UNFIT:
+        return bad_request("error decoding YAML: cannot decode a value as its tag says")
     return _too_deep() if _is_deep(raw) and _depth(value) > MAX_DEPTH else value
 
 
@@ -101,7 +106,10 @@ def _report(value: Any, path: str, found: list[str]) -> None:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as `sigs.k8s.io/yaml` reads it: times stay text, and keys are text."""
+    """YAML as `sigs.k8s.io/yaml` reads it, which makes JSON of it: times stay text, keys are text, numbers are JSON's.
+
+    What JSON has no form for is refused.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
@@ -109,11 +117,49 @@ class _Loader(yaml.SafeLoader):
             key if isinstance(key, str) else msgspec.json.encode(key).decode(): item for key, item in mapping.items()
         }
 
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value: Any = super().construct_scalar(node)
+        if isinstance(value, str) and not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
+            raise self.wrong("found invalid Unicode character escape code", node)
+        return value
+
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        """Of either kind. What YAML 1.1 takes for one of base 60 is text, as `12:30`; so is what no float holds."""
+        if ":" in node.value or len(node.value) > LONGEST_NUMBER:
+            return self.construct_scalar(node)
+        whole = node.tag == "tag:yaml.org,2002:int"
+        try:
+            number = self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
+        except (ValueError, IndexError):
+            raise self.wrong(f"found {node.value[:40]!r} in place of a number", node) from None
+        if not whole and not math.isfinite(number):
+            raise self.wrong("json: unsupported value: NaN or infinity", node)
+        if -(2**63) <= number < 2**64:
+            return number
+        try:
+            return self.construct_scalar(node) if node.value.lstrip("+-").startswith("0") else float(number)
+        except OverflowError:
+            return self.construct_scalar(node)
+
+    @staticmethod
+    def wrong(problem: str, node: yaml.Node) -> yaml.YAMLError:
+        return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
 
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+for _kind, _construct in {
+    "int": _Loader.construct_number,
+    "float": _Loader.construct_number,
+    "timestamp": _Loader.construct_scalar,
+    "binary": _Loader.construct_undefined,
+    "omap": _Loader.construct_undefined,
+    "pairs": _Loader.construct_undefined,
+    "set": _Loader.construct_undefined,
+}.items():
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _construct)
 
 
 def type_of_body(value: Any, expected_kind: str, raw: bytes) -> Refused | None:
