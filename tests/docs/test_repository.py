@@ -1,0 +1,26 @@
+"""What a stranger's machine relies on: the lock files, and the one command of CI."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "deploy/requirements.txt"])
+def test_every_requirement_is_pinned_by_hashes_and_none_names_a_host(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.strip()]
+    assert lines
+    assert not [line for line in lines if not re.match(r"[A-Za-z0-9._-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", line)]
+    assert "://" not in text
+    assert "--index" not in text
+
+
+def test_ci_calls_the_one_command_and_nothing_else() -> None:
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    called = [line for line in lines if line and not line.startswith(("#", "set ", "cd "))]
+    assert called == ["exec make test"]
