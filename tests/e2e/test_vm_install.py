@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 
 import pytest
 
 from situate.vm.names import LOAD, MOVED
+from tests.controlplane.certificates import signing_key
 from tests.controlplane.process import Process
 from tests.e2e.vm_crew import ELECTION, QUICK, metrics
 from tests.e2e.vm_installed import InstalledVm
 from tests.e2e.vpod_cluster import Cluster
+from tests.vm.server.test_callers_real import servers_key, signed
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -35,6 +38,14 @@ def test_an_installation_serves_agents_through_a_rollout_and_lets_a_node_be_drai
         ours.annotate("a", {LOAD: '{"load1": 2.7}'})
         ours.wait_approved("a", 3)
         assert (ours.holder(), ours.marked()) == (old, [old])
+
+        plane = bare_cluster.plane
+        token, key = plane.service_account_token(ours.home, ours.agents_account), servers_key(plane)
+        past, foreign = signed(token, key, ended_s_ago=60.0), signed(token, signing_key()[0])
+        refused = [ours.refusal(old, each) for each in (None, foreign, past, plane.token(), token)]
+        assert refused == [401, 401, 401, 403, 400], "only the last one hears what is wrong with its request"
+        with pytest.raises((OSError, HTTPException)):
+            ours.refusal(old, token, encrypted=False)
 
         ours.roll_out()
         new, second = ours.start_pod(old)

@@ -8,7 +8,11 @@ of the loopback network, so that each may listen on the same port.
 from __future__ import annotations
 
 import base64
+import socket
+import ssl
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ import yaml
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.vm.eviction_objects import PATH
+from situate.vm.eviction_objects import PATH, SERVICE
 from situate.vm.names import LEASE
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.ports import ReservedPort
@@ -136,7 +140,8 @@ class InstalledVm(VmCrew):
         (volume,) = pod["volumes"]
         eventually("there is a certificate", lambda: self._mount(volume["projected"]["sources"], mounted))
         arguments = [each.replace(mount["mountPath"], str(mounted)) for each in container["args"]]
-        kubeconfig = self.cluster.plane.service_account_kubeconfig(self.home, pod["serviceAccountName"])
+        self.agents_account = pod["serviceAccountName"]
+        kubeconfig = self.cluster.plane.service_account_kubeconfig(self.home, self.agents_account)
         here = {"requestPort": self.permits, "schedulerName": self.name, "tokenFile": _token(kubeconfig)}
         for assignment in (*(f"scheduler.{key}={value}" for key, value in here.items()), *assignments):
             arguments += ["--set", assignment]
@@ -164,6 +169,21 @@ class InstalledVm(VmCrew):
                 if item["key"] in data:
                     (folder / item["path"]).write_bytes(base64.b64decode(data[item["key"]]))
         return list(folder.iterdir())
+
+    def refusal(self, pod: str, token: str | None, *, encrypted: bool = True) -> int:
+        """The status of a request of another version at the port of that pod, of one who trusts what agents do."""
+        name = f"{SERVICE}.{self.home}.svc"
+        context = ssl.create_default_context()
+        for each in (self.folder / "mounted").iterdir():
+            context.load_verify_locations(each)
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        with closing(HTTPConnection(name, self.permits)) as connection:
+            connection.sock = plain = socket.create_connection((self._addresses[pod], self.permits), timeout=30)
+            if encrypted:
+                connection.sock = context.wrap_socket(plain, server_hostname=name)
+            connection.request("POST", "/", b'{"protoVersion":6}', headers)
+            with connection.getresponse() as response:
+                return response.status
 
     def wait_asked_about_evictions(self, pod: str) -> None:
         """Until API servers trust whoever leads: an eviction that is only tried is refused by us."""
