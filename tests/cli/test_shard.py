@@ -406,7 +406,7 @@ def test_drain_needs_one_executor(playground: Playground) -> None:
 def test_partitions_are_made_split_and_handed_over(playground: Playground) -> None:
     code, _, told = playground.partitions()
     assert code == 2
-    assert "--create" in told
+    assert "situate shard partitions table --create" in told
     assert playground.partitions("--create", "2")[0] == 0
     assert playground.partitions("--create", "2")[0] == 2, "it is there already"
     code, printed, _ = playground.partitions("--split", "0", "--dry-run", "-o", "json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from situate.cluster.patches import json_patch
 from situate.objects.label_selectors import valid_label_value
-from situate.sharding.adapter import FieldPaths
+from situate.sharding.adapter import Content, FieldPaths
 from situate.sharding.assignment import (
     DrainRequest,
     Holder,
@@ -101,6 +101,30 @@ def test_the_supervisor_completes_with_a_reason() -> None:
 
 
 @pytest.mark.rule("sharding:S3")
+class Hasty(FieldPaths):
+    """An adapter of a user's, for objects that have all that it looks at."""
+
+    def assigned_to(self, obj: Content) -> str | None:
+        return str(obj["spec"]["worker"]["name"])
+
+    def completed_at(self, obj: Content) -> datetime | None:
+        raise ZeroDivisionError
+
+    def successful(self, obj: Content) -> bool | None:
+        raise RuntimeError("not yet")
+
+
+@pytest.mark.rule("sharding:K6")
+def test_an_adapter_that_raises_is_a_fault_of_that_object() -> None:
+    """Raised further, it would keep the object from being known at all: nobody would hear of it."""
+    view = view_of(report(), Hasty())
+    assert view.faults == (
+        "the adapter's assigned_to has raised KeyError('worker'); correct it",
+        "the adapter's completed_at has raised ZeroDivisionError(); correct it",
+    )
+    assert view.oddities == ("the adapter's successful has raised RuntimeError('not yet'); correct it",)
+
+
 @pytest.mark.parametrize(
     "annotations",
     [

@@ -368,11 +368,7 @@ class _Reading:
             return None
 
     def field(self, read: Callable[[Content], _T | None]) -> _T | None:
-        try:
-            return read(self._content)
-        except UnreadableField as error:
-            self.faults.append(str(error))
-            return None
+        return self._asked(read, self.faults)
 
     def text(self, field: str, value: object) -> str:
         """Empty if absent, and with an oddity if it is none."""
@@ -381,11 +377,16 @@ class _Reading:
         return _text(value)
 
     def lenient_field(self, read: Callable[[Content], _T | None]) -> _T | None:
+        return self._asked(read, self.oddities)
+
+    def _asked(self, read: Callable[[Content], _T | None], told: list[str]) -> _T | None:
         try:
             return read(self._content)
         except UnreadableField as error:
-            self.oddities.append(str(error))
-            return None
+            told.append(str(error))
+        except Exception as error:  # an adapter of the user's may raise anything, and must not hide the object
+            told.append(f"the adapter's {getattr(read, '__name__', 'reading')} has raised {error!r:.200}; correct it")
+        return None
 
 
 def _number(text: str) -> int | None:

@@ -171,7 +171,8 @@ async def read_table(settings: ShardSettings, client: Client, installation: str)
 def table_of(found: ConfigMap | None, name: str) -> SlotTable:
     """Raises `WrongInput` where there is none that can be read."""
     if found is None:
-        raise WrongInput(f"ConfigMap {name}: there is no such table of partitions; situate shard partitions --create 4")
+        hint = f"situate shard partitions {name} --create 4"
+        raise WrongInput(f"ConfigMap {name}: there is no such table of partitions; {hint}")
     table, mistakes = parse_table(found.data.get(ENTRY, ""))
     if table is None:
         raise WrongInput(f"ConfigMap {name}, entry {ENTRY}: {'; '.join(map(str, mistakes))}")
