@@ -20,8 +20,9 @@ from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.processes import ProcessState
 from situate.testing.vpod.decisions import breach_of, is_rebalance
+from situate.testing.vpod.demanded import Asked
 from situate.testing.vpod.outages import Outages
-from situate.testing.vpod.promises import Asked, Promises
+from situate.testing.vpod.promises import Promises
 from situate.testing.vpod.remembered import Remembered
 from situate.testing.vpod.world import GROUPS, STABILIZATION_S, STATEFULSET, VPodMember, VPodWorld
 from situate.vpod.autoscaler import within_limits

@@ -6,14 +6,13 @@ named rule, and since when somebody is short.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Callable, Iterable
 
+from situate.testing.vpod.demanded import Asked, Demand, Tried
 from situate.testing.vpod.history import Settings
-from situate.testing.vpod.world import BEAT_S, SETTLE_S, STABILIZATION_S, TENANTS, VPodMember, VPodWorld
+from situate.testing.vpod.world import BEAT_S, SETTLE_S, STABILIZATION_S, VPodMember, VPodWorld
 from situate.vpod.decide import Decision
-from situate.vpod.drain import occupied
 from situate.vpod.model import Key
 from situate.vpod.pods import PodClass
 from situate.vpod.records import Entry
@@ -31,24 +30,6 @@ STEADY_S = UNUSED_S + 3 * BEAT_S
 """B5: so long after the last change of demand nothing is written any more."""
 
 
-class Asked(NamedTuple):
-    """A ConsumerGroup on the server."""
-
-    wanted: int
-    placed: int
-    weight: int
-
-
-class Tried(NamedTuple):
-    """The last decision for a vpod."""
-
-    at: float
-    wanted: int
-    left: int
-    ruled_out: bool
-    """A named rule leaves some of it over."""
-
-
 class Promises:
     """Knows what is asked for all the time; times it from `begin` to `end`."""
 
@@ -63,6 +44,7 @@ class Promises:
         self._short: dict[str, float] = {}  # since when somebody has had less than it wants
         self._idle: dict[str, float] = {}  # since when somebody has wanted nothing
         self._tried: dict[str, Tried] = {}
+        self._demand = Demand(world, self._asked, self._tried)
         self._roomy: dict[str, float] = {}  # since when a short one has been seen beside a pod with room
         self._lacking: float | None = None  # since when there have been fewer pods than demand fills
         self._needed: deque[tuple[float, int]] = deque()  # pods that were used, by when that was looked at
@@ -121,8 +103,9 @@ class Promises:
         if self._member is None or identity != self._member.identity:
             return None
         key, before = str(decision.key), self._tried.get(str(decision.key))
-        ruled_out = decision.shortage is not None and decision.shortage.limit is not None
-        self._tried[key] = Tried(self._world.now, decision.wanted, decision.left, ruled_out)
+        limited = decision.shortage.limit if decision.shortage is not None else None
+        rule = limited.rule if limited is not None else None
+        self._tried[key] = Tried(self._world.now, decision.wanted, decision.left, rule)
         entry = state.vpods[decision.key]
         gained = [ordinal for ordinal, change in decision.delta.items() if change > 0]
         if before is None or before.wanted != decision.wanted or entry.short_since is None or not gained:
@@ -140,7 +123,7 @@ class Promises:
             tried = self._tried.get(str(other.key))
             if other.ruled_out or other.wanted <= other.reserved_total or _turn(other) > mine:
                 continue
-            if tried is None or tried.ruled_out or tried.wanted != other.wanted:
+            if tried is None or tried.rule or tried.wanted != other.wanted:
                 continue
             for ordinal in gained:
                 if state.slots[ordinal].adding + other.weight <= state.options.capacity:
@@ -168,10 +151,10 @@ class Promises:
         if state is None:
             return
         now = self._world.now
-        self._needed.append((now, self._used(state)))
+        self._needed.append((now, self._demand.used(state, self._replicas)))
         while self._needed[0][0] < now - UNUSED_S:
             self._needed.popleft()
-        if self._replicas >= self._filled(state):
+        if self._replicas >= self._demand.filled(state, self._replicas):
             self._lacking = None
         elif self._lacking is None:
             self._lacking = now
@@ -218,7 +201,7 @@ class Promises:
                 if self._late(tried.at if tried is not None else since) > AT_ONCE_S:
                     return f"L1: {key} has had its places for {late:.3f} s, and its status does not say so"
                 continue
-            if (tried is not None and tried.ruled_out) or entry.ruled_out or not _has_room(state, entry):
+            if (tried is not None and tried.rule) or entry.ruled_out or not _has_room(state, entry):
                 self._roomy.pop(key, None)
                 continue
             roomy = self._roomy.get(key)
@@ -233,8 +216,8 @@ class Promises:
         bound = AT_ONCE_S + (ACCEPTING_S if self._grows_in_steps() else 0.0)
         if self._lacking is None or self._late(self._lacking) <= bound:
             return None
-        late = self._late(self._lacking)
-        return f"L2: {self._filled(state)} pods have been asked for for {late:.3f} s, and there are {self._replicas}"
+        late, filled = self._late(self._lacking), self._demand.filled(state, self._replicas)
+        return f"L2: {filled} pods have been asked for for {late:.3f} s, and there are {self._replicas}"
 
     def _grows_in_steps(self) -> bool:
         """Whether the set is smaller than demand after it has grown: a share of the pods is more with more pods."""
@@ -248,53 +231,6 @@ class Promises:
         if self._replicas <= used:
             return None
         return f"L4: no more than {used} pods have been used for {UNUSED_S:g} s, and there are {self._replicas}"
-
-    def _filled(self, state: State) -> int:
-        """No fewer pods hold the demand: those that it would fill. For what a rule leaves over nobody is woken."""
-        targets = {
-            key: min(asked.placed, asked.wanted) if self._is_ruled_out(state, key) else asked.wanted
-            for key, asked in self._asked.items()
-        }
-        units = self._demand(targets)
-        if self._settings.quota is not None and self._settings.weights:
-            units -= len(TENANTS)  # a vreplica of weight 2 may not fit into what is left of a share
-        pods = -(-units // self._world.capacity)
-        most = self._settings.max_replicas
-        return pods if most is None else min(pods, most)
-
-    def _used(self, state: State) -> int:
-        """No more pods are used: those that the demand needs, wherever it lies.
-
-        Whatever holds anything counts where nothing is moved off a pod to make the set smaller, and where what lies on
-        a pod may fit on no other although they have room.
-        """
-        settings = self._settings
-        fits_anywhere = not (settings.weights or settings.predicates or settings.topology_required)
-        moves = settings.drain and fits_anywhere and settings.quota is None
-        least = settings.min_replicas
-        demand = self._demand({key: max(each.wanted, least) if each.wanted else 0 for key, each in self._asked.items()})
-        return max(least, -(-demand // self._world.capacity), 0 if moves else occupied(state))
-
-    def _is_ruled_out(self, state: State, key: str) -> bool:
-        tried, entry = self._tried.get(key), state.vpods.get(Key.parse(key))
-        return (entry is not None and entry.ruled_out) or (tried is not None and tried.ruled_out)
-
-    def _demand(self, targets: Mapping[str, int]) -> int:
-        """Units, of each namespace no more than its share of the pods, but for what runs: who is over its share is
-        told so and is no demand (B11)."""
-        wanted: Counter[str] = Counter()
-        runs: Counter[str] = Counter()
-        for key, asked in self._asked.items():
-            namespace = Key.parse(key).namespace
-            wanted[namespace] += targets[key] * asked.weight
-            runs[namespace] += min(asked.placed, targets[key]) * asked.weight
-        if self._settings.quota is None:
-            return wanted.total()
-        most, capacity = self._settings.max_replicas, self._world.capacity
-        asked_for = sum(asked.wanted * asked.weight for asked in self._asked.values())
-        pods = max(self._replicas * capacity, asked_for) if most is None else most * capacity
-        share = int(self._settings.quota * pods)
-        return sum(min(units, max(share, runs[namespace])) for namespace, units in wanted.items())
 
 
 def _since(times: dict[str, float], key: str, now: float, so: bool, over: Callable[[float], None]) -> None:
