@@ -126,11 +126,20 @@ def test_verbs_are_told_what_supervisors_are(project: Path, which: str) -> None:
     }.items() <= told.items()
 
 
+SUBJECT = "--resource=batch.example.com/v1/renderfarms"
+
+
 @pytest.mark.parametrize(
     ("main", "arguments", "status", "said"),
     [
         ("executor", (), 2, "--executor-uid: missing, allowed: the pod's UID, or POD_UID in the environment"),
-        ("supervisor", ("--resource=batch.example.com/v1/renderfarms",), 1, "health.address 127.0.0.1:{port}"),
+        ("supervisor", (SUBJECT,), 1, "health.address 127.0.0.1:{port}"),
+        (
+            "supervisor",
+            (SUBJECT, "--archive-url-file=/nowhere/url"),
+            2,
+            'found "/nowhere/url", allowed: a readable file',
+        ),
     ],
 )
 def test_a_main_that_cannot_begin_says_why_in_a_line(

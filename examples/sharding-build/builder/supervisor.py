@@ -8,7 +8,7 @@ import os
 import uuid
 
 from builder.serving import serve
-from situate.archive import ArchiveOptions, add_archive_options
+from situate.archive import ArchiveOptions, BadArchiveUrl, BadOptions, add_archive_options
 from situate.objects.resources import unstructured
 from situate.runtime.metrics import Metrics
 from situate.sharding import Supervisor, SupervisorOptions, add_supervisor_options, parse_options
@@ -41,7 +41,10 @@ def main() -> None:
     add_supervisor_options(parser)
     add_archive_options(parser)
     given, options, archive = parse_options(parser, SupervisorOptions, ArchiveOptions)
-    asyncio.run(supervise(options, archive, given.health_address))
+    try:
+        asyncio.run(supervise(options, archive, given.health_address))
+    except (BadArchiveUrl, BadOptions) as bad:
+        parser.error(str(bad))
 
 
 if __name__ == "__main__":
