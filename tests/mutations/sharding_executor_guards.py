@@ -139,6 +139,14 @@ SHARDING_EXECUTOR_GUARDS = (
         (_LEASE,),
     ),
     Mutation(
+        "sharding-given-back-late",
+        "a lease is given back as it was seen, so that it is not taken from the next process of the pod (S5)",
+        "sharding/controller/lease.py",
+        '        body = {"metadata": {**self._metadata(), "resourceVersion": self._version}, "spec": self._spec("")}',
+        '        body = {"metadata": self._metadata(), "spec": self._spec("")}',
+        (_LEASE,),
+    ),
+    Mutation(
         "sharding-release-after-stop",
         "an object is released when its handler has ended, and not before (S5)",
         "sharding/executing.py",

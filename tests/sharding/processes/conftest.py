@@ -10,6 +10,7 @@ import pytest
 from situate.cluster.effects import Identity
 from situate.embedded.running import Settings
 from tests.contract.servers import EmbeddedThread, RealServer, Server
+from tests.sharding.processes.company import Company
 from tests.sharding.processes.scene import Scene
 
 ADMIN = {"executors": Identity("admin", ("system:masters", "system:authenticated"))}
@@ -39,5 +40,13 @@ def executors_server(request: pytest.FixtureRequest) -> Iterator[Server]:
 def scene(executors_server: Server, tmp_path: Path) -> Iterator[Scene]:
     """A report, and executors that may work on it; none of them outlives the test."""
     made = Scene(executors_server, tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def company(executors_server: Server, tmp_path: Path) -> Iterator[Company]:
+    """Supervisors and executors; none of them outlives the test."""
+    made = Company(executors_server, tmp_path)
     yield made
     made.end()

@@ -1,148 +1,152 @@
-"""A process that is killed after each kind of call that it makes, and begun anew each time; then it lives.
+"""A process that is killed between every two calls that it makes, and begun anew each time.
 
-`python -m tests.sharding.processes.mortal` with the arguments of `supervised`. Each life is a process of its own,
-forked from one that has only imported, and ends when the first call of its kind is answered, before anything is done
-with the answer. That is between this call and each that may follow: what has not been sent yet lies in the memory that
-is lost. A call that is not listed here ends everything, and one that is made no more leaves its life without an end:
-whoever waits for all the deaths notices both.
+`python -m tests.sharding.processes.mortal` with the arguments of `supervised`; LEDGER names the file in which the
+handler notes its runs. Each life is a process of its own, forked from one that has only imported. It ends
+
+- *before* a call that follows another one about the same thing for the first time: what was decided since then lies in
+  the memory that is lost. So every pair of calls that ever occurs ends a life, whichever there are;
+- with a write *under way*, once for each kind: nobody is there to read the answer, and it arrives when a later life has
+  written about the same thing, which is as late as it can do harm;
+- when a write is *answered*, once for each kind, before anything is done with the answer.
+
+A call that has no name in `calls` ends everything: whoever waits for all the deaths notices.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
+import pickle
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from situate.archive.protocol import Archiver
+import msgspec
+
+from situate.archive.protocol import ArchiveConflict, Archiver
 from situate.archive.query import Page, Query
 from situate.archive.record import ByName, ByUid, Record
 from situate.kube.client import Client
 from situate.kube.connect import find_connection
 from situate.kube.connection import Connection
+from situate.kube.errors import NotFound
 from situate.kube.patches import MergePatch
 from situate.kube.transport import Stream, Transport
 from situate.objects.messages import Request, Response
 from situate.objects.resources import LEASES
 from situate.sharding.leases import LeaseTimes
-from situate.testing.sharding.shipped.reports import REPORTS
 from tests.sharding.processes import supervised
+from tests.sharding.processes.calls import LEASE, NOTHING, NOW_AND_THEN, PAIRS, READS, WRITES, Call, call_of
 from tests.sharding.processes.hearing import client_of, hearing, transport_of
+from tests.sharding.processes.units import SUPERVISING, works
 
 TIMES: Final = LeaseTimes(lease_s=60.0, renew_s=1.0, retry_s=0.3, renew_deadline_s=6.0, cancel_grace_s=2.4)
 """Whoever is begun anew at once keeps its Lease, also on a machine that is busy: the test is about calls."""
-LEASE: Final = f"{REPORTS.group_resource}.default.supervisor"
-CALLS: Final = {
-    "executor": (
-        "makes its Lease",
-        "reads its Lease",
-        "renews its Lease",
-        "watches",
-        "lists",
-        "reads an object",
-        "writes a status",
-        "completes",
-        "releases",
-        "gives its Lease back",
-    ),
-    "supervisor": (
-        "watches",
-        "reads its Lease",
-        "takes its Lease",
-        "renews its Lease",
-        "reports",
-        "lists",
-        "assigns",
-        "asks to drain",
-        "says why",
-        "tells",
-        "reads an object",
-        "stores a record",
-        "reads a record",
-        "lets go",
-        "deletes",
-        "gives its Lease back",
-    ),
-}
-"""By role, of a unit of work's life and of the process's own."""
-_NOW_AND_THEN: Final = frozenset(("asks after an executor",))
+BEFORE, UNDER_WAY, ANSWERED = "before", "under way", "answered"
+ARRIVES: Final = "arrives late: "
+"""Begins the line of a write of a dead process; its call and the answer follow."""
+LAST: Final = "gives its Lease back"
+PATIENCE: Final = 8
+MOST_WRITES: Final = 60
+"""So many lives, or writes of one life, after which nobody waits any more for the next write about what a dead one has
+written about; another one dies with the same kind of write under way then."""
 _T = TypeVar("_T")
 
 
-def told(call: str) -> str:
-    """The line of a life that has ended after this call."""
-    return f"a life has ended: {call}"
+class End(NamedTuple):
+    """Where a life has ended, or is to."""
+
+    how: str
+    call: str
+    former: str = ""
+    """The last call before it about the same thing; of an end before a call."""
+
+    def __str__(self) -> str:
+        """A line of its log."""
+        return f"a life has ended: {self.how}: {self.call}" + (f", after: {self.former}" if self.former else "")
 
 
-def call_of(request: Request, role: str) -> str:
-    """Its name in `CALLS`; what has none is called as it is sent."""
-    method, path = request.method, request.path
-    body: Any = json.loads(request.body) if request.body else {}
-    collection, _, name = path.rpartition("/")
-    if method == "GET" and name in ("leases", "pods", "nodes", REPORTS.plural):
-        return "lists"
-    if collection.endswith("/leases") or name == "leases":
-        return _of_lease(method, name, body, role)
-    if "/events" in path and method in ("POST", "PATCH"):
-        return "tells"
-    if f"/{REPORTS.plural}/" in path:
-        return _of_object(method, path, body, role)
-    return f"{method} {path}"
+@dataclass(frozen=True)
+class Late:
+    """A write that was under way when its process died."""
+
+    call: Call
+    sent: Request | Record
+    lives: int = 0
+    """So many have ended since."""
 
 
-def _of_lease(method: str, name: str, body: Any, role: str) -> str:
-    if method == "GET":
-        return "asks after an executor" if role == "supervisor" and name != LEASE else "reads its Lease"
-    spec = body.get("spec")
-    if not spec:
-        return "reports"
-    if not spec["holderIdentity"]:
-        return "gives its Lease back"
-    if method == "POST":
-        return "makes its Lease"
-    begins = role == "supervisor" and spec["acquireTime"] == spec["renewTime"]
-    return "takes its Lease" if begins else "renews its Lease"
+def required(role: str) -> Iterator[End]:
+    """The ends without which not every pair of calls, and not every write, was disturbed."""
+    for former, call in PAIRS[role]:
+        yield End(BEFORE, call, former)
+    for call in WRITES[role]:
+        yield End(UNDER_WAY, call)
+        yield End(ANSWERED, call)
 
 
-def _of_object(method: str, path: str, body: Any, role: str) -> str:
-    if method in ("GET", "DELETE"):
-        return {"GET": "reads an object", "DELETE": "deletes"}[method]
-    changed = " ".join(each["path"] + " " for each in body if each["op"] != "test")
-    if path.endswith("/status"):
-        ends = "completes" if "completedAt" in str(body) else "writes a status"
-        return "says why" if role == "supervisor" else ends
-    if role == "executor":
-        return "releases"
-    if "~1epoch " in changed or "/annotations " in changed:
-        return "assigns"
-    return "asks to drain" if "~1drain " in changed else "lets go"
-
-
+@dataclass
 class Life:
-    """Ends after its call."""
+    """Ends at the first thing at which none has ended before."""
 
-    def __init__(self, role: str, last: str) -> None:
-        self.role = role
-        self._last = last
-        self._ending = False
+    role: str
+    ended: frozenset[End]
+    late: list[Late]
+    tell: Callable[[End | Late, Late | None], None]
+    """Whoever begins the next life; with an end, also what is under way."""
+    _former: dict[str, str] = field(default_factory=dict)
+    """By what they are about."""
+    _answered: int = 0
+    """Writes."""
+    _leaving: bool = False
 
-    async def makes(self, call: str, made: Awaitable[_T]) -> _T:
-        if call not in CALLS[self.role] and call not in _NOW_AND_THEN:
+    async def makes(self, call: Call, sent: Any, send: Callable[[Any], Awaitable[_T]], said: Callable[[_T], str]) -> _T:
+        """`said`: what an answer comes to, in a word."""
+        writes = call.name in WRITES[self.role]
+        if not writes and call.name not in READS[self.role] and call.name not in NOW_AND_THEN:
             print(f"a call that nobody has thought of: {call}", flush=True)
             os._exit(3)
-        answer = await made
-        if call == self._last:
-            print(told(call), flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self._last == "gives its Lease back" and call in ("assigns", "writes a status") and not self._ending:
-            self._ending = True
-            os.kill(os.getpid(), signal.SIGTERM)
+        self._may_end(End(BEFORE, call.name, self._former.get(call.about, NOTHING)))
+        if writes and not any(each.call.name == call.name for each in self.late):
+            self._may_end(End(UNDER_WAY, call.name), Late(call, sent))
+        answer = await send(sent)
+        self._former[call.about] = call.name
+        if writes:
+            self._answered += 1
+            for each in [each for each in self.late if each.call.about == call.about]:
+                if type(each.sent) is type(sent):
+                    self.late.remove(each)
+                    await self._arrives(each, send, said)
+            if self._answered >= MOST_WRITES:
+                self.late.clear()
+            self._may_end(End(ANSWERED, call.name))
+        self._may_leave(call)
         return answer
+
+    async def _arrives(self, late: Late, send: Callable[[Any], Awaitable[_T]], said: Callable[[_T], str]) -> None:
+        try:
+            answer = said(await send(late.sent))
+        except ArchiveConflict:
+            answer = "409"
+        print(f"{ARRIVES}{late.call.name}: {answer}", flush=True)
+        self.tell(late, None)
+
+    def _may_end(self, end: End, late: Late | None = None) -> None:
+        if end not in self.ended:
+            self.tell(end, late)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _may_leave(self, call: Call) -> None:
+        """In good order, when nothing else is left of what must be."""
+        left = {end.call for end in required(self.role) if end not in self.ended}
+        if left == {LAST} and call.name in ("assigns", "writes a status") and not self._leaving:
+            self._leaving = True
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 class Mortal:
@@ -153,17 +157,23 @@ class Mortal:
         self._life = life
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:
-        call = call_of(request, self._life.role)
-        return await self._life.makes(call, self._transport.send(request, timeout_s=timeout_s))
+        def sent(request: Request) -> Awaitable[Response]:
+            return self._transport.send(request, timeout_s=timeout_s)
+
+        return await self._life.makes(call_of(request, self._life.role), request, sent, lambda told: str(told.status))
 
     def stream(self, request: Request, *, timeout_s: float = 30.0) -> AbstractAsyncContextManager[Stream]:
         return self._opened(request, timeout_s)
 
     @asynccontextmanager
     async def _opened(self, request: Request, timeout_s: float) -> AsyncIterator[Stream]:
-        async with self._transport.stream(request, timeout_s=timeout_s) as stream:
-            await self._life.makes("watches", asyncio.sleep(0))
+        watches = Call("watches", request.path.rpartition("/")[2])
+        opening = self._transport.stream(request, timeout_s=timeout_s)
+        stream = await self._life.makes(watches, None, lambda _: opening.__aenter__(), str)
+        try:
             yield stream
+        finally:
+            await opening.__aexit__(*sys.exc_info())
 
     async def close(self) -> None:
         await self._transport.close()
@@ -177,10 +187,11 @@ class MortalArchiver:
         self._life = life
 
     async def put(self, record: Record) -> None:
-        await self._life.makes("stores a record", self._archiver.put(record))
+        await self._life.makes(Call("stores a record", record.subject.name), record, self._put, str)
 
     async def get(self, key: ByUid | ByName) -> Record:
-        return await self._life.makes("reads a record", self._archiver.get(key))
+        name = key.name if isinstance(key, ByName) else key.place[1] if key.place is not None else key.uid
+        return await self._life.makes(Call("reads a record", name), key, self._archiver.get, str)
 
     async def search(self, query: Query) -> Page:
         return await self._archiver.search(query)
@@ -194,38 +205,115 @@ class MortalArchiver:
     async def close(self) -> None:
         await self._archiver.close()
 
+    async def _put(self, record: Record) -> str:
+        await self._archiver.put(record)
+        return "stored"
 
-def live(role: str, last: str, arguments: list[str]) -> None:
-    life = Life(role, last)
 
+def live(life: Life, arguments: list[str]) -> None:
     def connected(connection: Connection) -> Client:
         return client_of(Mortal(transport_of(connection), life))
 
     def archiving(archiver: Archiver) -> Archiver:
         return MortalArchiver(archiver, life)
 
-    asyncio.run(supervised.main(*arguments, connected=connected, archiving=archiving, times=TIMES))
+    running = supervised.main(
+        *arguments,
+        connected=connected,
+        archiving=archiving,
+        times=TIMES,
+        handler=works,
+        config=SUPERVISING,
+        max_handler_failures=1,
+    )
+    asyncio.run(running)
 
 
 async def bury(kubeconfig: str, namespace: str) -> None:
     """Its Lease as if its time had run out: waiting for that proves nothing here."""
     client = hearing(find_connection(Path(kubeconfig)))
-    await client.patch(LEASES, LEASE, MergePatch({"spec": {"holderIdentity": ""}}), namespace)
+    with suppress(NotFound):
+        await client.patch(LEASES, LEASE, MergePatch({"spec": {"holderIdentity": ""}}), namespace)
     await client.close()
+
+
+class Lives:
+    """One after the other."""
+
+    def __init__(self, role: str, arguments: list[str]) -> None:
+        self._role = role
+        self._arguments = arguments
+        self._ended: set[End] = set()
+        self._late: list[Late] = []
+        self._died = False
+        """The life that is now, or was last, where it was to."""
+        self._until, self._alive = os.pipe()
+        """Nobody ever writes: it is open for as long as this process is there."""
+
+    def next(self) -> None:
+        """Until its end."""
+        words, say = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(self._alive)
+            threading.Thread(target=self._die_with_parent, daemon=True).start()
+            live(Life(self._role, frozenset(self._ended), self._late, self._telling(say)), self._arguments)
+            os._exit(1)
+        os.close(say)
+        self._died = False
+        with os.fdopen(words, "rb") as said, suppress(EOFError):
+            while True:
+                self._hear(*pickle.load(said))
+        _, status = os.waitpid(child, 0)
+        if not self._died:
+            print(f"a life has ended by itself: {status}", flush=True)
+            sys.exit(1)
+
+    def _hear(self, word: End | Late, late: Late | None) -> None:
+        if isinstance(word, Late):
+            self._late = [each for each in self._late if each.call != word.call]
+            self._ended.add(End(UNDER_WAY, word.call.name))
+            print(End(UNDER_WAY, word.call.name), flush=True)
+            return
+        self._died = True
+        self._late = [replace(each, lives=each.lives + 1) for each in self._late if each.lives < PATIENCE]
+        if late is not None:  # it counts when it has arrived
+            self._late = [*(each for each in self._late if each.call.name != late.call.name), late]
+        else:
+            self._ended.add(word)
+            print(word, flush=True)
+
+    def _die_with_parent(self) -> None:
+        os.read(self._until, 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _telling(self, say: int) -> Callable[[End | Late, Late | None], None]:
+        one = threading.Lock()
+
+        def tell(word: End | Late, late: Late | None) -> None:
+            one.acquire()
+            os.write(say, pickle.dumps((word, None if late is None else _plain(late))))
+            if isinstance(word, Late):
+                one.release()  # after an end nobody says anything
+
+        return tell
+
+
+def _plain(late: Late) -> Late:
+    """That can be pickled."""
+    sent = late.sent
+    if isinstance(sent, Request):
+        return replace(late, sent=msgspec.structs.replace(sent, headers=dict(sent.headers)))
+    return replace(late, sent=replace(sent, subject=replace(sent.subject, labels=dict(sent.subject.labels))))
 
 
 def main(*arguments: str) -> None:
     kubeconfig, namespace, role, *_ = arguments
-    for last in CALLS[role]:
-        child = os.fork()
-        if child == 0:
-            live(role, last, [*arguments])
-            os._exit(1)
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status), f"the life that was to end after it {last} has ended by itself: {status}"
+    lives = Lives(role, [*arguments])
+    while True:
+        lives.next()
         if role == "supervisor":
             asyncio.run(bury(kubeconfig, namespace))
-    asyncio.run(supervised.main(*arguments, times=TIMES))
 
 
 if __name__ == "__main__":

@@ -151,12 +151,7 @@ class Place:
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, dict[str, Any]]:
         """As the administrator, or under the supervisors' account."""
-        tls = self._server.tls()
-        connection = (
-            http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-            if tls is None
-            else http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=tls)
-        )
+        connection = self.connection()
         try:
             token = self._supervisor if supervisor else self._server.token
             sent = {"Authorization": f"Bearer {token}", **(headers or {})}
@@ -168,6 +163,25 @@ class Place:
             return answer.status, dict(json.loads(text)) if text.startswith("{") else {"text": text}
         finally:
             connection.close()
+
+    @property
+    def us(self) -> dict[str, str]:
+        """Headers with which the administrator counts as a supervisor to the policy, and may do everything."""
+        account = f"system:serviceaccount:{self.namespace}:{SUPERVISORS}"
+        return {"Impersonate-User": account, "Impersonate-Group": "system:masters"}
+
+    def watch(self, path: str, resource_version: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """As the administrator; the events are the lines of the answer."""
+        connection = self.connection(timeout_s=3600)
+        sent = {"Authorization": f"Bearer {self._server.token}"}
+        connection.request("GET", f"{path}?watch=true&resourceVersion={resource_version}", headers=sent)
+        return connection, connection.getresponse()
+
+    def connection(self, timeout_s: float = 60) -> http.client.HTTPConnection:
+        tls = self._server.tls()
+        if tls is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout_s, context=tls)
 
     def _printed(self) -> Iterator[dict[str, Any]]:
         archive = {"url": f"file://{self.folder}/archive", "ttl": 0}
@@ -199,10 +213,8 @@ class Place:
         """Whether this supervisor may assign, and nobody else: the server hears of policies a moment later."""
         made = report("probe", assignedTo="a")
         made["metadata"]["annotations"] = {EPOCH: "1", EXECUTOR_UID: "uid-a", TERM: "0"}
-        account = f"system:serviceaccount:{self.namespace}:{SUPERVISORS}"
-        us = {"Impersonate-User": account, "Impersonate-Group": "system:masters"}
         path = f"{REPORTS.path(self.namespace)}?dryRun=All"
-        return (self.ask("POST", path, made)[0], self.ask("POST", path, made, headers=us)[0]) == (403, 201)
+        return (self.ask("POST", path, made)[0], self.ask("POST", path, made, headers=self.us)[0]) == (403, 201)
 
     def _ensure(self, path: str, content: dict[str, Any]) -> None:
         """What is there already is made equal to it, but for a Lease, which a second apply leaves as it is."""

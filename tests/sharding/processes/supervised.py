@@ -21,6 +21,7 @@ from situate.runtime.manager import Manager, stop_on_signals
 from situate.sharding.adapter import Content, FieldPaths
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.controller.executor import Executor
+from situate.sharding.controller.runs import Handler
 from situate.sharding.controller.supervisor import Supervisor
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
@@ -33,6 +34,7 @@ from tests.sharding.processes.hearing import hearing
 
 TIMES = LeaseTimes(lease_s=9.0, renew_s=1.0, retry_s=0.3, renew_deadline_s=6.0, cancel_grace_s=2.4)
 ELECTION = ElectionTimes(lease_s=6.0, renew_deadline_s=4.0, retry_s=0.5)
+_AT_ONCE = SupervisorConfig(archive_ttl=0.0)
 
 
 async def works(obj: Content, work: Work) -> Outcome | None:
@@ -56,6 +58,9 @@ async def main(
     connected: Callable[[Connection], Client] = hearing,
     archiving: Callable[[Archiver], Archiver] = lambda archiver: archiver,
     times: LeaseTimes = TIMES,
+    handler: Handler = works,
+    config: SupervisorConfig = _AT_ONCE,
+    max_handler_failures: int | None = None,
 ) -> None:
     connection = find_connection(Path(kubeconfig))
 
@@ -64,14 +69,15 @@ async def main(
 
     manager = Manager()
     if role == "executor":
-        config = ExecutorConfig(REPORTS, namespace=namespace, times=times, stall_limit=2.0)
-        Executor(ExecutorIdentity(name, namespace, extra), works, config, client).setup(manager)
+        executing = ExecutorConfig(
+            REPORTS, namespace=namespace, times=times, stall_limit=2.0, max_handler_failures=max_handler_failures
+        )
+        Executor(ExecutorIdentity(name, namespace, extra), handler, executing, client).setup(manager)
     else:
         watch = ExecutorWatch("app=reports", namespace)
         scope = Scope(REPORTS, watch, name, namespace, namespace, times=times, election=ELECTION)
-        config_ = SupervisorConfig(archive_ttl=0.0)
         archiver = archiving(FilesystemArchiver(Path(extra)))
-        Supervisor(FieldPaths(), MinScheduled(), archiver, config_, scope=scope, connect=client).setup(manager)
+        Supervisor(FieldPaths(), MinScheduled(), archiver, config, scope=scope, connect=client).setup(manager)
     stop_on_signals(manager)
     await manager.run()
 
