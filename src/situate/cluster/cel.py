@@ -36,10 +36,13 @@ class Program:
 
     expression: str
     runnable: Any
+    names: frozenset[str]
+    """All that it names: of variables, which are whole objects and copied for the evaluator, no others are needed."""
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any | CelError:
         """The value for these variables; those that the expression does not name may be absent."""
-        context = _library().Context(variables=dict(variables), functions=dict(FUNCTIONS))
+        named = {name: value for name, value in variables.items() if name in self.names}
+        context = _library().Context(variables=named, functions=dict(FUNCTIONS))
         try:
             return self.runnable.execute(context)
         except (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError) as error:
@@ -92,7 +95,8 @@ def _library() -> Any:
 def _parsed(expression: str) -> Program | str:
     try:
         _library().compile(expression)
-        return Program(expression, _library().compile(_counting_code_points(expression)))
+        names = frozenset(word.text for word in tokens(expression) if word.kind == "name")
+        return Program(expression, _library().compile(_counting_code_points(expression)), names)
     except ValueError as error:
         _, _, problem = str(error).partition("': ERROR:")
         # The parser's report has the form of upstream's but for the indentation of the line that it shows.
@@ -123,7 +127,7 @@ def compile_expression(expression: str, declared: Mapping[str, Type]) -> Compile
     if isinstance(program, str):
         return program
     checked = check(expression, declared)
-    return checked.problem or Compiled(program.expression, program.runnable, checked.type)
+    return checked.problem or Compiled(program.expression, program.runnable, program.names, checked.type)
 
 
 def _unsupported_syntax(expression: str) -> str:
