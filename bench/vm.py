@@ -15,7 +15,8 @@ The last line is one JSON object: `plan_ms_p99`, `plan_cost_ratio_mean`, `plan_c
 `explain_node_ms_p99`, `what_if_ms_p99`, `handover_ms_p50`, `handover_ms_p99`, `write_ms_p50` (part of both),
 `cancel_ms_p50`, `cancel_ms_p99` (from the pod that leaves to the request to end the move), `ready_s` (from the start
 of the process until it is ready and leads), `steady_last_move_s` (within 24 simulated hours), `loads` {load: {figure:
-[ours, compat's]}}.
+[ours, compat's]}}. Beside a `…_ms_p99` may stand `…_ms_p50`, the middle one, and `…_cpu_ms_p99`, what of it was
+processor time; `plan_unfiltered_cpu_ms_p99` is that of plans that ask no filter.
 """
 
 from __future__ import annotations
