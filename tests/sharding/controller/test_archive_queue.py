@@ -50,6 +50,9 @@ class Archived:
     def placed(self, name: str) -> Callable[[], bool]:
         return lambda: name in self.town.placed
 
+    def completed(self, name: str) -> Callable[[], bool]:
+        return lambda: self.town.view(name).completed
+
     def gone(self, name: str) -> Callable[[], bool]:
         return lambda: not self.town.exists(name)
 
@@ -104,6 +107,24 @@ def test_dependents_go_before_their_owner(town_of: Towns, held: bool) -> None:
     assert not town.exists("child")
     child_, owner_ = sorted(story.records(), key=lambda record: record.archived_at)
     assert (child_.subject.name, owner_.subject.name) == ("child", "owner")
+
+
+@pytest.mark.rule("sharding:K16")
+def test_the_latest_of_an_owner_stay(town_of: Towns) -> None:
+    story = Archived(town_of(archive=True, archive_ttl=TTL_S, keep_last_per_owner=1))
+    town = story.town
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "o", "controller": True}
+    for name in ("first", "second", "third"):
+        made = report(name)
+        town.call(
+            "POST", REPORTS.path(NAMESPACE), made | {"metadata": made["metadata"] | {"ownerReferences": [reference]}}
+        )
+        assert town.run(5, story.completed(name))
+    town.run(3 * TTL_S)
+    assert [town.exists(name) for name in ("first", "second", "third")] == [False, False, True]
+    made = report("fourth")
+    town.call("POST", REPORTS.path(NAMESPACE), made | {"metadata": made["metadata"] | {"ownerReferences": [reference]}})
+    assert town.run(30, story.gone("third")), "it is the latest no longer"
 
 
 @pytest.mark.rule("sharding:X10")

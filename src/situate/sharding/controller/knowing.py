@@ -63,7 +63,8 @@ class Knowing:
             self._keyspace = tables.keyspace()
             self.table = TableWatch(tables, scope.lease_namespace, scope.partition_table, self._repartitioned)
         membership = Membership(scope.executors, scope.times, scope.pool, scope.partition)
-        self.listing = Listing(scope.weight_of, self._counted)
+        ranked = config.keep_last_per_owner is not None
+        self.listing = Listing(scope.weight_of, self._counted, ranked)
         self.observer = Observer(client, membership, lambda: self.listing.open, now, self._members_changed)
         self.standby = Standby(scope, config, adapter, placer, self.listing, self.observer, self._owned(), now, counts)
         self._synced = asyncio.Event()

@@ -7,6 +7,7 @@ made meanwhile know of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
 
 from situate.sharding.archiving import ranks
 from situate.sharding.assignment import ObjectView
@@ -24,8 +25,10 @@ class Listing:
         self,
         weight_of: Callable[[ObjectView], int] | None,
         counted: Callable[[str, int, int], None],
+        ranked: bool = True,
     ) -> None:
-        """`counted` is told of an executor's open weight: UID, before, after."""
+        """`counted` is told of an executor's open weight: UID, before, after. `ranked`: whether anybody asks for ranks,
+        which is so only where the latest of an owner's objects are kept."""
         self.views: dict[Request, ObjectView] = {}
         self.open: dict[str, int] = {}
         """Weight of the open objects of each executor, by UID."""
@@ -44,6 +47,9 @@ class Listing:
         self._counted: dict[Request, tuple[str, int]] = {}
         self._owned: dict[str, dict[Request, None]] = {}
         """Of each controlling owner, by its UID."""
+        self._ranked = ranked
+        self._ranks: dict[str, dict[str, int]] = {}
+        """Of each owner whose objects have not changed since they were asked for."""
 
     def saw(self, request: Request, view: ObjectView | None, now: float) -> ObjectView | None:
         """The object is so now, or gone; gives what was known before."""
@@ -62,6 +68,9 @@ class Listing:
             self.views[request] = view
             self.requests[view.uid] = request
         self._reown(request, before, view)
+        if _ranking(before) != _ranking(view):
+            for owner in (_ranking(before)[0], _ranking(view)[0]):
+                self._ranks.pop(owner, None)
         self._regroup(request, view)
         self._count(request, view)
         self._note_drain(request, view)
@@ -107,9 +116,12 @@ class Listing:
 
     def rank(self, view: ObjectView) -> int | None:
         """For `Situation.rank`."""
-        if not view.owner_uid or not view.completed:
+        owner = view.owner_uid
+        if not self._ranked or not owner or not view.completed:
             return None
-        return ranks(self.views[each] for each in self.of_owner(view.owner_uid)).get(view.uid)
+        if owner not in self._ranks:
+            self._ranks[owner] = ranks(self.views[each] for each in self.of_owner(owner))
+        return self._ranks[owner].get(view.uid)
 
     def _regroup(self, request: Request, view: ObjectView | None) -> None:
         """Completed objects depend on no executor."""
@@ -166,3 +178,8 @@ class Listing:
                 del self._owned[old]
         if new:
             self._owned.setdefault(new, {})[request] = None
+
+
+def _ranking(view: ObjectView | None) -> tuple[str, str, datetime | None]:
+    """All of an object that its rank and those of others depend on, the owner first."""
+    return ("", "", None) if view is None else (view.owner_uid, view.uid, view.completed_at)
