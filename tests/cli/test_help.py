@@ -14,7 +14,9 @@ import typer.main
 from typer.testing import CliRunner
 
 from situate import __version__
+from situate.cli.failures import ExitCode
 from situate.cli.main import app
+from situate.cli.streams import UNREAD
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
 
@@ -33,6 +35,12 @@ def printed(*arguments: str) -> str:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def test_every_exit_code_is_told() -> None:
+    told = printed("-h").partition("Exit codes: ")[2]
+    codes = [int(each) for each in re.findall(r"(?:^|; )\s*(\d+) ", told.replace("\n", " "))]
+    assert codes == [*ExitCode, UNREAD]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

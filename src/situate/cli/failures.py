@@ -3,7 +3,7 @@
 | code | meaning |
 | --- | --- |
 | 0 | done |
-| 1 | the answer is no: a check failed, a chapter of the demo did not hold |
+| 1 | the answer is no: a check failed, a chapter of the demo did not hold; or it could not be done |
 | 2 | the command line or the configuration is wrong |
 | 3 | the cluster or the archive cannot be reached, or refused |
 | 130 | interrupted |
