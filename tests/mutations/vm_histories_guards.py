@@ -100,8 +100,8 @@ VM_HISTORIES_GUARDS = (
         "vm-history-i8",
         "histories see a grant that a restart forgets (I8)",
         "vm/reading_pods.py",
-        "    return use if approved is None else approved, use",
-        "    return use, use",
+        "        booked = booked.most(used)\n        requested =",
+        "        booked = used\n        requested =",
         (_PROCESSES,),
     ),
     Mutation(

@@ -14,6 +14,7 @@ from situate.testing.vm.shipped import MACHINE_TABLE, VmMember
 from situate.vm.amounts import Amounts
 from situate.vm.model import Role
 from situate.vm.names import APPROVED
+from situate.vm.state import State
 
 
 class LedgersSeen:
@@ -62,13 +63,12 @@ class LedgersSeen:
                 self._breach(f"I14: {name} is frozen, and went from {known.values} to {pod.reserved.values}")
         self._leaving[member.identity] = leaving
 
-    def booked(self) -> dict[str, Amounts] | None:
-        """By uid of each pod, in the ledger of whoever leads and has taken all in; None: nobody."""
+    def leading(self) -> State | None:
+        """The ledger of whoever leads and has taken all in; None: nobody."""
         leader = self._place.leader()
         if leader is None or leader.controller.actuator is None or not leader.controller.ledger.state.started:
             return None
-        nodes = leader.controller.ledger.state.nodes.values()
-        return {uid: pod.reserved for node in nodes for uid, pod in node.pods.items()}
+        return leader.controller.ledger.state
 
     def look(self, machines: Mapping[str, Obj]) -> None:
         """I2 and I8: whoever leads has booked what machines use, and what agents were told that they may use."""

@@ -9,6 +9,7 @@ from situate.testing.playing import Played
 from situate.testing.processes import Stuck
 from situate.testing.undisturbed import collector_at_rest, logs_off
 from situate.testing.vm.history import History
+from situate.testing.vm.invariants import regranted
 from situate.testing.vm.performing import Performer
 from situate.testing.vm.place import SPARE, Place
 from situate.testing.vm.watchdog import Breach, Watchdog
@@ -104,17 +105,14 @@ def _rest(place: Place, watchdog: Watchdog, quiet_s: float) -> None:
 
 def _begin_anew(place: Place, watchdog: Watchdog) -> None:
     """Where nothing changes, the next leader has booked for everybody what the one before had (I8)."""
-    leader, before = place.leader(), watchdog.ledgers.booked()
+    leader, before = place.leader(), watchdog.ledgers.leading()
     assert leader is not None
     assert before is not None
     place.end(leader)
-    place.let_pass(TAKING_OVER_S, stop=lambda: watchdog.ledgers.booked() is not None)
+    place.let_pass(TAKING_OVER_S, stop=lambda: watchdog.ledgers.leading() is not None)
     watchdog.check()
-    after = watchdog.ledgers.booked()
+    after = watchdog.ledgers.leading()
     if after is None:
         raise Breach(f"I8: nobody leads {TAKING_OVER_S:g} s after a leader was killed")
-    for uid, amount in before.items():
-        if uid in after and after[uid] != amount:
-            raise Breach(f"I8: {amount.values} were booked for {uid}, and after a restart {after[uid].values}")
-    if before.keys() != after.keys():
-        raise Breach(f"I8: booked were {sorted(before)}, and after a restart {sorted(after)}")
+    for problem in regranted(before, after):
+        raise Breach(problem)
