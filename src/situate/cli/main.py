@@ -18,9 +18,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    epilog="Begin with `situate demo`: it needs no cluster. Exit codes: 0 done; "
-    "1 the answer is no, or it could not be done; 2 the command line or the configuration is wrong; 3 the cluster or the archive cannot be reached, "
-    "or refused; 130 interrupted; 141 nobody reads the output any more.",
+    epilog=(
+        "Begin with `situate demo`: it needs no cluster. Exit codes: 0 done; 1 the answer is no, or it could not be "
+        "done; 2 the command line or the configuration is wrong; 3 the cluster or the archive cannot be reached, or "
+        "refused; 130 interrupted; 141 nobody reads the output any more."
+    ),
 )
 
 
