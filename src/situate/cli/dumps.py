@@ -97,7 +97,7 @@ def _documents(path: Path, option: str) -> list[object]:
     with suppress(ValueError, RecursionError):
         return [msgspec.json.decode(content)]
     try:
-        documents, mistakes = load_yaml_documents(content.decode(), _MOST_NODES, _LARGER)
+        documents, mistakes = load_yaml_documents(content.decode(), _MOST_NODES, _LARGER, halves=True)
     except UnicodeDecodeError as problem:
         raise WrongInput(f"{option} {path}: byte {problem.start} is no UTF-8; allowed is YAML or JSON") from None
     if mistakes:

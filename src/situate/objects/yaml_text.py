@@ -3,7 +3,8 @@
 Refuses what PyYAML lets pass in silence: a key given twice, of which the first would be lost, and a key that cannot be
 looked up. Tags other than YAML's own are refused, so no text can construct anything but plain data. What a text may
 hold is bounded, and what aliases may add to it: PyYAML takes 900 bytes for each value. What is read can be written
-again: no number is too long to be shown, and no text has half a character. Reading files is left to the shell.
+again: no number is too long to be shown, and no text has half a character unless that is asked for. Reading files is
+left to the shell.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class _TooMany(Exception):
 class _Loader(yaml.SafeLoader):
     """SafeLoader that notes double keys instead of keeping the last, and stops where there is too much."""
 
-    def __init__(self, text: str, most_nodes: int) -> None:
+    def __init__(self, text: str, most_nodes: int, halves: bool) -> None:
         super().__init__(text)
+        self._halves = halves
         self.mistakes: list[Mistake] = []
         self.nodes = 0
         self._most_nodes = most_nodes
@@ -54,6 +56,8 @@ class _Loader(yaml.SafeLoader):
         try:  # JSON writes characters beyond 16 bits as two halves, which PyYAML leaves apart
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
+            if self._halves:
+                return value
             problem = "half a character, such as \\ud800"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
@@ -101,12 +105,15 @@ def load_yaml(text: str) -> tuple[object, tuple[Mistake, ...]]:
 
 
 def load_yaml_documents(
-    text: str, most_nodes: int = _MOST_NODES, if_more: str = ""
+    text: str, most_nodes: int = _MOST_NODES, if_more: str = "", *, halves: bool = False
 ) -> tuple[list[object], tuple[Mistake, ...]]:
-    """All documents of a text that are not empty. `if_more`: what helps whoever has more than `most_nodes` values."""
+    """All documents of a text that are not empty. `if_more`: what helps whoever has more than `most_nodes` values.
+
+    `halves` leaves half characters to whoever reads the objects one by one: the others are read all the same.
+    """
     documents: list[object] = []
     try:
-        loader = _Loader(text, most_nodes)
+        loader = _Loader(text, most_nodes, halves)
         while loader.check_node():
             node = loader.get_node()
             if node is None:
