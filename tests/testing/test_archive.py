@@ -14,7 +14,7 @@ from situate.archive import (
     NotArchived,
     Query,
 )
-from situate.testing.archive import Call, Fault, FaultyArchiver
+from situate.testing.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
 from tests.archive.reports import archived
 
 RECORD = archived()
@@ -77,3 +77,15 @@ async def test_an_archive_that_hangs_answers_never() -> None:
         task.cancel()
         await asyncio.wait([task])
     assert [call.method for call in faulty.calls] == ["put", "get", "search", "delete", "check"]
+
+
+async def test_what_is_handed_on_arrives() -> None:
+    inner = MemoryArchiver()
+    forwarding = ForwardingArchiver(inner)
+    await forwarding.put(RECORD)
+    await forwarding.check()
+    assert await forwarding.get(KEY) == RECORD
+    assert (await forwarding.search(Query())).records == (RECORD,)
+    await forwarding.delete(KEY)
+    await forwarding.close()
+    assert (await inner.search(Query())).records == ()

@@ -1,4 +1,4 @@
-"""An archive that fails as a test tells it to, in front of any other archiver."""
+"""Archivers in front of any other archiver: one that hands everything on, and one that fails as a test tells it to."""
 
 from __future__ import annotations
 
@@ -51,11 +51,36 @@ class Call:
     fault: Fault | None = None
 
 
-class FaultyArchiver:
+class ForwardingArchiver:
+    """Hands every call on: the base of those that do something besides, about some of them."""
+
+    def __init__(self, archiver: Archiver) -> None:
+        self._archiver = archiver
+
+    async def put(self, record: Record) -> None:
+        await self._archiver.put(record)
+
+    async def get(self, key: ByUid | ByName) -> Record:
+        return await self._archiver.get(key)
+
+    async def search(self, query: Query) -> Page:
+        return await self._archiver.search(query)
+
+    async def delete(self, key: ByUid) -> None:
+        await self._archiver.delete(key)
+
+    async def check(self) -> None:
+        await self._archiver.check()
+
+    async def close(self) -> None:
+        await self._archiver.close()
+
+
+class FaultyArchiver(ForwardingArchiver):
     """Asks `fault` about each call, with the number of all calls so far, before it is made; None lets it be."""
 
     def __init__(self, archiver: Archiver, fault: Callable[[Call, int], Fault | None]) -> None:
-        self._archiver = archiver
+        super().__init__(archiver)
         self._fault = fault
         self.calls: list[Call] = []
 
@@ -91,9 +116,6 @@ class FaultyArchiver:
         call = await self._begin(Call("check"))
         await self._archiver.check()
         self._end(call)
-
-    async def close(self) -> None:
-        await self._archiver.close()
 
     async def _begin(self, call: Call) -> Call:
         fault = self._fault(call, len(self.calls) + 1)

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from situate.archive.protocol import ArchiveConflict, Archiver
-from situate.archive.query import Page, Query
+from situate.archive.query import Query
 from situate.archive.record import ByName, ByUid, Record
 from situate.sharding.adapter import Content
 from situate.sharding.configuration import ArchiveTtl, OnUnavailable
 from situate.sharding.controller.work import Work
 from situate.sharding.executing import Outcome
 from situate.sharding.names import ARCHIVE_HOLD
-from situate.testing.archive import Call, Fault, FaultyArchiver
+from situate.testing.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
 from situate.testing.sharding.shipped.outage import BEFORE, EVERY_S, outage
 from situate.testing.sharding.shipped.place import NAMESPACE, Member
 from situate.testing.sharding.shipped.reports import GROUP, REPORTS, report
@@ -207,31 +207,16 @@ def test_a_delete_goes_through_after_a_while_where_that_is_configured(town_of: T
     assert "ReleasedWithoutArchive" in reasons
 
 
-class Ahead:
+class Ahead(ForwardingArchiver):
     """An archive that has a newer version of everything, for ever."""
 
     def __init__(self, archiver: Archiver) -> None:
-        self._archiver = archiver
+        super().__init__(archiver)
         self.puts = 0
 
     async def put(self, record: Record) -> None:
         self.puts += 1
         raise ArchiveConflict(f"{record.subject.key}: there is a newer version")
-
-    async def get(self, key: ByUid | ByName) -> Record:
-        return await self._archiver.get(key)
-
-    async def search(self, query: Query) -> Page:
-        return await self._archiver.search(query)
-
-    async def delete(self, key: ByUid) -> None:
-        await self._archiver.delete(key)
-
-    async def check(self) -> None:
-        await self._archiver.check()
-
-    async def close(self) -> None:
-        await self._archiver.close()
 
 
 def test_an_archive_that_has_a_newer_version_is_not_asked_all_the_time(town_of: Towns) -> None:

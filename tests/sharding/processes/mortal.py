@@ -29,7 +29,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from situate.archive.protocol import ArchiveConflict, Archiver
-from situate.archive.query import Page, Query
 from situate.archive.record import ByName, ByUid, Record
 from situate.kube.client import Client
 from situate.kube.connect import find_connection
@@ -40,6 +39,7 @@ from situate.kube.transport import Stream, Transport
 from situate.objects.messages import Request, Response
 from situate.objects.resources import LEASES
 from situate.sharding.leases import LeaseTimes
+from situate.testing.archive import ForwardingArchiver
 from tests.sharding.processes import supervised
 from tests.sharding.processes.calls import LEASE, NOTHING, NOW_AND_THEN, PAIRS, READS, WRITES, Call, call_of
 from tests.sharding.processes.hearing import client_of, hearing, transport_of
@@ -179,11 +179,11 @@ class Mortal:
         await self._transport.close()
 
 
-class MortalArchiver:
-    """The archive of a life, as far as supervisors use it."""
+class MortalArchiver(ForwardingArchiver):
+    """The archive of a life."""
 
     def __init__(self, archiver: Archiver, life: Life) -> None:
-        self._archiver = archiver
+        super().__init__(archiver)
         self._life = life
 
     async def put(self, record: Record) -> None:
@@ -192,18 +192,6 @@ class MortalArchiver:
     async def get(self, key: ByUid | ByName) -> Record:
         name = key.name if isinstance(key, ByName) else key.place[1] if key.place is not None else key.uid
         return await self._life.makes(Call("reads a record", name), key, self._archiver.get, str)
-
-    async def search(self, query: Query) -> Page:
-        return await self._archiver.search(query)
-
-    async def delete(self, key: ByUid) -> None:
-        await self._archiver.delete(key)
-
-    async def check(self) -> None:
-        await self._archiver.check()
-
-    async def close(self) -> None:
-        await self._archiver.close()
 
     async def _put(self, record: Record) -> str:
         await self._archiver.put(record)

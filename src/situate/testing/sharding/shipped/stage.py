@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 
 from situate.archive.protocol import Archiver
-from situate.archive.query import Page, Query
 from situate.archive.record import ByName, ByUid, Record
 from situate.cluster.effects import Identity
 from situate.cluster.patches import json_patch
@@ -27,7 +26,7 @@ from situate.sharding.admitting import Fence, Role, Writer, admit
 from situate.sharding.assignment import ObjectView, view_of
 from situate.sharding.configuration import SupervisorConfig
 from situate.sharding.names import ARCHIVED, DRAIN
-from situate.testing.archive import Call, Fault, FaultyArchiver
+from situate.testing.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
 from situate.testing.network import CALM
 from situate.testing.processes import ProcessState
 from situate.testing.sharding import events
@@ -260,13 +259,13 @@ class Stage(Town):
         return fault
 
 
-class _Interrupted:
+class _Interrupted(ForwardingArchiver):
     """An archive as one supervisor has it, which may die before or after each of its calls."""
 
     def __init__(self, stage: Stage, name: str, archiver: Archiver) -> None:
         self._stage = stage
         self._name = name
-        self._archiver = archiver
+        super().__init__(archiver)
 
     async def put(self, record: Record) -> None:
         await self._maybe_dies("archive", before=True)
@@ -278,18 +277,6 @@ class _Interrupted:
         record = await self._archiver.get(key)
         await self._maybe_dies("read archive", before=False)
         return record
-
-    async def search(self, query: Query) -> Page:
-        return await self._archiver.search(query)
-
-    async def delete(self, key: ByUid) -> None:
-        await self._archiver.delete(key)
-
-    async def check(self) -> None:
-        await self._archiver.check()
-
-    async def close(self) -> None:
-        await self._archiver.close()
 
     async def _maybe_dies(self, call: SupervisorCall, *, before: bool) -> None:
         if self._stage.dies(self._name, call, before=before):

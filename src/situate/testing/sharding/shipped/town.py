@@ -18,7 +18,6 @@ import msgspec
 
 from situate.archive.memory import MemoryArchiver
 from situate.archive.protocol import Archiver, NotArchived
-from situate.archive.query import Page, Query
 from situate.archive.record import ByName, ByUid, Record
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
@@ -37,6 +36,7 @@ from situate.sharding.leases import ExecutorWatch
 from situate.sharding.names import CORDON, EXECUTOR_UID, FINALIZER
 from situate.sharding.scope import Scope
 from situate.sharding.strategies import MinScheduled, Strategy
+from situate.testing.archive import ForwardingArchiver
 from situate.testing.network import Wire
 from situate.testing.processes import Process
 from situate.testing.sharding import events
@@ -141,12 +141,12 @@ class _Lease:
     lost: bool = False
 
 
-class NotedArchive:
+class NotedArchive(ForwardingArchiver):
     """An archive whose copies are noted in the log, also those of which whoever put them learns nothing."""
 
     def __init__(self, town: Town, archiver: Archiver) -> None:
         self._town = town
-        self._archiver = archiver
+        super().__init__(archiver)
 
     async def put(self, record: Record) -> None:
         try:
@@ -163,18 +163,6 @@ class NotedArchive:
         if present is not None and present.digest == record.digest:
             self._town.note(events.ArchiveVerified(self._town.world.now, subject.uid, subject.resource_version))
         return record
-
-    async def search(self, query: Query) -> Page:
-        return await self._archiver.search(query)
-
-    async def delete(self, key: ByUid) -> None:
-        await self._archiver.delete(key)
-
-    async def check(self) -> None:
-        await self._archiver.check()
-
-    async def close(self) -> None:
-        await self._archiver.close()
 
 
 class Town(Place):
