@@ -266,6 +266,9 @@ async def test_what_a_refusal_of_the_server_means(place: Place) -> None:
 
     await place.see("web")
     (granted,) = await place.wish("web", cpu="2")
+    later = await place.send(granted, before)
+    assert later.status == 422
+    assert invalid(_causes(later)) == CONFLICT, "it is wished again, and that was decided on anew"
     before = await place.read("web")
     (await place.api.patch(core(place.namespace, "pods", "web", "resize"), _asking("1500m"), form="strategic")).ok(200)
     overtaken = await place.send(granted, before)
