@@ -59,6 +59,14 @@ SHARDING_EXECUTOR_GUARDS = (
         (_EXECUTING, _EXECUTOR),
     ),
     Mutation(
+        "sharding-begun-anew",
+        "what an earlier process of the pod was given is released, not worked on (S1, S11)",
+        "sharding/controller/minding.py",
+        "        again = tenure.number > 0 or keeper.found_before",
+        "        again = tenure.number > 0",
+        (_EXECUTOR,),
+    ),
+    Mutation(
         "sharding-leased",
         "nothing is begun without a lease (S1)",
         "sharding/executing.py",
