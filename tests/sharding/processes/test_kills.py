@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,7 @@ def test_a_supervisor_and_an_executor_are_killed_between_every_two_of_their_call
 
     def left() -> set[str]:
         """What must end a life yet."""
+        _judge_so_far(company, _runs(ledger))
         ends = {name: [*required(role)] for name, role in ROLES.items()}
         missing = {name: [end for end in ends[name] if str(end) not in _lines(company, name)] for name in ROLES}
         errands.run({call for each in missing.values() for end in each for call in (end.call, end.former)})
@@ -55,7 +57,7 @@ def test_a_supervisor_and_an_executor_are_killed_between_every_two_of_their_call
     stay = [name for name in counts if kind_of(name) == "stay" and name not in errands.dropped]
     assert len(stay) == 2
     eventually("the rest goes on", company.counts, lambda now: all(now[name] != counts[name] for name in stay))
-    _judge(company, witness, errands, [Run(*line.split()) for line in ledger.read_text().splitlines()])
+    _judge(company, witness, errands, _runs(ledger))
 
 
 def _lines(company: Company, name: str) -> set[str]:
@@ -64,18 +66,31 @@ def _lines(company: Company, name: str) -> set[str]:
     return {*process.log.read_text().splitlines()}
 
 
+def _runs(ledger: Path) -> list[Run]:
+    return [Run(*line.split()) for line in ledger.read_text().splitlines()] if ledger.exists() else []
+
+
+def _judge_so_far(company: Company, runs: list[Run]) -> None:
+    """What shows at once: nothing is begun twice under one epoch, and no late write is accepted."""
+    begun = [run.token for run in runs if run.what == "begins"]
+    assert len(begun) == len({*begun})
+    for name in ROLES:
+        late = re.findall(f"{ARRIVES}(.*): (.*)\n", company.log(name))
+        assert not [(call, answer) for call, answer in late if call not in UNFENCED and answer not in REFUSED]
+
+
 def _judge(company: Company, witness: Witness, errands: Errands, runs: list[Run]) -> None:
+    _judge_so_far(company, runs)
     witness.catch_up()
     witness.end()
+    here = {*company.reports()}
     records = [json.loads(path.read_text()) for path in company.archive.rglob("[!.]*.json")]
     assert not [*breaches(witness.seen, runs, records, "a")]
     recorded = {record["subject"]["name"] for record in records}
     never_given = {name for name in errands.made if kind_of(name) == "lone"}
-    assert errands.made - never_given <= recorded | {*company.reports()}
+    assert errands.made - never_given <= recorded | here
     reasons = {(kind_of(record["subject"]["name"]), record["reason"]) for record in records}
     ended = {("quick", "Done"), ("failing", "HandlerFailed"), ("doomed", "ReassignLimit")}
     assert ended <= reasons <= ended | {(kind, "") for kind in ("stay", "stubborn", "orphan")}
     for name, role in ROLES.items():
-        late = re.findall(f"{ARRIVES}(.*): (.*)\n", company.log(name))
-        assert {call for call, _ in late} == {*WRITES[role]}
-        assert not [(call, answer) for call, answer in late if call not in UNFENCED and answer not in REFUSED]
+        assert {*re.findall(f"{ARRIVES}(.*): .*\n", company.log(name))} == {*WRITES[role]}
