@@ -164,6 +164,14 @@ _VPOD_GUARDS = (
         (_STATE,),
     ),
     Mutation(
+        "drain-counts-as-written",
+        "what a vpod leaves on its way is room for the next one (L4)",
+        "vpod/drain.py",
+        "decision.reservation, status=decision.reservation)",
+        "decision.reservation)",
+        (_DRAIN,),
+    ),
+    Mutation(
         "drain-surge",
         "what runs twice for a while keeps no drain from its end (L4)",
         "vpod/drain.py",

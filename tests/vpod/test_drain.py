@@ -13,7 +13,7 @@ from situate.vpod.autoscaler import Memory, apply, beat
 from situate.vpod.decide import MoveCause, commit
 from situate.vpod.drain import evicted, evictions, fits, leaving, may_cut, place, retry_at
 from situate.vpod.model import Key
-from situate.vpod.options import DrainOptions
+from situate.vpod.options import DrainOptions, PolicyName, Rescale
 from situate.vpod.pods import Cause
 from situate.vpod.records import DrainGoal
 from situate.vpod.state import State
@@ -208,6 +208,18 @@ def test_what_runs_twice_for_a_while_needs_no_room_in_the_end() -> None:
     assert goal == DrainGoal(1, 0.0)
     assert fits(kept, goal, 2.0)
     assert kept.vpods[B].surge == 2
+
+
+@pytest.mark.rule("vpod:L4", "vpod:B4")
+def test_what_a_vpod_leaves_on_its_way_is_room_for_the_next_one() -> None:
+    """With `rescale: replace` it also leaves pods that are not drained."""
+    vpods = [vpod("a/b", 3, placed(0, 2, 1)), vpod("a/c", 1, placed(0, 0, 1))]
+    kept = state(3, 2, vpods, policy=PolicyName.POLICY, rescale=Rescale.REPLACE, **AT_ONCE)
+    memory = apply(kept, beat(kept, Memory(), 0.0, True))
+    assert kept.drain == DrainGoal(2, 0.0)
+    assert move(kept, "a/b", 1.0)[:3] == [2, 1, 0]
+    assert move(kept, "a/c", 2.0)[:3] == [0, 1, 0]
+    assert beat(kept, memory, 3.0, True).replicas == 2
 
 
 def test_surge_adds_first_and_takes_away_later() -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from situate.vpod.decide import Decision, commit, decide
+from situate.vpod.decide import Decision, decide
 from situate.vpod.model import Key, Placement, VPod
-from situate.vpod.records import DrainGoal, Entry
+from situate.vpod.records import DrainGoal, Entry, Places
 from situate.vpod.state import State
 
 LOOK_AGAIN_S: Final = 5.0
@@ -107,27 +107,26 @@ def evicted(state: State, eviction: Eviction) -> None:
 def fits(state: State, goal: DrainGoal, now: float) -> bool:
     """Whether everything on the ordinals that would go finds a place on the others.
 
-    Tried on the state itself, by the same decisions that would follow, and taken back.
+    Tried on the state itself, by the same decisions that would follow, and taken back. Each counts as written: what a
+    vpod leaves on its way, on other pods too, is room for the next one.
     """
     before, moved_at = state.drain, state.drain_moved_at
     state.set_drain(goal)
-    undo: list[tuple[Key, dict[int, int] | None, int]] = []
+    undo: list[tuple[Key, dict[int, int] | None, Places, int]] = []
     try:
         for key in leaving(state):
             entry = state.vpods[key]
             short = max(0, entry.wanted - entry.reserved_total)
-            undo.append((key, None if entry.reserved is None else dict(entry.reserved), entry.surge))
+            undo.append((key, None if entry.reserved is None else dict(entry.reserved), entry.status, entry.surge))
             entry.surge = 0  # what runs twice for a while needs no room in the end
             decision = decide(state, entry.as_vpod(), now, leave_draining=True)
             if decision.left > short or any(ordinal >= goal.target for ordinal in decision.reservation):
                 return False
-            since = entry.short_since
-            commit(state, decision)
-            entry.short_since = since
+            state.reserve(key, decision.reservation, status=decision.reservation)
         return True
     finally:
-        for key, places, surge in reversed(undo):
-            state.reserve(key, places)
+        for key, places, status, surge in reversed(undo):
+            state.reserve(key, places, status=status)
             state.vpods[key].surge = surge
         state.set_drain(before)
         state.drain_moved_at = moved_at

@@ -136,8 +136,8 @@ class State(CountedPlaces):
             self.vpod_gone(key, now)
         return gone
 
-    def reserve(self, key: Key, places: Places | None) -> None:
-        """Replaces the vpod's reservation; None or empty deletes it."""
+    def reserve(self, key: Key, places: Places | None, status: Places | None = None) -> None:
+        """Replaces the vpod's reservation; None or empty deletes it. `status`: what counts as written from now on."""
         entry = self.vpods.get(key)
         if entry is None:
             if not places:
@@ -145,7 +145,9 @@ class State(CountedPlaces):
             entry = self.vpods[key] = Entry(key)
         self.version += 1
         self._count(entry, -1)
-        self._set_places(entry, entry.status, dict(sorted(places.items())) if places else None)
+        self._set_places(
+            entry, entry.status if status is None else status, dict(sorted(places.items())) if places else None
+        )
         entry.result = self.placements_of(entry.reserved or NO_PLACES)
         self._count(entry)
         if not entry.listed and entry.reserved is None:

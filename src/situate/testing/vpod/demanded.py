@@ -66,9 +66,7 @@ class Demand:
         targets = {key: max(asked.wanted, least) if asked.wanted else 0 for key, asked in self._asked.items()}
         pods = max(least, -(-self._units(targets, replicas) // self._world.capacity))
         fits_anywhere = not (settings.weights or settings.predicates or settings.topology_required)
-        # what a drain would leave on its way is not counted as room before that is written: a defect, decision 0026
-        moves_all = settings.drain and settings.rescale == "keep"
-        if moves_all and fits_anywhere and settings.quota is None:
+        if settings.drain and fits_anywhere and settings.quota is None:
             return pods
         return max(pods, occupied(state), replicas if self._lacks_a_pod(state) else 0)
 
