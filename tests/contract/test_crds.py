@@ -143,8 +143,9 @@ async def own(api: Api, namespace: str) -> AsyncIterator[Widgets]:
 
 
 async def until(api: Api, path: str, holds: Callable[[Any], Any]) -> Any:
-    """The first body for which `holds`."""
-    return (await eventually(lambda: api.get(path), lambda answer: holds(answer.body))).body
+    """The first object for which `holds`; what the server says of a path that it does not know yet is plain text."""
+    found = await eventually(lambda: api.get(path), lambda answer: isinstance(answer.body, dict) and holds(answer.body))
+    return found.body
 
 
 def conditions(body: dict[str, Any]) -> dict[str, tuple[str, str]]:

@@ -69,7 +69,10 @@ async def test_a_drain_ends_when_the_machine_has_left_and_kills_nothing(
         kept = await eventually(lambda: town.machine("a"), lambda made: MOVED in made["metadata"]["annotations"])
         assert EVACUATE not in kept["metadata"]["annotations"]
         budget = group("policy/v1", work.namespace, "poddisruptionbudgets", budget_name("a"))
-        await eventually(lambda: api.get(budget), lambda answer: answer.body["status"].get("currentHealthy") == 1)
+        await eventually(
+            lambda: api.get(budget),
+            lambda answer: answer.status == 200 and answer.body["status"].get("currentHealthy") == 1,
+        )
         assert (await api.get(core(own, "secrets", CERTIFICATES))).status == 200
 
     runner = moved["status"]["podName"]
